@@ -1,0 +1,1 @@
+"""The training engine: plans, exchanges, codecs, ordering, memory, simulation and metrics. Never imports `backend`."""

@@ -1,0 +1,49 @@
+"""Errors that a person can act on: each names the value, the rule it breaks and the remedy.
+
+UserError(ValueError)        bad input, found when a specification or a plan is validated
+    UnknownNameError         a name that no catalogue lists
+TrainingError(RuntimeError)  a running job cannot go on (diverged loss, unsupported use of a parameter)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Any
+
+
+class UserError(ValueError):
+    """Bad input. `field` is a dotted path into the job specification, e.g. `cluster.workers`."""
+
+    def __init__(self, field: str, value: Any, rule: str, remedy: str) -> None:
+        self.field = field
+        self.value = value
+        self.rule = rule
+        self.remedy = remedy
+        super().__init__(f"{field} = {value!r}: {rule}. {remedy}" if field else f"{rule}. {remedy}")
+
+    def within(self, prefix: str) -> UserError:
+        """The same error with its field seen from an enclosing object."""
+        field = f"{prefix}.{self.field}" if self.field else prefix
+        return type(self).rebuild(self, field)
+
+    @staticmethod
+    def rebuild(error: UserError, field: str) -> UserError:
+        return UserError(field, error.value, error.rule, error.remedy)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"field": self.field, "value": self.value, "rule": self.rule, "remedy": self.remedy}
+
+
+class UnknownNameError(UserError):
+    """A name that the catalogue of `what` does not list; the message lists those it does."""
+
+    def __init__(self, field: str, name: Any, what: str, known: Iterable[str]) -> None:
+        names = sorted(known)
+        near = get_close_matches(str(name), names, n=1)
+        hint = f"Did you mean {near[0]!r}? " if near else ""
+        super().__init__(field, name, f"no such {what}", f"{hint}Known: {', '.join(names)}")
+
+
+class TrainingError(RuntimeError):
+    """A running job cannot go on; the message names what happened, where, and what to change."""

@@ -1,0 +1,65 @@
+"""Exchange: how do the workers' contributions to one layer meet?
+
+Traits, which the compatibility rules in `engine/plan/rules.py` ask for:
+  server     contributions meet in server shards; update on the server or on the worker
+  worker     every worker ends with the sum and updates its own replica
+  ordered    all ranks must issue their units in one agreed order (native collectives)
+  counted    the bytes pass through our transport and are counted there
+"""
+
+from engine.catalogue import Axis, Mechanism
+
+EXCHANGE = Axis(
+    "exchange",
+    "How do the workers' contributions meet?",
+    (
+        Mechanism(
+            name="none",
+            summary="Nothing travels: one worker holds the only replica.",
+            implementation="engine.exchange.none:NoExchange",
+            traits=frozenset({"worker", "counted"}),
+        ),
+        Mechanism(
+            name="central-reducer",
+            summary="One reducer receives every gradient and answers every worker (naive data parallelism).",
+            implementation="engine.exchange.server:ServerExchange",
+            traits=frozenset({"server", "counted"}),
+        ),
+        Mechanism(
+            name="parameter-server",
+            summary="N shards, each the home of a part of the parameters, beside the workers or dedicated.",
+            implementation="engine.exchange.server:ServerExchange",
+            traits=frozenset({"server", "counted"}),
+        ),
+        Mechanism(
+            name="ring-allreduce",
+            summary="Scatter-reduce then allgather around a ring: 2 (n-1)/n of the bytes per worker.",
+            implementation="engine.exchange.ring_allreduce:RingAllreduce",
+            traits=frozenset({"worker", "counted"}),
+        ),
+        Mechanism(
+            name="tree-allreduce",
+            summary="Reduce up a tree, broadcast down: few rounds, more bytes at the root.",
+            missing="the tree is not built yet",
+            traits=frozenset({"worker", "counted"}),
+        ),
+        Mechanism(
+            name="native",
+            summary="The backend's own allreduce: Gloo on CPU, NCCL on CUDA.",
+            implementation="engine.exchange.native:NativeAllreduce",
+            traits=frozenset({"worker", "ordered"}),
+        ),
+        Mechanism(
+            name="factors",
+            summary="Late-multiply: gather inputs X and error derivatives E, multiply after.",
+            missing="the factors of fully-connected layers are not captured yet",
+            traits=frozenset({"worker", "counted"}),
+        ),
+        Mechanism(
+            name="peers",
+            summary="Decentralized: workers send updates to one another without a common point.",
+            missing="decentralized exchange needs asynchronous consistency, which is not built yet",
+            traits=frozenset({"worker", "counted"}),
+        ),
+    ),
+)

@@ -1,0 +1,59 @@
+"""The cluster as a strategy sees it, and the parties (processes) that a plan makes of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.errors import UserError
+from engine.plan.plan import Peer, Plan
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cluster:
+    """The devices given to a job."""
+
+    workers: int
+    """Number of workers: one process and one device each."""
+    rate_bps: int | None = None
+    """Each host's port, in bits per second and per direction; None where it is not known."""
+
+    def __post_init__(self) -> None:
+        if self.workers < 1:
+            raise UserError("cluster.workers", self.workers, "a job needs at least one worker", "Use 1 or more")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Party:
+    """One process of a job."""
+
+    index: int
+    """Its number on the wire and in telemetry: the workers first, then dedicated servers."""
+    name: str
+    """`worker 0`, `server 1`: what people read."""
+    rank: int | None
+    """The worker it is, or None."""
+    shard: int | None
+    """The server shard that it hosts, or None."""
+    host: str
+    """Parties on one host share its port; bytes between them never cross the network."""
+
+
+def parties(plan: Plan | Peer, workers: int) -> tuple[Party, ...]:
+    """Every process of a job: N workers (with shards beside them), then the dedicated servers."""
+    servers = plan.servers if isinstance(plan, Plan) else None
+    beside = servers.count if servers and servers.where == "beside" else 0
+    found = [
+        Party(index=i, name=f"worker {i}", rank=i, shard=i if i < beside else None, host=f"host{i}")
+        for i in range(workers)
+    ]
+    if servers and servers.where == "dedicated":
+        found += [
+            Party(index=workers + j, name=f"server {j}", rank=None, shard=j, host=f"host{workers + j}")
+            for j in range(servers.count)
+        ]
+    return tuple(found)
+
+
+def shard_party(plan: Plan, workers: int, shard: int) -> int:
+    """The index of the party that hosts server shard `shard`."""
+    return shard if plan.servers.where == "beside" else workers + shard

@@ -1,0 +1,33 @@
+"""Derived flow: what follows from a layer's choices. Shown in the plan's table, relied upon by the runtime."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from engine.plan.job import JobSpec
+from engine.plan.plan import LayerPlan
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flow:
+    """What one layer's units carry, where they are applied, and what that has to wait for."""
+
+    payload: Literal["gradient", "none"]
+    """What travels from the worker."""
+    answer: Literal["parameters", "summed gradient", "none"]
+    """What comes back."""
+    update: Literal["worker", "server"]
+    """Where the optimizer runs."""
+    barrier: Literal["none", "all units"]
+    """`all units`: no update before every unit's sum is there (norm clipping)."""
+
+
+def derive(layer: LayerPlan, job: JobSpec) -> Flow:
+    """The flow of a resolved layer plan (see `rules.resolve`)."""
+    assert layer.update != "auto", "resolve the plan first"
+    barrier: Literal["none", "all units"] = "none" if job.training.clip_norm is None else "all units"
+    if layer.exchange == "none":
+        return Flow(payload="none", answer="none", update="worker", barrier=barrier)
+    answer: Literal["parameters", "summed gradient"] = "parameters" if layer.update == "server" else "summed gradient"
+    return Flow(payload="gradient", answer=answer, update=layer.update, barrier=barrier)

@@ -1,0 +1,281 @@
+"""JobSpec: everything a person says about a training job. Validated at construction, field by field.
+
+Every field carries its meaning, unit and sentinels in the string under it: the service derives the JSON
+schema and the web form from these classes.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from engine.errors import UnknownNameError, UserError
+from engine.plan.optimizers import OPTIMIZERS, SCHEDULES
+from engine.plan.units_of_measure import parse_rate
+
+_STRICT = {"use_attribute_docstrings": True, "extra": "forbid"}
+
+
+def _positive(name: str, value: float | None, unit: str) -> None:
+    if value is not None and not (value > 0 and math.isfinite(value)):
+        raise UserError(name, value, f"must be greater than zero ({unit})", "Give a positive number")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceSpec:
+    """A model or a data set: one of ours by name, or a function of your own."""
+
+    __pydantic_config__ = _STRICT
+
+    name: str | None = None
+    """A name from the catalogue. Leave empty for an entry point."""
+    entrypoint: str | None = None
+    """Your own: `package.module:function`, called with the options."""
+    directory: str | None = None
+    """The directory that holds the entry point's package, as an absolute path on the workers' machines."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """Arguments of the builder."""
+
+    def __post_init__(self) -> None:
+        if (self.name is None) == (self.entrypoint is None):
+            both = {"name": self.name, "entrypoint": self.entrypoint}
+            raise UserError("name", both, "exactly one of name and entrypoint must be given", "Remove or add one")
+        if self.entrypoint is not None:
+            module, colon, function = self.entrypoint.partition(":")
+            if not (module and colon and function):
+                raise UserError(
+                    "entrypoint", self.entrypoint, "must read package.module:function", "Example: mymodel.net:build"
+                )
+            if self.directory is None:
+                raise UserError("directory", None, "an entry point needs its directory", "Name the folder to import from")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StrategySpec:
+    """Which strategy builds the plan."""
+
+    __pydantic_config__ = _STRICT
+
+    name: str = "single"
+    """A strategy of the catalogue."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """The strategy's own options; those left out keep its defaults."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterSpec:
+    """What the job runs on."""
+
+    __pydantic_config__ = _STRICT
+
+    workers: int = 1
+    """Number of workers: one process and one device each."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """`auto`: CUDA where there are enough devices for the workers, else CPU."""
+    threads: int = 1
+    """Compute threads of each worker (CPU)."""
+
+    def __post_init__(self) -> None:
+        if self.workers < 1:
+            raise UserError("workers", self.workers, "a job needs at least one worker", "Use 1 or more")
+        if self.workers > 1024:
+            raise UserError("workers", self.workers, "more than 1024 workers cannot be trained", "Use fewer")
+        if self.threads < 1:
+            raise UserError("threads", self.threads, "a worker needs at least one thread", "Use 1 or more")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkSpec:
+    """The network between the workers."""
+
+    __pydantic_config__ = _STRICT
+
+    rate: str | None = None
+    """Limit of each host's port and direction, as `300Mbit` or `10Gbit`, paced in software by our transport.
+    Null: as fast as it goes. PyTorch's native collectives cannot be paced so."""
+
+    def __post_init__(self) -> None:
+        if self.rate is not None:
+            parse_rate(self.rate, "rate")
+
+    @property
+    def rate_bps(self) -> int | None:
+        """The limit in bits per second."""
+        return None if self.rate is None else parse_rate(self.rate, "rate")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParameterGroupSpec:
+    """Optimizer settings of their own for the parameters whose names match."""
+
+    __pydantic_config__ = _STRICT
+
+    match: str
+    """A pattern as in file names, e.g. `*.bias`; the first group that matches a parameter takes it."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """torch.optim arguments that differ for this group, e.g. weight_decay."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimizerSpec:
+    """An ordinary torch.optim optimizer."""
+
+    __pydantic_config__ = _STRICT
+
+    name: str = "sgd"
+    """sgd, adam, adamw, rmsprop, adagrad and others of torch.optim."""
+    learning_rate: float = 0.1
+    """The learning rate, at the global batch's scale."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """Further arguments of the torch.optim class, e.g. momentum, weight_decay, nesterov."""
+    groups: tuple[ParameterGroupSpec, ...] = ()
+    """Parameter groups with options of their own."""
+
+    def __post_init__(self) -> None:
+        if self.name not in OPTIMIZERS:
+            raise UnknownNameError("name", self.name, "optimizer", OPTIMIZERS)
+        _positive("learning_rate", self.learning_rate, "the step's length")
+
+    @property
+    def elementwise(self) -> bool:
+        """Whether slices of a parameter may be updated apart."""
+        return OPTIMIZERS[self.name][1] == "element"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScheduleSpec:
+    """How the learning rate changes, step by step."""
+
+    __pydantic_config__ = _STRICT
+
+    name: str = "constant"
+    """constant, step, multi-step, exponential, cosine, linear, one-cycle or polynomial."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """Arguments of the torch.optim.lr_scheduler class, counted in steps. `T_max`, `total_steps` and `total_iters`
+    default to the job's length where the class needs one."""
+
+    def __post_init__(self) -> None:
+        if self.name not in SCHEDULES:
+            raise UnknownNameError("name", self.name, "schedule", SCHEDULES)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingSpec:
+    """How long, how much at once, in which precision."""
+
+    __pydantic_config__ = _STRICT
+
+    steps: int | None = None
+    """Length in steps. Give steps or epochs."""
+    epochs: float | None = None
+    """Length in passes over the training data."""
+    global_batch: int = 32
+    """Samples of one step over all workers."""
+    micro_batches: int = 1
+    """Gradient accumulation: forward and backward passes of each worker within one step."""
+    precision: Literal["float32", "float64", "bf16"] = "float32"
+    """`bf16`: float32 parameters, forward under bfloat16 autocast."""
+    clip_norm: float | None = None
+    """Scale all gradients down to this global norm. Null: no clipping. Needs all gradients at once."""
+    seed: int = 0
+    """Seeds initialization, data order and random masks."""
+    deterministic: bool = False
+    """Sums in a fixed order and deterministic kernels: the same job repeats bitwise."""
+    target_accuracy: float | None = None
+    """End the job when the test accuracy reaches this share (0 to 1). Null: run to the end."""
+
+    def __post_init__(self) -> None:
+        if (self.steps is None) == (self.epochs is None):
+            both = {"steps": self.steps, "epochs": self.epochs}
+            raise UserError("steps", both, "exactly one of steps and epochs must be given", "Give one of the two")
+        _positive("steps", self.steps, "steps")
+        _positive("epochs", self.epochs, "passes over the data")
+        _positive("clip_norm", self.clip_norm, "a norm")
+        if self.global_batch < 1:
+            raise UserError("global_batch", self.global_batch, "a step needs at least one sample", "Use 1 or more")
+        if self.micro_batches < 1:
+            raise UserError("micro_batches", self.micro_batches, "must be at least 1", "Use 1 for no accumulation")
+        if not 0 <= self.seed < 2**32:
+            raise UserError("seed", self.seed, "must be from 0 to 4294967295", "Use a small number")
+        if self.target_accuracy is not None and not 0 < self.target_accuracy <= 1:
+            raise UserError("target_accuracy", self.target_accuracy, "is a share from 0 to 1", "97 % is 0.97")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationSpec:
+    """When the model is evaluated on the test data."""
+
+    __pydantic_config__ = _STRICT
+
+    every_epochs: float | None = 1
+    """Passes over the training data between evaluations. Null: only at the end."""
+    at_end: bool = True
+    """Evaluate once more when training ends."""
+
+    def __post_init__(self) -> None:
+        _positive("every_epochs", self.every_epochs, "passes over the data")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TelemetrySpec:
+    """What is kept of the events; totals are kept for every step."""
+
+    __pydantic_config__ = _STRICT
+
+    detail: Literal["chosen", "all"] = "chosen"
+    """`chosen`: single events of the first steps, a few of every hundred, the slowest and the last minute.
+    `all`: of every step."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobSpec:
+    """A training job."""
+
+    __pydantic_config__ = _STRICT
+
+    name: str
+    """What people call it."""
+    model: SourceSpec
+    """The model."""
+    data: SourceSpec
+    """The data set."""
+    strategy: StrategySpec = StrategySpec()
+    """How the workers synchronize."""
+    cluster: ClusterSpec = ClusterSpec()
+    """Workers and devices."""
+    network: NetworkSpec = NetworkSpec()
+    """Limits of the network."""
+    training: TrainingSpec
+    """Length, batch and precision."""
+    optimizer: OptimizerSpec = OptimizerSpec()
+    """How parameters are updated."""
+    schedule: ScheduleSpec = ScheduleSpec()
+    """How the learning rate changes."""
+    evaluation: EvaluationSpec = EvaluationSpec()
+    """When accuracy is measured."""
+    telemetry: TelemetrySpec = TelemetrySpec()
+    """What is kept of the events."""
+    fidelity: Literal["train", "rehearse", "simulate"] = "train"
+    """`train`: everything real. `rehearse` and `simulate` are not built yet."""
+    baseline: str | None = None
+    """The job (its id) that speed-up is measured against. Null: none."""
+    priority: int = 0
+    """Higher runs first; equal priorities run by age."""
+
+    def __post_init__(self) -> None:
+        if not self.name.strip() or len(self.name) > 200:
+            raise UserError("name", self.name, "must have 1 to 200 characters", "Give the job a short name")
+        if self.fidelity != "train":
+            raise UserError(
+                "fidelity", self.fidelity, "not available: only training is built yet", "Use train"
+            )
+        if self.training.global_batch < self.cluster.workers * self.training.micro_batches:
+            raise UserError(
+                "training.global_batch",
+                self.training.global_batch,
+                f"smaller than {self.cluster.workers} workers x {self.training.micro_batches} micro-batches",
+                f"Use at least {self.cluster.workers * self.training.micro_batches}, or fewer workers",
+            )
+        if not -1000 <= self.priority <= 1000:
+            raise UserError("priority", self.priority, "must be from -1000 to 1000", "0 is the default")

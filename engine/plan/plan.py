@@ -1,0 +1,182 @@
+"""Plan: for every layer of a model, one choice on every axis. A strategy is a function that returns one.
+
+The axes are chosen independently; what follows from a choice (payload, update site, barrier) is derived
+in `flow.py`, and what cannot combine is refused in `rules.py` when a plan is validated against a model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from engine.catalogue import Axis
+from engine.codec import CODEC
+from engine.consistency import CONSISTENCY
+from engine.errors import UserError
+from engine.exchange import EXCHANGE
+from engine.inputs import INPUT
+from engine.memory import ACTIVATIONS
+from engine.order import DEPART, RANK, RETURNS, UNIT
+from engine.placement import PLACEMENT
+
+AXES: tuple[Axis, ...] = (
+    PLACEMENT, EXCHANGE, CODEC, UNIT, DEPART, RANK, RETURNS, CONSISTENCY, ACTIVATIONS, INPUT,
+)  # fmt: skip
+"""Every axis, in the order in which a plan's table shows them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """In which units a layer travels, when, in what rank, and how a server's answer returns."""
+
+    __pydantic_config__ = {"use_attribute_docstrings": True, "extra": "forbid"}
+
+    unit: str = "layer"
+    """`layer`, `slice` or `bucket`."""
+    size: int | None = None
+    """Elements per slice, or bytes per bucket. Null for `layer`."""
+    depart: str = "when-ready"
+    """`after-backward` or `when-ready`."""
+    rank: str = "fifo"
+    """`fifo` or `priority` (by forward position, 0 leaves first)."""
+    returns: str = "none"
+    """`none`, `notify-pull`, `deferred-pull` or `push`."""
+
+    def __post_init__(self) -> None:
+        for axis, name in ((UNIT, "unit"), (DEPART, "depart"), (RANK, "rank"), (RETURNS, "returns")):
+            axis.require(getattr(self, name), f"order.{name}")
+        if self.unit == "layer" and self.size is not None:
+            raise UserError("order.size", self.size, "whole layers have no size", "Leave size out, or use slices")
+        if self.unit != "layer" and (self.size is None or self.size < 1):
+            what = "elements per slice" if self.unit == "slice" else "bytes per bucket"
+            raise UserError("order.size", self.size, f"must be at least 1 ({what})", "Give a positive size")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerPlan:
+    """One layer's choices."""
+
+    __pydantic_config__ = {"use_attribute_docstrings": True, "extra": "forbid"}
+
+    layer: str
+    """The layer's name: its module path in the model."""
+    placement: str = "replicated"
+    """Where the layer is computed."""
+    exchange: str = "none"
+    """How the workers' contributions meet."""
+    update: Literal["auto", "worker", "server"] = "auto"
+    """Where the optimizer runs. `auto`: on the server where the exchange has one, else on the worker."""
+    codec: str = "fp32"
+    """What travels."""
+    order: Order = Order()
+    """Units, departure, rank and return."""
+    activations: str = "keep"
+    """What happens to the layer's activations between forward and backward."""
+
+    def __post_init__(self) -> None:
+        for axis in (PLACEMENT, EXCHANGE, CODEC, ACTIVATIONS):
+            axis.require(getattr(self, axis.name), axis.name)
+        if self.update not in ("auto", "worker", "server"):
+            raise UserError("update", self.update, "no such update site", "Use auto, worker or server")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Servers:
+    """The server shards of a plan's `central-reducer` and `parameter-server` layers."""
+
+    __pydantic_config__ = {"use_attribute_docstrings": True, "extra": "forbid"}
+
+    count: int = 0
+    """Number of shards. 0: the plan has no server."""
+    where: Literal["beside", "dedicated"] = "beside"
+    """`beside`: shard j lives in worker j's process, and their bytes do not cross the network; `dedicated`: each
+    shard is a process of its own."""
+    split_over: int | None = None
+    """Layers with more elements than this are split evenly over all shards. Null: layers are never split."""
+
+    def __post_init__(self) -> None:
+        if self.count < 0:
+            raise UserError("servers.count", self.count, "must not be negative", "Use 0 for no server")
+        if self.where not in ("beside", "dedicated"):
+            raise UserError("servers.where", self.where, "no such place", "Use beside or dedicated")
+        if self.split_over is not None and self.split_over < 1:
+            raise UserError("servers.split_over", self.split_over, "must be at least 1", "Leave it out to never split")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Consistency:
+    """How far workers may drift. Chosen for the job; every other axis may differ from layer to layer."""
+
+    __pydantic_config__ = {"use_attribute_docstrings": True, "extra": "forbid"}
+
+    mode: str = "every-step"
+    """A value of the axis `consistency`."""
+
+    def __post_init__(self) -> None:
+        CONSISTENCY.require(self.mode, "consistency.mode")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Input:
+    """Where the data are prepared. Chosen for the job."""
+
+    __pydantic_config__ = {"use_attribute_docstrings": True, "extra": "forbid"}
+
+    where: str = "cpu"
+    """`cpu` or `device`."""
+    prefetch: int = 1
+    """Batches prepared ahead of the step that uses them. 0: prepared when needed."""
+
+    def __post_init__(self) -> None:
+        INPUT.require(self.where, "input.where")
+        if not 0 <= self.prefetch <= 64:
+            raise UserError("input.prefetch", self.prefetch, "must be from 0 to 64", "Use 1 or 2")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What every layer of one model does, in forward order."""
+
+    __pydantic_config__ = {"use_attribute_docstrings": True, "extra": "forbid"}
+
+    strategy: str
+    """The strategy that built it."""
+    layers: tuple[LayerPlan, ...]
+    """One entry for every layer with trainable parameters."""
+    servers: Servers = Servers()
+    """The server shards, where any layer's exchange has them."""
+    consistency: Consistency = Consistency()
+    """How far workers may drift."""
+    input: Input = Input()
+    """Where the data are prepared."""
+    warnings: tuple[str, ...] = ()
+    """What a person should know: settings that changed something, or cost something."""
+
+    def __post_init__(self) -> None:
+        seen: set[str] = set()
+        for layer in self.layers:
+            if layer.layer in seen:
+                raise UserError("layers", layer.layer, "listed twice", "Give every layer one entry")
+            seen.add(layer.layer)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Peer:
+    """A system that the same trainer runs instead of a plan, for comparison: PyTorch's own wrappers."""
+
+    __pydantic_config__ = {"use_attribute_docstrings": True, "extra": "forbid"}
+
+    strategy: str
+    """The strategy that built it."""
+    runner: Literal["ddp"]
+    """`ddp`: torch.nn.parallel.DistributedDataParallel."""
+    bucket_bytes: int = 25 * 1024 * 1024
+    """DDP's bucket size in bytes (its own default is 25 MiB)."""
+    warnings: tuple[str, ...] = ()
+    """What a person should know."""
+    layers: tuple[LayerPlan, ...] = field(default=(), init=False)
+    """Always empty: the peer decides by itself what travels when."""
+
+    def __post_init__(self) -> None:
+        if self.bucket_bytes < 1:
+            raise UserError("bucket_bytes", self.bucket_bytes, "must be at least 1", "DDP's default is 26214400")

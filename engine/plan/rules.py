@@ -1,0 +1,151 @@
+"""What cannot combine, and what follows from a combination. One rule, one function, one reason.
+
+`resolve(plan, ...)` answers the plan with every derived choice made concrete and its warnings, or raises
+UserError with the rule and the remedy. It is called wherever a plan enters: at submission and in workers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from engine.errors import UnknownNameError, UserError
+from engine.exchange import EXCHANGE
+from engine.plan.cluster import Cluster
+from engine.plan.description import ModelDescription
+from engine.plan.job import JobSpec
+from engine.plan.plan import LayerPlan, Peer, Plan
+
+
+def resolve(plan: Plan | Peer, model: ModelDescription, cluster: Cluster, job: JobSpec) -> Plan | Peer:
+    """Validate `plan` for this model, cluster and job, and settle what `auto` means."""
+    if isinstance(plan, Peer):
+        _native_cannot_be_paced(True, cluster)
+        return plan
+    _covers_the_model(plan, model)
+    _servers_fit(plan, cluster)
+    for layer in plan.layers:
+        field = f"layers.{layer.layer}"
+        _none_means_one_worker(layer, cluster, field)
+        _returns_belong_to_servers(layer, field)
+        _buckets_have_no_home(layer, field)
+        _ordered_collectives_keep_one_order(layer, field)
+        _native_sums_what_it_is_given(layer, field)
+    _native_cannot_be_paced(any(lp.exchange == "native" for lp in plan.layers), cluster)
+    return _settle_update_sites(plan, job)
+
+
+def is_served(layer: LayerPlan) -> bool:
+    """Whether the layer's contributions meet on server shards."""
+    return "server" in EXCHANGE[layer.exchange].traits
+
+
+def _covers_the_model(plan: Plan, model: ModelDescription) -> None:
+    trainable = {layer.name for layer in model.layers if any(p.trainable for p in layer.parameters)}
+    for entry in plan.layers:
+        if entry.layer not in trainable:
+            raise UnknownNameError(f"layers.{entry.layer}", entry.layer, f"trainable layer of {model.name}", trainable)
+    missing = sorted(trainable - {entry.layer for entry in plan.layers})
+    if missing:
+        raise UserError("layers", missing, "these layers have no entry", "Give every trainable layer one entry")
+
+
+def _servers_fit(plan: Plan, cluster: Cluster) -> None:
+    served = [layer for layer in plan.layers if is_served(layer)]
+    count = plan.servers.count
+    if served and count == 0:
+        raise UserError("servers.count", 0, f"{served[0].exchange} needs a server", "Use at least one shard")
+    if count and not served:
+        raise UserError("servers.count", count, "no layer's exchange uses a server", "Use 0")
+    if count > 1 and any(layer.exchange == "central-reducer" for layer in served):
+        raise UserError("servers.count", count, "a central reducer is one process", "Use 1, or parameter-server")
+    if plan.servers.where == "beside" and count > cluster.workers:
+        raise UserError(
+            "servers.count", count, f"only {cluster.workers} workers to stand beside", "Use fewer, or dedicated servers"
+        )
+
+
+def _none_means_one_worker(layer: LayerPlan, cluster: Cluster, field: str) -> None:
+    if layer.exchange == "none" and cluster.workers > 1:
+        raise UserError(
+            f"{field}.exchange",
+            "none",
+            f"{cluster.workers} workers would never agree on a layer that is not exchanged",
+            "Choose an exchange, or one worker",
+        )
+
+
+def _returns_belong_to_servers(layer: LayerPlan, field: str) -> None:
+    if is_served(layer) and layer.order.returns == "none":
+        raise UserError(
+            f"{field}.order.returns", "none", "a server's answer must return", "Use push, notify-pull or deferred-pull"
+        )
+    if not is_served(layer) and layer.order.returns != "none":
+        raise UserError(
+            f"{field}.order.returns", layer.order.returns, f"{layer.exchange} has no server to answer", "Use none"
+        )
+    if not is_served(layer) and layer.update == "server":
+        raise UserError(
+            f"{field}.update", "server", f"{layer.exchange} has no server to update on", "Use worker, or a server"
+        )
+
+
+def _buckets_have_no_home(layer: LayerPlan, field: str) -> None:
+    if is_served(layer) and layer.order.unit == "bucket":
+        raise UserError(
+            f"{field}.order.unit", "bucket", "servers address layers by key; a bucket has no home shard", "Use slices"
+        )
+
+
+def _ordered_collectives_keep_one_order(layer: LayerPlan, field: str) -> None:
+    if "ordered" in EXCHANGE[layer.exchange].traits and layer.order.rank == "priority":
+        raise UserError(
+            f"{field}.order.rank",
+            "priority",
+            f"{layer.exchange} collectives hang or mix data unless all ranks issue them in one agreed order",
+            "Use fifo, or ring-allreduce whose messages are tagged",
+        )
+
+
+def _native_sums_what_it_is_given(layer: LayerPlan, field: str) -> None:
+    if layer.exchange == "native" and layer.codec == "fp16":
+        raise UserError(
+            f"{field}.codec", "fp16", "the native allreduce would sum in half precision", "Use fp32, or ring-allreduce"
+        )
+
+
+def _native_cannot_be_paced(native: bool, cluster: Cluster) -> None:
+    if native and cluster.rate_bps is not None and cluster.workers > 1:
+        raise UserError(
+            "network.rate",
+            cluster.rate_bps,
+            "the native backends cannot be paced in software",
+            "Leave network.rate out, or choose a strategy on our own transport",
+        )
+
+
+def _settle_update_sites(plan: Plan, job: JobSpec) -> Plan:
+    """`auto` becomes the server where there is one, unless the update must see everything, or whole tensors."""
+    reason, remedy = None, ""
+    if job.training.clip_norm is not None:
+        reason, remedy = "training.clip_norm needs the global norm, so the update runs on the workers", "Leave clip_norm out"
+    elif not job.optimizer.elementwise:
+        reason = f"{job.optimizer.name} looks at whole parameters, so the update runs on the workers"
+        remedy = "Choose an element-wise optimizer such as sgd or adamw"
+    layers, moved = [], False
+    for layer in plan.layers:
+        site = layer.update
+        if site == "server" and reason:
+            raise UserError(f"layers.{layer.layer}.update", "server", reason, f"Use worker. {remedy}")
+        if site == "auto":
+            site = "server" if is_served(layer) and not reason else "worker"
+            moved |= is_served(layer) and bool(reason)
+        layers.append(replace(layer, update=site))
+    warnings = list(plan.warnings)
+    if moved and reason:
+        warnings.append(f"{reason}; servers answer with summed gradients.")
+    if job.training.clip_norm is not None and job.cluster.workers > 1:
+        warnings.append(
+            "training.clip_norm is a barrier: no layer is updated before the last gradient has arrived, so"
+            " communication does not overlap the next forward pass."
+        )
+    return replace(plan, layers=tuple(layers), warnings=tuple(dict.fromkeys(warnings)))

@@ -1,0 +1,124 @@
+"""Dataclasses from and to plain data (JSON, YAML): strict, with errors that name the field."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from functools import cache
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from engine.errors import UnknownNameError, UserError
+
+T = TypeVar("T")
+
+
+def to_plain(value: Any) -> Any:
+    """Dataclasses to dictionaries, tuples to lists, all the way down."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value) if f.init}
+    if isinstance(value, dict):
+        return {key: to_plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [to_plain(item) for item in value]
+    return value
+
+
+def from_plain(cls: type[T], data: Any, field: str = "") -> T:
+    """Build `cls` from plain data. Raises UserError naming the dotted field, its value, the rule and the remedy."""
+    if not isinstance(data, dict):
+        raise UserError(field, data, f"must be an object with the fields of {cls.__name__}", "See the job's schema")
+    hints = _hints(cls)
+    known = {f.name: f for f in dataclasses.fields(cls) if f.init}  # type: ignore[arg-type]
+    for name in data:
+        if name not in known:
+            raise UnknownNameError(_join(field, name), name, f"field of {cls.__name__}", known)
+    values = {}
+    for name, spec in known.items():
+        if name in data:
+            values[name] = _convert(hints[name], data[name], _join(field, name))
+        elif spec.default is dataclasses.MISSING and spec.default_factory is dataclasses.MISSING:
+            raise UserError(_join(field, name), None, "is required", f"Add {name}")
+    try:
+        return cls(**values)
+    except UserError as error:
+        raise (error.within(field) if field else error) from None
+
+
+def load_text(text: str, where: str) -> Any:
+    """Parse YAML (and so JSON). Raises UserError with the line of a syntax error."""
+    try:
+        import yaml  # noqa: PLC0415 - an extra: the core needs only JSON
+    except ModuleNotFoundError:
+        try:
+            return json.loads(text)
+        except json.JSONDecodeError as error:
+            raise UserError(
+                "", where, f"is not JSON: {error}", "Write JSON, or install PyYAML to read YAML"
+            ) from None
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise UserError("", where, f"is neither YAML nor JSON: {error}", "Correct the syntax") from None
+
+
+def load_file(cls: type[T], path: Path) -> T:
+    """Read one object of `cls` from a YAML or JSON file."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError("", str(path), f"cannot be read: {error}", "Name a readable YAML or JSON file") from None
+    return from_plain(cls, load_text(text, str(path)))
+
+
+def dump_yaml(value: Any) -> str:
+    """A dataclass as YAML, fields in their declared order."""
+    import yaml  # noqa: PLC0415 - an extra
+
+    return yaml.safe_dump(to_plain(value), sort_keys=False, allow_unicode=True)
+
+
+def _join(field: str, name: Any) -> str:
+    return f"{field}.{name}" if field else str(name)
+
+
+@cache
+def _hints(cls: type) -> dict[str, Any]:
+    return get_type_hints(cls)
+
+
+def _convert(hint: Any, value: Any, field: str) -> Any:  # noqa: PLR0911, PLR0912 - one branch per kind of type
+    origin, args = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        if value is None and NoneType in args:
+            return None
+        choices = [a for a in args if a is not NoneType]
+        if len(choices) == 1:
+            return _convert(choices[0], value, field)
+        for choice in choices:
+            try:
+                return _convert(choice, value, field)
+            except UserError as error:
+                last = error
+        raise last
+    if origin is Literal:
+        if value not in args or isinstance(value, bool) != isinstance(args[0], bool):
+            raise UnknownNameError(field, value, "choice", map(str, args))
+        return value
+    if origin is tuple:
+        if not isinstance(value, (list, tuple)):
+            raise UserError(field, value, "must be a list", "Write [..., ...]")
+        return tuple(_convert(args[0], item, f"{field}.{i}") for i, item in enumerate(value))
+    if origin is dict or hint is dict:
+        if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
+            raise UserError(field, value, "must be an object", "Write {name: value}")
+        return dict(value)
+    if dataclasses.is_dataclass(hint):
+        return value if isinstance(value, hint) else from_plain(hint, value, field)  # type: ignore[arg-type]
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if hint is Any or (isinstance(value, hint) and (hint is bool or not isinstance(value, bool))):
+        return value
+    names = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
+    raise UserError(field, value, f"must be {names.get(hint, hint)}", "Correct the value")

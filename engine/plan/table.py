@@ -1,0 +1,98 @@
+"""A plan as a table that people read: one row per layer, with what follows from its choices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.plan.description import ModelDescription
+from engine.plan.flow import derive
+from engine.plan.job import JobSpec
+from engine.plan.plan import LayerPlan, Peer, Plan
+from engine.plan.traffic import wire_bytes_by_layer
+from engine.plan.units import cut
+from engine.plan.units_of_measure import format_bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One layer of a resolved plan."""
+
+    position: int
+    """Forward position."""
+    layer: str
+    kind: str
+    """The module's class."""
+    parameters: int
+    """Trainable elements."""
+    placement: str
+    exchange: str
+    codec: str
+    order: str
+    """Unit, departure, rank and return in one phrase."""
+    units: int
+    """Number of units that carry parts of this layer."""
+    payload: str
+    answer: str
+    update: str
+    barrier: str
+    wire_bytes: int
+    """Payload per step over all links."""
+
+
+def rows(plan: Plan | Peer, model: ModelDescription, job: JobSpec) -> list[Row]:
+    """The table of a resolved plan, in forward order. Empty for a peer."""
+    if isinstance(plan, Peer):
+        return []
+    described = {layer.name: layer for layer in model.layers}
+    wire = wire_bytes_by_layer(plan, model, job.cluster.workers)
+    units = cut(plan, model)
+    found = []
+    for entry in plan.layers:
+        layer, flow = described[entry.layer], derive(entry, job)
+        found.append(
+            Row(
+                position=layer.index,
+                layer=entry.layer,
+                kind=layer.kind,
+                parameters=sum(p.count for p in layer.parameters if p.trainable),
+                placement=entry.placement,
+                exchange=entry.exchange,
+                codec=entry.codec,
+                order=_order(entry),
+                units=sum(entry.layer in unit.layers for unit in units),
+                payload=flow.payload,
+                answer=flow.answer,
+                update=flow.update,
+                barrier=flow.barrier,
+                wire_bytes=wire[entry.layer],
+            )
+        )
+    return sorted(found, key=lambda row: row.position)
+
+
+def _order(layer: LayerPlan) -> str:
+    if layer.exchange == "none":
+        return "-"
+    order = layer.order
+    unit = {"layer": "layers", "slice": f"slices of {order.size}", "bucket": f"buckets of {order.size} B"}[order.unit]
+    back = "" if order.returns == "none" else f", {order.returns}"
+    return f"{unit}, {order.depart}, {order.rank}{back}"
+
+
+def text(plan: Plan | Peer, model: ModelDescription, job: JobSpec) -> str:
+    """The table in plain text, with the totals and the warnings below it."""
+    if isinstance(plan, Peer):
+        return f"{plan.strategy}: run by PyTorch's own {plan.runner}, buckets of {format_bytes(plan.bucket_bytes)}"
+    head = ("layer", "kind", "parameters", "exchange", "codec", "order", "units", "update", "barrier", "wire/step")
+    body = [
+        (
+            r.layer, r.kind, f"{r.parameters:,}", r.exchange, r.codec, r.order, str(r.units),
+            f"{r.answer} from {r.update}" if r.update == "server" else r.update, r.barrier, format_bytes(r.wire_bytes),
+        )
+        for r in rows(plan, model, job)
+    ]  # fmt: skip
+    widths = [max(len(row[i]) for row in (head, *body)) for i in range(len(head))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in (head, *body)]
+    total = sum(r.wire_bytes for r in rows(plan, model, job))
+    lines += ["", f"{plan.strategy}: {format_bytes(total)} on the wire per step"]
+    return "\n".join(lines + [f"warning: {warning}" for warning in plan.warnings])

@@ -1,0 +1,104 @@
+"""Declared bytes: what a plan must move in one step, message by message, before anything runs.
+
+A test compares these with the bytes that the transport counts; the launch page shows them per layer.
+Payload only: headers, notifications, pull requests and heartbeats are counted apart as overhead.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from engine.plan.cluster import parties, shard_party
+from engine.plan.description import ModelDescription
+from engine.plan.plan import LayerPlan, Peer, Plan
+from engine.plan.units import Unit, cut
+
+ITEM_BYTES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Transfer:
+    """One message (or the sum of a unit's messages) from one party to another in one step."""
+
+    source: int
+    """Sending party."""
+    destination: int
+    """Receiving party."""
+    unit: int
+    """The unit's index."""
+    layer: str
+    """The unit's first layer in forward order."""
+    bytes: int
+    """Payload."""
+    wire: bool
+    """False between parties of one host: such bytes never cross the network."""
+
+
+def chunk(count: int, parts: int, index: int) -> tuple[int, int]:
+    """[start, stop) of part `index` when `count` elements are split into `parts` that differ by at most one."""
+    return count * index // parts, count * (index + 1) // parts
+
+
+def item_bytes(codec: str, dtype: str) -> int:
+    """Bytes of one element on the wire."""
+    return 2 if codec == "fp16" else ITEM_BYTES[dtype]
+
+
+def declared(plan: Plan | Peer, model: ModelDescription, workers: int) -> Iterator[Transfer]:
+    """Every transfer of one step of a resolved plan. A peer declares nothing: it decides by itself."""
+    if isinstance(plan, Peer):
+        return
+    choices = {layer.layer: layer for layer in plan.layers}
+    hosts = [party.host for party in parties(plan, workers)]
+    for unit in cut(plan, model):
+        layer = choices[unit.layers[0]]
+        for source, destination, size in _messages(plan, layer, unit, workers):
+            yield Transfer(
+                source=source,
+                destination=destination,
+                unit=unit.index,
+                layer=unit.layers[0],
+                bytes=size,
+                wire=hosts[source] != hosts[destination],
+            )
+
+
+def _messages(plan: Plan, layer: LayerPlan, unit: Unit, workers: int) -> Iterator[tuple[int, int, int]]:
+    """(source, destination, bytes): the formula of each exchange."""
+    item = item_bytes(layer.codec, unit.dtype)
+    if unit.shard is not None:
+        home = shard_party(plan, workers, unit.shard)
+        back = ITEM_BYTES[unit.dtype] if layer.update == "server" else item
+        for worker in range(workers):
+            yield worker, home, unit.count * item
+            yield home, worker, unit.count * back
+    elif layer.exchange in ("ring-allreduce", "native"):
+        if workers == 1:
+            return
+        for worker in range(workers):
+            kept = [chunk(unit.count, workers, (worker + k) % workers) for k in (1, 2)]
+            sent = 2 * unit.count - sum(stop - start for start, stop in kept)
+            yield worker, (worker + 1) % workers, sent * item
+
+
+def wire_bytes(plan: Plan | Peer, model: ModelDescription, workers: int) -> int:
+    """Payload bytes that cross the network in one step, over all links."""
+    return sum(t.bytes for t in declared(plan, model, workers) if t.wire)
+
+
+def wire_bytes_by_layer(plan: Plan | Peer, model: ModelDescription, workers: int) -> dict[str, int]:
+    """The same for each layer; a bucket's bytes are shared out by its layers' elements."""
+    if isinstance(plan, Peer):
+        return {}
+    owner = {p.name: layer.name for layer in model.layers for p in layer.parameters}
+    by_unit: dict[int, int] = defaultdict(int)
+    for transfer in declared(plan, model, workers):
+        if transfer.wire:
+            by_unit[transfer.unit] += transfer.bytes
+    totals: dict[str, int] = {layer.layer: 0 for layer in plan.layers}
+    for unit in cut(plan, model):
+        for segment in unit.segments:
+            totals[owner[segment.parameter]] += by_unit[unit.index] * segment.count // unit.count
+    return totals

@@ -1,0 +1,151 @@
+"""Units: what a plan's layers are cut into before anything travels.
+
+A unit is a run of elements of one or several parameters of one type. Slices and shards are cut at
+element boundaries of the layer's parameters laid end to end (weight, then bias), as P3 and KVStore do
+(papers 004, sections 4.1 and 4.2); buckets join neighbouring layers, last layer first, as their gradients
+become ready.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+
+from engine.plan.description import LayerDescription, ModelDescription, ParameterDescription
+from engine.plan.plan import LayerPlan, Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Elements [start, stop) of one parameter, flattened in row-major order."""
+
+    parameter: str
+    start: int
+    stop: int
+
+    @property
+    def count(self) -> int:
+        return self.stop - self.start
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unit:
+    """What travels as one: one message per direction and worker."""
+
+    index: int
+    """Its key on the wire."""
+    layers: tuple[str, ...]
+    """The layers it holds parts of (more than one only for buckets), in forward order."""
+    position: int
+    """The first forward position among its layers: its priority."""
+    segments: tuple[Segment, ...]
+    """The parts of parameters that it carries, in the order in which they travel."""
+    dtype: str
+    """The parameters' common type, e.g. `float32`."""
+    shard: int | None
+    """The server shard that it lives on, or None."""
+
+    @property
+    def count(self) -> int:
+        """Elements."""
+        return sum(s.count for s in self.segments)
+
+
+def cut(plan: Plan, model: ModelDescription) -> tuple[Unit, ...]:
+    """Cut every layer of `plan` into units and give each its server shard, the same on every party."""
+    described = {layer.name: layer for layer in model.layers}
+    pieces: list[tuple[LayerPlan, tuple[LayerDescription, ...], str, tuple[Segment, ...], int | None]] = []
+    loads = [0] * plan.servers.count
+    next_shard = 0
+    for layer_plan in plan.layers:
+        layer = described[layer_plan.layer]
+        if layer_plan.order.unit == "bucket":
+            continue
+        served = layer_plan.exchange in ("central-reducer", "parameter-server")
+        for dtype, parameters in _by_dtype(layer.parameters):
+            count = sum(p.count for p in parameters)
+            if layer_plan.order.unit == "slice":
+                assert layer_plan.order.size is not None
+                runs = _runs(parameters, layer_plan.order.size)
+                for run in runs:  # P3 deals its slices round robin
+                    shard = next_shard if served else None
+                    next_shard = (next_shard + 1) % max(1, plan.servers.count)
+                    pieces.append((layer_plan, (layer,), dtype, run, shard))
+            elif served and plan.servers.split_over is not None and count > plan.servers.split_over:
+                parts = list(_runs(parameters, -(-count // plan.servers.count)))
+                pieces += [(layer_plan, (layer,), dtype, run, j) for j, run in enumerate(parts)]
+                for j, run in enumerate(parts):
+                    loads[j] += sum(s.count for s in run)
+            else:
+                shard = min(range(len(loads)), key=loads.__getitem__) if served else None
+                if shard is not None:
+                    loads[shard] += count
+                pieces.append((layer_plan, (layer,), dtype, tuple(Segment(p.name, 0, p.count) for p in parameters), shard))
+    for members, dtype, segments in _buckets(plan, described):
+        pieces.append((members[0], tuple(described[m.layer] for m in members), dtype, segments, None))
+    return tuple(
+        Unit(
+            index=index,
+            layers=tuple(layer.name for layer in layers),
+            position=min(layer.index for layer in layers),
+            segments=segments,
+            dtype=dtype,
+            shard=shard,
+        )
+        for index, (_, layers, dtype, segments, shard) in enumerate(pieces)
+    )
+
+
+def _by_dtype(parameters: Iterable[ParameterDescription]) -> Iterator[tuple[str, list[ParameterDescription]]]:
+    """A layer's trainable parameters, split where the type changes: a unit has one type."""
+    trainable = (p for p in parameters if p.trainable)
+    for dtype, group in groupby(trainable, key=lambda p: p.dtype):
+        yield dtype, list(group)
+
+
+def _runs(parameters: Iterable[ParameterDescription], size: int) -> Iterator[tuple[Segment, ...]]:
+    """The parameters laid end to end, cut every `size` elements."""
+    run: list[Segment] = []
+    room = size
+    for parameter in parameters:
+        start = 0
+        while start < parameter.count:
+            stop = min(parameter.count, start + room)
+            run.append(Segment(parameter.name, start, stop))
+            room -= stop - start
+            start = stop
+            if room == 0:
+                yield tuple(run)
+                run, room = [], size
+    if run:
+        yield tuple(run)
+
+
+def _buckets(
+    plan: Plan, described: Mapping[str, LayerDescription]
+) -> Iterator[tuple[tuple[LayerPlan, ...], str, tuple[Segment, ...]]]:
+    """Neighbouring layers with equal choices, joined from the last to the first until `size` bytes are reached."""
+    bucketed = [lp for lp in reversed(plan.layers) if lp.order.unit == "bucket"]
+    for (_, order, _, dtype), group in groupby(
+        (
+            (layer_plan, dtype, parameters)
+            for layer_plan in bucketed
+            for dtype, parameters in reversed(list(_by_dtype(described[layer_plan.layer].parameters)))
+        ),
+        key=lambda item: (item[0].exchange, item[0].order, item[0].codec, item[1]),
+    ):
+        assert order.size is not None
+        members: list[LayerPlan] = []
+        segments: list[Segment] = []
+        held = 0
+        for layer_plan, _, parameters in group:
+            if layer_plan not in members:
+                members.append(layer_plan)
+            segments += [Segment(p.name, 0, p.count) for p in reversed(parameters)]
+            held += sum(p.nbytes for p in parameters)
+            if held >= order.size:
+                yield tuple(reversed(members)), dtype, tuple(segments)
+                members, segments, held = [], [], 0
+        if segments:
+            yield tuple(reversed(members)), dtype, tuple(segments)

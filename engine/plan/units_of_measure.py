@@ -1,0 +1,35 @@
+"""Rates and sizes as people write them."""
+
+from __future__ import annotations
+
+import re
+
+from engine.errors import UserError
+
+_RATE = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([kKMGT]?)(?:bit(?:/s)?|bps)\s*$")
+_FACTOR = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+
+
+def parse_rate(text: str, field: str) -> int:
+    """Bits per second of `300Mbit`, `10 Gbit/s`, `1.5Gbps` (decimal prefixes, as network equipment counts)."""
+    match = _RATE.match(text)
+    value = float(match[1]) * _FACTOR[match[2]] if match else 0
+    if value < 1000:
+        raise UserError(field, text, "is not a rate of at least 1 kbit/s", "Write it as 300Mbit or 10Gbit")
+    return round(value)
+
+
+def format_rate(bps: float) -> str:
+    """`300 Mbit/s` of 300000000."""
+    for factor, prefix in ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if bps >= factor:
+            return f"{bps / factor:.3g} {prefix}bit/s"
+    return f"{bps:.3g} bit/s"
+
+
+def format_bytes(count: float) -> str:
+    """`232.6 MiB` of 243860896."""
+    for factor, prefix in ((2**40, "Ti"), (2**30, "Gi"), (2**20, "Mi"), (2**10, "Ki")):
+        if count >= factor:
+            return f"{count / factor:.1f} {prefix}B"
+    return f"{count:.0f} B"

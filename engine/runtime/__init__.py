@@ -1,0 +1,1 @@
+"""The runtime: the training loop, the processes that run it, checkpoints."""

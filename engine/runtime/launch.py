@@ -1,0 +1,105 @@
+"""What the processes of one attempt are told, and where they leave what they say. No torch here.
+
+Layout of an attempt's directory (every file is written to a temporary name and renamed):
+  launch.json            this file's `Launch`
+  logs/<party>.log       standard output and error of each process
+  errors/<party>.json    why a process failed, in its own words
+  spool/<party>/         telemetry batches that the server has not acknowledged
+  result/model.pt        the trained state_dict; result/summary.json: its figures
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.plan.cluster import Party, parties
+from engine.plan.description import ModelDescription
+from engine.plan.job import JobSpec
+from engine.plan.plan import Peer, Plan
+from engine.plan.serde import from_plain, to_plain
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launch:
+    """One attempt at a job."""
+
+    attempt: str
+    """The attempt's id."""
+    job: JobSpec
+    plan: Plan | Peer
+    """Resolved (see `engine.plan.rules`)."""
+    model: ModelDescription
+    directory: Path
+    """The attempt's directory, on a disk that all its processes see."""
+    epoch_unix_ns: int
+    """Zero of the attempt's clock, as nanoseconds since 1970."""
+    devices: tuple[str, ...]
+    """One torch device per worker, e.g. `cpu` or `cuda:1`."""
+
+    @property
+    def parties(self) -> tuple[Party, ...]:
+        """Every process of the attempt."""
+        return parties(self.plan, self.job.cluster.workers)
+
+    @property
+    def rendezvous(self) -> str:
+        """Where the processes find one another."""
+        return f"file://{self.directory / 'rendezvous'}"
+
+    def log(self, party: Party) -> Path:
+        return self.directory / "logs" / f"{slug(party.name)}.log"
+
+    def error(self, party: Party) -> Path:
+        return self.directory / "errors" / f"{slug(party.name)}.json"
+
+    def spool(self, party: Party) -> Path:
+        return self.directory / "spool" / slug(party.name)
+
+    @property
+    def result(self) -> Path:
+        return self.directory / "result"
+
+    def write(self) -> None:
+        """Create the directory and write `launch.json`."""
+        for name in ("logs", "errors", "spool", "result"):
+            (self.directory / name).mkdir(parents=True, exist_ok=True)
+        data = {
+            "attempt": self.attempt,
+            "job": to_plain(self.job),
+            "peer": isinstance(self.plan, Peer),
+            "plan": to_plain(self.plan),
+            "model": self.model.to_dict(),
+            "epoch_unix_ns": self.epoch_unix_ns,
+            "devices": list(self.devices),
+        }
+        write_json(self.directory / "launch.json", data)
+
+    @classmethod
+    def read(cls, directory: Path) -> Launch:
+        """Read `launch.json` of an attempt's directory."""
+        data = json.loads((directory / "launch.json").read_text(encoding="utf-8"))
+        return cls(
+            attempt=data["attempt"],
+            job=from_plain(JobSpec, data["job"]),
+            plan=from_plain(Peer if data["peer"] else Plan, data["plan"]),
+            model=ModelDescription.from_dict(data["model"]),
+            directory=directory,
+            epoch_unix_ns=data["epoch_unix_ns"],
+            devices=tuple(data["devices"]),
+        )
+
+
+def slug(name: str) -> str:
+    """`worker 0` as a file name."""
+    return name.replace(" ", "-")
+
+
+def write_json(path: Path, data: Any) -> None:
+    """Write JSON so that a reader sees either the old file or the whole new one."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    temporary.write_text(json.dumps(data, indent=1), encoding="utf-8")
+    temporary.replace(path)

@@ -1,0 +1,53 @@
+"""The catalogue: one strategy per file. To add one, write its file and add a line to STRATEGIES."""
+
+from __future__ import annotations
+
+from engine.errors import UnknownNameError
+from engine.plan.cluster import Cluster
+from engine.plan.description import ModelDescription
+from engine.plan.job import JobSpec
+from engine.plan.plan import Peer, Plan
+from engine.plan.rules import resolve
+from engine.plan.serde import from_plain
+from engine.strategies import (
+    central_reduce,
+    ddp,
+    native_allreduce,
+    p3,
+    parameter_server,
+    parameter_server_deferred,
+    parameter_slicing,
+    ring_allreduce,
+    ring_allreduce_overlap,
+    single,
+)
+from engine.strategies.base import Strategy
+
+STRATEGIES: tuple[Strategy, ...] = (
+    single.STRATEGY,
+    central_reduce.STRATEGY,
+    parameter_server.STRATEGY,
+    parameter_server_deferred.STRATEGY,
+    parameter_slicing.STRATEGY,
+    p3.STRATEGY,
+    ring_allreduce.STRATEGY,
+    ring_allreduce_overlap.STRATEGY,
+    native_allreduce.STRATEGY,
+    ddp.STRATEGY,
+)
+
+
+def strategy(name: str) -> Strategy:
+    """The strategy called `name`; raises UnknownNameError listing the known ones."""
+    for entry in STRATEGIES:
+        if entry.name == name:
+            return entry
+    raise UnknownNameError("strategy.name", name, "strategy", [entry.name for entry in STRATEGIES])
+
+
+def build_plan(job: JobSpec, model: ModelDescription) -> Plan | Peer:
+    """Build, validate and settle the plan of a job. Raises UserError with value, rule and remedy."""
+    entry = strategy(job.strategy.name)
+    options = from_plain(entry.options, job.strategy.options, "strategy.options")
+    cluster = Cluster(workers=job.cluster.workers, rate_bps=job.network.rate_bps)
+    return resolve(entry.build(model, cluster, options), model, cluster, job)

@@ -1,0 +1,40 @@
+"""ddp: PyTorch's own DistributedDataParallel, run by the same trainer. A peer to compare with, not a plan.
+
+Update rule: DDP averages gradients in buckets during backward; the trainer scales its losses so that this
+equals the sum over the global batch. Bytes: Gloo's or NCCL's own, not counted by our transport.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.plan.cluster import Cluster
+from engine.plan.description import ModelDescription
+from engine.plan.plan import Peer
+from engine.strategies.base import Strategy
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Options of DDP."""
+
+    __pydantic_config__ = {"use_attribute_docstrings": True, "extra": "forbid"}
+
+    bucket_bytes: int = 25 * 1024 * 1024
+    """DDP's bucket_cap_mb, in bytes."""
+
+
+def build(model: ModelDescription, cluster: Cluster, options: Options) -> Peer:
+    """DDP with its own buckets."""
+    return Peer(strategy="ddp", runner="ddp", bucket_bytes=options.bucket_bytes)
+
+
+STRATEGY = Strategy(
+    name="ddp",
+    summary="PyTorch's own DistributedDataParallel, as the peer that today's users would pick.",
+    loses_when="the network is slow and heavy layers hold up the optimizer step: nothing overlaps the next forward.",
+    source="torch.nn.parallel.DistributedDataParallel",
+    proof="exact",
+    options=Options,
+    build=build,
+)

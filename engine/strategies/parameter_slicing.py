@@ -1,0 +1,54 @@
+"""parameter-slicing: P3 without its priorities. Layers are cut into slices that travel and are updated apart.
+
+Update rule: as parameter-server, slice by slice. Slices are dealt to the shards round robin (papers 004,
+section 4.2) and the updated slice is pushed back at once, so sending, updating and receiving of one heavy
+layer overlap (papers 004, Figure 6). Bytes as parameter-server. Loses to p3 where rank matters; loses to whole
+layers where slices are so small that per-message cost dominates (papers 004, section 5.6).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.plan.cluster import Cluster
+from engine.plan.description import ModelDescription
+from engine.plan.plan import Order, Plan
+from engine.strategies.base import Strategy, uniform
+from engine.strategies.options import ServerOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(ServerOptions):
+    """Options of the strategies that slice."""
+
+    slice_size: int = 50_000
+    """Elements per slice at most; the paper's best value (papers 004, section 5.6)."""
+
+
+def sliced(strategy: str, rank: str, model: ModelDescription, cluster: Cluster, options: Options) -> Plan:
+    """Slices, when ready, pushed back, in the given rank: what slicing and p3 share."""
+    return uniform(
+        strategy,
+        model,
+        servers=options.shards(cluster),
+        exchange="parameter-server",
+        update=options.update,
+        codec=options.codec,
+        order=Order(unit="slice", size=options.slice_size, depart="when-ready", rank=rank, returns="push"),
+    )
+
+
+def build(model: ModelDescription, cluster: Cluster, options: Options) -> Plan:
+    """Slices, when ready, first come first served, pushed back."""
+    return sliced("parameter-slicing", "fifo", model, cluster, options)
+
+
+STRATEGY = Strategy(
+    name="parameter-slicing",
+    summary="Heavy layers are cut into slices, so that sending, updating and receiving them overlap.",
+    loses_when="no layer is heavy (ResNet-50, Inception-v3), or slices are too small for the network.",
+    source="papers 004 sections 3 and 4.2 (parameter slicing alone, Figure 7)",
+    proof="exact",
+    options=Options,
+    build=build,
+)
