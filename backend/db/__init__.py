@@ -1,0 +1,8 @@
+"""The database: tables, migrations, sessions that read, and the one writer."""
+
+from backend.db.ids import uuid7
+from backend.db.migrate import SchemaError
+from backend.db.session import Database
+from backend.db.writer import Writer, WriterError, notify
+
+__all__ = ["Database", "SchemaError", "Writer", "WriterError", "notify", "uuid7"]

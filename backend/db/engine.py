@@ -1,0 +1,63 @@
+"""Opening a database: SQLite by default, PostgreSQL by URL. One writing connection, many reading ones.
+
+On SQLite every connection gets: write-ahead log (readers never wait for the writer), synchronous NORMAL (a
+power cut may lose the last commits, a killed process loses none), foreign keys, and a busy timeout. Reading
+connections are `query_only`: a write that does not go through the writer fails at once instead of meeting
+"database is locked" under load.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Engine, create_engine, event, make_url
+from sqlalchemy.engine import Connection
+
+BUSY_TIMEOUT_S = 30
+POOL_TIMEOUT_S = 30
+
+
+def sqlite_url(path: Path) -> str:
+    """URL of a SQLite file; its folder is made where it does not exist."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return f"sqlite:///{path.resolve()}"
+
+
+def open_engine(url: str, *, readonly: bool, pool_size: int = 5) -> Engine:
+    """An engine with this project's settings. Raises ValueError for a URL that cannot work."""
+    parsed = make_url(url)
+    if parsed.get_backend_name() == "sqlite":
+        if parsed.database in {None, "", ":memory:"}:
+            raise ValueError(
+                f"database {url!r}: an in-memory SQLite is private to one connection. Give a file, as in "
+                "sqlite:////var/lib/trainyard/trainyard.db"
+            )
+        engine = create_engine(
+            url, pool_size=pool_size, pool_timeout=POOL_TIMEOUT_S, connect_args={"timeout": BUSY_TIMEOUT_S}
+        )
+        _set_up_sqlite(engine, readonly=readonly)
+        return engine
+    if parsed.get_backend_name() == "postgresql":
+        parsed = parsed.set(drivername="postgresql+psycopg")
+        engine = create_engine(parsed, pool_size=pool_size, pool_timeout=POOL_TIMEOUT_S, pool_pre_ping=True)
+        return engine.execution_options(postgresql_readonly=True) if readonly else engine
+    raise ValueError(
+        f"database {url!r}: {parsed.get_backend_name()} is not supported. Use sqlite:///file or postgresql://..."
+    )
+
+
+def _set_up_sqlite(engine: Engine, *, readonly: bool) -> None:
+    @event.listens_for(engine, "connect")
+    def connect(connection: Any, _record: Any) -> None:
+        # The driver's own transaction handling starts none for a read and commits before DDL: we say BEGIN.
+        connection.isolation_level = None
+        for pragma in ("journal_mode = WAL", "synchronous = NORMAL", "foreign_keys = ON"):
+            connection.execute(f"PRAGMA {pragma}")
+        if readonly:
+            connection.execute("PRAGMA query_only = ON")
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        # IMMEDIATE takes the write lock at the start, where waiting works; a later upgrade could only fail.
+        connection.exec_driver_sql("BEGIN" if readonly else "BEGIN IMMEDIATE")

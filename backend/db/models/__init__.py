@@ -1,0 +1,20 @@
+"""The tables, one file per group."""
+
+from backend.db.models.base import Base
+from backend.db.models.jobs import Attempt, Job, Transition
+from backend.db.models.notices import Notice
+from backend.db.models.telemetry import Batch, LayerTotal, Link, LinkBin, Metric, StepRow
+
+__all__ = [
+    "Attempt",
+    "Base",
+    "Batch",
+    "Job",
+    "LayerTotal",
+    "Link",
+    "LinkBin",
+    "Metric",
+    "Notice",
+    "StepRow",
+    "Transition",
+]

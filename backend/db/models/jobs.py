@@ -1,0 +1,105 @@
+"""Jobs, their attempts, and the log of every state that either went through."""
+
+from __future__ import annotations
+
+from sqlalchemy import CheckConstraint, ForeignKey, Index, String, Text, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column, relationship
+
+from backend.db.models.base import Base, BigInt, JsonObject, Name, RowId
+
+
+class Job(Base):
+    """What somebody asked for, and how it stands. Its id is a UUID version 7 (text): sorted by creation."""
+
+    __tablename__ = "jobs"
+    __table_args__ = (
+        Index(None, "created_unix_ns"),
+        Index(None, "state", "priority", "queued_unix_ns"),
+        UniqueConstraint("idempotency_key"),
+    )
+
+    id: Mapped[str] = mapped_column(String(36), primary_key=True)
+    name: Mapped[Name]
+    spec: Mapped[JsonObject]
+    """The job specification as it was validated."""
+    plan: Mapped[JsonObject | None]
+    description: Mapped[JsonObject | None]
+    """The model's description: layers in the order of their index in events."""
+    state: Mapped[str] = mapped_column(String(32))
+    reason: Mapped[str | None] = mapped_column(String(64))
+    """Code of why the job is in this state; None where the state says it all."""
+    message: Mapped[str | None] = mapped_column(Text)
+    """The same for a person: value, rule, remedy; for a failure the worker's own last error."""
+    priority: Mapped[int] = mapped_column(default=0)
+    """Larger goes first."""
+    baseline_id: Mapped[str | None] = mapped_column(ForeignKey("jobs.id", ondelete="SET NULL"), index=True)
+    """The job that the speed-up is measured against."""
+    idempotency_key: Mapped[str | None] = mapped_column(String(200))
+    body_sha256: Mapped[str | None] = mapped_column(String(64))
+    """Hash of the submitted body: the same key with another body is refused."""
+    created_unix_ns: Mapped[BigInt]
+    queued_unix_ns: Mapped[BigInt | None]
+    started_unix_ns: Mapped[BigInt | None]
+    ended_unix_ns: Mapped[BigInt | None]
+    revision: Mapped[BigInt] = mapped_column(default=0)
+    """Goes up with every committed change of the job or of its telemetry; caches are keyed by it."""
+
+    attempts: Mapped[list[Attempt]] = relationship(back_populates="job", order_by="Attempt.number")
+
+
+class Attempt(Base):
+    """One try at running a job. A retry is a new row, never a reused one."""
+
+    __tablename__ = "attempts"
+    # AUTOINCREMENT: an id is not given again after its row was deleted.
+    __table_args__ = (
+        UniqueConstraint("job_id", "number"),
+        Index(None, "state"),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    """Small and never used again: it leads the key of every telemetry row."""
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"))
+    number: Mapped[int]
+    """1 for the job's first attempt."""
+    state: Mapped[str] = mapped_column(String(32))
+    reason: Mapped[str | None] = mapped_column(String(64))
+    message: Mapped[str | None] = mapped_column(Text)
+    parties: Mapped[list[str]]
+    """Names of the processes that record, by party number: workers first, then servers and reducers."""
+    token_sha256: Mapped[str] = mapped_column(String(64))
+    """Hash of the attempt's ingest-only token; the token itself is never stored."""
+    epoch_unix_ns: Mapped[BigInt | None]
+    """Zero of the attempt's clock."""
+    directory: Mapped[str] = mapped_column(Text)
+    supervisor_boot_id: Mapped[str | None] = mapped_column(String(64))
+    supervisor_pid: Mapped[int | None]
+    supervisor_start: Mapped[BigInt | None]
+    """Start time of that process in clock ticks since boot (field 22 of /proc/<pid>/stat)."""
+    exit_code: Mapped[int | None]
+    sealed: Mapped[bool] = mapped_column(default=False)
+    """Every batch up to the last one is received: no further batch is taken."""
+    last_sequences: Mapped[dict[str, int] | None]
+    """Given by the seal: party number (as text) to its last sequence number, -1 where it sent none."""
+    created_unix_ns: Mapped[BigInt]
+    started_unix_ns: Mapped[BigInt | None]
+    ended_unix_ns: Mapped[BigInt | None]
+
+    job: Mapped[Job] = relationship(back_populates="attempts")
+
+
+class Transition(Base):
+    """One change of state of a job (attempt_id is None) or of one of its attempts."""
+
+    __tablename__ = "transitions"
+    __table_args__ = (CheckConstraint("from_state IS NULL OR from_state <> to_state", name="moves"),)
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), index=True)
+    attempt_id: Mapped[int | None] = mapped_column(ForeignKey("attempts.id", ondelete="CASCADE"), index=True)
+    from_state: Mapped[str | None] = mapped_column(String(32))
+    to_state: Mapped[str] = mapped_column(String(32))
+    reason: Mapped[str | None] = mapped_column(String(64))
+    message: Mapped[str | None] = mapped_column(Text)
+    at_unix_ns: Mapped[BigInt]

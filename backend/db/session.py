@@ -1,0 +1,39 @@
+"""The database as the services see it: read sessions, and the writer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy.orm import Session
+
+from backend.db.engine import open_engine
+from backend.db.migrate import upgrade
+from backend.db.writer import Writer
+
+
+class Database:
+    """An open database with the newest schema.
+
+    `with database.read() as session` reads one consistent snapshot; `database.writer.run(fn)` writes.
+    """
+
+    def __init__(self, url: str, *, readers: int = 8) -> None:
+        """Open `url`, migrating it first. Raises SchemaError where its schema is newer than this
+        program's."""
+        self.url = url
+        self._write_engine = open_engine(url, readonly=False, pool_size=1)
+        upgrade(self._write_engine)
+        self._read_engine = open_engine(url, readonly=True, pool_size=readers)
+        self.writer = Writer(self._write_engine)
+
+    @contextmanager
+    def read(self) -> Iterator[Session]:
+        """A session that only reads; rows stay usable after it ends."""
+        with Session(self._read_engine, autoflush=False, expire_on_commit=False) as session:
+            yield session
+
+    def close(self) -> None:
+        self.writer.close()
+        self._read_engine.dispose()
+        self._write_engine.dispose()

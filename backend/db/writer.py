@@ -1,0 +1,129 @@
+"""The one writer: a thread through which every write transaction goes.
+
+SQLite allows one writer at a time; here there is one by construction, so nobody ever waits for a lock, and
+notices get their ids in the order of commits. Do heavy work (decoding, hashing, building rows) *before*
+`run`: what is inside holds up everybody else.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from sqlalchemy import Engine
+from sqlalchemy.orm import Session
+
+from backend.db.models import Notice
+
+T = TypeVar("T")
+Listener = Callable[[list[int]], None]
+
+WRITE_TIMEOUT_S = 60.0
+logger = logging.getLogger(__name__)
+
+
+class WriterError(RuntimeError):
+    """The writer is closed, or did not get to a transaction in time."""
+
+
+class Writer:
+    """Runs functions one after another, each in a transaction of its own."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._queue: queue.SimpleQueue[tuple[Callable[[Session], Any], Future[Any]] | None] = (
+            queue.SimpleQueue()
+        )
+        self._listeners: list[Listener] = []
+        self._closed = False
+        self._gate = threading.Lock()
+        self._thread = threading.Thread(target=self._loop, name="db-writer", daemon=True)
+        self._thread.start()
+
+    def run(self, write: Callable[[Session], T], *, timeout_s: float = WRITE_TIMEOUT_S) -> T:
+        """Call `write(session)` in one transaction, commit, and return its result.
+
+        What it raises is raised here and nothing of it is stored. Raises WriterError when the writer is
+        closed, or when the transaction has not ended after `timeout_s`; one that had not begun by then never
+        runs.
+        """
+        future = self.submit(write)
+        try:
+            return future.result(timeout_s)
+        except TimeoutError:
+            if future.done():  # `write` itself raised a TimeoutError
+                raise
+            began = not future.cancel()
+            state = "is still running and may yet commit" if began else "never began and will not run"
+            raise WriterError(
+                f"write transaction not done after {timeout_s:g} s; it {state}. Look for a slow transaction "
+                "or a full disk under the database"
+            ) from None
+
+    def submit(self, write: Callable[[Session], T]) -> Future[T]:
+        """Like `run`, without waiting: the future is done after the commit. For code on an event loop."""
+        future: Future[T] = Future()
+        with self._gate:
+            if self._closed:
+                raise WriterError("the database writer is closed: the server is shutting down")
+            self._queue.put((write, future))
+        return future
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Call `listener(ids)` after every commit that wrote notices; returns the function that ends it.
+
+        It runs on the writer's thread: hand the ids over and return (`loop.call_soon_threadsafe`, an Event).
+        """
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def close(self) -> None:
+        """Finish everything that was submitted, then stop."""
+        with self._gate:
+            if self._closed:
+                return
+            self._closed = True
+            self._queue.put(None)
+        self._thread.join()
+
+    def _loop(self) -> None:
+        while (item := self._queue.get()) is not None:
+            write, future = item
+            if not future.set_running_or_notify_cancel():
+                continue
+            notices: list[Notice] = []
+            try:
+                with Session(self._engine, expire_on_commit=False) as session:
+                    session.info[NOTICES] = notices
+                    with session.begin():
+                        result = write(session)
+                    ids = [notice.id for notice in notices]
+            except BaseException as error:  # whatever `write` raised belongs to who asked for it
+                future.set_exception(error)
+                continue
+            future.set_result(result)
+            if ids:
+                self._wake(ids)
+
+    def _wake(self, ids: list[int]) -> None:
+        for listener in list(self._listeners):
+            try:
+                listener(ids)
+            except Exception:  # one page's broken feed must not stop the writer for everybody
+                logger.exception("a listener for notices failed")
+
+
+NOTICES = "trainyard.notices"
+
+
+def notify(session: Session, job_id: str | None, kind: str, payload: dict[str, Any]) -> None:
+    """Add a notice to the writer's transaction; listeners hear of it after the commit."""
+    notice = Notice(job_id=job_id, kind=kind, payload=payload, at_unix_ns=time.time_ns())
+    session.add(notice)
+    assert NOTICES in session.info, "notify works inside of Writer.run only"
+    session.info[NOTICES].append(notice)

@@ -1,0 +1,258 @@
+"""One batch as bytes: what a party recorded since its last batch, as compressed columns.
+
+    "TYB1"  magic and version            4 bytes
+    sha256  of all that follows         32 bytes
+    length  of the header                4 bytes, little-endian
+    header  JSON: who, when, and each table's name, rows and columns (name, dtype)
+    columns zlib-compressed, one after another
+
+Neighbouring rows are alike, so integer columns travel as differences from the row before (`queued` and `end`
+as differences from `start`), and byte by byte: all lowest bytes, then all second ones, ...; zlib then finds
+long runs of zeros. The server does not trust a batch: every length, name and dtype is checked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+import zlib
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from engine.telemetry.events import EVENT, LINK_BIN, LINK_SAMPLE, METRIC, STEP, TOTAL
+
+MAGIC = b"TYB1"
+MAX_RAW_BYTES = 256 * 2**20
+"""Of all columns after decompression."""
+LEVEL = 1
+"""zlib's fastest: level 6 gains little on shuffled columns and costs several times as much."""
+TABLES = {
+    "events": EVENT,
+    "steps": STEP,
+    "metrics": METRIC,
+    "samples": LINK_SAMPLE,
+    "totals": TOTAL,
+    "bins": LINK_BIN,
+}
+_prefix = struct.Struct("<4s32sI")
+
+
+class BatchError(ValueError):
+    """These bytes are no batch: what is wrong with them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkInfo:
+    """A link that a party reports on."""
+
+    interface: str
+    host: str
+    rate_bps: int | None
+    """Bits per second per direction; None where it is not known."""
+    rate_source: str
+    """shaped, interface, declared or unknown."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """What one party recorded since its batch before."""
+
+    attempt: int
+    party: int
+    name: str
+    sequence: int
+    """0, 1, 2, ... per party, without gaps."""
+    metrics: tuple[str, ...] = ()
+    """Metric names; METRIC rows give an index into it."""
+    links: tuple[LinkInfo, ...] = ()
+    """Links; LINK_SAMPLE and LINK_BIN rows give an index into it."""
+    dropped: int = 0
+    """Events whose detail was given up since the batch before; the totals have them."""
+    final: bool = False
+    """The party closed its recorder in an orderly way: its last batch."""
+    tables: dict[str, np.ndarray] = field(default_factory=dict)
+    """events, steps, metrics, samples, totals, bins; an absent one is empty."""
+
+    def table(self, name: str) -> np.ndarray:
+        return self.tables.get(name, np.empty(0, TABLES[name]))
+
+    @property
+    def step_range(self) -> tuple[int, int]:
+        """First and last step of the detailed events, (-1, -1) where there are none."""
+        step = self.table("events")["step"]
+        return (int(step.min()), int(step.max())) if len(step) else (-1, -1)
+
+    @property
+    def time_range(self) -> tuple[int, int]:
+        """First start and last end of the detailed events, (-1, -1) where there are none."""
+        events = self.table("events")
+        return (int(events["start"].min()), int(events["end"].max())) if len(events) else (-1, -1)
+
+
+def encode(batch: Batch) -> bytes:
+    """The batch as bytes. Raises KeyError for a table that no batch has."""
+    parts, described = [], []
+    for name, dtype in TABLES.items():
+        rows = batch.table(name)
+        if not len(rows):
+            continue
+        assert rows.dtype == dtype, (name, rows.dtype)
+        described.append({"name": name, "rows": len(rows), "columns": _columns(dtype)})
+        parts.extend(_pack(rows, column) for column in dtype.names or ())
+    raw = b"".join(parts)
+    header = {
+        "attempt": batch.attempt,
+        "party": batch.party,
+        "name": batch.name,
+        "sequence": batch.sequence,
+        "steps": batch.step_range,
+        "times": batch.time_range,
+        "metrics": batch.metrics,
+        "links": [vars(link) for link in batch.links],
+        "dropped": batch.dropped,
+        "final": batch.final,
+        "tables": described,
+    }
+    text = json.dumps(header, separators=(",", ":")).encode()
+    content = text + zlib.compress(raw, LEVEL)
+    digest = _digest(len(text), content)
+    return _prefix.pack(MAGIC, digest, len(text)) + content
+
+
+def check(body: bytes) -> str:
+    """The content hash (hexadecimal) of a whole batch. Raises BatchError for a torn or changed one."""
+    return _open(body)[0]
+
+
+def decode(body: bytes) -> Batch:
+    """The batch in `body`. Raises BatchError, saying what is wrong, for anything else."""
+    _, header, compressed = _open(body)
+    try:
+        sizes = [(str(t["name"]), int(t["rows"]), t["columns"]) for t in header["tables"]]
+        links = tuple(
+            LinkInfo(
+                interface=str(link["interface"]),
+                host=str(link["host"]),
+                rate_bps=None if link["rate_bps"] is None else int(link["rate_bps"]),
+                rate_source=str(link["rate_source"]),
+            )
+            for link in header["links"]
+        )
+        fields: dict[str, Any] = {
+            "attempt": int(header["attempt"]),
+            "party": int(header["party"]),
+            "name": str(header["name"]),
+            "sequence": int(header["sequence"]),
+            "metrics": tuple(str(name) for name in header["metrics"]),
+            "dropped": int(header["dropped"]),
+            "final": bool(header["final"]),
+        }
+    except (KeyError, TypeError, ValueError) as error:
+        raise BatchError(f"header: {type(error).__name__}: {error}") from None
+    if not (0 <= fields["party"] < 2**15 and 0 <= fields["sequence"] < 2**31 and fields["dropped"] >= 0):
+        raise BatchError(f"header: party {fields['party']}, sequence {fields['sequence']}: out of range")
+    batch = Batch(**fields, links=links, tables=_tables(sizes, compressed))
+    _validate(batch)
+    return batch
+
+
+def _open(body: bytes) -> tuple[str, dict[str, Any], bytes]:
+    if len(body) < _prefix.size:
+        raise BatchError(f"{len(body)} bytes are too few for a batch: truncated, or no batch")
+    magic, digest, length = _prefix.unpack_from(body)
+    if magic != MAGIC:
+        raise BatchError(f"starts with {magic!r}, a batch of this version starts with {MAGIC!r}")
+    content = body[_prefix.size :]
+    if digest != _digest(length, content) or length > len(content):
+        raise BatchError(
+            f"the content hash does not match ({len(body)} bytes): truncated or changed on its way"
+        )
+    try:
+        header = json.loads(content[:length])
+    except ValueError as error:
+        raise BatchError(f"the header is not JSON: {error}") from None
+    if not isinstance(header, dict):
+        raise BatchError("the header is not a JSON object")
+    return digest.hex(), header, content[length:]
+
+
+def _digest(length: int, content: bytes) -> bytes:
+    return hashlib.sha256(length.to_bytes(4, "little") + content).digest()
+
+
+def _columns(dtype: np.dtype) -> list[list[str]]:
+    return [[name, dtype[name].str] for name in dtype.names or ()]
+
+
+def _tables(sizes: list[tuple[str, int, Any]], compressed: bytes) -> dict[str, np.ndarray]:
+    total = 0
+    for name, rows, columns in sizes:
+        if name not in TABLES:
+            raise BatchError(f"table {name!r}: unknown. Known: {', '.join(TABLES)}")
+        if columns != _columns(TABLES[name]):
+            raise BatchError(f"table {name!r}: its columns are not those of this version")
+        if rows < 0:
+            raise BatchError(f"table {name!r}: {rows} rows")
+        total += rows * TABLES[name].itemsize
+    if total > MAX_RAW_BYTES:
+        raise BatchError(f"{total} bytes of columns: more than {MAX_RAW_BYTES}. Send smaller batches")
+    unpacker = zlib.decompressobj()
+    try:
+        raw = unpacker.decompress(compressed, total + 1)
+    except zlib.error as error:
+        raise BatchError(f"the columns do not decompress: {error}") from None
+    if len(raw) != total:
+        raise BatchError(f"the columns decompress to {len(raw)} bytes or more, the header says {total}")
+    tables, offset = {}, 0
+    for name, count, _ in sizes:
+        rows = np.empty(count, TABLES[name])
+        for column in _unpack_order(TABLES[name]):
+            start = offset + _offset(TABLES[name], column) * count
+            _unpack(rows, column, raw[start : start + TABLES[name][column].itemsize * count])
+        offset += TABLES[name].itemsize * count
+        tables[name] = rows
+    return tables
+
+
+_FROM_START = ("queued", "end")
+
+
+def _pack(rows: np.ndarray, column: str) -> bytes:
+    values = np.ascontiguousarray(rows[column])
+    if values.dtype.kind in "iu":
+        if column in _FROM_START and "start" in (rows.dtype.names or ()):
+            values = values - rows["start"]
+        values = np.diff(values, prepend=values.dtype.type(0))
+    return values.view(np.uint8).reshape(len(values), -1).T.tobytes()
+
+
+def _unpack(rows: np.ndarray, column: str, raw: bytes) -> None:
+    dtype = rows.dtype[column]
+    planes = np.frombuffer(raw, np.uint8).reshape(dtype.itemsize, len(rows))
+    values = np.ascontiguousarray(planes.T).view(dtype)[:, 0] if len(rows) else np.empty(0, dtype)
+    if dtype.kind in "iu":
+        values = np.cumsum(values, dtype=dtype)
+        if column in _FROM_START and "start" in (rows.dtype.names or ()):
+            values = values + rows["start"]
+    rows[column] = values
+
+
+def _unpack_order(dtype: np.dtype) -> list[str]:
+    """`start` before what counts from it."""
+    return sorted(dtype.names or (), key=lambda column: column in _FROM_START)
+
+
+def _offset(dtype: np.dtype, column: str) -> int:
+    assert dtype.fields is not None
+    return dtype.fields[column][1]
+
+
+def _validate(batch: Batch) -> None:
+    for table, column, known in (("metrics", "name", batch.metrics), ("samples", "link", batch.links),
+                                 ("bins", "link", batch.links)):  # fmt: skip
+        index = batch.table(table)[column]
+        if len(index) and not (index.min() >= 0 and index.max() < len(known)):
+            raise BatchError(f"table {table!r}: {column} out of range, the header names {len(known)}")

@@ -1,0 +1,89 @@
+"""Batches on local disk, `<spool>/<party>/<sequence>.batch`: written whole or not at all, deleted when
+received.
+
+The recording process writes, another process (the attempt's supervisor) reads, sends and deletes; a killed
+recorder leaves what it wrote. `acknowledged` beside the batches holds the last sequence number that the
+server has, so that neither side begins again from 0 after a restart.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from engine.telemetry.batch import BatchError, check
+
+SUFFIX = ".batch"
+ACKNOWLEDGED = "acknowledged"
+
+
+def write_atomically(path: Path, body: bytes) -> None:
+    """Whoever reads `path` sees nothing or all of it, also after the writing process is killed."""
+    temporary = path.with_name(path.name + ".tmp")
+    with temporary.open("wb") as file:
+        file.write(body)
+        file.flush()
+        os.fdatasync(file.fileno())
+    temporary.rename(path)
+
+
+class SpoolWriter:
+    """The recording side of one party."""
+
+    def __init__(self, spool: Path, party: int) -> None:
+        self._directory = spool / str(party)
+        self._directory.mkdir(parents=True, exist_ok=True)
+
+    def next_sequence(self) -> int:
+        """One beyond everything ever spooled here."""
+        return SpoolReader(self._directory).last_sequence() + 1
+
+    def write(self, sequence: int, body: bytes) -> None:
+        write_atomically(self._directory / f"{sequence:010d}{SUFFIX}", body)
+
+
+class SpoolReader:
+    """The sending side of one party: `directory` is `<spool>/<party>`."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.party = int(directory.name)
+
+    def sequences(self) -> list[int]:
+        """Sequence numbers of the batches that wait, ascending."""
+        return sorted(int(path.stem) for path in self.directory.glob(f"*{SUFFIX}"))
+
+    def read(self, sequence: int) -> bytes | None:
+        """The batch, or None where it is torn (the machine went down while it was written): it is put
+        aside."""
+        path = self._path(sequence)
+        body = path.read_bytes()
+        try:
+            check(body)
+        except BatchError:
+            path.rename(path.with_suffix(".torn"))
+            return None
+        return body
+
+    def acknowledge(self, sequence: int) -> None:
+        """The server has it: remember that first, then delete."""
+        write_atomically(self.directory / ACKNOWLEDGED, str(sequence).encode())
+        self._path(sequence).unlink(missing_ok=True)
+
+    def acknowledged(self) -> int:
+        """The last sequence number that the server has, -1 for none."""
+        path = self.directory / ACKNOWLEDGED
+        return int(path.read_text()) if path.exists() else -1
+
+    def last_sequence(self) -> int:
+        """The last sequence number ever spooled, -1 for none."""
+        return max([self.acknowledged(), *self.sequences()])
+
+    def _path(self, sequence: int) -> Path:
+        return self.directory / f"{sequence:010d}{SUFFIX}"
+
+
+def parties(spool: Path) -> list[SpoolReader]:
+    """A reader for every party that has spooled something, by party number."""
+    directories = [path for path in spool.glob("*") if path.is_dir() and path.name.isdigit()]
+    return [SpoolReader(path) for path in sorted(directories, key=lambda path: int(path.name))]
