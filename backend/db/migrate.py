@@ -42,11 +42,10 @@ def upgrade(engine: Engine) -> None:
     with engine.begin() as connection:
         present = set(MigrationContext.configure(connection).get_current_heads())
         if unknown := present - known:
-            here = engine.url.render_as_string()
             raise SchemaError(
-                f"the database {here} has schema {', '.join(sorted(unknown))}, which is newer than this program "
-                f"(it knows up to {scripts.get_current_head()}). Start the newer version of trainyard that made "
-                "it, or use another database"
+                f"the database {engine.url.render_as_string()} has schema {', '.join(sorted(unknown))}, which "
+                f"is newer than this program (it knows up to {scripts.get_current_head()}). Start the newer "
+                "version of trainyard that made it, or use another database"
             )
         config.attributes["connection"] = connection
         command.upgrade(config, "head")

@@ -94,7 +94,8 @@ class Batch:
 
 def encode(batch: Batch) -> bytes:
     """The batch as bytes. Raises KeyError for a table that no batch has."""
-    parts, described = [], []
+    parts: list[bytes] = []
+    described: list[dict[str, Any]] = []
     for name, dtype in TABLES.items():
         rows = batch.table(name)
         if not len(rows):
@@ -189,14 +190,14 @@ def _columns(dtype: np.dtype) -> list[list[str]]:
 
 def _tables(sizes: list[tuple[str, int, Any]], compressed: bytes) -> dict[str, np.ndarray]:
     total = 0
-    for name, rows, columns in sizes:
+    for name, count, columns in sizes:
         if name not in TABLES:
             raise BatchError(f"table {name!r}: unknown. Known: {', '.join(TABLES)}")
         if columns != _columns(TABLES[name]):
             raise BatchError(f"table {name!r}: its columns are not those of this version")
-        if rows < 0:
-            raise BatchError(f"table {name!r}: {rows} rows")
-        total += rows * TABLES[name].itemsize
+        if count < 0:
+            raise BatchError(f"table {name!r}: {count} rows")
+        total += count * TABLES[name].itemsize
     if total > MAX_RAW_BYTES:
         raise BatchError(f"{total} bytes of columns: more than {MAX_RAW_BYTES}. Send smaller batches")
     unpacker = zlib.decompressobj()

@@ -6,7 +6,7 @@ and, on SQLite, stored in the order of their key (WITHOUT ROWID): a figure reads
 
 from __future__ import annotations
 
-from sqlalchemy import ForeignKey, Index, LargeBinary, SmallInteger, String
+from sqlalchemy import ForeignKey, Index, Integer, LargeBinary, SmallInteger, String
 from sqlalchemy.orm import Mapped, mapped_column
 
 from backend.db.models.base import Base, BigInt
@@ -18,8 +18,8 @@ def attempt_key() -> Mapped[int]:
     return mapped_column(ForeignKey("attempts.id", ondelete="CASCADE"), primary_key=True)
 
 
-def key(kind: type | None = None) -> Mapped[int]:
-    return mapped_column(*([kind] if kind else []), primary_key=True, autoincrement=False)
+def key(kind: type[Integer] = Integer) -> Mapped[int]:
+    return mapped_column(kind, primary_key=True, autoincrement=False)
 
 
 class Batch(Base):
