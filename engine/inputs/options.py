@@ -1,0 +1,86 @@
+"""Options of the data sets, apart from the code that reads them: the service lists them without torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.errors import UserError
+
+_STRICT = {"use_attribute_docstrings": True, "extra": "forbid"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class DigitsOptions:
+    """Of the handwritten digits."""
+
+    __pydantic_config__ = _STRICT
+
+    test_share: float = 0.2
+    """Share of each class that is kept for testing."""
+
+    def __post_init__(self) -> None:
+        if not 0.01 <= self.test_share <= 0.9:
+            raise UserError("test_share", self.test_share, "must be from 0.01 to 0.9", "0.2 is the default")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SyntheticOptions:
+    """Of the generated data."""
+
+    __pydantic_config__ = _STRICT
+
+    shape: tuple[int, ...] = (3, 32, 32)
+    """Shape of one sample, e.g. channels, height, width."""
+    classes: int = 10
+    """Number of classes."""
+    samples: int = 1024
+    """Training samples."""
+    test_samples: int = 256
+    """Test samples."""
+    signal: float = 0.5
+    """Strength of a class's pattern against noise of strength 1: 0 cannot be learned."""
+    seed: int = 0
+    """Another seed is another data set."""
+
+    def __post_init__(self) -> None:
+        if not self.shape or min(self.shape) < 1:
+            raise UserError(
+                "shape", list(self.shape), "needs one or more positive sizes", "Example: [3, 32, 32]"
+            )
+        for name in ("classes", "samples", "test_samples"):
+            if getattr(self, name) < 1:
+                raise UserError(
+                    name, getattr(self, name), "must be at least 1", "Give a positive whole number"
+                )
+        if not 0 <= self.signal < float("inf"):
+            raise UserError("signal", self.signal, "must be zero or greater", "0.5 is the default")
+        if not 0 <= self.seed < 2**32:
+            raise UserError("seed", self.seed, "must be from 0 to 4294967295", "Use a small number")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cifar10Options:
+    """Of CIFAR-10 on disk."""
+
+    __pydantic_config__ = _STRICT
+
+    directory: str
+    """Folder with the extracted batch files, of the Python or of the binary version, as an absolute path on
+    the workers' machines."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageFolderOptions:
+    """Of a folder with one sub-folder of images per class."""
+
+    __pydantic_config__ = _STRICT
+
+    directory: str
+    """Folder that holds `train/<class>/*` and `test/<class>/*`, as an absolute path on the
+    workers' machines."""
+    size: int = 224
+    """Images are scaled and cropped to this many pixels in height and width."""
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise UserError("size", self.size, "must be at least 1", "224 is usual")

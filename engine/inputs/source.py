@@ -1,0 +1,55 @@
+"""What a data set is: samples by index, for training and for testing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+class Source(Protocol):
+    """Samples that can be read by index, in any order and any number of times, with the same result."""
+
+    def __len__(self) -> int:
+        """Number of samples."""
+
+    def batch(self, indices: np.ndarray) -> tuple[Tensor, Tensor]:
+        """Inputs (n, *input_shape) and targets (n, ...) of the samples at `indices` (n int64, 0 <= i < len).
+
+        n may be 0. Raises IndexError outside of the range.
+        """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dataset:
+    """Training and test samples of one task."""
+
+    name: str
+    """The catalogue's name, or the entry point."""
+    train: Source
+    test: Source
+    input_shape: tuple[int, ...]
+    """Shape of one input sample."""
+    classes: int | None
+    """Number of classes; None where the task is not classification."""
+
+
+class TensorSource:
+    """Samples that fit in memory."""
+
+    def __init__(self, inputs: Tensor, targets: Tensor) -> None:
+        if len(inputs) != len(targets):
+            raise ValueError(f"{len(inputs)} inputs but {len(targets)} targets: give one target per input")
+        self.inputs = inputs
+        self.targets = targets
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def batch(self, indices: np.ndarray) -> tuple[Tensor, Tensor]:
+        """See Source.batch."""
+        chosen = torch.from_numpy(np.ascontiguousarray(indices, dtype=np.int64))
+        return self.inputs[chosen], self.targets[chosen]

@@ -1,0 +1,1 @@
+"""Models: one file per family, listed in `registry.py` without importing torch."""

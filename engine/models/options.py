@@ -1,0 +1,117 @@
+"""Options of the models, apart from the code that builds them: the service lists them without torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.errors import UserError
+
+_STRICT = {"use_attribute_docstrings": True, "extra": "forbid"}
+
+
+def _share(name: str, value: float) -> None:
+    if not 0 <= value < 1:
+        raise UserError(name, value, "is a share from 0 up to, not including, 1", "0 switches dropout off")
+
+
+def _positive(**sizes: int) -> None:
+    for name, value in sizes.items():
+        if value < 1:
+            raise UserError(name, value, "must be at least 1", "Give a positive whole number")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DenseHeadOptions:
+    """Of networks that end in fully-connected layers with dropout."""
+
+    __pydantic_config__ = _STRICT
+
+    classes: int = 1000
+    """Number of classes."""
+    dropout: float = 0.5
+    """Share of activations dropped in the fully-connected part."""
+
+    def __post_init__(self) -> None:
+        _positive(classes=self.classes)
+        _share("dropout", self.dropout)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassesOptions:
+    """Of networks in which only the number of classes is free."""
+
+    __pydantic_config__ = _STRICT
+
+    classes: int = 1000
+    """Number of classes."""
+
+    def __post_init__(self) -> None:
+        _positive(classes=self.classes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class VggSmallOptions:
+    """Of the scaled-down VGG."""
+
+    __pydantic_config__ = _STRICT
+
+    classes: int = 10
+    """Number of classes."""
+    width: int = 16
+    """Channels of the first stage; later stages have 2 and 4 times as many."""
+    hidden: int = 512
+    """Units of the two hidden fully-connected layers."""
+    dropout: float = 0.0
+    """Share of activations dropped in the fully-connected part."""
+
+    def __post_init__(self) -> None:
+        _positive(classes=self.classes, width=self.width, hidden=self.hidden)
+        _share("dropout", self.dropout)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResNetCifarOptions:
+    """Of residual networks for small images."""
+
+    __pydantic_config__ = _STRICT
+
+    blocks: int = 5
+    """Residual blocks of each of the three stages: depth = 6 blocks + 2."""
+    width: int = 16
+    """Channels of the first stage; later stages have 2 and 4 times as many."""
+    channels: int = 3
+    """Channels of the input image: 3 for colour, 1 for gray."""
+    classes: int = 10
+    """Number of classes."""
+
+    def __post_init__(self) -> None:
+        _positive(blocks=self.blocks, width=self.width, channels=self.channels, classes=self.classes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResNetDigitsOptions(ResNetCifarOptions):
+    """The same network, scaled to 8x8 gray digits."""
+
+    blocks: int = 1
+    """Residual blocks of each of the three stages: depth = 6 blocks + 2."""
+    width: int = 8
+    """Channels of the first stage; later stages have 2 and 4 times as many."""
+    channels: int = 1
+    """Channels of the input image: 3 for colour, 1 for gray."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SmallOptions:
+    """Of the small networks."""
+
+    __pydantic_config__ = _STRICT
+
+    channels: int = 1
+    """Channels of the 8x8 input image."""
+    hidden: int = 32
+    """Width of the hidden layers."""
+    classes: int = 10
+    """Number of classes."""
+
+    def __post_init__(self) -> None:
+        _positive(channels=self.channels, hidden=self.hidden, classes=self.classes)

@@ -1,0 +1,150 @@
+"""A model's description: its layers in forward order, with parameters, FLOPs and bytes. No torch here.
+
+A short process makes it once from the model (`python -m engine.models.describe`); strategies, the simulator
+and the service work on it and never on the model itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from engine.errors import UnknownNameError
+from engine.plan.serde import from_plain, to_plain
+
+DTYPE_BYTES = {
+    "float64": 8,
+    "float32": 4,
+    "float16": 2,
+    "bfloat16": 2,
+    "complex64": 8,
+    "complex128": 16,
+}
+"""Bytes of one element, by the name of the type in torch. Only these can be trained."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParameterDescription:
+    """One parameter tensor."""
+
+    name: str
+    """Its first name in the model's `named_parameters`, e.g. `features.0.weight`."""
+    shape: tuple[int, ...]
+    """Its dimensions; () for a scalar."""
+    dtype: str
+    """Its type as torch names it, e.g. `float32`."""
+    trainable: bool = True
+    """Whether it receives gradients; frozen parameters never travel."""
+    also_used_by: tuple[str, ...] = ()
+    """Further names of the same tensor, if it is tied."""
+
+    def __post_init__(self) -> None:
+        if self.dtype not in DTYPE_BYTES:
+            raise UnknownNameError("dtype", self.dtype, f"parameter type (of {self.name})", DTYPE_BYTES)
+
+    @property
+    def count(self) -> int:
+        """Elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return self.count * DTYPE_BYTES[self.dtype]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerDescription:
+    """A module that itself owns parameters."""
+
+    name: str
+    """Its path in the model, e.g. `features.0`; empty for parameters of the model's root."""
+    kind: str
+    """Its class, e.g. `Conv2d`."""
+    index: int
+    """Its forward position: the place of its first parameter use among the layers, from 0. Layers that the
+    sampled forward pass did not use come last, in the order in which the model registers them."""
+    parameters: tuple[ParameterDescription, ...]
+    """What it owns, in the order of registration. A tied parameter belongs to its first owner only."""
+    forward_flops: int = 0
+    """Floating-point operations of its forward pass, per sample (multiplication and addition are two)."""
+    output_bytes: int = 0
+    """Bytes of its output, per sample, over all its calls in one forward pass."""
+
+    @property
+    def parameter_count(self) -> int:
+        """Elements of all its parameters."""
+        return sum(p.count for p in self.parameters)
+
+    @property
+    def parameter_bytes(self) -> int:
+        """Bytes of all its parameters."""
+        return sum(p.nbytes for p in self.parameters)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelDescription:
+    """A model as strategies see it."""
+
+    name: str
+    """The catalogue's name, or the entry point."""
+    layers: tuple[LayerDescription, ...]
+    """In the order of first use in forward; `layers[i].index == i`."""
+    buffer_bytes: int = 0
+    """Bytes of its buffers (batch statistics and the like), which stay local."""
+
+    def __post_init__(self) -> None:
+        if [layer.index for layer in self.layers] != list(range(len(self.layers))):
+            raise ValueError(f"the layers of {self.name} are not listed in forward order")
+
+    @property
+    def parameters(self) -> tuple[ParameterDescription, ...]:
+        """Every parameter once, in forward order of the layers."""
+        return tuple(p for layer in self.layers for p in layer.parameters)
+
+    @property
+    def parameter_count(self) -> int:
+        """Elements of all parameters, frozen ones included."""
+        return sum(layer.parameter_count for layer in self.layers)
+
+    @property
+    def parameter_bytes(self) -> int:
+        """Bytes of all parameters, frozen ones included."""
+        return sum(layer.parameter_bytes for layer in self.layers)
+
+    @property
+    def forward_flops(self) -> int:
+        """Floating-point operations of one sample's forward pass."""
+        return sum(layer.forward_flops for layer in self.layers)
+
+    @property
+    def checksum(self) -> str:
+        """Hexadecimal SHA-256 of layer and parameter names, shapes, types and their order.
+
+        Parties that would exchange different units disagree here first.
+        """
+        keys = [
+            [layer.name, [[p.name, list(p.shape), p.dtype, p.trainable] for p in layer.parameters]]
+            for layer in self.layers
+        ]
+        return hashlib.sha256(json.dumps(keys, separators=(",", ":")).encode()).hexdigest()
+
+    def layer(self, name: str) -> LayerDescription:
+        """The layer called `name`; raises UnknownNameError listing the known ones."""
+        for layer in self.layers:
+            if layer.name == name:
+                return layer
+        raise UnknownNameError("layer", name, f"layer of {self.name}", (layer.name for layer in self.layers))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        plain: dict[str, Any] = to_plain(self)
+        return plain
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> ModelDescription:
+        """The inverse of `to_dict`. Raises UserError naming the field that is wrong."""
+        return from_plain(cls, data, "model")
