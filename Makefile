@@ -1,0 +1,37 @@
+# Every command sets up what it needs first (setup.sh), and only what has changed.
+.DEFAULT_GOAL := help
+.PHONY: help demo serve test lint bench clean
+
+BIN := .venv/bin
+# What a checkout runs keeps its data in the checkout; an installed `trainyard` uses the home directory.
+export TRAINYARD_DATA_DIR ?= $(CURDIR)/.trainyard
+
+help:  ## list the commands
+	@sed -n 's/^\([a-z]*\):.*## /  make \1	/p' $(MAKEFILE_LIST)
+
+demo:  ## train the demo jobs and watch them race in a browser; ONCE=1 ends by itself
+	./setup.sh page
+	$(BIN)/trainyard demo $(if $(filter-out 0,$(ONCE)),--once)
+
+serve:  ## the server alone, on 127.0.0.1:8000
+	./setup.sh page
+	$(BIN)/trainyard serve
+
+test:  ## all tests; arguments for pytest in ARGS
+	./setup.sh environment server test
+	./setup.sh page
+	./setup.sh npm test
+	$(BIN)/python -m pytest $(ARGS)
+
+lint:  ## ruff, mypy and the front end's own
+	./setup.sh environment server test lint
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	./setup.sh npm run lint
+
+bench:  ## the benchmarks of engine/benchmarks, one after another
+	./setup.sh environment server
+	@set -e; for script in engine/benchmarks/[!_]*.py; do echo "== $$script"; $(BIN)/python $$script; done
+
+clean:  ## remove what was made: .venv, the page, caches (not .trainyard, which holds the jobs)
+	rm -rf .venv frontend/node_modules frontend/dist .pytest_cache .mypy_cache .ruff_cache *.egg-info

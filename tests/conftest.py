@@ -1,0 +1,34 @@
+"""Fixtures that all tests share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.browser import find_chromium
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+_WITHOUT_BROWSER = "no Chromium: set CHROMIUM, put one on the PATH, or run `playwright install chromium`"
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """A headless Chromium. Skips where there is none, unless TRAINYARD_REQUIRE_BROWSER=1."""
+    path = find_chromium()
+    if path is None:
+        if os.environ.get("TRAINYARD_REQUIRE_BROWSER") == "1":
+            pytest.fail(_WITHOUT_BROWSER)
+        pytest.skip(_WITHOUT_BROWSER)
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415  (only browser tests need it)
+
+    with sync_playwright() as playwright:
+        # A container's user may not open a sandbox, and its /dev/shm is often 64 MiB.
+        arguments = ["--no-sandbox", "--disable-dev-shm-usage"]
+        chromium = playwright.chromium.launch(executable_path=path, args=arguments)
+        yield chromium
+        chromium.close()

@@ -1,0 +1,165 @@
+"""The house's walls: who may import whom, what never loads torch, how long a file may be.
+
+Read from the source with `ast` (imports inside functions count too) and, for torch, by importing in a fresh
+process, because what an import drags in cannot be seen in the file that asks for it.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = {"backend", "frontend", "engine", "migrations", "tests", "docker"}
+AXES = {"placement", "exchange", "codec", "order", "consistency", "memory", "inputs"}
+LONGEST_FILE = 400
+"""Lines; beyond that a file holds more than one idea."""
+
+WITHOUT_TORCH = ("engine.plan", "engine.strategies", "engine.telemetry")
+"""Packages of which no module loads torch: the service imports them."""
+BACKEND_MAY_IMPORT = (
+    "engine.catalogue",
+    "engine.errors",
+    *WITHOUT_TORCH,
+    *(f"engine.{axis}" for axis in sorted(AXES)),
+    "engine.models",
+    "engine.runtime.launch",
+    "engine.runtime.gang",
+)
+"""What of the engine the backend may name; that none of it loads torch is tested below, import by import."""
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def sources(package: str) -> Iterator[Path]:
+    """The Python files of a package, given with dots."""
+    return iter(sorted((ROOT / package.replace(".", "/")).rglob("*.py")))
+
+
+@cache
+def imports(path: Path) -> frozenset[str]:
+    """The modules that a file names in its imports, `from a import b` as `a.b` where that is a module."""
+    package = module_name(path) if path.name == "__init__.py" else module_name(path).rpartition(".")[0]
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            found.update(f"{base}.{a.name}" if is_module(f"{base}.{a.name}") else base for a in node.names)
+    return frozenset(found)
+
+
+def is_module(name: str) -> bool:
+    path = ROOT / name.replace(".", "/")
+    return path.with_suffix(".py").is_file() or (path / "__init__.py").is_file()
+
+
+def within(module: str, packages: tuple[str, ...] | set[str]) -> bool:
+    return any(module == p or module.startswith(f"{p}.") for p in packages)
+
+
+def trespasses(package: str, forbidden: set[str]) -> list[str]:
+    """`file imports module` for every import of a forbidden package in `package`."""
+    return [
+        f"{path.relative_to(ROOT)} imports {module}"
+        for path in sources(package)
+        for module in sorted(imports(path))
+        if within(module, forbidden)
+    ]
+
+
+def torch_free_modules() -> list[str]:
+    """Every module that must not load torch: the listed packages, the axes' lists, the backend's."""
+    names = {module_name(path) for package in WITHOUT_TORCH for path in sources(package)}
+    names |= {module_name(path) for path in (ROOT / "engine").glob("*/__init__.py")}
+    names |= {m for path in sources("backend") for m in imports(path) if within(m, {"engine"})}
+    names |= {module_name(path) for path in sources("backend")}
+    return sorted(names)
+
+
+def test_engine_never_imports_the_backend() -> None:
+    assert trespasses("engine", {"backend", "migrations", "tests"}) == []
+
+
+def test_backend_imports_only_the_light_side_of_the_engine() -> None:
+    found = [
+        f"{path.relative_to(ROOT)} imports {module}"
+        for path in sources("backend")
+        for module in sorted(imports(path))
+        if within(module, {"engine"}) and not within(module, BACKEND_MAY_IMPORT)
+    ]
+    assert found == []
+
+
+def test_light_side_names_no_torch() -> None:
+    """Not even inside a function: the service would load torch on a request."""
+    light = [*WITHOUT_TORCH, "backend"]
+    assert [line for package in light for line in trespasses(package, {"torch"})] == []
+
+
+def test_light_side_loads_no_torch() -> None:
+    """In one fresh process, module by module; the first that brings torch is named."""
+    program = (
+        "import importlib, sys\n"
+        "for name in sys.argv[1:]:\n"
+        "    importlib.import_module(name)\n"
+        "    if 'torch' in sys.modules: sys.exit(f'importing {name} loads torch')\n"
+    )
+    command = [sys.executable, "-c", program, *torch_free_modules()]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("package", "forbidden"),
+    [
+        ("backend.api", {"backend.db", "sqlalchemy", "backend.scheduler", "backend.executors"}),
+        ("backend.services", {"backend.api", "fastapi", "starlette"}),
+        ("backend.db", {"backend.api", "backend.services", "backend.ingest", "fastapi", "starlette"}),
+        ("backend.lifecycle", {"backend.api", "backend.services", "backend.db", "sqlalchemy"}),
+        ("backend.figures", {"backend.api", "fastapi", "starlette"}),
+        ("backend.schemas", {"backend.api", "backend.services", "backend.db", "sqlalchemy"}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_requests_go_from_api_over_services_to_the_database(package: str, forbidden: set[str]) -> None:
+    assert trespasses(package, forbidden) == []
+
+
+@pytest.mark.parametrize("axis", sorted(AXES))
+def test_mechanisms_of_different_axes_do_not_know_each_other(axis: str) -> None:
+    others = {f"engine.{other}" for other in AXES - {axis}}
+    mechanisms = [line for line in trespasses(f"engine.{axis}", others) if "__init__.py" not in line]
+    assert mechanisms == []
+
+
+def test_top_level_folders() -> None:
+    made = {"build", "dist", "coverage", "test-results"}
+    found = {p.name for p in ROOT.iterdir() if p.is_dir() and not p.name.startswith((".", "__"))} - made
+    found = {name for name in found if not name.endswith(".egg-info")}
+    assert found <= FOLDERS
+
+
+def test_no_file_is_long() -> None:
+    """Written files only; the API client of the page is generated."""
+    suffixes = {".py", ".ts", ".tsx", ".css", ".sh"}
+    skipped = {"node_modules", "dist", "generated", "coverage", "test-results"}
+    long = {
+        str(path.relative_to(ROOT)): lines
+        for folder in sorted(FOLDERS)
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in suffixes and not skipped & set(path.parts) and path.is_file()
+        if (lines := len(path.read_text(encoding="utf-8").splitlines())) > LONGEST_FILE
+    }
+    assert long == {}
