@@ -43,9 +43,9 @@ def upgrade(engine: Engine) -> None:
         present = set(MigrationContext.configure(connection).get_current_heads())
         if unknown := present - known:
             raise SchemaError(
-                f"the database {engine.url.render_as_string()} has schema {', '.join(sorted(unknown))}, which "
-                f"is newer than this program (it knows up to {scripts.get_current_head()}). Start the newer "
-                "version of trainyard that made it, or use another database"
+                f"the database {engine.url.render_as_string()} has schema {', '.join(sorted(unknown))}, "
+                f"which is newer than this program (its newest: {scripts.get_current_head()}). Start the "
+                "newer version of trainyard that made it, or use another database"
             )
         config.attributes["connection"] = connection
         command.upgrade(config, "head")

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.telemetry.events import EVENT, LINK_BIN, LINK_SAMPLE, METRIC, STEP, TOTAL
+from engine.telemetry.events import EVENT, LINK_BIN, LINK_SAMPLE, METRIC, STEP, TOTAL, Direction, Kind, Track
 
 MAGIC = b"TYB1"
 MAX_RAW_BYTES = 256 * 2**20
@@ -252,8 +252,27 @@ def _offset(dtype: np.dtype, column: str) -> int:
 
 
 def _validate(batch: Batch) -> None:
-    for table, column, known in (("metrics", "name", batch.metrics), ("samples", "link", batch.links),
-                                 ("bins", "link", batch.links)):  # fmt: skip
+    """What the columns' types do not say."""
+    for table, column, count in (
+        ("metrics", "name", len(batch.metrics)),
+        ("samples", "link", len(batch.links)),
+        ("bins", "link", len(batch.links)),
+        ("bins", "direction", len(Direction)),
+        ("events", "kind", len(Kind)),
+        ("events", "track", len(Track)),
+        ("totals", "kind", len(Kind)),
+        ("totals", "track", len(Track)),
+    ):
         index = batch.table(table)[column]
-        if len(index) and not (index.min() >= 0 and index.max() < len(known)):
-            raise BatchError(f"table {table!r}: {column} out of range, the header names {len(known)}")
+        if len(index) and not (index.min() >= 0 and index.max() < count):
+            raise BatchError(f"table {table!r}: {column} = {index.max()} out of range, there are {count}")
+    bins = batch.table("bins")["bin"]
+    if len(bins) and not (bins.min() >= -(2**31) and bins.max() < 2**31):
+        raise BatchError(f"table 'bins': bin = {bins.max()} is months away from the attempt's epoch")
+    for what, name, longest in (
+        *(("metric", name, 100) for name in batch.metrics),
+        *(("interface", link.interface, 64) for link in batch.links),
+        *(("host", link.host, 255) for link in batch.links),
+    ):
+        if not 0 < len(name) <= longest:
+            raise BatchError(f"{what} name {name[:80]!r}: must have 1 to {longest} characters")

@@ -68,6 +68,9 @@ class SpoolReader:
     def acknowledge(self, sequence: int) -> None:
         """The server has it: remember that first, then delete."""
         write_atomically(self.directory / ACKNOWLEDGED, str(sequence).encode())
+        self.delete(sequence)
+
+    def delete(self, sequence: int) -> None:
         self._path(sequence).unlink(missing_ok=True)
 
     def acknowledged(self) -> int:

@@ -1,0 +1,130 @@
+"""One batch into the database: the raw batch, its rollups and one notice, in one transaction.
+
+A party may send a batch again whenever it did not hear the answer: the same (attempt, party, sequence) with
+the same content changes nothing and is acknowledged; with other content it is refused.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from backend.db import Database, notify
+from backend.db.models import Attempt, Batch, Job
+from backend.ingest.errors import IngestError
+from backend.ingest.rows import build, number
+from backend.ingest.tokens import authorize
+from engine.telemetry import batch as wire
+
+MAX_BODY_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accepted:
+    """The acknowledgement: what the server holds for good."""
+
+    party: int
+    sequence: int
+    repeated: bool
+    """It was there already; nothing changed."""
+
+
+def accept(database: Database, attempt_id: int, token: str, body: bytes) -> Accepted:
+    """Store one batch; returns after the commit.
+
+    Raises IngestError: 400 no batch or not of this attempt, 401 wrong token, 409 other content under the same
+    number, 410 the attempt is sealed, 413 too large.
+    """
+    if len(body) > MAX_BODY_BYTES:
+        rule = f"a batch has at most {MAX_BODY_BYTES} bytes"
+        raise IngestError(413, "body", f"{len(body)} bytes", rule, "Flush more often")
+    with database.read() as session:
+        attempt = authorize(session, attempt_id, token)
+    try:
+        sha256 = wire.check(body)
+        batch = wire.decode(body)
+    except wire.BatchError as error:
+        raise IngestError(400, "body", f"{len(body)} bytes", str(error), "Send a whole batch") from None
+    if batch.attempt != attempt_id:
+        rule = f"the batch was posted to attempt {attempt_id}"
+        raise IngestError(400, "attempt", batch.attempt, rule, "Post it to its own")
+    if attempt.parties and batch.party >= len(attempt.parties):
+        raise IngestError(
+            400,
+            "party",
+            batch.party,
+            f"attempt {attempt_id} has {len(attempt.parties)} parties: {', '.join(attempt.parties)}",
+            "Number them from 0",
+        )
+    upserts = build(batch)
+    first_step, last_step = batch.step_range
+    first_ns, last_ns = batch.time_range
+    row = Batch(
+        attempt_id=attempt_id,
+        party=batch.party,
+        sequence=batch.sequence,
+        sha256=sha256,
+        events=len(batch.table("events")),
+        first_step=first_step,
+        last_step=last_step,
+        first_ns=first_ns,
+        last_ns=last_ns,
+        received_unix_ns=time.time_ns(),
+        body=body,
+    )
+
+    def write(session: Session) -> Accepted:
+        held = session.get(Batch, (attempt_id, batch.party, batch.sequence))
+        if held is not None:
+            return _repeated(held, sha256)
+        current = session.get_one(Attempt, attempt_id)
+        if current.sealed:
+            rule = "it is sealed: it takes no more batches"
+            raise IngestError(410, "attempt", attempt_id, rule, "Start a new attempt")
+        session.add(row)
+        for upsert in upserts:
+            upsert.store(session)
+        job = session.get_one(Job, current.job_id)
+        job.revision += 1
+        notify(session, job.id, "telemetry", _news(batch, current, job.revision))
+        return Accepted(party=batch.party, sequence=batch.sequence, repeated=False)
+
+    return database.writer.run(write)
+
+
+def _repeated(held: Batch, sha256: str) -> Accepted:
+    if held.sha256 != sha256:
+        raise IngestError(
+            409,
+            "sequence",
+            held.sequence,
+            f"party {held.party} of attempt {held.attempt_id} already sent this number with other content "
+            f"({held.sha256[:12]}, now {sha256[:12]})",
+            "A party gives every number once: was its spool restored from a copy?",
+        )
+    return Accepted(party=held.party, sequence=held.sequence, repeated=True)
+
+
+def _news(batch: wire.Batch, attempt: Attempt, revision: int) -> dict[str, Any]:
+    """What a page needs to update its headline without asking: the latest values, never bulk data."""
+    news: dict[str, Any] = {
+        "attempt": attempt.id,
+        "party": batch.party,
+        "sequence": batch.sequence,
+        "revision": revision,
+        "events": len(batch.table("events")),
+    }
+    steps = batch.table("steps")
+    if len(steps):
+        last = steps[steps["step"].argmax()]
+        news |= {"step": int(last["step"]), "end_ns": int(last["end"]), "loss": number(float(last["loss"]))}
+    metrics = batch.table("metrics")
+    if len(metrics):
+        news["metrics"] = {
+            batch.metrics[int(row["name"])]: {"step": int(row["step"]), "value": number(float(row["value"]))}
+            for row in metrics
+        }
+    return news

@@ -1,0 +1,234 @@
+"""What every figure means: the one place where metrics are defined, used by page, API and reports.
+
+Pure functions on arrays. Times are integer nanoseconds on the attempt's clock, sizes bytes, rates bits per
+second. Source: DESIGN, "Definitions"; speed-up at equal batch per worker is weak, at equal global batch
+strong scaling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+WARM_UP_STEPS = 5
+"""Left out of every median: allocators, lazy kernels and connections settle in the first steps."""
+
+Scaling = Literal["strong", "weak"]
+
+
+# --- time ---
+
+
+def iteration_times_ns(step: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """Iteration times of one worker: start of forward to start of the next forward.
+
+    `step` (n) and `start` (n, ns) of its steps, in any order; the result has one entry, in ns, for every pair
+    of consecutive steps (a step that is missing makes no long iteration).
+    """
+    order = np.argsort(step, kind="stable")
+    step, start = step[order], start[order]
+    return np.diff(start)[np.diff(step) == 1]
+
+
+def median_iteration_ns(step: np.ndarray, start: np.ndarray, *, warm_up: int = WARM_UP_STEPS) -> float | None:
+    """Median iteration time of one worker in ns, its steps below `warm_up` left out; None where none
+    remains."""
+    warm = step >= warm_up
+    times = iteration_times_ns(step[warm], start[warm])
+    return float(np.median(times)) if len(times) else None
+
+
+def job_iteration_ns(medians: Sequence[float | None]) -> float | None:
+    """A job's iteration time in ns: that of its slowest worker. None until every worker has one."""
+    known = [median for median in medians if median is not None]
+    return max(known) if known and len(known) == len(medians) else None
+
+
+def worker_throughput(samples: np.ndarray, iteration_ns: float | None) -> float | None:
+    """Samples per second of one worker: its mean samples per step over its median iteration time.
+
+    The median leaves out pauses between steps (evaluation, checkpoints); a job's throughput is the sum over
+    its workers, so that workers of unequal speed (asynchronous modes) count for what they do.
+    """
+    if iteration_ns is None or not len(samples):
+        return None
+    return float(np.mean(samples)) * 1e9 / iteration_ns
+
+
+def union_ns(start: np.ndarray, end: np.ndarray) -> int:
+    """Length in ns of the union of intervals: time during which at least one was going on."""
+    if not len(start):
+        return 0
+    order = np.argsort(start, kind="stable")
+    start, end = start[order], np.maximum(end, start)[order]
+    reached = np.maximum.accumulate(end)
+    begins = np.concatenate([start[:1], np.maximum(start[1:], reached[:-1])])
+    return int(np.maximum(end - begins, 0).sum())
+
+
+def exposed_ns(wait_start: np.ndarray, wait_end: np.ndarray) -> int:
+    """Exposed communication in ns: time in which a worker computes nothing because a version has not arrived,
+    given the `wait` events of its compute track."""
+    return union_ns(wait_start, wait_end)
+
+
+def exposed_share(exposed: float, iteration_ns: float) -> float | None:
+    """Exposed communication as a share of the iteration (0 to 1)."""
+    return min(exposed / iteration_ns, 1.0) if iteration_ns > 0 else None
+
+
+# --- links ---
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkRate:
+    """How fast a link can go, per direction, and who says so."""
+
+    rate_bps: int
+    source: Literal["shaped", "interface", "declared"]
+
+
+def link_rate(*, shaped: int | None, interface: int | None, declared: int | None) -> LinkRate | None:
+    """A link's rate in bit/s: shaped, else the interface's own, else declared. None where none is known: then
+    figures show bit/s and never a percentage."""
+    if shaped:
+        return LinkRate(rate_bps=shaped, source="shaped")
+    if interface:
+        return LinkRate(rate_bps=interface, source="interface")
+    return LinkRate(rate_bps=declared, source="declared") if declared else None
+
+
+def link_bps(bytes_in_bin: np.ndarray, bin_ns: int) -> np.ndarray:
+    """What went over a link in each bin of `bin_ns`, in bit/s."""
+    return np.asarray(bytes_in_bin) * (8e9 / bin_ns)
+
+
+def link_utilization(bytes_in_bin: np.ndarray, bin_ns: int, rate: LinkRate | None) -> np.ndarray | None:
+    """Bytes in a bin / (bin x rate), per direction, 1 = full; None without a rate. A layer's utilization is
+    the same of the layer's bytes, spread over each slice's interval. Above 1 means that the rate is wrong or
+    that the bytes were counted before the limit (into a kernel buffer): it is shown as it is, not clipped."""
+    return None if rate is None else link_bps(bytes_in_bin, bin_ns) / rate.rate_bps
+
+
+def other_bytes(interface_bytes: np.ndarray, layer_bytes: np.ndarray) -> np.ndarray:
+    """What the interface counts beyond the layers, per bin: headers, control messages, other programs.
+
+    `layer_bytes` is the layers' sum per bin. Never negative: a layer's bytes are spread over its slice's
+    whole interval, which may put them in an earlier bin than the interface did.
+    """
+    return np.maximum(interface_bytes - layer_bytes, 0)
+
+
+# --- comparison ---
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConditions:
+    """What must be known of a run to compare its speed with another's."""
+
+    samples_per_s: float | None
+    """Throughput, warm-up left out; None where it is not known yet."""
+    workload: str
+    """Model and data, e.g. `resnet-digits on digits`."""
+    global_batch: int
+    workers: int
+    threads: int
+    """Per worker."""
+    device: str
+    """Kind of device, e.g. `cpu`."""
+    alone: bool
+    """No other job ran on the machine meanwhile."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpeedUp:
+    """One comparison. `value` is None where the runs cannot be compared, and `refused` says why."""
+
+    value: float | None
+    scaling: Scaling
+    refused: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()
+    """What a reader must know to trust the value."""
+
+
+def speed_up(job: RunConditions, baseline: RunConditions, scaling: Scaling) -> SpeedUp:
+    """This job's throughput over its baseline's, in samples per second, at equal global batch (strong
+    scaling) or equal batch per worker (weak scaling). Unequal work, devices, threads or batch are refused."""
+    refused = [
+        f"{what}: {ours} here, {theirs} in the baseline; they must be equal"
+        for what, ours, theirs in (
+            ("work", job.workload, baseline.workload),
+            ("device", job.device, baseline.device),
+            ("threads per worker", job.threads, baseline.threads),
+        )
+        if ours != theirs
+    ]
+    if scaling == "strong" and job.global_batch != baseline.global_batch:
+        refused.append(
+            f"global batch: {job.global_batch} here, {baseline.global_batch} in the baseline; strong scaling "
+            "compares equal ones. For equal batches per worker ask for weak scaling"
+        )
+    if scaling == "weak" and job.global_batch * baseline.workers != baseline.global_batch * job.workers:
+        refused.append(
+            f"batch per worker: {job.global_batch / job.workers:g} here, "
+            f"{baseline.global_batch / baseline.workers:g} in the baseline; weak scaling compares equal "
+            "ones. For equal global batches ask for strong scaling"
+        )
+    refused.extend(
+        f"throughput: {who} has none after the warm-up yet"
+        for who, run in (("this job", job), ("the baseline", baseline))
+        if not run.samples_per_s
+    )
+    if refused or not job.samples_per_s or not baseline.samples_per_s:
+        return SpeedUp(value=None, scaling=scaling, refused=tuple(refused))
+    caveats = [
+        f"another job ran on the machine during {who}"
+        for who, run in (("this job", job), ("the baseline", baseline))
+        if not run.alone
+    ]
+    value = job.samples_per_s / baseline.samples_per_s
+    return SpeedUp(value=value, scaling=scaling, caveats=tuple(caveats))
+
+
+def time_to_target_ns(
+    time: np.ndarray, value: np.ndarray, target: float, *, goal: Literal["max", "min"]
+) -> int | None:
+    """When a metric first reached `target` (>= for goal `max`, <= for `min`), in ns; None where it never did.
+
+    `time` (n, ns since the first forward) and `value` (n) of its measurements.
+    """
+    reached = value >= target if goal == "max" else value <= target
+    return int(time[reached].min()) if reached.any() else None
+
+
+def convergence_speed_up(job_ns: int | None, baseline_ns: int | None) -> float | None:
+    """The baseline's time to a target over this job's time to the same one; None where either did not reach
+    it."""
+    return baseline_ns / job_ns if job_ns and baseline_ns else None
+
+
+DEFINITIONS: Mapping[str, str] = {
+    "iteration time": (
+        "start of forward to start of the next forward, per worker; the job's is the slowest worker's; "
+        "median over the window, warm-up left out"
+    ),
+    "exposed communication": "time in which a worker computes nothing because a version has not arrived",
+    "throughput": (
+        "samples per second: mean samples per step over the median iteration time, summed over the workers"
+    ),
+    "link rate": "shaped, else the interface's, else declared; where none is known, only bit/s are shown",
+    "link utilization": "bytes in a bin over (bin x rate), per direction",
+    "layer utilization": (
+        "the layer's bytes by the transport's counters, spread over each slice's interval, over "
+        "(bin x rate); what the interface counts beyond the layers is other"
+    ),
+    "speed-up": (
+        "this job's throughput over its baseline's at equal global batch (strong scaling) or equal batch per "
+        "worker (weak scaling), with equal threads, one job at a time, warm-up left out"
+    ),
+    "convergence speed-up": "the baseline's time to reach a target over this job's time to reach it",
+}
+"""One sentence for each, shown where the figure is."""
