@@ -40,7 +40,7 @@ class DatasetEntry:
 
         Raises UserError for an unknown or impossible option, and for files that are missing or broken.
         """
-        chosen = from_plain(self.options, dict(values or {}), "data.options")
+        chosen: Any = from_plain(self.options, dict(values or {}), "data.options")
         module, _, function = self.implementation.partition(":")
         loaded: Dataset = getattr(import_module(module), function)(chosen)
         return loaded

@@ -6,10 +6,14 @@ Gradients of one step are summed, never averaged: each micro-batch contributes
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
+
+from engine.errors import UserError
 
 
 class BatchLoss(NamedTuple):
@@ -39,3 +43,28 @@ def classification(model: nn.Module, inputs: Tensor, targets: Tensor) -> BatchLo
 def weight(targets: Tensor) -> int:
     """A batch's weight: the number of its targets (samples, or tokens where each token has one)."""
     return targets.numel()
+
+
+class UserLoss:
+    """A user's `loss(model, inputs, targets) -> (sum of losses, correct or None)`, checked at each call."""
+
+    def __init__(self, function: Callable[..., Any], entrypoint: str) -> None:
+        self._function = function
+        self._where = f"loss beside {entrypoint}"
+
+    def __call__(self, model: nn.Module, inputs: Tensor, targets: Tensor) -> BatchLoss:
+        """See Task. Raises UserError where the function returns something else."""
+        found = self._function(model, inputs, targets)
+        if not (isinstance(found, tuple) and len(found) == 2):
+            raise self._refuse(
+                f"returned a {type(found).__name__}, not the pair (sum of losses, correct or None)"
+            )
+        total, correct = found
+        if not (isinstance(total, Tensor) and total.ndim == 0):
+            raise self._refuse("the sum of losses is not a scalar tensor")
+        if not (correct is None or isinstance(correct, (int, Tensor))):
+            raise self._refuse(f"the count of correct predictions is a {type(correct).__name__}")
+        return BatchLoss(total, torch.as_tensor(correct) if isinstance(correct, int) else correct)
+
+    def _refuse(self, rule: str) -> UserError:
+        return UserError("", self._where, f"{self._where}: {rule}", "Sum over samples; never take the mean")

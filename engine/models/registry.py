@@ -44,7 +44,7 @@ class ModelEntry:
 
         Raises UserError for an unknown or impossible option.
         """
-        chosen = from_plain(self.options, dict(values or {}), "model.options")
+        chosen: Any = from_plain(self.options, dict(values or {}), "model.options")
         module, _, function = self.implementation.partition(":")
         built: nn.Module = getattr(import_module(module), function)(chosen)
         return built

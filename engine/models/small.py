@@ -79,7 +79,7 @@ class Tied(nn.Module):
 class TransposedLinear(nn.Module):
     """x (batch, out) -> (batch, in) with another layer's weight (out, in), which it owns as well."""
 
-    def __init__(self, weight: nn.Parameter) -> None:
+    def __init__(self, weight: Tensor) -> None:
         super().__init__()
         self.weight = weight
         self.bias = nn.Parameter(torch.zeros(weight.shape[1]))

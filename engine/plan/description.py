@@ -65,8 +65,8 @@ class LayerDescription:
     kind: str
     """Its class, e.g. `Conv2d`."""
     index: int
-    """Its forward position: the place of its first parameter use among the layers, from 0. Layers that the
-    sampled forward pass did not use come last, in the order in which the model registers them."""
+    """Its forward position, from 0: its place in the order in which a forward pass has to wait for parameters.
+    Layers that the sampled pass did not use come first, because a later pass might use them anywhere."""
     parameters: tuple[ParameterDescription, ...]
     """What it owns, in the order of registration. A tied parameter belongs to its first owner only."""
     forward_flops: int = 0

@@ -1,0 +1,88 @@
+"""From a job's data specification to a data set, and to the task that is learned from it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+from torch.utils.data import default_collate
+
+from engine.errors import UserError
+from engine.inputs import registry
+from engine.inputs.source import Dataset, Source
+from engine.inputs.task import Task, UserLoss, classification
+from engine.models.entrypoint import call, load, load_module
+from engine.plan.job import SourceSpec
+
+
+class MapStyleSource:
+    """A torch map-style data set of (input, target) as a Source."""
+
+    def __init__(self, items: Any) -> None:
+        self._items = items
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def batch(self, indices: np.ndarray) -> tuple[Tensor, Tensor]:
+        """See Source.batch."""
+        chosen = indices.tolist() if len(indices) else [0]  # an empty batch still needs shapes and types
+        inputs, targets = default_collate([self._items[index] for index in chosen])
+        return inputs[: len(indices)], targets[: len(indices)]
+
+
+def load_dataset(source: SourceSpec) -> Dataset:
+    """Load the data that the job names, or call its entry point.
+
+    An entry point returns a Dataset, or a pair (train, test) of Sources or torch map-style data sets. Raises
+    UserError (see `entrypoint.load` and `DatasetEntry.load`).
+    """
+    if source.name is not None:
+        return registry.load(source.name, source.options)
+    assert source.entrypoint is not None
+    assert source.directory is not None
+    function = load(source.entrypoint, source.directory, "data")
+    found = call(function, source.options, source.entrypoint, "data")
+    if isinstance(found, Dataset):
+        return found
+    if not (isinstance(found, tuple) and len(found) == 2):
+        raise _refuse(source, f"returned a {type(found).__name__}, not a Dataset or a pair (train, test)")
+    train, test = (_as_source(part, source) for part in found)
+    try:
+        inputs, targets = train.batch(np.arange(1))
+    except Exception as error:
+        raise _refuse(source, f"its first training sample cannot be read: {error!r}") from error
+    if not (isinstance(inputs, Tensor) and isinstance(targets, Tensor)):
+        raise _refuse(source, "its samples are not (input, target) tensors or numbers")
+    return Dataset(
+        name=source.entrypoint, train=train, test=test, input_shape=tuple(inputs.shape[1:]), classes=None
+    )
+
+
+def find_task(model: SourceSpec, data: SourceSpec) -> Task:
+    """A `loss` function beside the model's or the data's entry point, else classification."""
+    for source, field in ((model, "model"), (data, "data")):
+        if source.entrypoint is not None and source.directory is not None:
+            loss = getattr(load_module(source.entrypoint, source.directory, field), "loss", None)
+            if callable(loss):
+                return UserLoss(loss, source.entrypoint)
+    return classification
+
+
+def _as_source(part: Any, source: SourceSpec) -> Source:
+    if hasattr(part, "__len__") and hasattr(part, "batch"):
+        source_like: Source = part
+        return source_like
+    if hasattr(part, "__len__") and hasattr(part, "__getitem__"):
+        return MapStyleSource(part)
+    raise _refuse(source, f"a {type(part).__name__} has no length, or neither batch(indices) nor items")
+
+
+def _refuse(source: SourceSpec, rule: str) -> UserError:
+    return UserError(
+        "data.entrypoint",
+        source.entrypoint,
+        rule,
+        "Return a Dataset (engine.inputs.source), or (train, test) of torch map-style data sets",
+    )

@@ -1,0 +1,33 @@
+"""From a job's model specification to a module."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from engine.errors import UserError
+from engine.models import registry
+from engine.models.entrypoint import call, load
+from engine.plan.job import SourceSpec
+
+
+def build_model(source: SourceSpec, precision: str = "float32") -> nn.Module:
+    """Build the model that the job names, or call its entry point, on torch's default device.
+
+    `precision` as in TrainingSpec: `float64` converts all floating-point parameters; `bf16` keeps float32
+    parameters, because autocast converts them as they are used. Raises UserError (see `entrypoint.load`).
+    """
+    if source.name is not None:
+        model = registry.build(source.name, source.options)
+    else:
+        assert source.entrypoint is not None
+        assert source.directory is not None
+        function = load(source.entrypoint, source.directory)
+        model = call(function, source.options, source.entrypoint, "model")
+        if not isinstance(model, nn.Module):
+            raise UserError(
+                "model.entrypoint",
+                source.entrypoint,
+                f"returned a {type(model).__name__}, not a torch.nn.Module",
+                "Return the model itself",
+            )
+    return model.double() if precision == "float64" else model

@@ -1,0 +1,192 @@
+"""Describe a model without training it: layers in forward order, FLOPs, bytes; on meta tensors if possible.
+
+    python -m engine.models.describe < request.json > description.json
+
+The request is {"model": SourceSpec, "data": SourceSpec, "precision": "float32"}. A short process of its
+own, so that who asks never imports torch. Errors are {"error": {field, value, rule, remedy}}, status 1.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import sys
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
+
+from engine.errors import UserError
+from engine.inputs.build import find_task, load_dataset
+from engine.inputs.task import Task, classification
+from engine.models.build import build_model
+from engine.models.entrypoint import last_lines
+from engine.models.uses import UseFinder, Uses, tensors_in
+from engine.plan.description import LayerDescription, ModelDescription, ParameterDescription
+from engine.plan.job import SourceSpec
+from engine.plan.serde import from_plain
+
+_SAMPLES = 2  # batch normalization needs more than one value per channel
+
+
+def describe(
+    model: nn.Module, inputs: Tensor, targets: Tensor, name: str, task: Task = classification
+) -> ModelDescription:
+    """Run one forward pass and loss on an example batch (inputs (n, ...), targets (n, ...)) and describe.
+
+    Model and batch must be on one device; `meta` costs neither memory nor time.
+    """
+    owners = {path: module for path, module in model.named_modules() if next(_own(module), None) is not None}
+    output_bytes: Counter[str] = Counter()
+
+    def count_output(path: str) -> Any:
+        def hook(module: nn.Module, args: Any, output: Any) -> None:
+            output_bytes[path] += sum(t.numel() * t.element_size() for t in tensors_in(output))
+
+        return hook
+
+    handles = [module.register_forward_hook(count_output(path)) for path, module in owners.items()]
+    try:
+        with torch.no_grad(), UseFinder(model) as finder, _FlopsByLayer(finder, set(owners)) as flops:
+            task(model, inputs, targets)
+    finally:
+        for handle in handles:
+            handle.remove()
+    parameters = _parameters_by_layer(model, owners)
+    return ModelDescription(
+        name=name,
+        layers=tuple(
+            LayerDescription(
+                name=path,
+                kind=type(owners[path]).__name__,
+                index=index,
+                parameters=parameters[path],
+                forward_flops=round(flops.found[path] / len(inputs)),
+                output_bytes=round(output_bytes[path] / len(inputs)),
+            )
+            for index, path in enumerate(_forward_order(parameters, finder.uses()))
+        ),
+        buffer_bytes=sum(buffer.numel() * buffer.element_size() for buffer in model.buffers()),
+    )
+
+
+def describe_request(request: dict[str, Any]) -> ModelDescription:
+    """Describe what a job names. Raises UserError for whatever the job got wrong."""
+    source = from_plain(SourceSpec, request.get("model"), "model")
+    data = from_plain(SourceSpec, request.get("data"), "data")
+    precision = request.get("precision", "float32")
+    dataset = load_dataset(data)
+    task = find_task(source, data)
+    inputs, targets = dataset.train.batch(np.arange(_SAMPLES) % len(dataset.train))
+    if precision == "float64" and inputs.is_floating_point():
+        inputs = inputs.double()
+    name = source.name or source.entrypoint or ""
+    try:
+        with torch.device("meta"):
+            model = build_model(source, precision)
+        return describe(model, inputs.to("meta"), targets.to("meta"), name, task)
+    except Exception as meta_error:  # a model that looks at values cannot run without them
+        try:
+            return describe(build_model(source, precision), inputs, targets, name, task)
+        except UserError:
+            raise
+        except Exception as error:
+            raise UserError(
+                "model",
+                name,
+                f"its forward pass fails on inputs {tuple(inputs.shape)}, targets {tuple(targets.shape)}:\n"
+                f"{last_lines(error)}\n",
+                "Choose a model and data that fit together",
+            ) from meta_error
+
+
+def main() -> int:
+    """Standard input to standard output; what user code prints goes to standard error."""
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            answer = describe_request(json.load(sys.stdin)).to_dict()
+    except UserError as error:
+        answer = {"error": error.to_dict()}
+    json.dump(answer, sys.stdout)
+    return 1 if "error" in answer else 0
+
+
+class _FlopsByLayer(TorchDispatchMode):
+    """Books the innermost active module's operations on the nearest module around it that owns parameters.
+
+    Operations outside of any (products in a module without parameters) go to the last such layer.
+    """
+
+    def __init__(self, finder: UseFinder, owners: set[str]) -> None:
+        super().__init__()
+        self.found: Counter[str] = Counter()
+        self._finder = finder
+        self._owners = owners
+        self._last = ""
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        self._last = self._layer()
+        formula = flop_registry.get(func._overloadpacket)
+        if formula is not None:
+            self.found[self._last] += formula(*args, **kwargs, out_val=result)
+        return result
+
+    def _layer(self) -> str:
+        path = self._finder.active or ""
+        while path not in self._owners and path:
+            path = path.rpartition(".")[0]
+        return path if path in self._owners else self._last
+
+
+def _own(module: nn.Module) -> Any:
+    return module.named_parameters(recurse=False)
+
+
+def _parameters_by_layer(
+    model: nn.Module, owners: dict[str, nn.Module]
+) -> dict[str, tuple[ParameterDescription, ...]]:
+    """Each layer's parameters; a tied one is listed by its first owner, with its further names."""
+    names: dict[int, list[str]] = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        names.setdefault(id(parameter), []).append(name)
+    found: dict[str, tuple[ParameterDescription, ...]] = {}
+    for path, module in owners.items():
+        mine = []
+        for own_name, parameter in _own(module):
+            first, *others = names[id(parameter)]
+            if first == f"{path}.{own_name}".lstrip("."):
+                mine.append(
+                    ParameterDescription(
+                        name=first,
+                        shape=tuple(parameter.shape),
+                        dtype=str(parameter.dtype).removeprefix("torch."),
+                        trainable=parameter.requires_grad,
+                        also_used_by=tuple(others),
+                    )
+                )
+        if mine:
+            found[path] = tuple(mine)
+    return found
+
+
+def _forward_order(parameters: dict[str, tuple[ParameterDescription, ...]], uses: Uses) -> list[str]:
+    """Layers by when a forward pass first has to wait for one of their parameters; unused ones first."""
+    rank = {name: position for position, name in enumerate(uses.order)}
+
+    def first_use(path: str) -> float:
+        return min((rank[p.name] for p in parameters[path] if p.name in rank), default=-math.inf)
+
+    return sorted(parameters, key=first_use)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,106 @@
+"""Entry points: a user's own function, `package.module:function`, from a directory that the job names."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from engine.errors import UserError
+
+_SHOWN_LINES = 6
+
+
+def load(entrypoint: str, directory: str, field: str = "model") -> Callable[..., Any]:
+    """Import the function that `entrypoint` names from `directory`, which joins the import path for good.
+
+    Raises UserError, on `<field>.directory` or `<field>.entrypoint`: the directory is missing; the module is
+    not there, fails while it is imported (with the last lines of its traceback), or comes from elsewhere; the
+    attribute is missing or cannot be called.
+    """
+    module = load_module(entrypoint, directory, field)
+    name = entrypoint.partition(":")[2]
+    function = getattr(module, name, None)
+    if function is None:
+        offered = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
+        raise UserError(
+            f"{field}.entrypoint",
+            entrypoint,
+            f"the module {module.__name__} has no {name!r}",
+            f"It has: {', '.join(sorted(offered)) or 'nothing that can be called'}",
+        )
+    if not callable(function):
+        raise UserError(
+            f"{field}.entrypoint",
+            entrypoint,
+            f"{name!r} is a {type(function).__name__}, which cannot be called",
+            "Name a function that takes the options as keyword arguments",
+        )
+    return function
+
+
+def load_module(entrypoint: str, directory: str, field: str = "model") -> ModuleType:
+    """Import the module part of `entrypoint`; errors as in `load`."""
+    folder = Path(directory).resolve()
+    if not folder.is_dir():
+        raise UserError(
+            f"{field}.directory",
+            directory,
+            "is not a directory on this machine",
+            "Name the folder to import from, as an absolute path",
+        )
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+        importlib.invalidate_caches()
+    name = entrypoint.partition(":")[0]
+    try:
+        module = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+            raise UserError(
+                f"{field}.entrypoint",
+                entrypoint,
+                f"there is no module {error.name!r} in {folder}",
+                f"The folder holds: {_listing(folder)}",
+            ) from error
+        raise _failure(entrypoint, field, "its import fails", error) from error
+    except Exception as error:
+        raise _failure(entrypoint, field, "its import fails", error) from error
+    found = [Path(path).resolve() for path in (module.__file__ and [module.__file__]) or module.__path__]
+    if not any(path.is_relative_to(folder) for path in found):
+        raise UserError(
+            f"{field}.entrypoint",
+            entrypoint,
+            f"the module {name!r} was found in {found[0]}, not in {folder}",
+            "Rename your module: an installed or already imported one has the same name",
+        )
+    return module
+
+
+def call(function: Callable[..., Any], options: dict[str, Any], entrypoint: str, field: str) -> Any:
+    """Call a user's function with its options; what it raises becomes a UserError with its last lines."""
+    try:
+        return function(**options)
+    except Exception as error:
+        raise _failure(entrypoint, field, f"it fails when called with {options}", error) from error
+
+
+def last_lines(error: BaseException) -> str:
+    """The end of a traceback, in a few lines: where the user's own code failed, and why."""
+    lines = "".join(traceback.format_exception(error)).rstrip().splitlines()
+    return "\n".join(lines[-_SHOWN_LINES:])
+
+
+def _failure(entrypoint: str, field: str, rule: str, error: BaseException) -> UserError:
+    return UserError(
+        f"{field}.entrypoint", entrypoint, f"{rule}:\n{last_lines(error)}\n", "Correct the code and try again"
+    )
+
+
+def _listing(folder: Path) -> str:
+    names = sorted(p.stem for p in folder.iterdir() if p.suffix == ".py" or (p / "__init__.py").is_file())
+    return ", ".join(names[:20]) or "no modules"

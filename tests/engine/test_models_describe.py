@@ -1,0 +1,171 @@
+"""Descriptions, and the short process that makes them; users' own models, good and bad."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from engine.errors import UserError
+from engine.models.describe import describe, describe_request
+from engine.models.registry import MODELS, model
+from engine.plan.description import ModelDescription
+
+DIGITS = {"name": "digits"}
+
+
+def on_meta(name: str) -> ModelDescription:
+    entry = model(name)
+    with torch.device("meta"):
+        inputs = torch.empty(2, *entry.input_shape)
+        return describe(entry.build(), inputs, torch.empty(2, dtype=torch.int64), name)
+
+
+@pytest.mark.parametrize("name", [entry.name for entry in MODELS])
+def test_every_parameter_belongs_to_exactly_one_layer(name):
+    found = on_meta(name)
+    with torch.device("meta"):
+        expected = dict(model(name).build().named_parameters())
+    assert sorted(p.name for p in found.parameters) == sorted(expected)
+    assert all(p.shape == tuple(expected[p.name].shape) for p in found.parameters)
+    assert all(p.trainable == expected[p.name].requires_grad for p in found.parameters)
+
+
+def test_a_description_is_the_same_on_meta_and_on_values():
+    entry = model("bn-cnn")
+    real = describe(entry.build(), torch.randn(2, 1, 8, 8), torch.zeros(2, dtype=torch.int64), "bn-cnn")
+    assert real == on_meta("bn-cnn")
+    assert real.buffer_bytes == 2 * (2 * 32 * 4 + 8)
+
+
+def test_flops_and_output_bytes_are_per_sample():
+    conv1 = on_meta("alexnet").layer("conv1")
+    assert conv1.forward_flops == 2 * 55 * 55 * 96 * 3 * 11 * 11
+    assert conv1.output_bytes == 55 * 55 * 96 * 4
+    assert 39e9 < on_meta("vgg19").forward_flops < 40e9
+
+
+def test_layers_come_in_forward_order_and_a_tied_parameter_once():
+    found = on_meta("tied")
+    assert [layer.name for layer in found.layers] == ["encode", "middle", "decode", "classify"]
+    weight = found.layer("encode").parameters[0]
+    assert weight.also_used_by == ("decode.weight",)
+    assert [p.name for p in found.layer("decode").parameters] == ["decode.bias"]
+    # `middle` runs twice.
+    assert found.layer("middle").forward_flops == 2 * 2 * 32 * 32
+
+
+def test_work_of_an_uncalled_layer_is_booked_on_the_module_that_does_it():
+    found = on_meta("attention")
+    assert found.layer("attend").forward_flops > 0
+    assert found.layer("attend.out_proj").forward_flops == 0
+
+
+GOOD = """
+import torch
+from torch import nn
+
+def build(width=4):
+    print("hello from user code")
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, width), nn.ReLU(), nn.Linear(width, 10))
+
+class LooksAtValues(nn.Sequential):
+    def forward(self, x):
+        return super().forward(x if x.sum().item() > 0 else -x)
+
+def looks():
+    return LooksAtValues(nn.Flatten(), nn.Linear(64, 10))
+
+def fails():
+    raise RuntimeError("no such luck")
+
+def wrong_shape():
+    return nn.Linear(3, 10)
+
+def no_model():
+    return 7
+
+NUMBER = 3
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    # A module of its own name per test: Python imports each name once per process.
+    (tmp_path / f"net_{abs(hash(request.node.name))}.py").write_text(GOOD)
+    return tmp_path
+
+
+def ask(folder: Path, function: str, **options: object) -> ModelDescription:
+    module = next(folder.glob("net_*.py")).stem
+    source = {"entrypoint": f"{module}:{function}", "directory": str(folder), "options": options}
+    return describe_request({"model": source, "data": DIGITS})
+
+
+def test_a_users_own_model_is_described(folder):
+    found = ask(folder, "build", width=7)
+    assert [layer.kind for layer in found.layers] == ["Linear", "Linear"]
+    assert found.parameter_count == 65 * 7 + 8 * 10
+
+
+def test_a_model_that_looks_at_values_is_described_on_the_cpu(folder):
+    assert ask(folder, "looks").parameter_count == 650
+
+
+@pytest.mark.parametrize(
+    ("function", "options", "expected"),
+    [
+        ("fails", {}, "RuntimeError: no such luck"),
+        ("build", {"depth": 3}, "unexpected keyword argument 'depth'"),
+        ("wrong_shape", {}, r"its forward pass fails on inputs \(2, 1, 8, 8\)"),
+        ("no_model", {}, "returned a int, not a torch.nn.Module"),
+        ("missing", {}, "has no 'missing'. It has: .*build"),
+        ("NUMBER", {}, "cannot be called"),
+    ],
+)
+def test_errors_of_a_users_model_name_the_cause(folder, function, options, expected):
+    with pytest.raises(UserError, match=expected):
+        ask(folder, function, **options)
+
+
+def test_a_missing_directory_module_or_import_is_named(tmp_path):
+    def refuse(entrypoint: str, directory: Path) -> str:
+        with pytest.raises(UserError) as caught:
+            describe_request(
+                {"model": {"entrypoint": entrypoint, "directory": str(directory)}, "data": DIGITS}
+            )
+        return str(caught.value)
+
+    (tmp_path / "broken_net.py").write_text("import no_such_package_at_all\n")
+    (tmp_path / "json.py").write_text("build = None\n")
+    assert "is not a directory" in refuse("net:build", tmp_path / "nowhere")
+    assert "The folder holds: broken_net" in refuse("net_absent:build", tmp_path)
+    assert "No module named 'no_such_package_at_all'" in refuse("broken_net:build", tmp_path)
+    assert "Rename your module" in refuse("json:build", tmp_path)
+
+
+def run_process(request: dict, cwd: Path) -> tuple[int, dict]:
+    done = subprocess.run(
+        [sys.executable, "-m", "engine.models.describe"],
+        input=json.dumps(request),
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+    )
+    return done.returncode, json.loads(done.stdout)
+
+
+def test_the_short_process_answers_a_description_or_an_error(folder):
+    root = Path(__file__).parents[2]
+    module = next(folder.glob("net_*.py")).stem
+    source = {"entrypoint": f"{module}:build", "directory": str(folder)}
+    status, answer = run_process({"model": source, "data": DIGITS, "precision": "float64"}, root)
+    assert status == 0
+    assert {p.dtype for p in ModelDescription.from_dict(answer).parameters} == {"float64"}
+    status, answer = run_process({"model": {"name": "vgg91"}, "data": DIGITS}, root)
+    assert status == 1
+    assert answer["error"]["field"] == "model.name"
+    assert "vgg19" in answer["error"]["remedy"]
