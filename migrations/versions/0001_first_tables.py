@@ -62,6 +62,7 @@ def upgrade() -> None:
         sa.Column("token_sha256", sa.String(length=64), nullable=False),
         sa.Column("epoch_unix_ns", sa.BigInteger(), nullable=True),
         sa.Column("directory", sa.Text(), nullable=False),
+        sa.Column("devices", sa.JSON(none_as_null=True), nullable=False),
         sa.Column("supervisor_boot_id", sa.String(length=64), nullable=True),
         sa.Column("supervisor_pid", sa.Integer(), nullable=True),
         sa.Column("supervisor_start", sa.BigInteger(), nullable=True),

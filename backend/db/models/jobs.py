@@ -73,6 +73,8 @@ class Attempt(Base):
     epoch_unix_ns: Mapped[BigInt | None]
     """Zero of the attempt's clock."""
     directory: Mapped[str] = mapped_column(Text)
+    devices: Mapped[list[str]] = mapped_column(default=list)
+    """What it occupies until it has ended, one per worker, e.g. `cpu:0`; `backend.scheduler` gives them."""
     supervisor_boot_id: Mapped[str | None] = mapped_column(String(64))
     supervisor_pid: Mapped[int | None]
     supervisor_start: Mapped[BigInt | None]

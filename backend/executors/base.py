@@ -1,0 +1,123 @@
+"""The contract of an executor: start an attempt's processes, say how they are, stop them.
+
+An executor keeps nothing in memory that it needs later: a handle is stored in the database, and the executor
+of the next server's life goes on with it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from backend.lifecycle import Outcome, Reason
+from engine.runtime.launch import Launch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ingest:
+    """Where an attempt's telemetry goes."""
+
+    url: str
+    """The server's address, e.g. `http://127.0.0.1:8000`."""
+    attempt: int
+    """The attempt's id."""
+    token: str
+    """The attempt's own ingest-only token; the database holds its hash only."""
+    drain_s: float = 30.0
+    """How long to go on sending after the processes ended, when the server does not answer. What is left then
+    stays in the spool, and the server takes it from there."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identity:
+    """One process, told apart from a later one with the same number."""
+
+    boot_id: str
+    """The kernel's id of this boot."""
+    pid: int
+    start_ticks: int
+    """Start time in clock ticks since boot (field 22 of /proc/<pid>/stat)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Handle:
+    """What an executor needs to find an attempt again."""
+
+    directory: Path
+    """The attempt's directory."""
+    identity: Identity
+    """Of the process that looks after the attempt."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Running:
+    """The attempt has not ended."""
+
+    phase: Literal["starting", "running", "stopping"]
+    """`stopping`: how it ends is settled, processes are ending and telemetry is being sent."""
+    outcome: Outcome | None = None
+    """Of phase `stopping`: how it is going to end."""
+    reason: Reason | None = None
+    message: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """The attempt has ended and none of its processes is left."""
+
+    status: Outcome
+    reason: Reason
+    message: str
+    """For a person: on failure the failed process's own last error."""
+    party: str | None = None
+    """The process that failed first, e.g. `worker 1`."""
+    exit_code: int | None = None
+    """Of that process; negative: the signal that killed it."""
+    error: dict[str, Any] | None = None
+    """What that process left about its error."""
+    sealed: bool = False
+    """All telemetry has arrived. False: the rest is in the attempt's spool."""
+    started_unix_ns: int | None = None
+    """When all processes were up; None where they never were."""
+    ended_unix_ns: int
+
+
+class LaunchError(RuntimeError):
+    """The attempt could not be started, and nothing of it runs."""
+
+
+class Executor(ABC):
+    """Starts attempts, follows them, stops them. Methods are called from one thread and return soon."""
+
+    name: str
+
+    @abstractmethod
+    def launch(self, launch: Launch, ingest: Ingest) -> Handle:
+        """Write the attempt's directory and start what looks after it. Does not wait for the gang.
+
+        Raises LaunchError when that fails; then nothing runs. An attempt is launched once: a second launch of
+        the same directory raises LaunchError and leaves the first alone.
+        """
+
+    @abstractmethod
+    def find(self, directory: Path) -> Handle | None:
+        """The handle of an attempt whose launch was interrupted by the server's end.
+
+        None: it was never started, and from now on never will be. Waits for nothing.
+        """
+
+    @abstractmethod
+    def poll(self, handle: Handle) -> Running | Ended:
+        """How the attempt is.
+
+        Never raises for an attempt that is gone: that is an `Ended` like any other; once answered, the same
+        answer is given for ever. When what looked after it vanished, poll ends what is left of its processes
+        before it answers.
+        """
+
+    @abstractmethod
+    def stop(self, handle: Handle, *, force: bool = False) -> None:
+        """Ask the attempt to end as cancelled, and return at once. Twice is harmless; so is an ended one.
+        `force` ends everything without asking, for an attempt that did not answer in time."""

@@ -1,0 +1,28 @@
+"""The life of a job and of its attempts, as data: states, events, transitions, reasons. No I/O."""
+
+from backend.lifecycle.machine import (
+    ATTEMPT,
+    JOB,
+    InvalidTransitionError,
+    closing_events,
+    is_allowed,
+    transition,
+)
+from backend.lifecycle.reasons import Reason
+from backend.lifecycle.states import ACTIVE, ENDED, STOPPING, Event, Outcome, State
+
+__all__ = [
+    "ACTIVE",
+    "ATTEMPT",
+    "ENDED",
+    "JOB",
+    "STOPPING",
+    "Event",
+    "InvalidTransitionError",
+    "Outcome",
+    "Reason",
+    "State",
+    "closing_events",
+    "is_allowed",
+    "transition",
+]

@@ -1,0 +1,86 @@
+"""Why a job waits or ended: one code per cause, each with what it means and what to do about it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """The codes; `summary` and `remedy` say them to a person."""
+
+    WAITING_FOR_DEVICES = "waiting-for-devices"
+    WAITING_IN_LINE = "waiting-in-line"
+    TOO_FEW_DEVICES = "too-few-devices"
+    COMPLETED = "completed"
+    CANCELLED = "cancelled"
+    PROCESS_FAILED = "process-failed"
+    PROCESS_KILLED = "process-killed"
+    START_FAILED = "start-failed"
+    LAUNCH_FAILED = "launch-failed"
+    LAUNCH_INTERRUPTED = "launch-interrupted"
+    TERMINATED = "terminated"
+    SUPERVISOR_FAILED = "supervisor-failed"
+    SUPERVISOR_LOST = "supervisor-lost"
+    MACHINE_RESTARTED = "machine-restarted"
+
+    @property
+    def summary(self) -> str:
+        """What happened, in one sentence."""
+        return _TEXTS[self][0]
+
+    @property
+    def remedy(self) -> str:
+        """What a person can do; empty where there is nothing to do."""
+        return _TEXTS[self][1]
+
+
+_TEXTS: dict[Reason, tuple[str, str]] = {
+    Reason.WAITING_FOR_DEVICES: (
+        "It is the next one of its kind and waits until enough devices are free.",
+        "Wait, or cancel what holds the devices.",
+    ),
+    Reason.WAITING_IN_LINE: (
+        "Jobs with a higher priority, or older ones, go first.",
+        "Wait, or submit it with a higher priority.",
+    ),
+    Reason.TOO_FEW_DEVICES: (
+        "It asks for more devices than the server has.",
+        "Use fewer workers, or start the server with more devices.",
+    ),
+    Reason.COMPLETED: ("All its processes did their work.", ""),
+    Reason.CANCELLED: ("A person cancelled it.", ""),
+    Reason.PROCESS_FAILED: (
+        "One of its processes ended with an error; the others were stopped.",
+        "The message holds that process's own last error; its log holds the rest.",
+    ),
+    Reason.PROCESS_KILLED: (
+        "A signal from outside ended one of its processes; the others were stopped.",
+        "SIGKILL that nobody sent is most often the kernel's answer to exhausted memory: use smaller batches "
+        "or fewer workers.",
+    ),
+    Reason.START_FAILED: (
+        "Its processes could not be started; none of them runs.",
+        "The message says what failed; logs/supervisor.log in the attempt's directory holds the rest.",
+    ),
+    Reason.LAUNCH_FAILED: (
+        "The executor could not start its supervisor.",
+        "The message says what failed; check the data directory's space and permissions.",
+    ),
+    Reason.LAUNCH_INTERRUPTED: (
+        "The server went down before it started; nothing ran, and the job queued again.",
+        "",
+    ),
+    Reason.TERMINATED: (
+        "Something outside the server told its supervisor to end, as a machine that shuts down does.",
+        "Submit it again.",
+    ),
+    Reason.SUPERVISOR_FAILED: (
+        "Its supervisor met an error of its own and stopped the processes.",
+        "The message holds the error: please report it.",
+    ),
+    Reason.SUPERVISOR_LOST: (
+        "Its supervisor vanished without a word; what was left of its processes was killed.",
+        "Look for the kernel's out-of-memory messages or for somebody's kill -9, then submit it again.",
+    ),
+    Reason.MACHINE_RESTARTED: ("The machine restarted while it ran.", "Submit it again."),
+}

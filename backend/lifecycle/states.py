@@ -1,0 +1,58 @@
+"""The states of jobs and attempts, and the events that move them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal
+
+Outcome = Literal["succeeded", "failed", "cancelled"]
+"""How an attempt ends."""
+
+
+class State(StrEnum):
+    """Where a job stands. An attempt has the same states, from `placing` on."""
+
+    QUEUED = "queued"
+    """Waits for its devices; the reason says for which and behind whom."""
+    PLACING = "placing"
+    """Holds its devices; its supervisor is not up yet."""
+    STARTING = "starting"
+    """The supervisor is up and starts the gang."""
+    RUNNING = "running"
+    """Every process of the gang is up."""
+    STOPPING_CANCELLED = "stopping_cancelled"
+    STOPPING_FAILED = "stopping_failed"
+    STOPPING_SUCCEEDED = "stopping_succeeded"
+    """How it ends is settled; processes are ending and the last telemetry is on its way."""
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class Event(StrEnum):
+    """What happens to a job or an attempt."""
+
+    PLACED = "placed"
+    """The scheduler gave it its devices."""
+    REFUSED = "refused"
+    """It can never be placed: the machine no longer has what it asks for."""
+    LAUNCHED = "launched"
+    """The executor started its supervisor."""
+    INTERRUPTED = "interrupted"
+    """The server went down between placing and launching: nothing ran, the job queues again."""
+    BEGAN = "began"
+    """All processes of the gang are up."""
+    CANCEL = "cancel"
+    """A person asked for its end."""
+    FINISHED = "finished"
+    """The gang did all its work."""
+    FAILED = "failed"
+    """A process failed, or could not be started."""
+    ENDED = "ended"
+    """No process is left."""
+
+
+STOPPING = frozenset({State.STOPPING_CANCELLED, State.STOPPING_FAILED, State.STOPPING_SUCCEEDED})
+ENDED = frozenset({State.SUCCEEDED, State.FAILED, State.CANCELLED})
+ACTIVE = frozenset({State.PLACING, State.STARTING, State.RUNNING}) | STOPPING
+"""The states in which an attempt occupies its devices."""

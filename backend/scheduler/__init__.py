@@ -1,0 +1,1 @@
+"""Who runs when, and on what: pure decisions (`decide`), the inventory (`devices`), the loop at the edge."""

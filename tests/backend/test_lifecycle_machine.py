@@ -1,0 +1,90 @@
+"""The state machine: closed, every way leads to an end, and errors tell the story."""
+
+from __future__ import annotations
+
+import pytest
+
+from backend.lifecycle import (
+    ACTIVE,
+    ATTEMPT,
+    ENDED,
+    JOB,
+    STOPPING,
+    Event,
+    InvalidTransitionError,
+    Reason,
+    State,
+    closing_events,
+    is_allowed,
+    transition,
+)
+
+
+@pytest.mark.parametrize(("table", "first"), [(JOB, State.QUEUED), (ATTEMPT, State.PLACING)])
+def test_every_state_is_reached_and_every_state_can_end(table: dict, first: State) -> None:
+    reached = {first}
+    while grown := {target for (state, _), target in table.items() if state in reached} - reached:
+        reached |= grown
+    expected = set(State) if table is JOB else set(State) - {State.QUEUED}
+    assert reached == expected
+    leads_to_end = set(ENDED)
+    while grown := {state for (state, _), target in table.items() if target in leads_to_end} - leads_to_end:
+        leads_to_end |= grown
+    assert leads_to_end >= reached
+
+
+@pytest.mark.parametrize("table", [JOB, ATTEMPT])
+def test_ends_are_final_and_every_transition_moves(table: dict) -> None:
+    assert not [state for state, _ in table if state in ENDED]
+    assert all(state is not target for (state, _), target in table.items())
+
+
+def test_each_stopping_state_has_one_end() -> None:
+    ends = {state: {target for (s, _), target in JOB.items() if s is state} for state in STOPPING}
+    assert ends == {state: {State(state.removeprefix("stopping_"))} for state in STOPPING}
+
+
+def test_states_are_active_queued_or_ended() -> None:
+    assert {State.QUEUED} | ACTIVE | ENDED == set(State)
+    assert not ACTIVE & ENDED
+
+
+def test_cancel_is_possible_until_the_end_is_settled() -> None:
+    allowed = {state for state in State if is_allowed(state, Event.CANCEL)}
+    assert allowed == {State.QUEUED, State.PLACING, State.STARTING, State.RUNNING}
+
+
+def test_an_impossible_event_names_state_event_alternatives_and_story() -> None:
+    with pytest.raises(InvalidTransitionError) as caught:
+        transition(State.STARTING, Event.PLACED, story=("queued", "placing", "starting"))
+    text = str(caught.value)
+    assert "placed cannot happen in state starting, which knows began, cancel, failed" in text
+    assert "queued -> placing -> starting" in text
+
+
+def test_an_ended_job_knows_no_event() -> None:
+    with pytest.raises(InvalidTransitionError, match="it has ended"):
+        transition(State.FAILED, Event.BEGAN)
+
+
+@pytest.mark.parametrize("outcome", ["succeeded", "failed", "cancelled"])
+@pytest.mark.parametrize("state", sorted(ACTIVE))
+def test_closing_events_are_transitions_to_the_right_end(state: State, outcome: str) -> None:
+    expected = state.removeprefix("stopping_") if state in STOPPING else outcome
+    for table in (JOB, ATTEMPT):
+        reached = state
+        for event in closing_events(state, outcome):  # type: ignore[arg-type]
+            reached = transition(reached, event, table=table)
+        assert reached == expected
+
+
+@pytest.mark.parametrize("state", [State.QUEUED, *sorted(ENDED)])
+def test_what_holds_no_processes_cannot_be_closed(state: State) -> None:
+    with pytest.raises(ValueError, match="holds no processes"):
+        closing_events(state, "failed")
+
+
+@pytest.mark.parametrize("reason", list(Reason))
+def test_every_reason_has_its_text(reason: Reason) -> None:
+    assert reason.summary.endswith(".")
+    assert reason.remedy == "" or reason.remedy.endswith(".")
