@@ -1,0 +1,100 @@
+"""How the parties find each other: addresses, agreements and barriers over a torch.distributed store."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from torch.distributed import FileStore, Store, TCPStore
+
+from engine.transport.errors import DeadlineMissed, DisagreementError
+from engine.transport.mesh import Address
+
+_POLL_S = 0.02
+
+
+class Rendezvous:
+    """Party `index` of `names` at `url`: `file:///path` on one machine, `tcp://host:port` on several.
+
+    Over TCP party 0 holds the store, so it must be the last to leave (end with a barrier). Every wait has
+    the deadline and names who is missing. A url serves one attempt: use a new path or port for the next.
+    """
+
+    def __init__(self, url: str, *, index: int, names: Sequence[str], deadline_s: float = 60.0) -> None:
+        self.names = tuple(names)
+        self.index = index
+        self._deadline_s = deadline_s
+        self._rounds: dict[str, int] = {}
+        self._store = _open(url, index, names, deadline_s)
+
+    def publish(self, key: str, value: str) -> None:
+        """Make this party's value of `key` known."""
+        self._store.set(self._key(key, self.index), value)
+
+    def collect(self, key: str, parties: Sequence[int] | None = None) -> dict[int, str]:
+        """Every party's value of `key` (or only of `parties`), once all have published it."""
+        parties = range(len(self.names)) if parties is None else parties
+        end = time.monotonic() + self._deadline_s
+        missing = list(parties)
+        while missing := [party for party in missing if not self._store.check([self._key(key, party)])]:
+            if time.monotonic() >= end:
+                names = [self.names[party] for party in missing]
+                raise DeadlineMissed(f"{self.names[self.index]} waiting for {key!r}", self._deadline_s, names)
+            time.sleep(_POLL_S)
+        return {party: self._store.get(self._key(key, party)).decode() for party in parties}
+
+    def exchange_addresses(self, address: Address) -> dict[int, Address]:
+        """Publish the own address and learn all others, ready for `Endpoint.connect`."""
+        self.publish("address", json.dumps(address))
+        collected = self.collect("address")
+        return {party: (host, int(port)) for party, (host, port) in
+                ((party, json.loads(value)) for party, value in collected.items())}  # fmt: skip
+
+    def agree(self, key: str, value: str) -> None:
+        """Return when all parties hold the same `value`; raises DisagreementError that names who differs."""
+        self.publish(key, value)
+        collected = self.collect(key)
+        if len(set(collected.values())) > 1:
+            raise DisagreementError(key, {self.names[party]: held for party, held in collected.items()})
+
+    def barrier(self, name: str) -> None:
+        """Return when all parties have come here; the same name may be used again."""
+        self._rounds[name] = self._rounds.get(name, 0) + 1
+        key = f"barrier {name} {self._rounds[name]}"
+        self.publish(key, "")
+        self.collect(key)
+
+    @staticmethod
+    def _key(key: str, party: int) -> str:
+        return f"{key}/{party}"
+
+
+def checksum(parts: Sequence[str]) -> str:
+    """A short digest of a list of lines, for `agree`: who differs is told, not where."""
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def _open(url: str, index: int, names: Sequence[str], deadline_s: float) -> Store:
+    parsed = urlsplit(url)
+    timeout = timedelta(seconds=deadline_s)
+    if parsed.scheme == "file" and parsed.path and not parsed.netloc:
+        Path(parsed.path).parent.mkdir(parents=True, exist_ok=True)
+        store: Store = FileStore(parsed.path, -1)
+        store.set_timeout(timeout)
+        return store
+    if parsed.scheme == "tcp" and parsed.hostname and parsed.port:
+        try:
+            return TCPStore(
+                parsed.hostname, parsed.port, is_master=index == 0, timeout=timeout, wait_for_workers=False
+            )
+        except RuntimeError as error:  # torch's only signal; the likely cause is told in our terms
+            if index == 0:
+                raise
+            waiting = f"{names[index]} calling the store at {url} ({str(error).splitlines()[0]})"
+            raise DeadlineMissed(waiting, deadline_s, [names[0]]) from error
+    raise ValueError(f"rendezvous = {url!r}: must be file:///absolute/path or tcp://host:port")
