@@ -1,0 +1,130 @@
+"""Wire order: under a backlog, what is more urgent goes next, at each of the four queues."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from engine.transport import Header, PriorityQueue
+from tests.engine.transport_parties import WAIT_S, Parties, connected
+
+WORKER, SERVER = 0, 1
+NAMES = ("worker 0", "server 0")
+LANE = {WORKER: 0, SERVER: 1}
+SLICE = bytes(20_000)
+FIRST, BACKLOG, URGENT, TRIGGER = 100, range(1, 8), 99, 1000
+
+
+class Gate:
+    """A handler that stops at the unit FIRST until the test opens the gate."""
+
+    def __init__(self) -> None:
+        self.entered = threading.Event()
+        self.open = threading.Event()
+
+    def handle(self, _party: int, header: Header, _payload: memoryview | None) -> None:
+        if header.unit == FIRST:
+            self.entered.set()
+            assert self.open.wait(WAIT_S)
+
+
+def header(origin: int, unit: int) -> Header:
+    """A slice for the other side; the urgent one has the smaller priority."""
+    priority = 1 if unit == URGENT else 5
+    return Header(
+        kind=1, lane=LANE[1 - origin], origin=origin, unit=unit, layer=unit, priority=priority,
+        payload_bytes=len(SLICE),
+    )  # fmt: skip
+
+
+def send(parties: Parties, origin: int, units: list[int]) -> None:
+    for unit in units:
+        parties.endpoints[origin].send(1 - origin, header(origin, unit), [SLICE])
+
+
+@pytest.mark.parametrize("sender", [WORKER, SERVER], ids=["worker send", "server send"])
+def test_send_queue(sender: int) -> None:
+    """Only one message fits the receiver's credit; the urgent one, queued last, is the next to leave."""
+    gate = Gate()
+    with connected(NAMES, handle=gate.handle, credit_bytes=1, backlog_bytes=0) as parties:
+        send(parties, sender, [FIRST])
+        assert gate.entered.wait(WAIT_S)
+        send(parties, sender, [*BACKLOG, URGENT])
+        gate.open.set()
+        receiver = parties.records[1 - sender]
+        receiver.wait(lambda: len(receiver.handled_units) == 9)
+    assert parties.records[sender].sent_units == [FIRST, URGENT, *BACKLOG]
+    assert receiver.received_units == [FIRST, URGENT, *BACKLOG]
+
+
+@pytest.mark.parametrize("receiver", [SERVER, WORKER], ids=["server receive", "worker receive"])
+def test_receive_queue(receiver: int) -> None:
+    """Everything has arrived while the handler was busy; the urgent one, arrived last, is handled next."""
+    gate = Gate()
+    with connected(NAMES, handle=gate.handle) as parties:
+        record = parties.records[receiver]
+        send(parties, 1 - receiver, [FIRST])
+        assert gate.entered.wait(WAIT_S)
+        send(parties, 1 - receiver, [*BACKLOG, URGENT])
+        record.wait(lambda: len(record.received_units) == 9)
+        gate.open.set()
+        record.wait(lambda: len(record.handled_units) == 9)
+    assert record.handled_units == [FIRST, URGENT, *BACKLOG]
+
+
+def test_answers_sent_by_a_handler_keep_their_priority() -> None:
+    """A whole round: the server answers from inside its handler, each answer as urgent as its request."""
+    gate = Gate()
+
+    def handle(party: int, request: Header, payload: memoryview | None) -> None:
+        gate.handle(party, request, payload)
+        if party == SERVER and request.unit == TRIGGER:
+            for unit in (*BACKLOG, URGENT):
+                parties.endpoints[SERVER].send(WORKER, header(SERVER, unit), [SLICE])
+
+    with connected(NAMES, handle=handle, credit_bytes=1, backlog_bytes=0) as parties:
+        send(parties, SERVER, [FIRST])
+        assert gate.entered.wait(WAIT_S)
+        parties.endpoints[WORKER].send(SERVER, Header(kind=1, lane=1, origin=WORKER, unit=TRIGGER))
+        server, worker = parties.records[SERVER], parties.records[WORKER]
+        server.wait(lambda: TRIGGER in server.handled_units)
+        gate.open.set()
+        worker.wait(lambda: len(worker.handled_units) == 9)
+    assert worker.handled_units == [FIRST, URGENT, *BACKLOG]
+
+
+def test_equal_priorities_keep_their_order_and_local_messages_queue_too() -> None:
+    gate = Gate()
+    with connected(("worker 0",), handle=gate.handle) as parties:
+        endpoint, record = parties.endpoints[0], parties.records[0]
+        for unit in (FIRST, *BACKLOG, URGENT):
+            priority = 1 if unit == URGENT else 5
+            own = Header(kind=1, lane=1, origin=0, unit=unit, priority=priority, payload_bytes=len(SLICE))
+            endpoint.send(0, own, [SLICE])
+            assert gate.entered.wait(WAIT_S)
+        gate.open.set()
+        record.wait(lambda: len(record.handled_units) == 9)
+    assert record.handled_units == [FIRST, URGENT, *BACKLOG]
+
+
+@pytest.mark.parametrize(("by_priority", "gap"), [(False, 4), (True, 2)])
+def test_figure_4_of_p3_on_a_virtual_clock(by_priority: bool, gap: int) -> None:
+    """Three layers; forward 1, backward 1, synchronization 2 units each, on one serial link (papers 004)."""
+    ready_at = {2: 1, 1: 2, 0: 3}  # backward runs from the last layer to the first
+    backward_ends = max(ready_at.values())
+    queue: PriorityQueue[int] = PriorityQueue()
+    arrivals = sorted((time, layer) for layer, time in ready_at.items())
+    synchronized: dict[int, int] = {}
+    now = 0
+    while len(synchronized) < 3:
+        while arrivals and arrivals[0][0] <= now:
+            _, layer = arrivals.pop(0)
+            queue.push(layer if by_priority else 0, layer)
+        if queue:
+            layer = queue.pop()
+            now += 2
+            synchronized[layer] = now
+        else:
+            now = arrivals[0][0]
+    assert synchronized[0] - backward_ends == gap
