@@ -1,0 +1,66 @@
+"""The sampler: real counters of a real interface, and the transport's own."""
+
+from __future__ import annotations
+
+import socket
+import threading
+
+import numpy as np
+import pytest
+
+from engine.telemetry.batch import decode
+from engine.telemetry.recorder import Recorder
+from engine.telemetry.sampler import Sampler, interface_counters, interface_rate_bps, interfaces
+
+
+def test_bytes_through_the_loopback_interface_are_counted() -> None:
+    counters = interface_counters("lo")
+    recorder = Recorder(0, "w", lambda: 0, None)
+    sampler = Sampler(recorder, "lo", counters)
+    payload = 3_000_000
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as client,
+    ):
+        receiver, _ = server.accept()
+        with receiver:
+            sender = threading.Thread(target=client.sendall, args=(bytes(payload),))
+            sender.start()
+            left = payload
+            while left:
+                left -= len(receiver.recv(1 << 20))
+            sender.join()
+    sampler.close()
+    recorder.close()
+    samples = np.concatenate([decode(body).table("samples") for body in recorder.memory])
+    assert samples["tx_bytes"][-1] - samples["tx_bytes"][0] >= payload
+    assert samples["rx_bytes"][-1] - samples["rx_bytes"][0] >= payload
+
+
+def test_any_counters_can_be_sampled() -> None:
+    taken = threading.Event()
+    counted = iter(range(10**6))
+
+    def counters() -> tuple[int, int]:
+        value = next(counted)
+        if value >= 3:
+            taken.set()
+        return value * 100, value
+
+    recorder = Recorder(0, "w", lambda: 0, None)
+    sampler = Sampler(recorder, "transport", counters, period_s=0.001)
+    assert taken.wait(30)
+    sampler.close()
+    recorder.close()
+    batches = [decode(body) for body in recorder.memory]
+    samples = np.concatenate([batch.table("samples") for batch in batches])
+    assert len(samples) >= 4
+    assert samples["tx_bytes"].tolist() == [100 * i for i in range(len(samples))]
+    assert [link.interface for link in batches[-1].links] == ["transport"]
+
+
+def test_an_unknown_interface_is_refused_with_those_there_are() -> None:
+    assert "lo" in interfaces()
+    with pytest.raises(ValueError, match=r"'nope': no such network interface.*Known: .*lo"):
+        interface_counters("nope")
+    assert interface_rate_bps("lo") is None
