@@ -73,7 +73,7 @@ def test_a_sender_never_stalls_and_never_exceeds(cost: int, backlog_bytes: int) 
 
 
 def test_senders_that_meet_share_one_credit() -> None:
-    """With four of them in the middle of a message, none is let go on before a quarter of the credit is left."""
+    """Of four in the middle of a message, none may go on while over a quarter of the credit is on its way."""
     receiver = ReceiverCredit(1000, 10**9)
     receiver.announced, receiver.arrived = 10_000, 9_700
     assert receiver.take_grant(senders=4) == 0

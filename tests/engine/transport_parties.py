@@ -18,7 +18,8 @@ class Record:
 
     changed: threading.Condition = field(default_factory=threading.Condition)
     sent_units: list[int] = field(default_factory=list)
-    sent_times: list[tuple[int, int, int]] = field(default_factory=list)
+    sent_ends: list[int] = field(default_factory=list)
+    received_ends: list[int] = field(default_factory=list)
     received_units: list[int] = field(default_factory=list)
     handled_units: list[int] = field(default_factory=list)
     handled: list[tuple[Header, bytes | None]] = field(default_factory=list)
@@ -29,13 +30,14 @@ class Record:
     ) -> None:
         with self.changed:
             self.sent_units.append(header.unit)
-            self.sent_times.append((start_ns, end_ns, header.payload_bytes))
+            self.sent_ends.append(end_ns)
             self.wires.append(wire)
             self.changed.notify_all()
 
     def received(self, header: Header, peer: int, start_ns: int, end_ns: int, *, wire: bool) -> None:
         with self.changed:
             self.received_units.append(header.unit)
+            self.received_ends.append(end_ns)
             self.changed.notify_all()
 
     def handle(self, header: Header, payload: memoryview | None) -> None:
@@ -88,14 +90,16 @@ def connected(
     handle: Callable[[int, Header, memoryview | None], None] | None = None,
     place: Callable[[int, Header], Sequence[memoryview] | None] | None = None,
     pacer: Callable[[], Pacer] | None = None,
+    hosts: Sequence[str] | None = None,
+    clocks: Sequence[AttemptClock] | None = None,
     **options: object,
 ) -> Iterator[Parties]:
     """Fully connected parties; `handle(party, header, payload)` runs before the record's own."""
-    clock = AttemptClock()
+    clocks = clocks or [AttemptClock()] * len(names)
     records = [Record() for _ in names]
     endpoints = [
         Endpoint(
-            index=index, names=names, hosts=[f"host {name}" for name in names], clock=clock,
+            index=index, names=names, hosts=hosts or names, clock=clocks[index],
             observer=records[index], pacer=pacer() if pacer else None, **{"deadline_s": WAIT_S, **options},
         )
         for index in range(len(names))

@@ -1,0 +1,175 @@
+"""Who is missing, who is lost and why; and an orderly end is no failure."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import socket
+import threading
+import time
+from multiprocessing.connection import Connection
+
+import pytest
+
+from engine.transport import DeadlineMissed, Endpoint, Header, PeerLost, ProtocolError
+from tests.engine.transport_parties import WAIT_S, connected, in_threads
+
+NAMES = ("worker 0", "worker 1", "server 0")
+
+
+def test_connect_names_who_is_missing() -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # bound and not listening: calls are refused
+        endpoint = Endpoint(index=1, names=NAMES, hosts=["a"] * 3, deadline_s=0.3)
+        endpoint.register(0, place=lambda _: None, handle=lambda *_: None)
+        addresses = {0: nobody.getsockname(), 1: endpoint.listen(), 2: ("127.0.0.1", 9)}
+        with pytest.raises(DeadlineMissed, match=r"worker 1 connecting.* missing: worker 0, server 0"):
+            endpoint.connect(addresses)
+        endpoint.close()
+
+
+def test_strangers_are_turned_away() -> None:
+    """A caller with another job's token, and one that says nothing sensible, do not get in."""
+    names = ("worker 0", "worker 1")
+    endpoints = [
+        Endpoint(index=index, names=names, hosts=names, deadline_s=1.0, token=token)
+        for index, token in enumerate((b"this job", b"another job"))
+    ]
+    addresses = {index: endpoint.listen() for index, endpoint in enumerate(endpoints)}
+    with socket.create_connection(addresses[0]) as stranger:
+        stranger.sendall(b"GET / HTTP/1.1\r\nHost: worker\r\nAccept: */*\r\n\r\n")
+        errors = []
+
+        def connect(endpoint: Endpoint) -> None:
+            try:
+                endpoint.connect(addresses)
+            except DeadlineMissed as error:
+                errors.append(error.missing)
+
+        in_threads([lambda: connect(endpoints[0])])
+        assert errors == [("worker 1",)]
+    for endpoint in endpoints:
+        endpoint.close()
+
+
+def test_orderly_close_delivers_everything_and_is_no_failure() -> None:
+    """Everything queued before close is handled by the peer; parties may leave one after the other."""
+    with connected(NAMES) as parties:
+        for unit in range(30):
+            header = Header(kind=1, origin=0, unit=unit, payload_bytes=100_000)
+            parties.endpoints[0].send(1, header, [bytes(100_000)])
+        parties.endpoints[0].close()
+        parties.endpoints[1].send(2, Header(kind=1, origin=1))
+        parties.endpoints[1].close()
+        parties.endpoints[2].close()
+        assert [len(record.handled) for record in parties.records] == [0, 30, 1]
+        assert [endpoint.failure for endpoint in parties.endpoints] == [None] * 3
+
+
+def test_a_party_that_gives_up_tells_why_and_everybody_names_it() -> None:
+    with connected(NAMES) as parties:
+        seen = [threading.Event() for _ in NAMES]
+        for endpoint, event in zip(parties.endpoints, seen, strict=True):
+            endpoint.on_failure(lambda _error, event=event: event.set())
+        parties.endpoints[1].close(orderly=False, reason="ValueError: the loss is NaN")
+        for index in (0, 2):
+            assert seen[index].wait(WAIT_S)
+            failure = parties.endpoints[index].failure
+            assert isinstance(failure, PeerLost)
+            assert (failure.index, failure.name) == (1, "worker 1")
+            assert "it gave up: ValueError: the loss is NaN" in failure.reason
+            with pytest.raises(PeerLost):
+                parties.endpoints[index].send(1 - index, Header(kind=1, origin=index))
+
+
+def test_what_a_handler_raises_is_the_failure_here_and_a_lost_peer_there() -> None:
+    def handle(party: int, _header: Header, _payload: memoryview | None) -> None:
+        raise ArithmeticError(f"party {party} cannot add")
+
+    with connected(NAMES[:2], handle=handle) as parties:
+        lost = threading.Event()
+        parties.endpoints[0].on_failure(lambda _error: lost.set())
+        parties.endpoints[0].send(1, Header(kind=1, origin=0))
+        assert lost.wait(WAIT_S)
+        assert isinstance(parties.endpoints[1].failure, ArithmeticError)
+        told = str(parties.endpoints[0].failure)
+        assert told == "lost worker 1: it gave up: ArithmeticError: party 1 cannot add"
+
+
+def test_a_place_of_the_wrong_size_is_a_protocol_error() -> None:
+    with connected(NAMES[:2], place=lambda *_: [memoryview(bytearray(3))]) as parties:
+        failed = threading.Event()
+        parties.endpoints[1].on_failure(lambda _error: failed.set())
+        parties.endpoints[0].send(1, Header(kind=1, origin=0, payload_bytes=4), [bytes(4)])
+        assert failed.wait(WAIT_S)
+        assert isinstance(parties.endpoints[1].failure, ProtocolError)
+        assert "its place has 3 bytes, not 4" in str(parties.endpoints[1].failure)
+
+
+def test_a_silent_peer_is_lost() -> None:
+    """One that keeps its connections open and shows no sign of life."""
+    with connected(NAMES[:2], heartbeat_s=0.05, silence_s=0.5) as parties:
+        lost = threading.Event()
+        release = threading.Event()
+        parties.endpoints[0].on_failure(lambda _error: lost.set())
+        time.sleep(0.2)  # let both be heard once
+        # Stop the other's I/O thread where a stuck process would: inside a callback.
+        parties.endpoints[1].send(0, Header(kind=1, origin=1), on_sent=lambda: release.wait(WAIT_S) and None)
+        assert lost.wait(WAIT_S)
+        release.set()
+        assert "worker 1: no sign of life for" in str(parties.endpoints[0].failure)
+
+
+def _party(index: int, pipe: Connection) -> None:
+    """A process that is one party: echoes sizes, reports how it ended."""
+    endpoint = Endpoint(index=index, names=NAMES, hosts=NAMES, deadline_s=WAIT_S)
+    failed = threading.Event()
+    endpoint.on_failure(lambda _error: failed.set())
+    endpoint.register(0, place=lambda _: None, handle=lambda header, _: pipe.send(header.payload_bytes))
+    pipe.send(endpoint.listen())
+    endpoint.connect(pipe.recv())
+    endpoint.send((index + 1) % 3, Header(kind=1, origin=index, payload_bytes=1 << 20), [bytes(1 << 20)])
+    if pipe.recv() == "close":
+        endpoint.close()
+        pipe.send(repr(endpoint.failure))
+        return
+    assert failed.wait(WAIT_S)
+    pipe.send(str(endpoint.failure))
+    endpoint.close(orderly=False)
+
+
+@pytest.mark.parametrize("kill", [True, False], ids=["SIGKILL", "orderly"])
+def test_processes(kill: bool) -> None:
+    """Three processes exchange a message each; then one is killed, or all leave in good order."""
+    context = multiprocessing.get_context("spawn")
+    pipes, processes = [], []
+    for index in range(3):
+        here, there = context.Pipe()
+        processes.append(context.Process(target=_party, args=(index, there), daemon=True))
+        processes[-1].start()
+        pipes.append(here)
+    try:
+        addresses = dict(enumerate(_receive(pipe) for pipe in pipes))
+        for pipe in pipes:
+            pipe.send(addresses)
+        assert [_receive(pipe) for pipe in pipes] == [1 << 20] * 3
+        if kill:
+            for index in (0, 2):
+                pipes[index].send("wait")
+            os.kill(processes[1].pid or 0, signal.SIGKILL)
+            for index in (0, 2):
+                assert str(_receive(pipes[index])).startswith("lost worker 1: ")
+        else:
+            for pipe in pipes:
+                pipe.send("close")
+            assert [_receive(pipe) for pipe in pipes] == ["None"] * 3
+    finally:
+        for process in processes:
+            process.join(5)
+            process.kill()
+
+
+def _receive(pipe: Connection) -> object:
+    assert pipe.poll(WAIT_S), "the process did not answer"
+    return pipe.recv()

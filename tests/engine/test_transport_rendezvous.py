@@ -1,0 +1,93 @@
+"""Finding each other over a store; who is missing and who differs is named."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.transport import AttemptClock, DeadlineMissed, DisagreementError
+from engine.transport.rendezvous import Rendezvous, checksum
+from tests.engine.transport_parties import connected, in_threads
+
+NAMES = ("worker 0", "worker 1", "server 0")
+
+
+@pytest.fixture(params=["file", "tcp"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == "file":
+        yield f"file://{tmp_path}/rendezvous"
+        return
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    yield f"tcp://127.0.0.1:{port}"
+
+
+def join(url: str, deadline_s: float = 20.0, parties: int = 3) -> list[Rendezvous]:
+    return [
+        Rendezvous(url, index=index, names=NAMES, deadline_s=deadline_s) for index in range(parties)
+    ]
+
+
+def test_addresses_agreement_and_barrier(url: str) -> None:
+    members = join(url)
+    learned: dict[int, dict[int, tuple[str, int]]] = {}
+
+    def run(member: Rendezvous) -> None:
+        learned[member.index] = member.exchange_addresses(("10.0.0.1", 1000 + member.index))
+        member.agree("model", checksum(["conv1", "fc6"]))
+        for _ in range(2):
+            member.barrier("ready")
+
+    in_threads([lambda member=member: run(member) for member in members])
+    addresses = {index: ("10.0.0.1", 1000 + index) for index in range(3)}
+    assert learned == dict.fromkeys(range(3), addresses)
+
+
+def test_who_is_missing_is_named(url: str) -> None:
+    first, _ = join(url, deadline_s=0.2, parties=2)
+    missing = r"worker 0 waiting for 'barrier ready 1'.*missing: worker 1, server 0"
+    with pytest.raises(DeadlineMissed, match=missing):
+        first.barrier("ready")
+
+
+def test_who_differs_is_named(url: str) -> None:
+    members = join(url)
+    values = ["same", "same", "other"]
+    errors: list[str] = []
+
+    def run(member: Rendezvous) -> None:
+        with pytest.raises(DisagreementError) as caught:
+            member.agree("key order", values[member.index])
+        errors.append(str(caught.value))
+
+    in_threads([lambda member=member: run(member) for member in members])
+    assert len(set(errors)) == 1
+    assert "disagree on key order: worker 0, worker 1: 'same'; server 0: 'other'" in errors[0]
+
+
+def test_bad_urls_are_refused() -> None:
+    for bad in ("http://host:1", "file://relative", "tcp://host"):
+        with pytest.raises(ValueError, match="must be file:///absolute/path or tcp://host:port"):
+            Rendezvous(bad, index=0, names=NAMES)
+
+
+def test_clocks_are_aligned_with_party_0() -> None:
+    """A clock that is a second off is moved onto the reference, to within the residual it reports."""
+    reference = AttemptClock()
+    other = AttemptClock(reference.epoch_ns - 10**9)
+    with connected(("worker 0", "worker 1"), clocks=[reference, other]) as parties:
+        alignment = parties.endpoints[1].align_clock()
+        assert abs(alignment.offset_ns + 10**9) <= alignment.residual_ns
+        assert abs(other.epoch_ns - reference.epoch_ns) <= alignment.residual_ns
+
+
+def test_the_fastest_ping_decides() -> None:
+    clock = AttemptClock(0)
+    alignment = clock.align([(0, 5_000, 4_000), (10_000, 10_600, 10_200), (20_000, 99_000, 29_000)])
+    assert (alignment.offset_ns, alignment.residual_ns) == (500, 100)
+    assert clock.epoch_ns == -500
+    assert clock.align([(0, 60, 100)]).offset_ns == 0
