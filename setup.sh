@@ -78,17 +78,21 @@ packages() {
     printf '%s\n' "$current" >"$stamp"
 }
 
+# A checksum of all files of frontend/ but the outputs.
+page_sources() {
+    find frontend -type d \( -name node_modules -o -name dist -o -name coverage -o -name test-results \) -prune \
+        -o -type f -exec cksum {} + | LC_ALL=C sort | cksum
+}
+
 page() {
     [ -f frontend/package.json ] || return 0
-    # Only what git would keep: outputs and caches do not make the page old.
-    current=$(find frontend -type d \( -name node_modules -o -name dist -o -name coverage -o -name test-results \) -prune \
-        -o -type f -exec cksum {} + | LC_ALL=C sort | cksum)
     stamp=.venv/.page-made-from
-    [ -f frontend/dist/index.html ] && [ "$(cat "$stamp" 2>/dev/null)" = "$current" ] && return
+    [ -f frontend/dist/index.html ] && [ "$(cat "$stamp" 2>/dev/null)" = "$(page_sources)" ] && return
     packages
     say "building the page"
     (cd frontend && npm run --silent build)
-    printf '%s\n' "$current" >"$stamp"
+    # Summed up after the build, which writes the API's types beside the sources.
+    page_sources >"$stamp"
 }
 
 command=${1:-}
