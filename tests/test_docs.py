@@ -1,0 +1,73 @@
+"""What the documents say is so: the table of strategies, the paths, the commands, the examples."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.inputs.build import load_dataset
+from engine.models.build import build_model
+from engine.plan.job import JobSpec
+from engine.plan.serde import from_plain, load_text
+from engine.strategies import STRATEGIES
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "DECISIONS.md", "CHANGELOG.md")
+MADE = (".venv", "frontend/node_modules", "frontend/dist", ".trainyard")
+
+
+def read(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def code_blocks(name: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", read(name), re.MULTILINE | re.DOTALL)
+
+
+def strategies_table() -> str:
+    """The table that README must hold."""
+    rows = [f"| `{s.name}` | {s.summary} | {s.loses_when} | {s.proof} | {s.source} |" for s in STRATEGIES]
+    head = ["| strategy | what it does | loses when | proof | source |", "|---|---|---|---|---|"]
+    return "\n".join([*head, *rows])
+
+
+def test_readme_lists_the_strategies_of_the_catalogue() -> None:
+    between = re.search(r"<!-- strategies:.*?-->\n(.*?)\n?<!-- /strategies -->", read("README.md"), re.DOTALL)
+    assert between, "README has lost the marks around its table of strategies"
+    assert between[1] == strategies_table(), f"the table should read:\n{strategies_table()}"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_paths_exist(document: str) -> None:
+    """Every path in code style that starts in a top-level folder, and every link to a file."""
+    text = read(document)
+    tops = "backend|frontend|engine|migrations|tests|docker"
+    paths = set(re.findall(rf"`((?:{tops})/[\w./-]*)`", text)) | set(re.findall(r"\]\(([\w./-]+)\)", text))
+    missing = [path for path in paths if path not in MADE and not (ROOT / path).exists()]
+    assert sorted(missing) == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_make_commands_exist(document: str) -> None:
+    targets = set(re.findall(r"^([a-z]+):", read("Makefile"), re.MULTILINE))
+    assert set(re.findall(r"\bmake ([a-z]+)\b", " ".join(re.findall(r"`[^`]+`", read(document))))) <= targets
+
+
+@pytest.mark.parametrize("block", range(2))
+def test_readmes_jobs_are_valid(block: int) -> None:
+    spec = from_plain(JobSpec, load_text(code_blocks("README.md", "yaml")[block], "README.md"))
+    assert spec.cluster.workers == 2
+
+
+def test_readmes_own_model_works(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(code_blocks("README.md", "python")[0], encoding="utf-8")
+    text = code_blocks("README.md", "yaml")[1].replace("/home/me/nets", str(tmp_path))
+    job = from_plain(JobSpec, load_text(text, "README.md"))
+    data = load_dataset(job.data)
+    inputs, targets = data.train.batch(np.arange(5))
+    assert build_model(job.model)(inputs).shape == (5, 10)
+    assert len(data.train) == 384
+    assert targets.shape == (5,)
