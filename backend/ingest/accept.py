@@ -59,7 +59,7 @@ def accept(database: Database, attempt_id: int, token: str, body: bytes) -> Acce
             f"attempt {attempt_id} has {len(attempt.parties)} parties: {', '.join(attempt.parties)}",
             "Number them from 0",
         )
-    upserts = build(batch)
+    rollups = build(batch)
     first_step, last_step = batch.step_range
     first_ns, last_ns = batch.time_range
     row = Batch(
@@ -85,8 +85,8 @@ def accept(database: Database, attempt_id: int, token: str, body: bytes) -> Acce
             rule = "it is sealed: it takes no more batches"
             raise IngestError(410, "attempt", attempt_id, rule, "Start a new attempt")
         session.add(row)
-        for upsert in upserts:
-            upsert.store(session)
+        for rows in rollups:
+            rows.store(session)
         job = session.get_one(Job, current.job_id)
         job.revision += 1
         notify(session, job.id, "telemetry", _news(batch, current, job.revision))
