@@ -1,6 +1,6 @@
 """${message}.
 
-Revision: ${up_revision}, after ${down_revision | comma,n}.
+Revision: ${up_revision}, after ${down_revision or 'nothing'}.
 """
 
 from __future__ import annotations

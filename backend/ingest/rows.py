@@ -72,8 +72,9 @@ def _steps(batch: Batch) -> list[tuple[Any, ...]]:
     steps = batch.table("steps")
     return _table(
         repeat(batch.attempt),
+        *_columns(steps, "step"),
         repeat(batch.party),
-        *_columns(steps, "step", "start", "end", "samples"),
+        *_columns(steps, "start", "end", "samples"),
         map(number, steps["loss"].tolist()),
         *_columns(steps, "exposed", "compute", "input"),
     )
@@ -87,10 +88,13 @@ def _metrics(batch: Batch) -> list[tuple[Any, ...]]:
 
 
 def _totals(batch: Batch) -> list[tuple[Any, ...]]:
-    columns = _columns(
-        batch.table("totals"), "step", "layer", "kind", "track", "count", "busy", "bytes", "exposed"
+    totals = batch.table("totals")
+    return _table(
+        repeat(batch.attempt),
+        *_columns(totals, "step"),
+        repeat(batch.party),
+        *_columns(totals, "layer", "kind", "track", "count", "busy", "bytes", "exposed"),
     )
-    return _table(repeat(batch.attempt), repeat(batch.party), *columns)
 
 
 def _bins(batch: Batch) -> list[tuple[Any, ...]]:
@@ -100,6 +104,6 @@ def _bins(batch: Batch) -> list[tuple[Any, ...]]:
         if level:
             bins = coarsen(bins)
         interfaces = [batch.links[index].interface for index in bins["link"].tolist()]
-        columns = _columns(bins, "direction", "layer", "bin", "bytes")
+        columns = _columns(bins, "bin", "direction", "layer", "bytes")
         rows += _table(repeat(batch.attempt), repeat(level), repeat(batch.party), interfaces, *columns)
     return rows

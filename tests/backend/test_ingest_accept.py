@@ -107,7 +107,7 @@ def test_every_level_of_the_link_bins_holds_all_bytes(database: Database) -> Non
     )
     with database.read() as session:
         found = {(level, layer): size for level, layer, size in session.execute(query)}
-        first = session.get_one(LinkBin, (attempt, 0, 0, "transport", Direction.TX, 0, 0))
+        first = session.get_one(LinkBin, (attempt, 0, 0, "transport", 0, Direction.TX, 0))
     assert found == {
         (level, layer): size
         for level in range(LEVELS)

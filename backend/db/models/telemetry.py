@@ -51,8 +51,8 @@ class StepRow(Base):
     __table_args__ = CLUSTERED
 
     attempt_id: Mapped[int] = attempt_key()
-    party: Mapped[int] = key(SmallInteger)
     step: Mapped[int] = key()
+    party: Mapped[int] = key(SmallInteger)
     start_ns: Mapped[BigInt]
     """Start of forward."""
     end_ns: Mapped[BigInt]
@@ -88,8 +88,8 @@ class LayerTotal(Base):
     __table_args__ = CLUSTERED
 
     attempt_id: Mapped[int] = attempt_key()
-    party: Mapped[int] = key(SmallInteger)
     step: Mapped[int] = key()
+    party: Mapped[int] = key(SmallInteger)
     layer: Mapped[int] = key(SmallInteger)
     kind: Mapped[int] = key(SmallInteger)
     """`engine.telemetry.events.Kind`."""
@@ -112,12 +112,12 @@ class LinkBin(Base):
     """Bins are 10 ms x 8^level wide."""
     party: Mapped[int] = key(SmallInteger)
     interface: Mapped[str] = mapped_column(String(64), primary_key=True)
+    bin: Mapped[int] = key()
+    """Covers bin x width to (bin + 1) x width on the attempt's clock."""
     direction: Mapped[int] = key(SmallInteger)
     """`engine.telemetry.events.Direction`: 0 transmitted, 1 received."""
     layer: Mapped[int] = key(SmallInteger)
     """-1: of no layer; -2: all that the interface counted."""
-    bin: Mapped[int] = key()
-    """Covers bin x width to (bin + 1) x width on the attempt's clock."""
     bytes: Mapped[BigInt]
 
 
