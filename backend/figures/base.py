@@ -1,0 +1,62 @@
+"""What every figure shares: how it is finished, and what it says when there is nothing to draw."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import plotly.graph_objects as go
+
+from backend.figures.request import FigureRequest
+from backend.figures.theme import COLOURS, template
+
+
+def finish(
+    figure: go.Figure,
+    request: FigureRequest,
+    *,
+    revision: str,
+    height: int,
+    meta: dict[str, Any] | None = None,
+) -> go.Figure:
+    """Theme, height and `uirevision`. While `revision` stays the same, a viewer's zoom and hidden traces
+    stay."""
+    figure.update_layout(
+        template=template(request.theme), height=height, uirevision=revision, autosize=True, meta=meta or {}
+    )
+    return figure
+
+
+def notice(request: FigureRequest, *, revision: str, text: str, height: int = 260) -> go.Figure:
+    """A figure that has nothing to draw, and says why."""
+    figure = go.Figure()
+    figure.update_xaxes(visible=False, fixedrange=True)
+    figure.update_yaxes(visible=False, fixedrange=True)
+    figure.add_annotation(
+        text="<br>".join(wrap(text, max(28, request.width // 11))),
+        xref="paper",
+        yref="paper",
+        x=0.5,
+        y=0.5,
+        align="center",
+        font={"size": 15, "color": COLOURS[request.theme].muted},
+    )
+    return finish(figure, request, revision=revision, height=height, meta={"empty": True, "reason": text})
+
+
+def wrap(text: str, columns: int) -> list[str]:
+    """Lines of at most `columns` characters, broken at spaces."""
+    lines = [""]
+    for word in text.split():
+        if lines[-1] and len(lines[-1]) + 1 + len(word) > columns:
+            lines.append(word)
+        else:
+            lines[-1] = f"{lines[-1]} {word}".strip()
+    return lines
+
+
+def format_ms(ns: float) -> str:
+    """`41 ms`, `0.42 ms`, `1.3 s`: three significant digits or whole numbers."""
+    ms = ns / 1e6
+    if abs(ms) >= 1000:
+        return f"{ms / 1000:.3g} s"
+    return f"{ms:.0f} ms" if abs(ms) >= 20 else f"{ms:.2g} ms"

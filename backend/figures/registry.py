@@ -1,0 +1,60 @@
+"""The catalogue of a job's figures: one explicit list. (The race, of several jobs, is `race.py`.)"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import plotly.graph_objects as go
+
+from backend.figures.loss import loss
+from backend.figures.request import FigureRequest
+from backend.figures.source import Source
+from backend.figures.throughput import throughput
+from backend.figures.timeline import timeline
+from engine.errors import UnknownNameError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """One chart of a job."""
+
+    name: str
+    """In addresses."""
+    title: str
+    summary: str
+    """What it shows, in one sentence."""
+    build: Callable[[Source, FigureRequest], go.Figure]
+    """Answers a figure for every job, whatever has been recorded of it so far."""
+
+
+FIGURES: dict[str, Figure] = {
+    figure.name: figure
+    for figure in (
+        Figure(
+            name="timeline",
+            title="Timeline",
+            build=timeline,
+            summary="What every worker computed, sent and received when; exposed waiting is red.",
+        ),
+        Figure(
+            name="loss",
+            title="Loss and accuracy",
+            build=loss,
+            summary="Training loss of every step, and the test accuracy.",
+        ),
+        Figure(
+            name="throughput",
+            title="Throughput",
+            build=throughput,
+            summary="Samples per second, and how long an iteration takes.",
+        ),
+    )
+}
+
+
+def figure(name: str) -> Figure:
+    """The figure of that name. Raises UnknownNameError, listing those there are."""
+    if name not in FIGURES:
+        raise UnknownNameError("figure", name, "figure", FIGURES)
+    return FIGURES[name]

@@ -1,0 +1,46 @@
+"""What the page asks of a figure: how wide it is, in which theme, and which steps or times it shows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Theme = Literal["light", "dark"]
+THEMES: tuple[Theme, ...] = ("light", "dark")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FigureRequest:
+    """One request. Times are ns on the attempt's clock; None leaves the choice to the figure."""
+
+    width: int = 1280
+    """Width of the drawing in CSS pixels: decides how many spans and labels are worth sending."""
+    theme: Theme = "light"
+    """`light` or `dark`."""
+    step: int | None = None
+    """The step that the time axis counts from. None: the latest one with every event kept."""
+    to_step: int | None = None
+    """Last step to show; None: only `step`."""
+    from_ns: int | None = None
+    """Left edge of what is visible; needs `to_ns`."""
+    to_ns: int | None = None
+    """Right edge of what is visible; needs `from_ns`."""
+
+    def __post_init__(self) -> None:
+        if not 200 <= self.width <= 8192:
+            raise ValueError(
+                f"width = {self.width}: must be from 200 to 8192 pixels. Send the drawing's width"
+            )
+        if self.theme not in THEMES:
+            raise ValueError(f"theme = {self.theme!r}: no such theme. Known: {', '.join(THEMES)}")
+        if (self.from_ns is None) != (self.to_ns is None):
+            raise ValueError(f"from_ns = {self.from_ns}, to_ns = {self.to_ns}: give both or neither")
+        if self.from_ns is not None and self.to_ns is not None and self.to_ns <= self.from_ns:
+            raise ValueError(f"to_ns = {self.to_ns}: must be after from_ns = {self.from_ns}. Swap them")
+        if self.step is not None and self.to_step is not None and self.to_step < self.step:
+            raise ValueError(f"to_step = {self.to_step}: must not be before step = {self.step}. Swap them")
+
+    @property
+    def narrow(self) -> bool:
+        """A phone: short labels, fewer of them."""
+        return self.width < 640

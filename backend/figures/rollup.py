@@ -1,0 +1,95 @@
+"""The timeline from far: per step, how much of it each row was busy. Reads only rollups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from backend.figures.base import finish
+from backend.figures.facts import JobFacts
+from backend.figures.request import FigureRequest
+from backend.figures.rows import abbreviate
+from backend.figures.theme import COLOURS
+from backend.figures.window import Window
+
+ROWS = ("compute", "wait", "send", "receive")
+
+
+def draw_rollup(
+    job: JobFacts, shares: np.ndarray, window: Window, request: FigureRequest, meta: dict[str, Any]
+) -> go.Figure:
+    """Two heat maps over one another: busy rows in one colour, exposed waiting in red."""
+    colours = COLOURS[request.theme]
+    parties = np.unique(shares["party"])
+    labels, busy, waits = [], [], []
+    edges = None
+    for party in parties:
+        own = shares[shares["party"] == party]
+        edges = _edges(own) if edges is None or len(_edges(own)) < len(edges) else edges
+    assert edges is not None
+    columns = len(edges) - 1
+    for party in parties:
+        own = shares[shares["party"] == party][:columns]
+        name = job.party(int(party))
+        for i, row in enumerate(ROWS):
+            value = np.clip(own[row], 0, 1).astype(np.float32)
+            label = f"<b>{abbreviate(name) if request.narrow else name}</b> {row}" if i == 0 else row
+            labels.append(label)
+            empty = np.full(columns, np.nan, np.float32)
+            busy.append(empty if row == "wait" else value)
+            waits.append(value if row == "wait" else empty)
+    x = (edges - window.origin_ns) / 1e9
+    y = np.arange(len(labels), dtype=float)
+    figure = go.Figure()
+    for values, colour, name in ((busy, colours.compute, "busy"), (waits, colours.wait, "exposed wait")):
+        figure.add_trace(
+            go.Heatmap(
+                z=np.stack(values),
+                x=x,
+                y=y,
+                zmin=0,
+                zmax=1,
+                ygap=3,
+                hoverongaps=False,
+                name=name,
+                colorscale=[[0, colours.idle], [1, colour]],
+                showscale=False,
+                hovertemplate=f"{name} %{{z:.0%}} of the time at %{{x:.2f}} s<extra></extra>",
+            )
+        )
+        figure.add_trace(
+            go.Scatter(
+                x=[None],
+                y=[None],
+                mode="markers",
+                name=f"{name}, share of the time",
+                hoverinfo="skip",
+                marker={"color": colour, "size": 11, "symbol": "square"},
+            )
+        )
+    visible = [(window.from_ns - window.origin_ns) / 1e9, (window.to_ns - window.origin_ns) / 1e9]
+    figure.update_xaxes(range=visible, tickformat="~s", ticksuffix="s", showgrid=False)
+    figure.update_yaxes(
+        tickmode="array",
+        tickvals=y,
+        ticktext=labels,
+        autorange="reversed",
+        showgrid=False,
+        fixedrange=True,
+        ticks="",
+    )
+    figure.update_layout(dragmode="pan", hovermode="closest")
+    return finish(
+        figure,
+        request,
+        revision=f"timeline:{job.id}:{window.origin_ns}",
+        height=90 + 22 * len(labels),
+        meta=meta,
+    )
+
+
+def _edges(own: np.ndarray) -> np.ndarray:
+    """Edges of one worker's groups: each ends where the next one starts."""
+    return np.append(own["start"], own["end"][-1]).astype(np.float64)

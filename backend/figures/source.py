@@ -1,0 +1,350 @@
+"""One job's columns, from the database as NumPy arrays. Nothing here draws; nothing that draws reads tables.
+
+Dtypes: SPAN is an event and the party that recorded it; the others name the columns of their tables. Times
+are ns on the attempt's clock, sizes bytes.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Executable, case, func, select
+from sqlalchemy.orm import Session
+
+from backend.db.models import Attempt, Batch, Job, LayerTotal, Link, LinkBin, Metric, StepRow
+from backend.figures.batches import EventCache
+from backend.figures.facts import LinkFacts, job_facts
+from engine.telemetry.events import EVENT, Kind
+
+SPAN = np.dtype([("party", "<i2"), *EVENT.descr])
+STEP_ROW = np.dtype(
+    [
+        ("party", "<i2"),
+        ("step", "<i4"),
+        ("start", "<i8"),
+        ("end", "<i8"),
+        ("samples", "<i8"),
+        ("loss", "<f8"),
+        ("exposed", "<i8"),
+        ("compute", "<i8"),
+        ("input", "<i8"),
+    ]
+)
+TOTAL_ROW = np.dtype(
+    [
+        ("party", "<i2"),
+        ("step", "<i4"),
+        ("layer", "<i2"),
+        ("kind", "u1"),
+        ("track", "u1"),
+        ("busy", "<i8"),
+        ("bytes", "<i8"),
+        ("exposed", "<i8"),
+    ]
+)
+BIN_ROW = np.dtype([("direction", "u1"), ("layer", "<i2"), ("bin", "<i8"), ("bytes", "<i8")])
+PROGRESS_ROW = np.dtype(
+    [
+        ("step", "<i4"),
+        ("end", "<i8"),
+        *(
+            (name, "<f8")
+            for name in (
+                "loss",
+                "loss_min",
+                "loss_max",
+                "samples_per_s",
+                "iteration",
+                "iteration_min",
+                "iteration_max",
+            )
+        ),
+    ]
+)
+"""A group of steps: its last step and end, mean and extremes of loss and iteration time (ns, the slowest
+worker's), samples per second over all workers; NaN where not known."""
+SHARE_ROW = np.dtype(
+    [
+        ("party", "<i2"),
+        ("step", "<i4"),
+        ("start", "<i8"),
+        ("end", "<i8"),
+        *((name, "<f8") for name in ("compute", "wait", "send", "receive")),
+    ]
+)
+"""One worker's group of steps, from the first one's start to the last one's end: the share (0 to 1, more for
+transfers at the same time) of that time that it computed, waited exposed, sent and received."""
+METRIC_ROW = np.dtype([("step", "<i4"), ("at", "<i8"), ("value", "<f8")])
+
+_CACHE = EventCache()
+
+
+class Source:
+    """Reads one job's latest attempt. Raises LookupError for a job that does not exist."""
+
+    def __init__(self, session: Session, job_id: str) -> None:
+        job = session.get(Job, job_id)
+        if job is None:
+            raise LookupError(f"job {job_id!r}: no such job. List the jobs for their ids")
+        latest = select(Attempt).where(Attempt.job_id == job_id).order_by(Attempt.number.desc()).limit(1)
+        self._session = session
+        self.job = job_facts(job, session.scalars(latest).first())
+        self.attempt = -1 if self.job.attempt is None else self.job.attempt
+
+    def other(self, job_id: str) -> Source:
+        """Another job in the same snapshot, e.g. the baseline."""
+        return Source(self._session, job_id)
+
+    def ran_alone(self) -> bool:
+        """Whether no other job ran on the machine while this one did."""
+        start, end = self.job.started_unix_ns, self.job.ended_unix_ns
+        if start is None:
+            return True
+        meanwhile = (
+            select(func.count())
+            .select_from(Job)
+            .where(
+                Job.id != self.job.id,
+                Job.started_unix_ns.is_not(None),
+                Job.ended_unix_ns.is_(None) | (Job.ended_unix_ns > start),
+            )
+        )
+        if end is not None:
+            meanwhile = meanwhile.where(Job.started_unix_ns < end)
+        return not self._session.scalar(meanwhile)
+
+    def step_rows(self, first: int = 0, last: int | None = None) -> np.ndarray:
+        """STEP_ROW of steps `first` to `last`, by step and party."""
+        query = select(
+            StepRow.party,
+            StepRow.step,
+            StepRow.start_ns,
+            StepRow.end_ns,
+            StepRow.samples,
+            StepRow.loss,
+            StepRow.exposed_ns,
+            StepRow.compute_ns,
+            StepRow.input_ns,
+        ).where(StepRow.attempt_id == self.attempt, StepRow.step >= first)
+        if last is not None:
+            query = query.where(StepRow.step <= last)
+        rows = self._rows(query, STEP_ROW)
+        return rows[np.lexsort((rows["party"], rows["step"]))]
+
+    def last_step(self) -> int:
+        """The last step that any worker ended; -1 where none did."""
+        last = self._session.scalar(select(func.max(StepRow.step)).where(StepRow.attempt_id == self.attempt))
+        return -1 if last is None else int(last)
+
+    def steps_between(self, from_ns: int, to_ns: int) -> tuple[int, int]:
+        """First and last step that overlap a window of time; (0, -1) where none does."""
+        first, last = self._session.execute(
+            select(func.min(StepRow.step), func.max(StepRow.step)).where(
+                StepRow.attempt_id == self.attempt, StepRow.end_ns > from_ns, StepRow.start_ns < to_ns
+            )
+        ).one()
+        return (0, -1) if first is None else (int(first), int(last))
+
+    def totals(self, first: int = 0, last: int | None = None) -> np.ndarray:
+        """TOTAL_ROW of steps `first` to `last`."""
+        query = select(
+            LayerTotal.party,
+            LayerTotal.step,
+            LayerTotal.layer,
+            LayerTotal.kind,
+            LayerTotal.track,
+            LayerTotal.busy_ns,
+            LayerTotal.bytes,
+            LayerTotal.exposed_ns,
+        ).where(LayerTotal.attempt_id == self.attempt, LayerTotal.step >= first)
+        if last is not None:
+            query = query.where(LayerTotal.step <= last)
+        return self._rows(query, TOTAL_ROW)
+
+    def metric(self, name: str) -> np.ndarray:
+        """METRIC_ROW of a named metric, by step."""
+        query = select(Metric.step, Metric.at_ns, Metric.value).where(
+            Metric.attempt_id == self.attempt, Metric.name == name
+        )
+        return self._rows(query.order_by(Metric.step), METRIC_ROW)
+
+    def links(self) -> list[LinkFacts]:
+        """Links that parties reported on, by party and interface."""
+        query = select(Link).where(Link.attempt_id == self.attempt).order_by(Link.party, Link.interface)
+        return [
+            LinkFacts(
+                party=link.party,
+                interface=link.interface,
+                host=link.host,
+                rate_bps=link.rate_bps,
+                rate_source=link.rate_source,
+            )
+            for link in self._session.scalars(query)
+        ]
+
+    def bins(self, link: LinkFacts, level: int, first: int, last: int) -> np.ndarray:
+        """BIN_ROW of one link at `level`, bins `first` to `last`."""
+        query = select(LinkBin.direction, LinkBin.layer, LinkBin.bin, LinkBin.bytes).where(
+            *self._of(link, level), LinkBin.bin >= first, LinkBin.bin <= last
+        )
+        return self._rows(query, BIN_ROW)
+
+    def bin_range(self, link: LinkFacts, level: int) -> tuple[int, int] | None:
+        """First and last bin that a link has at `level`; None where it has none."""
+        ends = select(func.min(LinkBin.bin), func.max(LinkBin.bin)).where(*self._of(link, level))
+        first, last = self._session.execute(ends).one()
+        return None if first is None else (int(first), int(last))
+
+    def detailed_steps(self) -> np.ndarray:
+        """Steps of which every worker kept every event, ascending."""
+        query = select(Batch.party, Batch.sequence, Batch.sha256).where(
+            Batch.attempt_id == self.attempt, Batch.last_step >= 0, Batch.party < max(self.job.workers, 1)
+        )
+        kept: dict[int, list[np.ndarray]] = {}
+        for party, sequence, sha256 in self._session.execute(query):
+            steps = _CACHE.steps(sha256, partial(self._body, party, sequence))
+            kept.setdefault(party, []).append(steps)
+        if len(kept) < self.job.workers:
+            return np.empty(0, np.int32)
+        common: np.ndarray | None = None
+        for parts in kept.values():
+            steps = np.unique(np.concatenate(parts))
+            common = steps if common is None else np.intersect1d(common, steps)
+        assert common is not None
+        return common[common >= 0]
+
+    def count_events(self, from_ns: int, to_ns: int) -> int:
+        """At most so many detailed events lie in a window: those of all batches that touch it."""
+        query = select(func.sum(Batch.events)).where(*self._touching(from_ns, to_ns))
+        return int(self._session.scalar(query) or 0)
+
+    def spans(self, from_ns: int, to_ns: int) -> np.ndarray:
+        """SPAN of every detailed event that overlaps a window of time, by start."""
+        query = select(Batch.party, Batch.sequence, Batch.sha256).where(*self._touching(from_ns, to_ns))
+        parts = []
+        for party, sequence, sha256 in self._session.execute(query):
+            events = _CACHE.events(sha256, partial(self._body, party, sequence))
+            events = events[(events["end"] > from_ns) & (events["start"] < to_ns)]
+            rows = np.empty(len(events), SPAN)
+            rows["party"] = party
+            for column in EVENT.names or ():
+                rows[column] = events[column]
+            parts.append(rows)
+        spans = np.concatenate([np.empty(0, SPAN), *parts])
+        return spans[np.argsort(spans["start"], kind="stable")]
+
+    def track_shares(self, first: int, last: int, stride: int) -> np.ndarray:
+        """SHARE_ROW of steps `first` to `last` in groups of `stride`, by party and step."""
+        group = StepRow.step // stride
+        steps = select(
+            StepRow.party,
+            func.min(StepRow.step),
+            func.min(StepRow.start_ns),
+            func.max(StepRow.end_ns),
+            func.sum(StepRow.compute_ns),
+            func.sum(StepRow.exposed_ns),
+        ).where(StepRow.attempt_id == self.attempt, StepRow.step >= first, StepRow.step <= last)
+        rows = self._session.execute(
+            steps.group_by(StepRow.party, group).order_by(StepRow.party, group)
+        ).all()
+        group = LayerTotal.step // stride
+        moved = select(LayerTotal.party, group, LayerTotal.kind, func.sum(LayerTotal.busy_ns)).where(
+            LayerTotal.attempt_id == self.attempt,
+            LayerTotal.step >= first,
+            LayerTotal.step <= last,
+            LayerTotal.kind.in_((Kind.SEND, Kind.RECEIVE)),
+        )
+        busy = {
+            (party, index, kind): total
+            for party, index, kind, total in self._session.execute(
+                moved.group_by(LayerTotal.party, group, LayerTotal.kind)
+            )
+        }
+        shares = np.empty(len(rows), SHARE_ROW)
+        for i, (party, step, start, end, compute, exposed) in enumerate(rows):
+            sent, received = (
+                busy.get((party, step // stride, kind), 0) for kind in (Kind.SEND, Kind.RECEIVE)
+            )
+            length = max(end - start, 1)
+            shares[i] = (
+                party,
+                step,
+                start,
+                end,
+                *(int(x) / length for x in (compute, exposed, sent, received)),
+            )
+        return shares
+
+    def progress(self, points: int) -> np.ndarray:
+        """PROGRESS_ROW of the whole run in at most `points` groups of steps, by step."""
+        stride = max(1, -(-(self.last_step() + 1) // points))
+        steps = (
+            select(
+                StepRow.step,
+                StepRow.start_ns,
+                StepRow.end_ns,
+                StepRow.samples,
+                StepRow.loss,
+                func.lead(StepRow.start_ns)
+                .over(partition_by=StepRow.party, order_by=StepRow.step)
+                .label("next_ns"),
+                func.lead(StepRow.step)
+                .over(partition_by=StepRow.party, order_by=StepRow.step)
+                .label("next_step"),
+            )
+            .where(StepRow.attempt_id == self.attempt)
+            .subquery()
+        )
+        of = steps.c
+        weight = case((of.loss.is_not(None), of.samples))
+        each = (
+            select(
+                of.step,
+                func.max(of.end_ns).label("end_ns"),
+                func.sum(of.samples).label("samples"),
+                (func.sum(of.loss * of.samples) / func.sum(weight)).label("loss"),
+                func.max(case((of.next_step == of.step + 1, of.next_ns - of.start_ns))).label("iteration_ns"),
+            )
+            .group_by(of.step)
+            .subquery()
+        )
+        of = each.c
+        timed = case((of.iteration_ns.is_not(None), of.samples))
+        query = select(
+            func.max(of.step),
+            func.max(of.end_ns),
+            func.avg(of.loss),
+            func.min(of.loss),
+            func.max(of.loss),
+            func.sum(timed) * 1e9 / func.sum(of.iteration_ns),
+            func.avg(of.iteration_ns),
+            func.min(of.iteration_ns),
+            func.max(of.iteration_ns),
+        ).group_by(of.step // stride)
+        return self._rows(query.order_by(of.step // stride), PROGRESS_ROW)
+
+    def _touching(self, from_ns: int, to_ns: int) -> tuple[Any, ...]:
+        return (
+            Batch.attempt_id == self.attempt,
+            Batch.events > 0,
+            Batch.last_ns >= from_ns,
+            Batch.first_ns <= to_ns,
+        )
+
+    def _of(self, link: LinkFacts, level: int) -> tuple[Any, ...]:
+        return (
+            LinkBin.attempt_id == self.attempt,
+            LinkBin.level == level,
+            LinkBin.party == link.party,
+            LinkBin.interface == link.interface,
+        )
+
+    def _body(self, party: int, sequence: int) -> bytes:
+        key = (Batch.attempt_id == self.attempt, Batch.party == party, Batch.sequence == sequence)
+        return self._session.scalars(select(Batch.body).where(*key)).one()
+
+    def _rows(self, query: Executable, dtype: np.dtype) -> np.ndarray:
+        # A NULL float arrives as None, which NumPy turns into NaN.
+        return np.array([tuple(row) for row in self._session.execute(query)], dtype)

@@ -1,0 +1,94 @@
+"""Throughput: samples per second of the whole job and, below it, how long an iteration takes."""
+
+from __future__ import annotations
+
+import numpy as np
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from backend.figures.base import finish, format_ms, notice
+from backend.figures.request import FigureRequest
+from backend.figures.source import Source
+from backend.figures.theme import COLOURS
+from engine.telemetry.definitions import WARM_UP_STEPS
+
+MAX_POINTS = 1_000
+HEADROOM = 3.0
+"""The axis ends at this multiple of the median: one pause (an evaluation) must not flatten everything
+else."""
+
+
+def throughput(source: Source, request: FigureRequest) -> go.Figure:
+    """Samples per second and iteration time (the slowest worker's) by step."""
+    return draw(source.job.id, source.progress(MAX_POINTS), request)
+
+
+def draw(job_id: str, progress: np.ndarray, request: FigureRequest) -> go.Figure:
+    """The figure of PROGRESS_ROW."""
+    progress = progress[np.isfinite(progress["iteration"])]
+    revision = f"throughput:{job_id}"
+    if not len(progress):
+        return notice(request, revision=revision, text="No throughput yet: the second step has not started")
+    colours = COLOURS[request.theme]
+    figure = make_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.09)
+    steps, rate, ms = progress["step"], progress["samples_per_s"], progress["iteration"] / 1e6
+    figure.add_trace(
+        go.Scatter(
+            x=steps,
+            y=rate,
+            mode="lines",
+            name="samples/s",
+            line={"width": 2, "color": colours.series[0]},
+            hovertemplate="%{y:,.4g} samples/s<extra></extra>",
+        ),
+        row=1,
+        col=1,
+    )
+    if (progress["iteration_max"] > progress["iteration_min"]).any():
+        low, high = progress["iteration_min"] / 1e6, progress["iteration_max"] / 1e6
+        figure.add_trace(
+            go.Scatter(
+                x=np.concatenate([steps, steps[::-1]]),
+                y=np.concatenate([high, low[::-1]]),
+                fill="toself",
+                mode="lines",
+                line={"width": 0},
+                fillcolor=colours.idle,
+                hoverinfo="skip",
+                name="fastest to slowest",
+            ),
+            row=2,
+            col=1,
+        )
+    figure.add_trace(
+        go.Scatter(
+            x=steps,
+            y=ms,
+            mode="lines",
+            name="iteration",
+            line={"width": 2, "color": colours.series[1]},
+            hovertemplate="%{y:.4g} ms<extra></extra>",
+        ),
+        row=2,
+        col=1,
+    )
+    warm = ms[steps >= WARM_UP_STEPS] if (steps >= WARM_UP_STEPS).any() else ms
+    median = float(np.median(warm))
+    figure.add_hline(y=median, line={"color": colours.muted, "width": 1, "dash": "dot"}, row=2, col=1)
+    figure.add_annotation(
+        xref="x2 domain",
+        x=1,
+        y=median,
+        yshift=9,
+        xanchor="right",
+        row=2,
+        col=1,
+        text=f"median {format_ms(median * 1e6)}",
+        font={"color": colours.text, "size": 12},
+    )
+    figure.update_yaxes(title_text="samples/s", rangemode="tozero", row=1, col=1)
+    top = min(float(progress["iteration_max"].max()) / 1e6, HEADROOM * median)
+    figure.update_yaxes(title_text="iteration", ticksuffix=" ms", range=[0, top * 1.08], row=2, col=1)
+    figure.update_xaxes(title_text="step", row=2, col=1)
+    figure.update_layout(hovermode="x unified", showlegend=False)
+    return finish(figure, request, revision=revision, height=400)

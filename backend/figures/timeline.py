@@ -1,0 +1,144 @@
+"""Timeline: what every party did when. Rows: compute, send, receive, server; colour: the layer's position.
+
+One step or a window of time, at the level of detail that fits: bars with hover, filled outlines, cells (each
+the colour that takes most of it), and above some dozens of steps a heat map of the rollups.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from backend.figures.base import finish, notice
+from backend.figures.facts import JobFacts
+from backend.figures.request import FigureRequest
+from backend.figures.rollup import draw_rollup
+from backend.figures.rows import height_of, rows_of
+from backend.figures.scene import Part, View, add_key, paint, rules, scene_height, set_axes
+from backend.figures.source import Source
+from backend.figures.theme import COLOURS
+from backend.figures.window import Window, choose_window
+
+MAX_STEPS = 40
+"""More steps than this in view are shown by their rollups."""
+MAX_EVENTS = 300_000
+"""No figure decodes more."""
+
+
+def timeline(source: Source, request: FigureRequest) -> go.Figure:
+    """The timeline of a job's latest attempt."""
+    job, last = source.job, source.last_step()
+    revision = f"timeline:{job.id}"
+    detailed = source.detailed_steps()
+    step = request.step
+    if step is None and request.from_ns is None and len(detailed):
+        step = int(detailed[detailed < last][-1]) if (detailed < last).any() else int(detailed[-1])
+    if last < 0:
+        return notice(request, revision=revision, text="No events yet: the first step has not ended")
+    if step is not None and not 0 <= step <= last:
+        return notice(
+            request, revision=revision, text=f"Step {step} is not there: the steps so far are 0 to {last}"
+        )
+    rows = (
+        source.step_rows(step, (request.to_step or step) + 1)
+        if step is not None
+        else source.step_rows(last, last)
+    )
+    window = choose_window(request, rows, step)
+    if window is None:
+        rows = source.step_rows(max(last - MAX_STEPS, 0), last)
+        window = Window(
+            origin_ns=0, from_ns=int(rows["start"].min()), to_ns=int(rows["end"].max()), step=None
+        )
+    first, final = source.steps_between(window.from_ns, window.to_ns)
+    steps = _steps(detailed, step, last)
+    if final - first < MAX_STEPS and source.count_events(*window.covered_ns) <= MAX_EVENTS:
+        spans = source.spans(*window.covered_ns)
+        visible = (spans["end"] > window.from_ns) & (spans["start"] < window.to_ns)
+        if visible.any():
+            around = source.steps_between(*window.covered_ns)
+            figure = draw(job, spans, source.step_rows(*around), window, request)
+            return figure.update_layout(meta={**figure.layout.meta, **steps})
+    if final < first:
+        return notice(request, revision=revision, text="No step ran in this stretch of time")
+    stride = max(1, (final - first + 1) // max(request.width // 3, 1))
+    shares = source.track_shares(first, final, stride)
+    return draw_rollup(job, shares, window, request, steps | {"level": "rollup", **_window(window)})
+
+
+def draw(
+    job: JobFacts, spans: np.ndarray, step_rows: np.ndarray, window: Window, request: FigureRequest
+) -> go.Figure:
+    """The figure of SPAN rows and the STEP_ROW rows around them."""
+    rows = rows_of(spans["party"], spans["track"], job.parties, short=request.narrow)
+    view = View(
+        from_s=(window.from_ns - window.origin_ns) / 1e9, to_s=(window.to_ns - window.origin_ns) / 1e9
+    )
+    part = Part(job=job, spans=spans, rows=rows, origin_ns=window.origin_ns)
+    traces, level, count = paint([part], view, request)
+    figure = go.Figure(traces)
+    bottom = height_of(rows)
+    _mark_steps(figure, step_rows, window, bottom, request)
+    set_axes(figure, rows, view, bottom, top=-0.75)
+    add_key(figure, job.layers, request, other=bool((spans["layer"] < 0).any()))
+    meta = {"level": level, "spans": count, "events": len(spans), **_window(window)}
+    return finish(figure, request, revision=_revision(job, window), height=scene_height(rows), meta=meta)
+
+
+def _revision(job: JobFacts, window: Window) -> str:
+    return f"timeline:{job.id}:{window.origin_ns}"
+
+
+def _mark_steps(
+    figure: go.Figure, step_rows: np.ndarray, window: Window, bottom: float, request: FigureRequest
+) -> None:
+    """A line where the first worker starts each step, with the step's number above as far as there is
+    room."""
+    numbers = np.unique(step_rows["step"])
+    if not len(numbers):
+        return
+    starts = np.array([step_rows["start"][step_rows["step"] == number].min() for number in numbers])
+    x = (starts - window.origin_ns) / 1e9
+    colours = COLOURS[request.theme]
+    figure.add_trace(rules(x, np.full(len(x), -0.15), np.full(len(x), bottom), colours.muted))
+    room_ns = (window.to_ns - window.from_ns) * (0.15 if request.narrow else 0.03)  # for the last label
+    inside = np.flatnonzero((starts >= window.from_ns) & (starts < window.to_ns - room_ns))
+    room = 3 if request.narrow else 10
+    for i in inside[:: max(1, -(-len(inside) // room))]:
+        figure.add_annotation(
+            x=float(x[i]),
+            y=-0.15,
+            xref="x",
+            yref="y",
+            xanchor="left",
+            yanchor="bottom",
+            text=f"step {numbers[i]}",
+            font={"size": 11, "color": colours.muted},
+        )
+
+
+def _window(window: Window) -> dict[str, Any]:
+    covered = window.covered_ns
+    return {
+        "origin_ns": window.origin_ns,
+        "from_ns": window.from_ns,
+        "to_ns": window.to_ns,
+        "step": window.step,
+        "covered_ns": [covered[0], covered[1]],
+    }
+
+
+def _steps(detailed: np.ndarray, step: int | None, last: int) -> dict[str, Any]:
+    """Where one can go from here: the neighbours that kept every event, for stepping with the keyboard."""
+    before = detailed[detailed < step] if step is not None else detailed[:0]
+    after = detailed[detailed > step] if step is not None else detailed[:0]
+    return {
+        "steps": {
+            "last": last,
+            "detailed": len(detailed),
+            "previous": int(before[-1]) if len(before) else None,
+            "next": int(after[0]) if len(after) else None,
+        }
+    }

@@ -1,0 +1,165 @@
+"""The timeline draws what was recorded, at every level of detail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from backend.db import Database
+from backend.db.engine import sqlite_url
+from backend.figures.boxes import place
+from backend.figures.draw import MAX_OUTLINES, cell_time
+from backend.figures.request import FigureRequest
+from backend.figures.rows import rows_of
+from backend.figures.source import SPAN, STEP_ROW, Source
+from backend.figures.timeline import draw, timeline
+from backend.figures.window import Window
+from engine.telemetry.events import Kind, Track
+from tests.backend.figures_drawn import answer, column, notes, traces
+from tests.backend.recorded_run import Run, add_job, record_run
+
+SECOND = 1e9
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    database = Database(sqlite_url(tmp_path_factory.mktemp("db") / "t.db"))
+    yield database
+    database.close()
+
+
+@pytest.fixture(scope="module")
+def run(database: Database) -> Run:
+    return record_run(database, "p3", priority=True, slices=4)
+
+
+def overlapping(run: Run, start: int, end: int) -> list[dict[str, int]]:
+    return [e for e in run.events if e["end"] > start and e["start"] < end]
+
+
+def test_bars_are_exactly_the_recorded_events(database: Database, run: Run) -> None:
+    with database.read() as session:
+        figure = timeline(Source(session, run.job_id), FigureRequest(step=5))
+    content = answer(figure)
+    meta = content["layout"]["meta"]
+    assert meta["level"] == "bars"
+    assert meta["origin_ns"] == min(run.starts[w, 5] for w in (0, 1))
+    events = overlapping(run, *meta["covered_ns"])
+    bars = traces(content, "bar")
+    start = np.concatenate([column(t["base"]) for t in bars])
+    length = np.concatenate([column(t["x"]) for t in bars])
+    assert len(start) == len(events) == meta["spans"]
+    expected = sorted((e["start"] - meta["origin_ns"]) / SECOND for e in events)
+    assert sorted(start.tolist()) == pytest.approx(expected, abs=1e-6)
+    for kind in Kind:
+        drawn = sum(
+            float(column(t["x"])[column(t["customdata"])[:, 5] == kind].sum())
+            for t in bars
+            if "customdata" in t
+        )
+        recorded = sum(e["end"] - e["start"] for e in events if e["kind"] == kind) / SECOND
+        assert drawn == pytest.approx(recorded, rel=1e-5), kind
+    assert (length >= 0).all()
+
+
+def test_red_is_exposed_waiting_and_nothing_else(database: Database, run: Run) -> None:
+    with database.read() as session:
+        content = answer(timeline(Source(session, run.job_id), FigureRequest(step=5)))
+    red = [t for t in traces(content, "bar") if t["name"] == "exposed wait"]
+    assert len(red) == 1
+    kinds = column(red[0]["customdata"])[:, 5]
+    assert set(kinds.tolist()) == {int(Kind.WAIT)}
+    meta = content["layout"]["meta"]
+    waits = [
+        e
+        for e in overlapping(run, *meta["covered_ns"])
+        if e["kind"] == Kind.WAIT and e["track"] == Track.COMPUTE
+    ]
+    assert len(kinds) == len(waits) > 0
+
+
+def test_many_spans_become_outlines_and_bars_again_when_zoomed_in(database: Database) -> None:
+    run = record_run(database, "many", priority=True, slices=120, steps=6, link_samples=False)
+    with database.read() as session:
+        source = Source(session, run.job_id)
+        whole = answer(timeline(source, FigureRequest(step=3)))
+        first, last = run.starts[0, 1], run.starts[0, 5]
+        zoomed = answer(
+            timeline(source, FigureRequest(step=3, from_ns=first, to_ns=first + (last - first) // 4000))
+        )
+    meta = whole["layout"]["meta"]
+    assert meta["events"] > 20_000
+    assert meta["level"] == "outlines"
+    assert meta["spans"] <= MAX_OUTLINES
+    filled = [t for t in traces(whole, "scatter") if t.get("fill") == "toself"]
+    assert sum(len(column(t["x"])) for t in filled) == 5 * meta["spans"]
+    assert zoomed["layout"]["meta"]["level"] == "bars"
+
+
+def test_spans_that_cannot_be_merged_become_cells(database: Database, run: Run) -> None:
+    count, period = 20_000, 1_000_000
+    spans = np.zeros(count, SPAN)
+    spans["start"] = np.arange(count) * period
+    spans["end"] = spans["start"] + 3 * period // 4
+    spans["layer"] = np.arange(count) % 6  # no neighbours are alike
+    spans["kind"], spans["track"], spans["unit"], spans["peer"] = Kind.SEND, Track.SEND, -1, 2
+    third = count * period // 3
+    window = Window(origin_ns=0, from_ns=third, to_ns=2 * third, step=None)
+    with database.read() as session:
+        job = Source(session, run.job_id).job
+    content = answer(draw(job, spans, np.empty(0, STEP_ROW), window, FigureRequest(width=1000)))
+    assert content["layout"]["meta"]["level"] == "cells"
+    cells = column(traces(content, "heatmap")[0]["z"])
+    assert cells.shape == (1, 1500)
+    assert np.isfinite(cells).all()
+    boxes = place(spans, rows_of(spans["party"], spans["track"], job.parties), 6, 0)
+    time = cell_time(boxes, 1, (0.0, 3 * third / SECOND), 1500)
+    assert time.sum() == pytest.approx((spans["end"] - spans["start"]).sum() / SECOND, rel=1e-9)
+
+
+def test_outlines_cover_the_recorded_time(database: Database) -> None:
+    run = record_run(database, "slices", priority=True, slices=40, steps=6, link_samples=False)
+    with database.read() as session:
+        content = answer(timeline(Source(session, run.job_id), FigureRequest(step=3)))
+    meta = content["layout"]["meta"]
+    assert meta["level"] == "outlines"
+    drawn = 0.0
+    for trace in traces(content, "scatter"):
+        if trace.get("fill") == "toself" and trace["name"] == "exposed wait":
+            box = column(trace["x"]).reshape(-1, 5)
+            drawn += float((box[:, 1] - box[:, 0]).sum())
+    waits = sum(
+        e["end"] - e["start"] for e in overlapping(run, *meta["covered_ns"]) if e["kind"] == Kind.WAIT
+    )
+    assert drawn == pytest.approx(waits / SECOND, rel=1e-4)
+
+
+def test_long_stretches_show_rollups(database: Database) -> None:
+    run = record_run(database, "long", steps=60, link_samples=False, detail="chosen")
+    first, last = run.starts[0, 0], run.starts[0, 59]
+    with database.read() as session:
+        content = answer(timeline(Source(session, run.job_id), FigureRequest(from_ns=first, to_ns=last)))
+    assert content["layout"]["meta"]["level"] == "rollup"
+    waited = column(traces(content, "heatmap")[1]["z"])
+    own = [e for e in run.events if e["kind"] == Kind.WAIT and e["party"] == 0]
+    share = sum(e["end"] - e["start"] for e in own) / (last - first)
+    assert np.nanmean(waited[1]) == pytest.approx(share, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    "request_", [FigureRequest(), FigureRequest(step=3), FigureRequest(from_ns=0, to_ns=9)]
+)
+def test_a_job_without_events_says_so(database: Database, request_: FigureRequest) -> None:
+    job_id, _ = add_job(database, "empty")
+    with database.read() as session:
+        content = answer(timeline(Source(session, job_id), request_))
+    assert content["layout"]["meta"]["empty"]
+    assert "No events yet: the first step has not ended" in notes(content)
+
+
+def test_a_step_that_is_not_there_is_named(database: Database, run: Run) -> None:
+    with database.read() as session:
+        content = answer(timeline(Source(session, run.job_id), FigureRequest(step=99)))
+    assert "Step 99 is not there: the steps so far are 0 to 11" in notes(content)
