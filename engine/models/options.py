@@ -57,9 +57,9 @@ class VggSmallOptions:
 
     classes: int = 10
     """Number of classes."""
-    width: int = 16
-    """Channels of the first stage; later stages have 2 and 4 times as many."""
-    hidden: int = 512
+    width: int = 48
+    """Channels of the first stage's two convolutions; the second stage's four have twice as many."""
+    hidden: int = 256
     """Units of the two hidden fully-connected layers."""
     dropout: float = 0.0
     """Share of activations dropped in the fully-connected part."""
@@ -92,9 +92,9 @@ class ResNetCifarOptions:
 class ResNetDigitsOptions(ResNetCifarOptions):
     """The same network, scaled to 8x8 gray digits."""
 
-    blocks: int = 1
+    blocks: int = 2
     """Residual blocks of each of the three stages: depth = 6 blocks + 2."""
-    width: int = 8
+    width: int = 16
     """Channels of the first stage; later stages have 2 and 4 times as many."""
     channels: int = 1
     """Channels of the input image: 3 for colour, 1 for gray."""

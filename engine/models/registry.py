@@ -73,7 +73,7 @@ MODELS: tuple[ModelEntry, ...] = (
     ),
     ModelEntry(
         name="vgg-small",
-        summary="VGG-19's proportions for 32x32 images: the first fully-connected layer dominates the bytes.",
+        summary="VGG-19's proportions for 32x32 images: 2.0 M parameters, 80 % of them in fc6.",
         implementation="engine.models.vgg:build_vgg_small",
         options=o.VggSmallOptions,
         input_shape=(3, 32, 32),

@@ -25,7 +25,7 @@ def build_vgg19(options: DenseHeadOptions) -> nn.Sequential:
 def build_vgg_small(options: VggSmallOptions) -> nn.Sequential:
     """(n, 3, 32, 32) -> (n, classes)."""
     width = options.width
-    stages = ((width, width), (2 * width, 2 * width))
+    stages = ((width,) * 2, (2 * width,) * 4)
     return _vgg(stages, side=32, hidden=options.hidden, classes=options.classes, dropout=options.dropout)
 
 

@@ -1,0 +1,68 @@
+"""Every sample of an epoch reaches exactly one worker and one micro-batch, whatever does not divide."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from engine.inputs.sharding import (
+    epoch_order,
+    global_batch_at,
+    global_batches,
+    micro_batches,
+    shard,
+    steps_per_epoch,
+)
+
+SAMPLES = (1, 2, 5, 16, 31)
+BATCHES = (1, 3, 7, 16, 40)
+WORKERS = (1, 2, 3, 4, 7)
+MICRO = (1, 2, 3)
+
+
+@pytest.mark.parametrize("samples", SAMPLES)
+def test_no_sample_is_lost_or_repeated(samples):
+    for batch, workers, count in product(BATCHES, WORKERS, MICRO):
+        seen = [
+            index
+            for indices in global_batches(samples, batch, seed=3, epoch=1)
+            for rank in range(workers)
+            for micro in micro_batches(shard(indices, rank, workers), count)
+            for index in micro.tolist()
+        ]
+        assert sorted(seen) == list(range(samples))
+
+
+def test_sizes_differ_by_at_most_one_and_every_worker_runs_the_same_passes():
+    for total, workers, count in product(range(20), WORKERS, MICRO):
+        parts = [shard(np.arange(total), rank, workers) for rank in range(workers)]
+        sizes = [len(part) for part in parts]
+        assert max(sizes) - min(sizes) <= 1
+        assert sizes == sorted(sizes, reverse=True)
+        assert np.array_equal(np.concatenate(parts), np.arange(total))
+        assert all(len(micro_batches(part, count)) == count for part in parts)
+
+
+def test_only_the_last_batch_is_smaller():
+    for samples, batch in product(SAMPLES, BATCHES):
+        sizes = [len(indices) for indices in global_batches(samples, batch, seed=0, epoch=0)]
+        assert len(sizes) == steps_per_epoch(samples, batch)
+        assert sizes[:-1] == [batch] * (len(sizes) - 1)
+        assert 1 <= sizes[-1] <= batch
+
+
+def test_a_resumed_job_finds_its_place():
+    for batch in BATCHES:
+        straight = [b for epoch in range(3) for b in global_batches(16, batch, seed=5, epoch=epoch)]
+        assert all(np.array_equal(b, global_batch_at(i, 16, batch, seed=5)) for i, b in enumerate(straight))
+
+
+def test_order_depends_on_seed_and_epoch_alone():
+    assert np.array_equal(epoch_order(100, 1, 2), epoch_order(100, 1, 2))
+    orders = {tuple(epoch_order(100, seed, epoch).tolist()) for seed in range(3) for epoch in range(3)}
+    assert len(orders) == 9
+
+
+def test_a_rank_beyond_the_workers_is_refused():
+    with pytest.raises(ValueError, match="rank 2 of 2 workers"):
+        shard(np.arange(4), 2, 2)
