@@ -15,7 +15,9 @@ CONSISTENCY = Axis(
         ),
         Mechanism(name="average", summary="Workers train alone and average every k steps.", missing=_LATER),
         Mechanism(name="asynchronous", summary="A contribution is applied when it arrives.", missing=_LATER),
-        Mechanism(name="softsync", summary="An update for every s contributions, whoever sent them.", missing=_LATER),
+        Mechanism(
+            name="softsync", summary="An update for every s contributions, whoever sent them.", missing=_LATER
+        ),
         Mechanism(name="bounded-staleness", summary="No worker is more than s steps ahead.", missing=_LATER),
     ),
 )

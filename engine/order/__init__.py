@@ -20,7 +20,9 @@ UNIT = Axis(
         ),
         Mechanism(name="slice", summary="In slices of at most `size` elements.", implementation=_UNITS),
         Mechanism(
-            name="bucket", summary="With its neighbours, in buckets of about `size` bytes.", implementation=_UNITS
+            name="bucket",
+            summary="With its neighbours, in buckets of about `size` bytes.",
+            implementation=_UNITS,
         ),
     ),
 )
@@ -56,7 +58,9 @@ RETURNS = Axis(
     "order.returns",
     "How does a server's answer return?",
     (
-        Mechanism(name="none", summary="Nothing returns: the exchange has no server.", implementation=_SERVER),
+        Mechanism(
+            name="none", summary="Nothing returns: the exchange has no server.", implementation=_SERVER
+        ),
         Mechanism(
             name="notify-pull",
             summary="The server notifies, the worker pulls when every part of the layer is ready (KVStore).",

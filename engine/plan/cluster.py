@@ -19,7 +19,9 @@ class Cluster:
 
     def __post_init__(self) -> None:
         if self.workers < 1:
-            raise UserError("cluster.workers", self.workers, "a job needs at least one worker", "Use 1 or more")
+            raise UserError(
+                "cluster.workers", self.workers, "a job needs at least one worker", "Use 1 or more"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

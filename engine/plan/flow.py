@@ -29,5 +29,7 @@ def derive(layer: LayerPlan, job: JobSpec) -> Flow:
     barrier: Literal["none", "all units"] = "none" if job.training.clip_norm is None else "all units"
     if layer.exchange == "none":
         return Flow(payload="none", answer="none", update="worker", barrier=barrier)
-    answer: Literal["parameters", "summed gradient"] = "parameters" if layer.update == "server" else "summed gradient"
+    answer: Literal["parameters", "summed gradient"] = (
+        "parameters" if layer.update == "server" else "summed gradient"
+    )
     return Flow(payload="gradient", answer=answer, update=layer.update, barrier=barrier)

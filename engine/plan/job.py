@@ -40,15 +40,22 @@ class SourceSpec:
     def __post_init__(self) -> None:
         if (self.name is None) == (self.entrypoint is None):
             both = {"name": self.name, "entrypoint": self.entrypoint}
-            raise UserError("name", both, "exactly one of name and entrypoint must be given", "Remove or add one")
+            raise UserError(
+                "name", both, "exactly one of name and entrypoint must be given", "Remove or add one"
+            )
         if self.entrypoint is not None:
             module, colon, function = self.entrypoint.partition(":")
             if not (module and colon and function):
                 raise UserError(
-                    "entrypoint", self.entrypoint, "must read package.module:function", "Example: mymodel.net:build"
+                    "entrypoint",
+                    self.entrypoint,
+                    "must read package.module:function",
+                    "Example: mymodel.net:build",
                 )
             if self.directory is None:
-                raise UserError("directory", None, "an entry point needs its directory", "Name the folder to import from")
+                raise UserError(
+                    "directory", None, "an entry point needs its directory", "Name the folder to import from"
+                )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,14 +195,20 @@ class TrainingSpec:
     def __post_init__(self) -> None:
         if (self.steps is None) == (self.epochs is None):
             both = {"steps": self.steps, "epochs": self.epochs}
-            raise UserError("steps", both, "exactly one of steps and epochs must be given", "Give one of the two")
+            raise UserError(
+                "steps", both, "exactly one of steps and epochs must be given", "Give one of the two"
+            )
         _positive("steps", self.steps, "steps")
         _positive("epochs", self.epochs, "passes over the data")
         _positive("clip_norm", self.clip_norm, "a norm")
         if self.global_batch < 1:
-            raise UserError("global_batch", self.global_batch, "a step needs at least one sample", "Use 1 or more")
+            raise UserError(
+                "global_batch", self.global_batch, "a step needs at least one sample", "Use 1 or more"
+            )
         if self.micro_batches < 1:
-            raise UserError("micro_batches", self.micro_batches, "must be at least 1", "Use 1 for no accumulation")
+            raise UserError(
+                "micro_batches", self.micro_batches, "must be at least 1", "Use 1 for no accumulation"
+            )
         if not 0 <= self.seed < 2**32:
             raise UserError("seed", self.seed, "must be from 0 to 4294967295", "Use a small number")
         if self.target_accuracy is not None and not 0 < self.target_accuracy <= 1:

@@ -46,7 +46,9 @@ class Order:
         for axis, name in ((UNIT, "unit"), (DEPART, "depart"), (RANK, "rank"), (RETURNS, "returns")):
             axis.require(getattr(self, name), f"order.{name}")
         if self.unit == "layer" and self.size is not None:
-            raise UserError("order.size", self.size, "whole layers have no size", "Leave size out, or use slices")
+            raise UserError(
+                "order.size", self.size, "whole layers have no size", "Leave size out, or use slices"
+            )
         if self.unit != "layer" and (self.size is None or self.size < 1):
             what = "elements per slice" if self.unit == "slice" else "bytes per bucket"
             raise UserError("order.size", self.size, f"must be at least 1 ({what})", "Give a positive size")
@@ -100,7 +102,9 @@ class Servers:
         if self.where not in ("beside", "dedicated"):
             raise UserError("servers.where", self.where, "no such place", "Use beside or dedicated")
         if self.split_over is not None and self.split_over < 1:
-            raise UserError("servers.split_over", self.split_over, "must be at least 1", "Leave it out to never split")
+            raise UserError(
+                "servers.split_over", self.split_over, "must be at least 1", "Leave it out to never split"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,4 +183,6 @@ class Peer:
 
     def __post_init__(self) -> None:
         if self.bucket_bytes < 1:
-            raise UserError("bucket_bytes", self.bucket_bytes, "must be at least 1", "DDP's default is 26214400")
+            raise UserError(
+                "bucket_bytes", self.bucket_bytes, "must be at least 1", "DDP's default is 26214400"
+            )

@@ -43,10 +43,14 @@ def _covers_the_model(plan: Plan, model: ModelDescription) -> None:
     trainable = {layer.name for layer in model.layers if any(p.trainable for p in layer.parameters)}
     for entry in plan.layers:
         if entry.layer not in trainable:
-            raise UnknownNameError(f"layers.{entry.layer}", entry.layer, f"trainable layer of {model.name}", trainable)
+            raise UnknownNameError(
+                f"layers.{entry.layer}", entry.layer, f"trainable layer of {model.name}", trainable
+            )
     missing = sorted(trainable - {entry.layer for entry in plan.layers})
     if missing:
-        raise UserError("layers", missing, "these layers have no entry", "Give every trainable layer one entry")
+        raise UserError(
+            "layers", missing, "these layers have no entry", "Give every trainable layer one entry"
+        )
 
 
 def _servers_fit(plan: Plan, cluster: Cluster) -> None:
@@ -57,10 +61,15 @@ def _servers_fit(plan: Plan, cluster: Cluster) -> None:
     if count and not served:
         raise UserError("servers.count", count, "no layer's exchange uses a server", "Use 0")
     if count > 1 and any(layer.exchange == "central-reducer" for layer in served):
-        raise UserError("servers.count", count, "a central reducer is one process", "Use 1, or parameter-server")
+        raise UserError(
+            "servers.count", count, "a central reducer is one process", "Use 1, or parameter-server"
+        )
     if plan.servers.where == "beside" and count > cluster.workers:
         raise UserError(
-            "servers.count", count, f"only {cluster.workers} workers to stand beside", "Use fewer, or dedicated servers"
+            "servers.count",
+            count,
+            f"only {cluster.workers} workers to stand beside",
+            "Use fewer, or dedicated servers",
         )
 
 
@@ -77,22 +86,34 @@ def _none_means_one_worker(layer: LayerPlan, cluster: Cluster, field: str) -> No
 def _returns_belong_to_servers(layer: LayerPlan, field: str) -> None:
     if is_served(layer) and layer.order.returns == "none":
         raise UserError(
-            f"{field}.order.returns", "none", "a server's answer must return", "Use push, notify-pull or deferred-pull"
+            f"{field}.order.returns",
+            "none",
+            "a server's answer must return",
+            "Use push, notify-pull or deferred-pull",
         )
     if not is_served(layer) and layer.order.returns != "none":
         raise UserError(
-            f"{field}.order.returns", layer.order.returns, f"{layer.exchange} has no server to answer", "Use none"
+            f"{field}.order.returns",
+            layer.order.returns,
+            f"{layer.exchange} has no server to answer",
+            "Use none",
         )
     if not is_served(layer) and layer.update == "server":
         raise UserError(
-            f"{field}.update", "server", f"{layer.exchange} has no server to update on", "Use worker, or a server"
+            f"{field}.update",
+            "server",
+            f"{layer.exchange} has no server to update on",
+            "Use worker, or a server",
         )
 
 
 def _buckets_have_no_home(layer: LayerPlan, field: str) -> None:
     if is_served(layer) and layer.order.unit == "bucket":
         raise UserError(
-            f"{field}.order.unit", "bucket", "servers address layers by key; a bucket has no home shard", "Use slices"
+            f"{field}.order.unit",
+            "bucket",
+            "servers address layers by key; a bucket has no home shard",
+            "Use slices",
         )
 
 
@@ -109,7 +130,10 @@ def _ordered_collectives_keep_one_order(layer: LayerPlan, field: str) -> None:
 def _native_sums_what_it_is_given(layer: LayerPlan, field: str) -> None:
     if layer.exchange == "native" and layer.codec == "fp16":
         raise UserError(
-            f"{field}.codec", "fp16", "the native allreduce would sum in half precision", "Use fp32, or ring-allreduce"
+            f"{field}.codec",
+            "fp16",
+            "the native allreduce would sum in half precision",
+            "Use fp32, or ring-allreduce",
         )
 
 
@@ -127,7 +151,10 @@ def _settle_update_sites(plan: Plan, job: JobSpec) -> Plan:
     """`auto` becomes the server where there is one, unless the update must see everything, or whole tensors."""
     reason, remedy = None, ""
     if job.training.clip_norm is not None:
-        reason, remedy = "training.clip_norm needs the global norm, so the update runs on the workers", "Leave clip_norm out"
+        reason, remedy = (
+            "training.clip_norm needs the global norm, so the update runs on the workers",
+            "Leave clip_norm out",
+        )
     elif not job.optimizer.elementwise:
         reason = f"{job.optimizer.name} looks at whole parameters, so the update runs on the workers"
         remedy = "Choose an element-wise optimizer such as sgd or adamw"

@@ -28,7 +28,9 @@ def to_plain(value: Any) -> Any:
 def from_plain(cls: type[T], data: Any, field: str = "") -> T:
     """Build `cls` from plain data. Raises UserError naming the dotted field, its value, the rule and the remedy."""
     if not isinstance(data, dict):
-        raise UserError(field, data, f"must be an object with the fields of {cls.__name__}", "See the job's schema")
+        raise UserError(
+            field, data, f"must be an object with the fields of {cls.__name__}", "See the job's schema"
+        )
     hints = _hints(cls)
     known = {f.name: f for f in dataclasses.fields(cls) if f.init}  # type: ignore[arg-type]
     for name in data:
@@ -68,7 +70,9 @@ def load_file(cls: type[T], path: Path) -> T:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError("", str(path), f"cannot be read: {error}", "Name a readable YAML or JSON file") from None
+        raise UserError(
+            "", str(path), f"cannot be read: {error}", "Name a readable YAML or JSON file"
+        ) from None
     return from_plain(cls, load_text(text, str(path)))
 
 

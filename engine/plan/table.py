@@ -74,7 +74,9 @@ def _order(layer: LayerPlan) -> str:
     if layer.exchange == "none":
         return "-"
     order = layer.order
-    unit = {"layer": "layers", "slice": f"slices of {order.size}", "bucket": f"buckets of {order.size} B"}[order.unit]
+    unit = {"layer": "layers", "slice": f"slices of {order.size}", "bucket": f"buckets of {order.size} B"}[
+        order.unit
+    ]
     back = "" if order.returns == "none" else f", {order.returns}"
     return f"{unit}, {order.depart}, {order.rank}{back}"
 
@@ -83,7 +85,18 @@ def text(plan: Plan | Peer, model: ModelDescription, job: JobSpec) -> str:
     """The table in plain text, with the totals and the warnings below it."""
     if isinstance(plan, Peer):
         return f"{plan.strategy}: run by PyTorch's own {plan.runner}, buckets of {format_bytes(plan.bucket_bytes)}"
-    head = ("layer", "kind", "parameters", "exchange", "codec", "order", "units", "update", "barrier", "wire/step")
+    head = (
+        "layer",
+        "kind",
+        "parameters",
+        "exchange",
+        "codec",
+        "order",
+        "units",
+        "update",
+        "barrier",
+        "wire/step",
+    )
     body = [
         (
             r.layer, r.kind, f"{r.parameters:,}", r.exchange, r.codec, r.order, str(r.units),
@@ -92,7 +105,10 @@ def text(plan: Plan | Peer, model: ModelDescription, job: JobSpec) -> str:
         for r in rows(plan, model, job)
     ]  # fmt: skip
     widths = [max(len(row[i]) for row in (head, *body)) for i in range(len(head))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in (head, *body)]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in (head, *body)
+    ]
     total = sum(r.wire_bytes for r in rows(plan, model, job))
     lines += ["", f"{plan.strategy}: {format_bytes(total)} on the wire per step"]
     return "\n".join(lines + [f"warning: {warning}" for warning in plan.warnings])

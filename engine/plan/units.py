@@ -81,7 +81,15 @@ def cut(plan: Plan, model: ModelDescription) -> tuple[Unit, ...]:
                 shard = min(range(len(loads)), key=loads.__getitem__) if served else None
                 if shard is not None:
                     loads[shard] += count
-                pieces.append((layer_plan, (layer,), dtype, tuple(Segment(p.name, 0, p.count) for p in parameters), shard))
+                pieces.append(
+                    (
+                        layer_plan,
+                        (layer,),
+                        dtype,
+                        tuple(Segment(p.name, 0, p.count) for p in parameters),
+                        shard,
+                    )
+                )
     for members, dtype, segments in _buckets(plan, described):
         pieces.append((members[0], tuple(described[m.layer] for m in members), dtype, segments, None))
     return tuple(

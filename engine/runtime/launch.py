@@ -4,7 +4,7 @@ Layout of an attempt's directory (every file is written to a temporary name and 
   launch.json            this file's `Launch`
   logs/<party>.log       standard output and error of each process
   errors/<party>.json    why a process failed, in its own words
-  spool/<party>/         telemetry batches that the server has not acknowledged
+  spool/                 telemetry batches that the server has not acknowledged
   result/model.pt        the trained state_dict; result/summary.json: its figures
 """
 
@@ -27,8 +27,8 @@ from engine.plan.serde import from_plain, to_plain
 class Launch:
     """One attempt at a job."""
 
-    attempt: str
-    """The attempt's id."""
+    attempt: int
+    """The attempt's number in the database; 0 outside of a service."""
     job: JobSpec
     plan: Plan | Peer
     """Resolved (see `engine.plan.rules`)."""
@@ -56,8 +56,9 @@ class Launch:
     def error(self, party: Party) -> Path:
         return self.directory / "errors" / f"{slug(party.name)}.json"
 
-    def spool(self, party: Party) -> Path:
-        return self.directory / "spool" / slug(party.name)
+    @property
+    def spool(self) -> Path:
+        return self.directory / "spool"
 
     @property
     def result(self) -> Path:

@@ -38,7 +38,10 @@ class Strategy:
 
 
 def plan_every_layer(
-    strategy: str, model: ModelDescription, choose: Callable[[LayerDescription], LayerPlan], servers: Servers | None = None
+    strategy: str,
+    model: ModelDescription,
+    choose: Callable[[LayerDescription], LayerPlan],
+    servers: Servers | None = None,
 ) -> Plan:
     """A plan from one function of a layer, applied to every layer with trainable parameters."""
     return Plan(
@@ -48,7 +51,9 @@ def plan_every_layer(
     )
 
 
-def uniform(strategy: str, model: ModelDescription, *, servers: Servers | None = None, **choices: Any) -> Plan:
+def uniform(
+    strategy: str, model: ModelDescription, *, servers: Servers | None = None, **choices: Any
+) -> Plan:
     """A plan that makes the same choices for every layer."""
     return plan_every_layer(strategy, model, lambda layer: LayerPlan(layer=layer.name, **choices), servers)
 
@@ -56,4 +61,3 @@ def uniform(strategy: str, model: ModelDescription, *, servers: Servers | None =
 def trainable_layers(model: ModelDescription) -> Iterable[LayerDescription]:
     """The layers that a plan must speak of."""
     return (layer for layer in model.layers if any(p.trainable for p in layer.parameters))
-

@@ -44,5 +44,7 @@ class ServerOptions(CodecOptions):
         """The plan's servers."""
         count = cluster.workers if self.servers is None else self.servers
         if count < 1:
-            raise UserError("strategy.options.servers", count, "at least one shard is needed", "Use 1 or more")
+            raise UserError(
+                "strategy.options.servers", count, "at least one shard is needed", "Use 1 or more"
+            )
         return Servers(count=count, where=self.where, split_over=split_over)

@@ -17,7 +17,10 @@ def build(model: ModelDescription, cluster: Cluster, options: NoOptions) -> Plan
     """One worker holds every layer."""
     if cluster.workers != 1:
         raise UserError(
-            "cluster.workers", cluster.workers, "single runs on one worker", "Use workers: 1, or another strategy"
+            "cluster.workers",
+            cluster.workers,
+            "single runs on one worker",
+            "Use workers: 1, or another strategy",
         )
     return uniform("single", model, exchange="none")
 

@@ -1,0 +1,32 @@
+"""What a codec does to one unit on its way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+
+class Codec(Protocol):
+    """Encode what leaves, decode what arrives. A codec never communicates and knows no exchange.
+
+    `parts` are one-dimensional contiguous tensors of one type on the host: the pieces of a unit.
+    """
+
+    def wire_dtype(self, dtype: torch.dtype) -> torch.dtype:
+        """The type in which tensors of `dtype` travel."""
+        ...
+
+    def encode(self, parts: Sequence[Tensor]) -> list[Tensor]:
+        """What travels for `parts`, in the same order: views where nothing changes, else new tensors."""
+        ...
+
+    def decode(self, payload: Tensor, parts: Sequence[Tensor]) -> None:
+        """Write `payload` (1-D, `wire_dtype`) over `parts`, piece after piece."""
+        ...
+
+    def decode_add(self, payload: Tensor, parts: Sequence[Tensor]) -> None:
+        """Add `payload` to `parts`, in the parts' own precision."""
+        ...

@@ -1,0 +1,94 @@
+"""What an exchange does with one unit, and what it is given to do it with.
+
+A new exchange is one file with a class of this shape and one line in `engine/exchange/__init__.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from engine.codec.base import Codec
+from engine.plan.plan import LayerPlan
+from engine.plan.units import Unit
+from engine.runtime.host_memory import HostMemory
+from engine.runtime.messages import Message, Payload
+from engine.runtime.recording import Recording
+from engine.runtime.versions import Versions
+from engine.transport.endpoint import Endpoint
+from engine.transport.message import Header
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """What the plan says about one unit, with its mechanisms loaded."""
+
+    unit: Unit
+    layer: LayerPlan
+    """The plan of its first layer; every layer of a bucket agrees on exchange, codec and order."""
+    codec: Codec
+    priority: int
+    """The rank of its messages; 0 leaves first."""
+    layer_index: int
+    """Forward position of its first layer, for counters and events."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """One worker's surroundings, shared by its exchanges."""
+
+    rank: int
+    workers: int
+    choices: Mapping[int, Choice]
+    """By unit index: the units of this exchange."""
+    memory: HostMemory
+    endpoint: Endpoint
+    versions: Versions
+    recording: Recording
+    shard_party: Callable[[int], int]
+    """The party that hosts a server shard."""
+    party_name: Callable[[int], str]
+    """What people call a party."""
+    device: str
+    """The worker's torch device."""
+    rendezvous: str
+    """Where process groups meet (native exchange)."""
+    deadline_s: float
+
+
+class Exchange(Protocol):
+    """How the workers' contributions to some units meet, seen from one worker.
+
+    `start` is called once per unit and step, on every worker, whether or not it has gradients. The exchange
+    ends by writing parameters or summed gradients through `context.memory` and advancing the unit's version.
+    """
+
+    kinds: tuple[Message, ...]
+    """The messages of the worker lane that it handles."""
+
+    def __init__(self, context: Context) -> None: ...
+
+    def begin_step(self, step: int) -> None:
+        """The forward pass of `step` begins."""
+        ...
+
+    def start(self, unit: Unit, step: int) -> None:
+        """The unit's gradients of `step` are final; they must stay unchanged until its version advances."""
+        ...
+
+    def place(self, header: Header) -> list[memoryview] | None:
+        """Where the payload of a message belongs, or None for a scratch buffer."""
+        ...
+
+    def handle(self, header: Header, payload: Payload) -> None:
+        """A message has been received."""
+        ...
+
+    def missing(self, unit: Unit) -> str:
+        """Who should have sent what a late unit waits for."""
+        ...
+
+    def close(self) -> None:
+        """Release what the exchange holds; no unit is under way."""
+        ...

@@ -1,0 +1,114 @@
+"""native: the backend's own allreduce on flattened units (Gloo on CPU, NCCL on CUDA).
+
+All ranks must issue their collectives in one agreed order, so a unit leaves only after all units before it in the
+plan (last layers first), as DistributedDataParallel does. Each unit carries one more element per segment: how many
+ranks had a gradient, so that parameters unused everywhere keep their value. Bytes: the backend's, not counted here.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from engine.exchange.base import Context
+from engine.plan.units import Segment, Unit
+from engine.runtime.messages import Message, Payload
+from engine.transport.message import Header
+
+
+class NativeAllreduce:
+    """One flat tensor per unit, summed by torch.distributed."""
+
+    kinds: tuple[Message, ...] = ()
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._order = sorted(context.choices)
+        self._next = 0
+        self._ready: set[int] = set()
+        self._under_way: queue.SimpleQueue[tuple[Unit, int, Tensor, dist.Work, int] | None] = (
+            queue.SimpleQueue()
+        )
+        join_process_group(
+            device=context.device,
+            rendezvous=context.rendezvous,
+            rank=context.rank,
+            workers=context.workers,
+            deadline_s=context.deadline_s,
+        )
+        self._thread = threading.Thread(target=self._finish, name="native-allreduce", daemon=True)
+        self._thread.start()
+
+    def begin_step(self, step: int) -> None:
+        self._next = 0
+
+    def start(self, unit: Unit, step: int) -> None:
+        """Issue the unit and those after it that only waited for it."""
+        self._ready.add(unit.index)
+        while self._next < len(self._order) and self._order[self._next] in self._ready:
+            index = self._order[self._next]
+            self._ready.discard(index)
+            self._next += 1
+            self._issue(self._context.choices[index].unit, step)
+
+    def place(self, header: Header) -> None:
+        """Nothing arrives through our transport."""
+
+    def handle(self, header: Header, payload: Payload) -> None:
+        raise AssertionError(f"no message was expected: {header}")
+
+    def missing(self, unit: Unit) -> str:
+        return "the native allreduce has not ended; some rank did not issue it"
+
+    def close(self) -> None:
+        self._under_way.put(None)
+        self._thread.join(self._context.deadline_s)
+        dist.destroy_process_group()
+
+    def _issue(self, unit: Unit, step: int) -> None:
+        memory = self._context.memory
+        mask = memory.mask(unit)
+        counts = [float(mask[i // 8] >> (i % 8) & 1) for i in range(len(unit.segments))]
+        gradients = memory.device_sums(unit.segments)
+        flat = torch.cat([*gradients, gradients[0].new_tensor(counts)])
+        start_ns = self._context.recording.now_ns()
+        work = dist.all_reduce(flat, async_op=True)
+        self._under_way.put((unit, step, flat, work, start_ns))
+
+    def _finish(self) -> None:
+        context = self._context
+        while (item := self._under_way.get()) is not None:
+            unit, step, flat, work, start_ns = item
+            try:
+                work.wait()
+            except RuntimeError as error:
+                context.versions.fail(error)
+                return
+            parts = flat.split([*(s.count for s in unit.segments), len(unit.segments)])
+            absent: list[Segment] = []
+            for segment, part, count in zip(unit.segments, parts, parts[-1].tolist(), strict=False):
+                if count:
+                    context.memory.device_sums([segment])[0].copy_(part)
+                else:
+                    absent.append(segment)
+            context.memory.drop_gradients(absent)
+            context.recording.collective(context.choices[unit.index], step, start_ns, flat.nbytes)
+            context.versions.advance(unit.index, step + 1)
+
+
+def join_process_group(*, device: str, rendezvous: str, rank: int, workers: int, deadline_s: float) -> None:
+    """torch.distributed's default group of the workers, over the attempt's rendezvous: NCCL on CUDA, else Gloo."""
+    cuda = device.startswith("cuda")
+    dist.init_process_group(
+        "nccl" if cuda else "gloo",
+        init_method=rendezvous,
+        rank=rank,
+        world_size=workers,
+        timeout=timedelta(seconds=deadline_s),
+        device_id=torch.device(device) if cuda else None,
+    )

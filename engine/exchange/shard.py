@@ -1,0 +1,223 @@
+"""A server shard: the home of some units. It sums the workers' gradients and answers with what the plan says.
+
+Sums are in the parameters' own precision, in the order of arrival; in rank order where `deterministic`, so that
+they repeat bitwise. Memory: one copy of its parameters and optimizer state (update on the server), one
+accumulator per unit under way, and n-1 gradients per unit where sums wait for rank order.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from engine.consistency.every_step import EveryStep
+from engine.exchange.base import Choice
+from engine.runtime.host_memory import as_bytes, as_tensor, union
+from engine.runtime.messages import Lane, Message, Payload
+from engine.runtime.recording import Recording
+from engine.runtime.updates import PieceUpdater
+from engine.transport.endpoint import Endpoint
+from engine.transport.message import Header
+
+
+@dataclass(kw_only=True)
+class _Home:
+    """One unit's state on its shard."""
+
+    choice: Choice
+    parameters: list[Tensor] | None
+    """One 1-D tensor per segment where this shard updates them, else None."""
+    updater: PieceUpdater | None
+    dtype: torch.dtype
+    version: int = 0
+    """How many steps' contributions are in it."""
+    arrived: dict[int, Tensor | None] = field(default_factory=dict)
+    """By rank: the contribution kept for a rank-ordered sum, or None where it is added already."""
+    masks: dict[int, bytes] = field(default_factory=dict)
+    """By rank: which segments it had."""
+    sums: list[Tensor] = field(default_factory=list)
+    """The accumulator of the step under way. A new one every step: the last one may still be on its way out."""
+    mask: bytes = b""
+    """Segments present anywhere."""
+    waiting: dict[int, int] = field(default_factory=dict)
+    """Workers that asked for a version that is not there yet: rank -> version."""
+    first_arrival_s: float = 0.0
+
+
+class Shard:
+    """Server shard `index`, living in the process that owns `endpoint`."""
+
+    kinds = (Message.PUSH, Message.PULL, Message.HYPER)
+
+    def __init__(
+        self,
+        *,
+        index: int,
+        workers: int,
+        choices: Mapping[int, Choice],
+        make_updater: Callable[[Choice, list[Tensor]], PieceUpdater],
+        initial: Mapping[str, Tensor],
+        endpoint: Endpoint,
+        recording: Recording,
+        deterministic: bool,
+        deadline_s: float,
+    ) -> None:
+        """`choices`: the units of this shard. `initial`: worker 0's initial parameters by name."""
+        self._workers = workers
+        self._endpoint = endpoint
+        self._recording = recording
+        self._deterministic = deterministic
+        self._deadline_s = deadline_s
+        self._consistency = EveryStep()
+        self._hyper: dict[int, list[dict[str, Any]]] = {}
+        self._homes = {
+            choice.unit.index: self._home(choice, initial, make_updater) for choice in choices.values()
+        }
+        self.index = index
+
+    def place(self, header: Header) -> None:
+        """Gradients arrive in scratch buffers: they are added at once."""
+
+    def handle(self, header: Header, payload: Payload) -> None:
+        """One message of a worker. Called by the server lane's consumer thread, most urgent first."""
+        if header.kind == Message.HYPER:
+            self._hyper = {header.step: json.loads(header.meta)}
+        elif header.kind == Message.PULL:
+            self._on_pull(self._homes[header.unit], header.origin, header.step + 1)
+        else:
+            self._on_push(self._homes[header.unit], header, payload)
+
+    def overdue(self) -> str | None:
+        """Who is missing where a unit has waited for longer than the deadline, or None."""
+        now = time.monotonic()
+        for home in list(self._homes.values()):
+            if home.arrived and now - home.first_arrival_s > self._deadline_s:
+                missing = sorted(set(range(self._workers)) - set(home.arrived))
+                names = ", ".join(f"worker {rank}" for rank in missing)
+                layer = home.choice.unit.layers[0]
+                return f"gradients of {layer} (step {home.version}) did not arrive within {self._deadline_s:.0f} s from {names}"
+        return None
+
+    def _on_push(self, home: _Home, header: Header, payload: Payload) -> None:
+        choice = home.choice
+        if header.step != home.version or header.origin in home.arrived:
+            raise RuntimeError(
+                f"worker {header.origin} pushed step {header.step} of unit {header.unit}, which is at {home.version}"
+            )
+        if not home.arrived:
+            home.first_arrival_s = time.monotonic()
+        start_ns = self._recording.now_ns()
+        self._take(home, header, payload)
+        self._recording.reduced(choice, header.step, header.origin, start_ns)
+        if self._consistency.complete(len(home.arrived), self._workers):
+            self._complete(home, header.step)
+
+    def _home(
+        self,
+        choice: Choice,
+        initial: Mapping[str, Tensor],
+        make_updater: Callable[[Choice, list[Tensor]], PieceUpdater],
+    ) -> _Home:
+        unit = choice.unit
+        dtype = initial[unit.segments[0].parameter].dtype
+        if choice.layer.update == "worker":
+            return _Home(choice=choice, parameters=None, updater=None, dtype=dtype)
+        pieces = [initial[s.parameter].detach().reshape(-1)[s.start : s.stop].clone() for s in unit.segments]
+        return _Home(choice=choice, parameters=pieces, updater=make_updater(choice, pieces), dtype=dtype)
+
+    def _take(self, home: _Home, header: Header, payload: Payload) -> None:
+        """Add a contribution, or keep it until the ranks before it are there."""
+        unit, codec = home.choice.unit, home.choice.codec
+        if not home.arrived:
+            home.sums = [torch.zeros(s.count, dtype=home.dtype) for s in unit.segments]
+            home.mask = bytes(len(header.meta))
+        home.masks[header.origin] = header.meta
+        home.mask = union(home.mask, header.meta)
+        home.arrived[header.origin] = None
+        if payload is not None:
+            received = as_tensor(payload, codec.wire_dtype(home.dtype))
+            if self._deterministic:
+                home.arrived[header.origin] = received.clone()
+            else:
+                codec.decode_add(received, _present(home.sums, header.meta))
+        if self._deterministic and self._consistency.complete(len(home.arrived), self._workers):
+            for rank in range(self._workers):
+                kept = home.arrived[rank]
+                if kept is not None:
+                    codec.decode_add(kept, _present(home.sums, home.masks[rank]))
+
+    def _complete(self, home: _Home, step: int) -> None:
+        """All contributions are there: update, and answer as the plan says."""
+        choice = home.choice
+        if home.updater is not None:
+            start_ns = self._recording.now_ns()
+            home.updater.update(
+                [s if _has(home.mask, i) else None for i, s in enumerate(home.sums)], self._hyper[step]
+            )
+            self._recording.updated(choice, step, start_ns)
+            home.sums = []
+        home.version = step + 1
+        home.arrived.clear()
+        home.masks.clear()
+        returns = choice.layer.order.returns
+        if returns == "push":
+            for rank in range(self._workers):
+                self._answer(home, rank)
+        elif returns == "notify-pull":
+            for rank in range(self._workers):
+                self._send(home, rank, Message.NOTIFY, [], b"")
+        for rank, version in list(home.waiting.items()):
+            if version <= home.version:
+                del home.waiting[rank]
+                self._answer(home, rank)
+
+    def _on_pull(self, home: _Home, rank: int, version: int) -> None:
+        if home.version >= version:
+            self._answer(home, rank)
+        else:
+            home.waiting[rank] = version
+
+    def _answer(self, home: _Home, rank: int) -> None:
+        """Send a worker what it waits for: the parameters, or the sum of the step."""
+        if home.parameters is not None:
+            self._send(home, rank, Message.ANSWER, home.parameters, home.mask)
+        else:
+            self._send(
+                home,
+                rank,
+                Message.ANSWER,
+                home.choice.codec.encode(_present(home.sums, home.mask)),
+                home.mask,
+            )
+
+    def _send(self, home: _Home, rank: int, kind: Message, parts: list[Tensor], mask: bytes) -> None:
+        choice = home.choice
+        payload = [as_bytes(part) for part in parts]
+        header = Header(
+            kind=kind,
+            lane=Lane.WORKER,
+            origin=self._endpoint.index,
+            step=home.version - 1,
+            unit=choice.unit.index,
+            layer=choice.layer_index,
+            priority=choice.priority,
+            queued_ns=self._recording.now_ns(),
+            payload_bytes=sum(map(len, payload)),
+            meta=mask,
+        )
+        self._endpoint.send(rank, header, payload)
+
+
+def _has(mask: bytes, index: int) -> bool:
+    return bool(mask[index // 8] >> (index % 8) & 1)
+
+
+def _present(parts: list[Tensor], mask: bytes) -> list[Tensor]:
+    """The pieces whose presence bit is set."""
+    return [part for index, part in enumerate(parts) if _has(mask, index)]

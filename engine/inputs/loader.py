@@ -1,0 +1,158 @@
+"""loader: prepares each step's part of the data on the host, some steps ahead, in a thread of its own.
+
+Batches depend on nothing but the job and the rank, so workers never talk about data.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from engine.inputs.sharding import global_batches, micro_batches, shard, steps_per_epoch
+from engine.inputs.source import Source
+from engine.inputs.task import weight
+from engine.plan.job import EvaluationSpec, TrainingSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class MicroBatch:
+    """What one forward pass gets."""
+
+    inputs: Tensor
+    targets: Tensor
+    samples: int
+    """Samples that count; 0 on a worker for which none are left."""
+    scale: float = 1.0
+    """Factor of its loss: 0 for a filler sample that only keeps a peer's collectives going."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepBatch:
+    """One worker's part of one step."""
+
+    micro_batches: list[MicroBatch]
+    global_samples: int
+    """Samples of the step over all workers."""
+    weight: float
+    """Weight of this worker's part (samples, or targets where each sample has several)."""
+    global_weight: float
+    """Weight of the whole step."""
+
+
+class Loader:
+    """Iterates over the steps of a job, for one worker."""
+
+    def __init__(
+        self,
+        source: Source,
+        *,
+        training: TrainingSpec,
+        evaluation: EvaluationSpec,
+        rank: int,
+        workers: int,
+        device: torch.device,
+        prefetch: int,
+        dtype: torch.dtype | None,
+        filler: bool,
+    ) -> None:
+        """`dtype`: floating inputs are converted to it. `filler`: a worker without samples gets one that does not
+        count, for runners whose collectives need every rank."""
+        self._source = source
+        self._training = training
+        self._rank = rank
+        self._workers = workers
+        self._device = device
+        self._prefetch = prefetch
+        self._dtype = dtype
+        self._filler = filler
+        per_epoch = steps_per_epoch(len(source), training.global_batch)
+        self.steps = (
+            training.steps
+            if training.steps is not None
+            else max(1, round((training.epochs or 0) * per_epoch))
+        )
+        """Steps of the whole job."""
+        self._period = None if evaluation.every_epochs is None else evaluation.every_epochs * per_epoch
+
+    def evaluation_due(self, steps: int) -> bool:
+        """Whether an evaluation period ends with step number `steps` (1 is the first)."""
+        return self._period is not None and int(steps / self._period) > int((steps - 1) / self._period)
+
+    def __iter__(self) -> Iterator[StepBatch]:
+        batches = self._batches()
+        if self._prefetch:
+            batches = _ahead(batches, self._prefetch)
+        for _ in range(self.steps):
+            yield next(batches)
+
+    def _batches(self) -> Iterator[StepBatch]:
+        epoch = 0
+        while True:
+            for indices in global_batches(
+                len(self._source), self._training.global_batch, self._training.seed, epoch
+            ):
+                yield self._part(indices)
+            epoch += 1
+
+    def _part(self, indices: np.ndarray) -> StepBatch:
+        mine = shard(indices, self._rank, self._workers)
+        parts = []
+        for piece in micro_batches(mine, self._training.micro_batches):
+            empty = len(piece) == 0
+            inputs, targets = self._source.batch(indices[:1] if empty and self._filler else piece)
+            if self._dtype is not None and inputs.is_floating_point():
+                inputs = inputs.to(self._dtype)
+            parts.append(
+                MicroBatch(
+                    inputs=inputs.to(self._device, non_blocking=True),
+                    targets=targets.to(self._device, non_blocking=True),
+                    samples=len(piece),
+                    scale=0.0 if empty else 1.0,
+                )
+            )
+        each = next((weight(p.targets) / len(p.targets) for p in parts if p.samples), 1.0)
+        return StepBatch(
+            micro_batches=parts,
+            global_samples=len(indices),
+            weight=each * len(mine),
+            global_weight=each * len(indices),
+        )
+
+
+def _ahead(batches: Iterator[StepBatch], depth: int) -> Iterator[StepBatch]:
+    """Prepare up to `depth` batches in a thread while the last one is used."""
+    ready: queue.Queue[StepBatch | BaseException] = queue.Queue(depth)
+    ended = threading.Event()
+
+    def prepare() -> None:
+        try:
+            for batch in batches:
+                if not _offer(batch):
+                    return
+        except BaseException as error:  # raised again where the batch is asked for
+            _offer(error)
+
+    def _offer(item: StepBatch | BaseException) -> bool:
+        while not ended.is_set():
+            try:
+                ready.put(item, timeout=0.5)
+            except queue.Full:
+                continue
+            return True
+        return False
+
+    threading.Thread(target=prepare, name="input", daemon=True).start()
+    try:
+        while True:
+            item = ready.get()
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+    finally:
+        ended.set()

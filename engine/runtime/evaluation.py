@@ -1,0 +1,112 @@
+"""Evaluation and results: what people train for.
+
+Buffers (batch statistics) are local in training. For an evaluation, and in the saved state, they are averaged over
+the workers: floating ones by their mean, counters by their maximum. The test data are shared out over the workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from engine.inputs.sharding import shard
+from engine.inputs.source import Source
+from engine.inputs.task import Task
+from engine.runtime.gather import Gather
+
+_BATCH = 256
+
+
+def averaged_buffers(model: nn.Module, gather: Gather) -> dict[str, Tensor]:
+    """The model's buffers, averaged over the workers. Collective."""
+    names = [name for name, _ in model.named_buffers()]
+    local = [buffer.detach().cpu() for _, buffer in model.named_buffers()]
+    if not names:
+        return {}
+    everyone = gather.run(local)
+    found = {}
+    for position, name in enumerate(names):
+        stacked = torch.stack([part[position] for part in everyone])
+        found[name] = stacked.mean(0) if stacked.is_floating_point() else stacked.amax(0)
+    return found
+
+
+class Evaluator:
+    """Measures accuracy and loss on the test data, with averaged buffers."""
+
+    def __init__(
+        self,
+        *,
+        model: nn.Module,
+        task: Task,
+        test: Source,
+        gather: Gather,
+        rank: int,
+        workers: int,
+        device: torch.device,
+        dtype: torch.dtype | None,
+        autocast: Callable[[], AbstractContextManager[None]],
+    ) -> None:
+        self._model = model
+        self._task = task
+        self._test = test
+        self._gather = gather
+        self._mine = shard(np.arange(len(test)), rank, workers)
+        self._device = device
+        self._dtype = dtype
+        self._autocast = autocast
+
+    def __call__(self, steps: int) -> tuple[float | None, float]:
+        """(accuracy, mean loss) of the test data, the same on every worker; accuracy is None where the task counts
+        nothing. Collective."""
+        averaged = averaged_buffers(self._model, self._gather)
+        buffers = dict(self._model.named_buffers())
+        local = {name: buffer.detach().clone() for name, buffer in buffers.items()}
+        training = self._model.training
+        self._model.eval()
+        try:
+            _write(buffers, averaged)
+            totals = self._gather.sum(self._measure())
+        finally:
+            _write(buffers, local)
+            self._model.train(training)
+        loss, correct, counted, samples = totals
+        return (correct / samples if counted else None), loss / samples
+
+    @torch.no_grad()
+    def _measure(self) -> list[float]:
+        loss = correct = counted = 0.0
+        for start in range(0, len(self._mine), _BATCH):
+            inputs, targets = self._test.batch(self._mine[start : start + _BATCH])
+            if self._dtype is not None and inputs.is_floating_point():
+                inputs = inputs.to(self._dtype)
+            with self._autocast():
+                result = self._task(self._model, inputs.to(self._device), targets.to(self._device))
+            loss += float(result.total)
+            if result.correct is not None:
+                correct += float(result.correct)
+                counted = 1.0
+        return [loss, correct, counted, float(len(self._mine))]
+
+
+def save_state(model: nn.Module, gather: Gather, path: Path | None) -> None:
+    """Write the trained state_dict, with averaged buffers, as plain PyTorch loads it. Collective; `path` on worker 0."""
+    averaged = averaged_buffers(model, gather)
+    if path is None:
+        return
+    state = {name: averaged.get(name, tensor.detach().cpu()) for name, tensor in model.state_dict().items()}
+    temporary = path.with_suffix(".tmp")
+    torch.save(state, temporary)
+    temporary.replace(path)
+
+
+def _write(buffers: dict[str, Tensor], values: dict[str, Tensor]) -> None:
+    with torch.no_grad():
+        for name, buffer in buffers.items():
+            if name in values:
+                buffer.copy_(values[name])

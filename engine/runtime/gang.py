@@ -1,0 +1,159 @@
+"""The gang: all processes of one attempt, started together, watched together, stopped together.
+
+Processes come from a fork server that has imported torch already, so a gang starts in a fraction of a second, and
+this module (and so the supervisor) never imports torch itself.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from dataclasses import dataclass
+from multiprocessing import connection, get_context
+from multiprocessing.context import ForkServerProcess
+from typing import Any, Literal
+
+from engine.plan.cluster import Party
+from engine.runtime.launch import Launch
+from engine.runtime.process import main
+
+_CONTEXT = get_context("forkserver")
+_CONTEXT.set_forkserver_preload(["engine.runtime.worker", "engine.runtime.servers", "engine.runtime.process"])
+_FOLLOW_S = 2.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class GangEnd:
+    """How a gang ended."""
+
+    status: Literal["succeeded", "failed", "stopped"]
+    reason: str
+    """One line for people: who failed, its own last error, its exit code."""
+    party: str | None = None
+    """The process that failed first."""
+    exit_code: int | None = None
+    error: dict[str, Any] | None = None
+    """What it wrote about its end: type, message, traceback; None where it died without a word."""
+
+
+class Gang:
+    """Not safe for use by several threads."""
+
+    def __init__(self, launch: Launch) -> None:
+        self._launch = launch
+        self._processes: list[tuple[Party, ForkServerProcess]] = []
+        self._lifelines: list[connection.Connection] = []
+        self._end: GangEnd | None = None
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """Process id of every party."""
+        return {party.name: process.pid or 0 for party, process in self._processes}
+
+    def start(self) -> None:
+        """Start every process, or none: whatever prevents one stops those already started."""
+        try:
+            for party in self._launch.parties:
+                theirs, ours = _CONTEXT.Pipe(duplex=False)
+                process = _CONTEXT.Process(
+                    target=main,
+                    args=(self._launch.directory, party.index, theirs),
+                    name=party.name,
+                    daemon=False,
+                )
+                process.start()
+                theirs.close()
+                self._lifelines.append(ours)
+                self._processes.append((party, process))
+        except BaseException:
+            self._kill()
+            raise
+
+    def poll(self) -> GangEnd | None:
+        """The end if the gang has ended. On the first failure everybody else is stopped."""
+        return self.wait(0)
+
+    def wait(self, timeout_s: float | None) -> GangEnd | None:
+        """Block for the end, at most `timeout_s` (None: as long as it takes); None if the gang still runs."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while self._end is None:
+            running = [process for _, process in self._processes if process.exitcode is None]
+            if any(process.exitcode not in (None, 0) for _, process in self._processes):
+                self._end = self._fail()
+            elif not running:
+                self._end = GangEnd(status="succeeded", reason="training finished")
+                self._close()
+            else:
+                left = None if deadline is None else max(0.0, deadline - time.monotonic())
+                if not connection.wait([process.sentinel for process in running], left):
+                    return None
+        return self._end
+
+    def stop(self, grace_s: float = 3.0) -> GangEnd:
+        """SIGTERM to all, SIGKILL to those that stay longer than `grace_s`. Harmless when it has ended."""
+        if self._end is None:
+            for _, process in self._processes:
+                process.terminate()
+            self._wait_all(grace_s)
+            self._kill()
+            self._end = GangEnd(status="stopped", reason="stopped on request")
+        return self._end
+
+    def _fail(self) -> GangEnd:
+        """Find the root cause: a lost peer is a consequence, whoever died first of its own is the cause."""
+        first = {
+            party.name: process.exitcode
+            for party, process in self._processes
+            if process.exitcode not in (None, 0)
+        }
+        self._wait_all(_FOLLOW_S)
+        ended = [(party, process.exitcode) for party, process in self._processes]
+        self._kill()
+        suspects = []
+        for party, code in ended:
+            if code in (None, 0):
+                continue
+            error = self._read_error(party)
+            consequence = bool(error and error["consequence"])
+            when = error["time_ns"] if error else 0
+            suspects.append((consequence, party.name not in first, when, party, code, error))
+        *_, party, code, error = min(suspects, key=lambda s: s[:3])
+        if error is not None:
+            what = f"{error['type']}: {error['message']}"
+        elif code < 0:
+            what = f"killed by {signal.Signals(-code).name}"
+        else:
+            what = "ended without a word"
+        return GangEnd(
+            status="failed",
+            reason=f"{party.name} failed: {what} (exit code {code})",
+            party=party.name,
+            exit_code=code,
+            error=error,
+        )
+
+    def _read_error(self, party: Party) -> dict[str, Any] | None:
+        path = self._launch.error(party)
+        if not path.exists():
+            return None
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return found
+
+    def _wait_all(self, timeout_s: float) -> None:
+        deadline = time.monotonic() + timeout_s
+        for _, process in self._processes:
+            process.join(max(0.0, deadline - time.monotonic()))
+
+    def _kill(self) -> None:
+        for _, process in self._processes:
+            if process.exitcode is None:
+                process.kill()
+        for _, process in self._processes:
+            process.join()
+        self._close()
+
+    def _close(self) -> None:
+        for lifeline in self._lifelines:
+            lifeline.close()
+        self._lifelines.clear()

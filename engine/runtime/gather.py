@@ -1,0 +1,91 @@
+"""All-gather of small things outside the training exchange: buffers, counts, losses. Exact and in rank order."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from engine.runtime.host_memory import as_bytes, as_tensor
+from engine.runtime.messages import Lane, Message, Payload
+from engine.transport.endpoint import Endpoint
+from engine.transport.message import Header
+
+
+class Gather:
+    """Every worker gives a list of tensors and gets everybody's, by rank."""
+
+    kinds = (Message.GATHER,)
+
+    def __init__(self, endpoint: Endpoint, rank: int, workers: int, deadline_s: float) -> None:
+        self._endpoint = endpoint
+        self._rank = rank
+        self._workers = workers
+        self._deadline_s = deadline_s
+        self._round = 0
+        self._arrived: dict[tuple[int, int], bytes] = {}
+        self._changed = threading.Condition()
+        self._failure: BaseException | None = None
+
+    def place(self, header: Header) -> None:
+        """Parts are kept until all of a round are there."""
+
+    def handle(self, header: Header, payload: Payload) -> None:
+        with self._changed:
+            self._arrived[(header.step, header.origin)] = b"" if payload is None else bytes(payload)
+            self._changed.notify_all()
+
+    def fail(self, error: BaseException) -> None:
+        """Wake the waiter: the others will not answer."""
+        with self._changed:
+            self._failure = self._failure or error
+            self._changed.notify_all()
+
+    def run(self, tensors: Sequence[Tensor]) -> list[list[Tensor]]:
+        """Everybody's `tensors` (same shapes and types on every rank, on the CPU), by rank. Collective: all
+        workers call it equally often. Raises TimeoutError naming the workers that did not."""
+        number, self._round = self._round, self._round + 1
+        flat = [t.detach().contiguous().view(-1) for t in tensors]
+        payload = b"".join(bytes(as_bytes(t)) for t in flat if t.numel())
+        for rank in range(self._workers):
+            if rank != self._rank:
+                header = Header(
+                    kind=Message.GATHER,
+                    lane=Lane.WORKER,
+                    origin=self._endpoint.index,
+                    step=number,
+                    payload_bytes=len(payload),
+                )
+                self._endpoint.send(rank, header, [payload])
+        found = []
+        for rank in range(self._workers):
+            data = payload if rank == self._rank else self._wait(number, rank)
+            found.append(_unpack(data, tensors))
+        return found
+
+    def sum(self, values: Sequence[float]) -> list[float]:
+        """Sums over the workers, added in rank order in double precision."""
+        parts = self.run([torch.tensor(list(values), dtype=torch.float64)])
+        return torch.stack([p[0] for p in parts]).sum(0).tolist()
+
+    def _wait(self, number: int, rank: int) -> bytes:
+        end = time.monotonic() + self._deadline_s
+        with self._changed:
+            while (number, rank) not in self._arrived:
+                if self._failure is not None:
+                    raise self._failure
+                if not self._changed.wait(end - time.monotonic()) and time.monotonic() >= end:
+                    raise TimeoutError(f"worker {rank} did not take part within {self._deadline_s:.0f} s")
+            return self._arrived.pop((number, rank))
+
+
+def _unpack(data: bytes, like: Sequence[Tensor]) -> list[Tensor]:
+    view, found, start = memoryview(bytearray(data)), [], 0
+    for tensor in like:
+        size = tensor.numel() * tensor.element_size()
+        found.append(as_tensor(view[start : start + size], tensor.dtype).view(tensor.shape))
+        start += size
+    return found

@@ -1,0 +1,41 @@
+"""The kinds of message of the runtime, and the two lanes (receive queues) of a process."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TypeAlias
+
+Payload: TypeAlias = memoryview | None
+"""What a handler gets: received bytes, or None where there are none or they lie where `place` said."""
+
+
+class Lane(IntEnum):
+    """Which receive queue of a process a message is for; one consumer thread each."""
+
+    WORKER = 0
+    SERVER = 1
+
+
+class Message(IntEnum):
+    """What a message means. Payload in brackets."""
+
+    INIT = 1
+    """Worker 0's initial value of a parameter or buffer [the tensor]; unit = its position in the state."""
+    HYPER = 2
+    """The optimizer's hyper-parameters of a step, ahead of the step's gradients [none; JSON in meta]."""
+    PUSH = 3
+    """A worker's gradient of a unit for its server [present pieces; presence mask in meta]."""
+    NOTIFY = 4
+    """A server has updated a unit [none]."""
+    PULL = 5
+    """A worker asks for a unit of at least a version [none; `step` is the version's step]."""
+    ANSWER = 6
+    """A unit from its server: parameters, or summed gradients where workers update [pieces; mask in meta]."""
+    RING = 7
+    """A chunk of a unit on the ring; part = round [the chunk; mask in meta]."""
+    RING_START = 8
+    """A rank's own gradients of a unit are ready for the ring [none; presence mask in meta]; never leaves the process."""
+    END = 10
+    """Worker 0 tells the dedicated servers that training is over [none]."""
+    GATHER = 9
+    """One worker's part of an all-gather outside the training exchange [tensors; key in meta]."""

@@ -1,0 +1,118 @@
+"""What every process of a job sets up first, worker or server: clock, recorder, endpoint, rendezvous."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from engine.codec import CODEC
+from engine.exchange.base import Choice
+from engine.order import RANK
+from engine.plan.cluster import Party, shard_party
+from engine.plan.plan import Plan
+from engine.plan.units import cut
+from engine.runtime.launch import Launch
+from engine.runtime.recording import Recording
+from engine.telemetry.detail import DetailPolicy
+from engine.telemetry.recorder import TRANSPORT, Recorder
+from engine.telemetry.sampler import Sampler
+from engine.transport.clock import AttemptClock
+from engine.transport.endpoint import Endpoint
+from engine.transport.pacing import Pacer
+from engine.transport.rendezvous import Rendezvous
+
+DEADLINE_S = 120.0
+"""How long anybody waits for anybody: start-up of slow imports and long steps included."""
+
+
+class PartyBase:
+    """One process's clock, recorder and end of the network."""
+
+    def __init__(self, launch: Launch, party: Party) -> None:
+        self.launch = launch
+        self.party = party
+        self.names = [p.name for p in launch.parties]
+        self.clock = AttemptClock(time.monotonic_ns() - (time.time_ns() - launch.epoch_unix_ns))
+        self.recorder = Recorder(
+            party.index,
+            party.name,
+            self.clock.now_ns,
+            launch.spool,
+            attempt=launch.attempt,
+            detail=DetailPolicy(mode=launch.job.telemetry.detail),
+        )
+        self.recording = Recording(self.recorder, self.clock.now_ns)
+        rate = launch.job.network.rate_bps
+        if rate is not None:
+            self.recorder.declare_link(TRANSPORT, rate_bps=rate, rate_source="shaped")
+        self.endpoint = Endpoint(
+            index=party.index,
+            names=self.names,
+            hosts=[p.host for p in launch.parties],
+            clock=self.clock,
+            observer=self.recording,
+            pacer=None if rate is None else Pacer(launch.directory / "pacing", rate),
+            deadline_s=DEADLINE_S,
+        )
+        self.rendezvous = Rendezvous(
+            launch.rendezvous, index=party.index, names=self.names, deadline_s=DEADLINE_S
+        )
+        self._sampler: Sampler | None = None
+
+    def connect(self) -> None:
+        """Meet the others. Lanes must be registered; after this messages arrive."""
+        self.endpoint.listen()
+        self.endpoint.connect(self.rendezvous.exchange_addresses(self.endpoint.address))
+        alignment = self.endpoint.align_clock()
+        self.recorder.metric("clock_residual_ns", 0, alignment.residual_ns)
+        self._sampler = Sampler(self.recorder, TRANSPORT, self._wire_bytes)
+
+    def part(self) -> None:
+        """Leave in order, when everybody is done."""
+        self.rendezvous.barrier("done")
+        self.endpoint.close()
+
+    def close(self, error: BaseException | None) -> None:
+        """Whatever happened, keep what was measured; tell the peers where this end failed."""
+        if error is not None:
+            self.endpoint.close(orderly=False, reason=f"{type(error).__name__}: {error}")
+        if self._sampler is not None:
+            self._sampler.close()
+        self.recorder.close()
+
+    def _wire_bytes(self) -> tuple[int, int]:
+        traffic = self.endpoint.counters.snapshot()
+        return (
+            traffic.sent_payload_bytes() + sum(traffic.sent_overhead.values()),
+            traffic.received_payload_bytes() + sum(traffic.received_overhead.values()),
+        )
+
+
+def load_choices(launch: Launch) -> dict[int, Choice]:
+    """The plan's units with their mechanisms loaded, by unit index. The same on every party."""
+    plan = launch.plan
+    assert isinstance(plan, Plan)
+    by_layer = {layer.layer: layer for layer in plan.layers}
+    codecs: dict[str, Any] = {}
+    ranks: dict[str, Callable[..., int]] = {}
+    found = {}
+    for unit in cut(plan, launch.model):
+        layer = by_layer[unit.layers[0]]
+        codec = codecs.setdefault(layer.codec, CODEC[layer.codec].load()())
+        rank = ranks.setdefault(layer.order.rank, RANK[layer.order.rank].load())
+        found[unit.index] = Choice(
+            unit=unit, layer=layer, codec=codec, priority=rank(unit), layer_index=unit.position
+        )
+    return found
+
+
+def of_shard(choices: Mapping[int, Choice], shard: int) -> dict[int, Choice]:
+    """The units that live on one server shard."""
+    return {index: choice for index, choice in choices.items() if choice.unit.shard == shard}
+
+
+def home_of(launch: Launch, shard: int) -> int:
+    """The party that hosts a shard."""
+    assert isinstance(launch.plan, Plan)
+    return shard_party(launch.plan, launch.job.cluster.workers, shard)

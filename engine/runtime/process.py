@@ -1,0 +1,97 @@
+"""The entry of every process of a gang: logs, signals, threads, and an honest exit."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from multiprocessing.connection import Connection
+from pathlib import Path
+from types import FrameType
+
+from engine.runtime.launch import Launch, write_json
+
+_SWITCH_S = 0.0005
+ORPHANED = 70
+"""Exit status of a process whose supervisor has died."""
+
+
+def main(directory: Path, index: int, lifeline: Connection) -> None:
+    """Run party `index` of the attempt in `directory`; exit 0, or 1 with the reason in `errors/`."""
+    launch = Launch.read(directory)
+    party = launch.parties[index]
+    _redirect(launch.log(party))
+    threading.Thread(target=_watch, args=(lifeline,), name="lifeline", daemon=True).start()
+    signal.signal(signal.SIGTERM, _terminate)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the supervisor's to handle
+    try:
+        _run(launch, index)
+    except BaseException as error:
+        if isinstance(error, SystemExit):
+            raise
+        _explain(launch, index, error)
+        sys.stdout.flush()
+        os._exit(1)  # threads that still talk to lost peers must not hold the process
+    sys.stdout.flush()
+
+
+def _run(launch: Launch, index: int) -> None:
+    import torch  # noqa: PLC0415 - preloaded in the fork server, not in the supervisor
+
+    sys.setswitchinterval(_SWITCH_S)  # the transport's threads must not wait 5 ms for the training thread
+    torch.set_num_threads(launch.job.cluster.threads)
+    party = launch.parties[index]
+    if party.rank is not None:
+        from engine.runtime.worker import Worker  # noqa: PLC0415
+
+        Worker(launch, party).run()
+    else:
+        from engine.runtime.servers import Server  # noqa: PLC0415
+
+        Server(launch, party).run()
+
+
+def _explain(launch: Launch, index: int, error: BaseException) -> None:
+    """Write down why, for the supervisor and for the log."""
+    from engine.errors import UserError  # noqa: PLC0415
+    from engine.transport.errors import PeerLost  # noqa: PLC0415
+
+    traceback.print_exception(error)
+    party = launch.parties[index]
+    write_json(
+        launch.error(party),
+        {
+            "party": party.name,
+            "type": type(error).__name__,
+            "message": str(error),
+            "user": error.to_dict() if isinstance(error, UserError) else None,
+            "consequence": isinstance(error, PeerLost),
+            "traceback": traceback.format_exception(error)[-20:],
+            "time_ns": time.time_ns(),
+        },
+    )
+
+
+def _redirect(log: Path) -> None:
+    """Standard output and error into the process's log."""
+    target = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.dup2(target, 1)
+    os.dup2(target, 2)
+    os.close(target)
+    sys.stdout = os.fdopen(1, "w", buffering=1, closefd=False)
+    sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
+
+
+def _watch(lifeline: Connection) -> None:
+    """Die with the supervisor: the other end of this pipe closes when it ends, however it ends."""
+    try:
+        lifeline.recv()
+    except EOFError:
+        os._exit(ORPHANED)
+
+
+def _terminate(signum: int, frame: FrameType | None) -> None:
+    raise SystemExit(128 + signum)

@@ -1,0 +1,125 @@
+"""Server shards in their processes: beside a worker, or alone in a dedicated server process."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterable, Mapping
+
+from torch import Tensor
+
+from engine.exchange.base import Choice
+from engine.exchange.shard import Shard
+from engine.plan.cluster import Party
+from engine.runtime.dispatch import Dispatch
+from engine.runtime.initial import InitialState, empty_state
+from engine.runtime.launch import Launch
+from engine.runtime.messages import Lane, Message, Payload
+from engine.runtime.party import DEADLINE_S, PartyBase, load_choices, of_shard
+from engine.runtime.updates import Hyper, PieceUpdater
+from engine.transport.endpoint import Endpoint
+from engine.transport.message import Header
+
+_WATCH_S = 1.0
+
+
+def make_shard(
+    launch: Launch, choices: Mapping[int, Choice], initial: Mapping[str, Tensor], base: PartyBase, index: int
+) -> Shard:
+    """A shard with worker 0's initial parameters."""
+    return Shard(
+        index=index,
+        workers=launch.job.cluster.workers,
+        choices=choices,
+        make_updater=lambda choice, pieces: PieceUpdater(
+            launch.job.optimizer, [s.parameter for s in choice.unit.segments], pieces
+        ),
+        initial=initial,
+        endpoint=base.endpoint,
+        recording=base.recording,
+        deterministic=launch.job.training.deterministic,
+        deadline_s=DEADLINE_S,
+    )
+
+
+def announce(endpoint: Endpoint, hosts: Iterable[int], step: int, hyper: Hyper) -> None:
+    """Tell every server the hyper-parameters of `step`, ahead of any gradient of it."""
+    meta = json.dumps(hyper).encode()
+    for host in hosts:
+        header = Header(
+            kind=Message.HYPER, lane=Lane.SERVER, origin=endpoint.index, step=step, priority=-1, meta=meta
+        )
+        endpoint.send(host, header)
+
+
+class Server:
+    """A dedicated server process: one shard, no model."""
+
+    def __init__(self, launch: Launch, party: Party) -> None:
+        assert party.shard is not None
+        self._launch = launch
+        self._shard_index = party.shard
+        self._base = PartyBase(launch, party)
+
+    def run(self) -> None:
+        """Serve until the workers are done. Raises what went wrong, after telling the peers."""
+        error: BaseException | None = None
+        try:
+            self._run()
+        except BaseException as raised:
+            error = raised
+            raise
+        finally:
+            self._base.close(error)
+
+    def _run(self) -> None:
+        base, launch = self._base, self._launch
+        failed = threading.Event()
+        base.endpoint.on_failure(lambda error: failed.set())
+        lane = Dispatch(base.endpoint, Lane.SERVER)
+        shapes = {p.name: (p.shape, p.dtype) for layer in launch.model.layers for p in layer.parameters}
+        initial = InitialState(empty_state(shapes), DEADLINE_S)
+        base.endpoint.on_failure(initial.fail)
+        lane.add(initial.kinds, initial)
+        base.connect()
+        base.rendezvous.agree("model and key order", launch.model.checksum)
+        initial.wait()
+        choices = of_shard(load_choices(launch), self._shard_index)
+        shard = make_shard(launch, choices, initial.tensors, base, self._shard_index)
+        lane.add(Shard.kinds, shard)
+        end = _End()
+        lane.add(_End.kinds, end)
+        base.rendezvous.barrier("ready")
+        self._serve(shard, end, failed)
+        base.part()
+
+    def _serve(self, shard: Shard, end: _End, failed: threading.Event) -> None:
+        """Until worker 0 says that training is over; the lane's thread does the work."""
+        while not end.reached.wait(_WATCH_S):
+            if failed.is_set():
+                assert self._base.endpoint.failure is not None
+                raise self._base.endpoint.failure
+            late = shard.overdue()
+            if late is not None:
+                raise TimeoutError(late)
+
+
+class _End:
+    """Waits for the message that training is over."""
+
+    kinds = (Message.END,)
+
+    def __init__(self) -> None:
+        self.reached = threading.Event()
+
+    def place(self, header: Header) -> None:
+        """It has no payload."""
+
+    def handle(self, header: Header, payload: Payload) -> None:
+        self.reached.set()
+
+
+def end_training(endpoint: Endpoint, servers: Iterable[int]) -> None:
+    """Worker 0: tell dedicated servers that no gradient will come any more."""
+    for server in servers:
+        endpoint.send(server, Header(kind=Message.END, lane=Lane.SERVER, origin=endpoint.index))

@@ -1,0 +1,157 @@
+"""The training loop: what every worker does, whatever the plan.
+
+Gradients of a step are summed, never averaged: each micro-batch's loss is divided by the weight of the whole
+global batch, so uneven shards and accumulation need no special case.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import nn
+
+from engine.errors import TrainingError
+from engine.inputs.loader import Loader, MicroBatch
+from engine.inputs.task import BatchLoss, Task
+from engine.plan.job import JobSpec
+from engine.runtime.recording import Recording
+
+
+class Replica(Protocol):
+    """One worker's model and how it is kept in step with the others'."""
+
+    model: nn.Module
+
+    def begin_step(self, step: int) -> None: ...
+    def begin_forward(self) -> None: ...
+    def end_forward(self) -> None: ...
+    def begin_backward(self, last: bool) -> None: ...
+    def end_backward(self) -> None: ...
+    def settle(self) -> None: ...
+    def close(self) -> None: ...
+    def accumulating(self) -> AbstractContextManager[None]: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """How training ended on this worker."""
+
+    steps: int
+    samples: int
+    """Over all workers."""
+    test_accuracy: float | None
+    test_loss: float | None
+    target_step: int | None
+    """The step at which the target accuracy was reached."""
+    train_ns: int
+    """From the first step's start to the last step's end, evaluations included."""
+
+
+class Trainer:
+    """Runs the steps of one worker."""
+
+    def __init__(
+        self,
+        *,
+        job: JobSpec,
+        replica: Replica,
+        task: Task,
+        loader: Loader,
+        recording: Recording,
+        evaluate: Callable[[int], tuple[float | None, float]],
+        autocast: Callable[[], AbstractContextManager[None]],
+        after_step: Callable[[int], None],
+    ) -> None:
+        """`evaluate(steps)` -> (test accuracy, test loss), collective. `after_step(step)`: faults, snapshots."""
+        self._job = job
+        self._replica = replica
+        self._task = task
+        self._loader = loader
+        self._recording = recording
+        self._evaluate = evaluate
+        self._autocast = autocast
+        self._after_step = after_step
+
+    def train(self) -> Outcome:
+        """Train to the job's end, or until the target accuracy is reached."""
+        job, replica, recording = self._job, self._replica, self._recording
+        accuracy: float | None = None
+        loss: float | None = None
+        target_step: int | None = None
+        samples = steps = evaluated = 0
+        start_ns = recording.now_ns()
+        batches = iter(self._loader)
+        for step in range(self._loader.steps):
+            recording.begin_step(step)
+            with recording.input():
+                batch = next(batches)
+            replica.begin_step(step)
+            total = self._step(batch.micro_batches, batch.global_weight)
+            here = sum(m.samples for m in batch.micro_batches)
+            mean = total * batch.global_weight / batch.weight if batch.weight else math.nan
+            recording.end_step(samples=here, loss=mean, end_ns=recording.now_ns())
+            self._after_step(step)
+            steps, samples = step + 1, samples + batch.global_samples
+            if self._loader.evaluation_due(steps):
+                accuracy, loss = self._measure(steps)
+                evaluated = steps
+                if job.training.target_accuracy and (accuracy or 0.0) >= job.training.target_accuracy:
+                    target_step = steps
+                    break
+        replica.settle()
+        if job.evaluation.at_end and evaluated != steps:
+            accuracy, loss = self._measure(steps)
+            if job.training.target_accuracy and (accuracy or 0.0) >= job.training.target_accuracy:
+                target_step = steps
+        return Outcome(
+            steps=steps,
+            samples=samples,
+            test_accuracy=accuracy,
+            test_loss=loss,
+            target_step=target_step,
+            train_ns=recording.now_ns() - start_ns,
+        )
+
+    def _step(self, micro_batches: list[MicroBatch], global_weight: float) -> float:
+        """Forward and backward of every micro-batch; answers this worker's part of the step's loss."""
+        replica, total = self._replica, 0.0
+        for number, micro in enumerate(micro_batches):
+            last = number == len(micro_batches) - 1
+            with replica.accumulating() if not last else nullcontext():
+                replica.begin_forward()
+                loss = self._forward(micro)
+                replica.end_forward()
+                replica.begin_backward(last)
+                if loss is not None:
+                    scaled = loss.total * (micro.scale / global_weight)
+                    value = float(scaled.detach())
+                    self._check(value)
+                    total += value
+                    scaled.backward()
+                replica.end_backward()
+        return total
+
+    def _forward(self, micro: MicroBatch) -> BatchLoss | None:
+        if micro.samples == 0:  # the last, small batch of an epoch may leave a worker without samples
+            return None
+        with self._autocast():
+            return self._task(self._replica.model, micro.inputs, micro.targets)
+
+    def _check(self, value: float) -> None:
+        if not math.isfinite(value):
+            raise TrainingError(
+                f"the loss is {value} at step {self._recording.step}: training has diverged."
+                " Lower optimizer.learning_rate, set training.clip_norm, or check the data for NaN"
+            )
+
+    def _measure(self, steps: int) -> tuple[float | None, float]:
+        self._replica.settle()
+        accuracy, loss = self._evaluate(steps)
+        if accuracy is not None:
+            self._recording.recorder.metric("test_accuracy", steps, accuracy)
+        self._recording.recorder.metric("test_loss", steps, loss)
+        return accuracy, loss

@@ -1,0 +1,148 @@
+"""Updates: ordinary torch.optim optimizers, applied to whole layers on workers or to pieces on servers.
+
+Every layer (or piece of one) has an optimizer instance of its own, so that it can be updated as soon as its sum
+is there. For element-wise optimizers this equals one instance over all parameters. Hyper-parameters that a
+schedule changes come from one place, worker 0, stamped with their step.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+
+from engine.errors import UserError
+from engine.plan.job import OptimizerSpec, ScheduleSpec
+from engine.plan.optimizers import OPTIMIZERS, SCHEDULES
+
+Hyper = list[dict[str, Any]]
+"""For each parameter group: the values that a schedule may change in a step."""
+
+_SCHEDULED = ("lr", "momentum", "betas")
+_GROUP = "trainyard_group"
+
+
+def group_of(spec: OptimizerSpec, name: str) -> int:
+    """The parameter group of a parameter: 0 for the defaults, i for `spec.groups[i - 1]`."""
+    return next((i for i, g in enumerate(spec.groups, 1) if fnmatchcase(name, g.match)), 0)
+
+
+def build_optimizer(spec: OptimizerSpec, named: Iterable[tuple[str, Tensor]]) -> torch.optim.Optimizer:
+    """A torch.optim optimizer over `named` tensors with the groups of `spec`. Raises UserError for bad options."""
+    groups: dict[int, list[Tensor]] = {}
+    for name, tensor in named:
+        groups.setdefault(group_of(spec, name), []).append(tensor)
+    return _optimizer(spec, groups)
+
+
+def _optimizer(spec: OptimizerSpec, groups: Mapping[int, list[Tensor]]) -> torch.optim.Optimizer:
+    kind = getattr(torch.optim, OPTIMIZERS[spec.name][0])
+    settings = [
+        {"params": tensors, _GROUP: index, **(spec.groups[index - 1].options if index else {})}
+        for index, tensors in sorted(groups.items())
+    ]
+    try:
+        optimizer: torch.optim.Optimizer = kind(settings, lr=spec.learning_rate, **spec.options)
+    except (TypeError, ValueError) as error:
+        raise UserError(
+            "optimizer.options",
+            spec.options,
+            f"{kind.__name__} refuses them: {error}",
+            "See torch.optim's documentation",
+        ) from None
+    return optimizer
+
+
+def apply_hyper(optimizer: torch.optim.Optimizer, hyper: Hyper) -> None:
+    """Set the values of one step."""
+    for group in optimizer.param_groups:
+        for key, value in hyper[group[_GROUP]].items():
+            group[key] = tuple(value) if isinstance(value, list) else value
+
+
+class LayerUpdater:
+    """Updates one layer's parameters in place from their `.grad`, on a worker."""
+
+    def __init__(self, spec: OptimizerSpec, named: Mapping[str, Parameter]) -> None:
+        self._optimizer = build_optimizer(spec, named.items())
+
+    def update(self, hyper: Hyper) -> None:
+        """One step; parameters without gradient are left alone, decay included."""
+        apply_hyper(self._optimizer, hyper)
+        self._optimizer.step()
+
+
+class PieceUpdater:
+    """Updates the pieces of one unit in place, on a server."""
+
+    def __init__(self, spec: OptimizerSpec, names: Sequence[str], pieces: Sequence[Tensor]) -> None:
+        """`pieces[i]` (1-D) belongs to the parameter `names[i]`."""
+        self._parameters = [Parameter(piece) for piece in pieces]
+        self._optimizer = build_optimizer(spec, zip(names, self._parameters, strict=True))
+
+    def update(self, gradients: Sequence[Tensor | None], hyper: Hyper) -> None:
+        """One step; pieces without gradient are left alone, decay included."""
+        for parameter, gradient in zip(self._parameters, gradients, strict=True):
+            parameter.grad = gradient
+        apply_hyper(self._optimizer, hyper)
+        self._optimizer.step()
+        for parameter in self._parameters:
+            parameter.grad = None
+
+
+class HyperSchedule:
+    """The hyper-parameters of every step, from the job's optimizer and schedule."""
+
+    def __init__(self, optimizer: OptimizerSpec, schedule: ScheduleSpec, total_steps: int) -> None:
+        """Raises UserError for options that the classes refuse."""
+        groups = {index: [torch.zeros(1, requires_grad=True)] for index in range(len(optimizer.groups) + 1)}
+        self._optimizer = _optimizer(optimizer, groups)
+        self._scheduler = _scheduler(self._optimizer, optimizer, schedule, total_steps)
+        self._step = 0
+
+    def at(self, step: int) -> Hyper:
+        """The values of `step`; steps are asked for in order."""
+        while self._step < step:
+            self._optimizer.step()
+            if self._scheduler is not None:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", UserWarning)  # a schedule that ends before the job does
+                    self._scheduler.step()
+            self._step += 1
+        return [
+            {key: group[key] for key in _SCHEDULED if key in group} for group in self._optimizer.param_groups
+        ]
+
+
+def _scheduler(
+    optimizer: torch.optim.Optimizer, spec: OptimizerSpec, schedule: ScheduleSpec, total_steps: int
+) -> torch.optim.lr_scheduler.LRScheduler | None:
+    if schedule.name == "constant" and not schedule.options:
+        return None
+    kind = getattr(torch.optim.lr_scheduler, SCHEDULES[schedule.name])
+    lengths = {
+        "cosine": "T_max",
+        "one-cycle": "total_steps",
+        "linear": "total_iters",
+        "polynomial": "total_iters",
+    }
+    options = dict(schedule.options)
+    if schedule.name in lengths:
+        options.setdefault(lengths[schedule.name], total_steps)
+    if schedule.name == "one-cycle":
+        options.setdefault("max_lr", spec.learning_rate)
+    try:
+        scheduler: torch.optim.lr_scheduler.LRScheduler = kind(optimizer, **options)
+    except (TypeError, ValueError) as error:
+        raise UserError(
+            "schedule.options",
+            schedule.options,
+            f"{kind.__name__} refuses them: {error}",
+            "See torch.optim.lr_scheduler",
+        ) from None
+    return scheduler

@@ -1,0 +1,335 @@
+"""The worker process: builds its replica, joins the others, trains, and leaves the result."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import Parameter
+
+from engine.errors import UserError
+from engine.exchange import EXCHANGE
+from engine.exchange.base import Choice, Context, Exchange
+from engine.exchange.native import join_process_group
+from engine.exchange.shard import Shard
+from engine.inputs.build import find_task, load_dataset
+from engine.inputs.loader import Loader
+from engine.models.build import build_model
+from engine.plan.cluster import Party
+from engine.plan.plan import Peer
+from engine.runtime.dispatch import Dispatch
+from engine.runtime.evaluation import Evaluator, save_state
+from engine.runtime.faults import Faults
+from engine.runtime.gather import Gather
+from engine.runtime.host_memory import HostMemory, contiguous_parameters
+from engine.runtime.initial import InitialState, host_state
+from engine.runtime.launch import Launch, write_json
+from engine.runtime.messages import Lane
+from engine.runtime.party import DEADLINE_S, PartyBase, home_of, load_choices, of_shard
+from engine.runtime.peer_replica import PeerReplica
+from engine.runtime.replica import Layer, PlanReplica
+from engine.runtime.servers import announce, end_training, make_shard
+from engine.runtime.trainer import Outcome, Replica, Trainer
+from engine.runtime.updates import HyperSchedule, LayerUpdater
+from engine.runtime.versions import Versions
+
+
+class Worker:
+    """One worker of a job, from start to result."""
+
+    def __init__(self, launch: Launch, party: Party) -> None:
+        assert party.rank is not None
+        self._launch = launch
+        self._job = launch.job
+        self._rank = party.rank
+        self._workers = launch.job.cluster.workers
+        self._device = torch.device(launch.devices[party.rank])
+        self._faults = Faults.from_environment(party.name)
+        self._base = PartyBase(launch, party)
+
+    def run(self) -> None:
+        """Train and write the result. Raises what went wrong, after telling the peers."""
+        error: BaseException | None = None
+        try:
+            self._run()
+        except BaseException as raised:
+            error = raised
+            raise
+        finally:
+            self._base.close(error)
+
+    def _run(self) -> None:
+        job, base = self._job, self._base
+        seed_everything(job.training.seed, job.training.deterministic)
+        dataset = load_dataset(job.data)
+        task = find_task(job.model, job.data)
+        model = build_model(job.model, job.training.precision).to(self._device)
+        self._check_model(model)
+        for name in contiguous_parameters(dict(model.named_parameters())):
+            print(
+                f"{name} was not contiguous in memory; it is now, so that slices of it are views", flush=True
+            )
+        dtype = torch.float64 if job.training.precision == "float64" else None
+        loader = Loader(
+            dataset.train,
+            training=job.training,
+            evaluation=job.evaluation,
+            rank=self._rank,
+            workers=self._workers,
+            device=self._device,
+            prefetch=1 if isinstance(self._launch.plan, Peer) else self._launch.plan.input.prefetch,
+            dtype=dtype,
+            filler=isinstance(self._launch.plan, Peer),
+        )
+        worker_lane = Dispatch(base.endpoint, Lane.WORKER)
+        server_lane = Dispatch(base.endpoint, Lane.SERVER)
+        gather = Gather(base.endpoint, self._rank, self._workers, DEADLINE_S)
+        worker_lane.add(gather.kinds, gather)
+        initial = InitialState(
+            host_state(dict(model.named_parameters()), dict(model.named_buffers())), DEADLINE_S
+        )
+        worker_lane.add(initial.kinds, initial)
+        base.endpoint.on_failure(gather.fail)
+        base.endpoint.on_failure(initial.fail)
+        base.connect()
+        base.rendezvous.agree("model and key order", _checksum(model, self._launch))
+        self._share_initial_state(model, initial)
+        replica = self._make_replica(model, initial, worker_lane, server_lane, loader.steps)
+        base.rendezvous.barrier("ready")
+        seed_everything(
+            job.training.seed + 1 + self._rank, job.training.deterministic
+        )  # random masks differ by rank
+        autocast = partial(self._autocast)
+        trainer = Trainer(
+            job=job,
+            replica=replica,
+            task=task,
+            loader=loader,
+            recording=base.recording,
+            evaluate=Evaluator(
+                model=model,
+                task=task,
+                test=dataset.test,
+                gather=gather,
+                rank=self._rank,
+                workers=self._workers,
+                device=self._device,
+                dtype=dtype,
+                autocast=autocast,
+            ),
+            autocast=autocast,
+            after_step=self._faults.after_step,
+        )
+        outcome = trainer.train()
+        save_state(model, gather, self._launch.result / "model.pt" if self._rank == 0 else None)
+        self._write_summary(outcome)
+        replica.close()
+        if self._rank == 0:
+            end_training(base.endpoint, [p.index for p in self._launch.parties if p.rank is None])
+        base.part()
+
+    def _check_model(self, model: nn.Module) -> None:
+        """The plan was made for a description; the model that was built must be the same."""
+        if _checksum(model, self._launch) != self._launch.model.checksum:
+            raise UserError(
+                "model",
+                self._launch.model.name,
+                "its parameters differ from those that the plan was made for",
+                "Build the same model every time: do not let names or shapes depend on time or chance",
+            )
+
+    def _share_initial_state(self, model: nn.Module, initial: InitialState) -> None:
+        """Worker 0's values become everybody's."""
+        others = [
+            (p.index, Lane.WORKER if p.rank is not None else Lane.SERVER)
+            for p in self._launch.parties
+            if p.index != self._base.party.index
+        ]
+        if self._rank == 0:
+            initial.send(
+                self._base.endpoint, [(index, lane) for index, lane in others if lane == Lane.WORKER]
+            )
+            parameters = {
+                name: t for name, t in initial.tensors.items() if name in dict(model.named_parameters())
+            }
+            servers = [(index, lane) for index, lane in others if lane == Lane.SERVER]
+            InitialState(parameters, DEADLINE_S).send(self._base.endpoint, servers)
+        else:
+            initial.wait()
+            with torch.no_grad():
+                for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
+                    tensor.copy_(initial.tensors[name])
+
+    def _make_replica(
+        self,
+        model: nn.Module,
+        initial: InitialState,
+        worker_lane: Dispatch,
+        server_lane: Dispatch,
+        total_steps: int,
+    ) -> Replica:
+        job, launch, base = self._job, self._launch, self._base
+        schedule = HyperSchedule(job.optimizer, job.schedule, total_steps)
+        trainable = {name: p for name, p in model.named_parameters() if p.requires_grad}
+        if isinstance(launch.plan, Peer):
+            return self._make_peer(model, trainable, schedule, launch.plan)
+        choices = load_choices(launch)
+        versions = Versions(len(choices), DEADLINE_S)
+        base.endpoint.on_failure(versions.fail)
+        if base.party.shard is not None:
+            shard: Shard = make_shard(
+                launch, of_shard(choices, base.party.shard), initial.tensors, base, base.party.shard
+            )
+            server_lane.add(Shard.kinds, shard)
+        exchanges = self._make_exchanges(choices, trainable, versions, worker_lane)
+        layers = self._make_layers(choices, trainable)
+        hosts = sorted({home_of(launch, c.unit.shard) for c in choices.values() if c.unit.shard is not None})
+        return PlanReplica(
+            model=model,
+            layers=layers,
+            choices=choices,
+            exchanges=exchanges,
+            versions=versions,
+            recording=base.recording,
+            hyper=schedule.at,
+            announce=partial(announce, base.endpoint, hosts) if self._rank == 0 else lambda step, hyper: None,
+            clip_norm=job.training.clip_norm,
+        )
+
+    def _make_exchanges(
+        self,
+        choices: Mapping[int, Choice],
+        trainable: Mapping[str, Parameter],
+        versions: Versions,
+        lane: Dispatch,
+    ) -> dict[int, Exchange]:
+        """One instance per exchange of the plan; by unit index."""
+        launch, base = self._launch, self._base
+        memory = HostMemory(trainable)
+        by_unit: dict[int, Exchange] = {}
+        for name in dict.fromkeys(c.layer.exchange for c in choices.values()):
+            mine = {index: c for index, c in choices.items() if c.layer.exchange == name}
+            context = Context(
+                rank=self._rank,
+                workers=self._workers,
+                choices=mine,
+                memory=memory,
+                endpoint=base.endpoint,
+                versions=versions,
+                recording=base.recording,
+                shard_party=partial(home_of, launch),
+                party_name=lambda index: base.names[index],
+                device=str(self._device),
+                rendezvous=launch.rendezvous + "-native",
+                deadline_s=DEADLINE_S,
+            )
+            exchange: Exchange = EXCHANGE[name].load()(context)
+            lane.add(exchange.kinds, exchange, mine)
+            by_unit.update(dict.fromkeys(mine, exchange))
+        return by_unit
+
+    def _make_layers(self, choices: Mapping[int, Choice], trainable: Mapping[str, Parameter]) -> list[Layer]:
+        """The plan's layers in forward order, each with its optimizer where this worker updates it."""
+        updates = {c.layer.layer: c.layer.update for c in choices.values()}
+        for choice in choices.values():
+            for name in choice.unit.layers:
+                updates.setdefault(name, choice.layer.update)
+        layers = []
+        for described in self._launch.model.layers:
+            mine = {p.name: trainable[p.name] for p in described.parameters if p.trainable}
+            if not mine:
+                continue
+            updater = LayerUpdater(self._job.optimizer, mine) if updates[described.name] == "worker" else None
+            layer = Layer(described.index, described.name, mine, updater)
+            layer.units = [c.unit for c in choices.values() if described.name in c.unit.layers]
+            layers.append(layer)
+        return layers
+
+    def _make_peer(
+        self, model: nn.Module, trainable: Mapping[str, Parameter], schedule: HyperSchedule, peer: Peer
+    ) -> Replica:
+        join_process_group(
+            device=str(self._device),
+            rendezvous=self._launch.rendezvous + "-native",
+            rank=self._rank,
+            workers=self._workers,
+            deadline_s=DEADLINE_S,
+        )
+        index = {p.name: layer.index for layer in self._launch.model.layers for p in layer.parameters}
+        return PeerReplica(
+            model=model,
+            parameters=trainable,
+            layer_index={name: index[name] for name in trainable},
+            bucket_bytes=peer.bucket_bytes,
+            updater=LayerUpdater(self._job.optimizer, trainable),
+            recording=self._base.recording,
+            hyper=schedule.at,
+            clip_norm=self._job.training.clip_norm,
+            device=str(self._device),
+        )
+
+    def _autocast(self) -> AbstractContextManager[None]:
+        if self._job.training.precision == "bf16":
+            return torch.autocast(self._device.type, dtype=torch.bfloat16)
+        return contextlib.nullcontext()
+
+    def _write_summary(self, outcome: Outcome) -> None:
+        traffic = self._base.endpoint.counters.snapshot()
+        summary = {
+            "steps": outcome.steps,
+            "samples": outcome.samples,
+            "test_accuracy": outcome.test_accuracy,
+            "test_loss": outcome.test_loss,
+            "target_step": outcome.target_step,
+            "train_ns": outcome.train_ns,
+            "sent_payload_bytes": {
+                f"{peer}/{layer}": count for (peer, layer), count in sorted(traffic.sent_payload.items())
+            },
+            "received_payload_bytes": {
+                f"{peer}/{layer}": count for (peer, layer), count in sorted(traffic.received_payload.items())
+            },
+        }
+        name = "summary.json" if self._rank == 0 else f"summary-{self._rank}.json"
+        write_json(self._launch.result / name, summary)
+
+
+def seed_everything(seed: int, deterministic: bool) -> None:
+    """Seed every generator that a model or data set may use."""
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+    if deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(True)
+
+
+def _checksum(model: nn.Module, launch: Launch) -> str:
+    """The description's checksum with this model's own names, shapes and types."""
+    actual = dict(model.named_parameters())
+    described = {p.name for p in launch.model.parameters}
+    if actual.keys() != described:
+        return f"other parameters: {sorted(actual.keys() ^ described)[:5]}"
+    layers = tuple(
+        replace(
+            layer,
+            parameters=tuple(
+                replace(
+                    p,
+                    shape=tuple(actual[p.name].shape),
+                    dtype=str(actual[p.name].dtype).removeprefix("torch."),
+                    trainable=actual[p.name].requires_grad,
+                )
+                for p in layer.parameters
+            ),
+        )
+        for layer in launch.model.layers
+    )
+    return replace(launch.model, layers=layers).checksum
