@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from backend.executors.process import Identity
 from backend.lifecycle import Outcome, Reason
 from engine.runtime.launch import Launch
 
@@ -28,17 +29,6 @@ class Ingest:
     drain_s: float = 30.0
     """How long to go on sending after the processes ended, when the server does not answer. What is left then
     stays in the spool, and the server takes it from there."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Identity:
-    """One process, told apart from a later one with the same number."""
-
-    boot_id: str
-    """The kernel's id of this boot."""
-    pid: int
-    start_ticks: int
-    """Start time in clock ticks since boot (field 22 of /proc/<pid>/stat)."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,138 @@
+"""The executor for this machine: one supervisor process per attempt, in a session of its own.
+
+The supervisor and what it starts survive the server's end: nothing here dies with the server, and the files
+in the attempt's directory say everything that the next server needs.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from backend.executors import files, process
+from backend.executors.base import Ended, Executor, Handle, Ingest, LaunchError, Running
+from backend.executors.process import Identity
+from backend.lifecycle import Reason
+from engine.runtime.launch import Launch
+
+SOURCE = Path(__file__).resolve().parents[2]
+"""The folder to import this program from."""
+SUPERVISOR = (sys.executable, "-P", "-m", "backend.executors.supervisor")
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+
+
+class LocalExecutor(Executor):
+    """Processes on this machine."""
+
+    name = "local"
+
+    def __init__(self, command: Sequence[str] = SUPERVISOR) -> None:
+        """`command` starts a supervisor; the attempt's directory is added to it."""
+        self._command = tuple(command)
+        self._children: dict[Identity, subprocess.Popen[bytes]] = {}
+
+    def launch(self, launch: Launch, ingest: Ingest) -> Handle:
+        directory = launch.directory.absolute()
+        try:
+            directory.mkdir(parents=True)
+            launch.write()
+            files.write_ingest(directory, ingest)
+            child = self._start(directory, launch.job.cluster.threads)
+        except FileExistsError as error:
+            raise LaunchError(
+                f"{directory} exists: an attempt is launched once. Make a new attempt"
+            ) from error
+        except OSError as error:
+            raise LaunchError(f"cannot start the supervisor in {directory}: {error}") from error
+        who = process.identity(child.pid)
+        assert who is not None, "an unreaped child keeps its entry in /proc"
+        self._children[who] = child
+        return Handle(directory=directory, identity=who)
+
+    def find(self, directory: Path) -> Handle | None:
+        if not directory.exists() or files.claim(directory, None):
+            return None
+        who = files.claimed_by(directory)
+        return Handle(directory=directory, identity=who) if who else None
+
+    def poll(self, handle: Handle) -> Running | Ended:
+        if process.is_alive(handle.identity):
+            return files.read_progress(handle.directory)[0]
+        left = self._reap(handle.identity)
+        end = files.read_end(handle.directory)
+        if end is None:  # read after it was gone: it cannot come any more
+            end = self._lost(handle, left)
+            files.write_end(handle.directory, end)
+        return end
+
+    def stop(self, handle: Handle, *, force: bool = False) -> None:
+        if not process.is_alive(handle.identity):
+            return
+        files.request_stop(handle.directory)
+        process.send(handle.identity, signal.SIGKILL if force else signal.SIGTERM)
+
+    def _start(self, directory: Path, threads: int) -> subprocess.Popen[bytes]:
+        # The server's own settings stay here: they may hold a database's password.
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("TRAINYARD_")}
+        environment.update(dict.fromkeys(THREAD_VARIABLES, str(threads)))
+        environment[process.MARKER] = str(directory)
+        environment["PYTHONPATH"] = os.pathsep.join(
+            filter(None, [str(SOURCE), environment.get("PYTHONPATH")])
+        )
+        with (directory / "logs" / "supervisor.log").open("ab") as log:
+            return subprocess.Popen(
+                [*self._command, str(directory)],
+                cwd=directory,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def _reap(self, who: Identity) -> int | None:
+        """Exit code of a supervisor that this server started and that is gone."""
+        child = self._children.pop(who, None)
+        return None if child is None else child.wait()
+
+    def _lost(self, handle: Handle, exit_code: int | None) -> Ended:
+        """The supervisor is gone without a word: end what it left, and say what is known."""
+        stuck = process.kill_marked(handle.directory)
+        _, gang = files.read_progress(handle.directory)
+        if gang is not None:  # it vanished while it sent telemetry: the gang's end stands
+            return replace(gang, sealed=False)
+        now = time.time_ns()
+        if files.stop_requested(handle.directory):
+            summary = Reason.CANCELLED.summary
+            return Ended(status="cancelled", reason=Reason.CANCELLED, message=summary, ended_unix_ns=now)
+        if handle.identity.boot_id != process.boot_id():
+            reason = Reason.MACHINE_RESTARTED
+            return Ended(status="failed", reason=reason, message=reason.summary, ended_unix_ns=now)
+        how = "" if exit_code is None else f" ({exit_text(exit_code)})"
+        text = f"supervisor process {handle.identity.pid} vanished{how}; what it left was killed"
+        if stuck:
+            text += f", but {', '.join(str(p.pid) for p in stuck)} did not go"
+        reason = Reason.SUPERVISOR_LOST
+        return Ended(
+            status="failed",
+            reason=reason,
+            message=f"{text}. {reason.remedy}",
+            party="supervisor",
+            ended_unix_ns=now,
+        )
+
+
+def exit_text(code: int) -> str:
+    """`exit code 3` or `killed by SIGKILL`."""
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"killed by signal {-code}"

@@ -1,0 +1,177 @@
+"""The supervisor of one attempt: `python -m backend.executors.supervisor DIRECTORY`.
+
+Starts the gang, sends its telemetry, waits, and writes how it ended. It outlives the server and depends on
+nothing but its directory. As a subreaper it inherits whatever its descendants leave behind, and kills it
+before it reports: after end.json no process of the attempt is left. It never loads torch.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from backend.executors import files, process, watchdog
+from backend.executors.base import Ended, Running
+from backend.executors.local import exit_text
+from backend.lifecycle import Reason
+from engine.runtime.launch import Launch
+from engine.telemetry.uploader import Uploader
+
+POLL_S = 0.2
+"""How long a stop may go unnoticed; a process that ends is noticed at once."""
+MESSAGE_CHARACTERS = 4000
+logger = logging.getLogger(__name__)
+
+
+class GangEnd(Protocol):
+    """How a gang ended (`engine.runtime.gang.GangEnd`)."""
+
+    @property
+    def status(self) -> str: ...  # succeeded, failed or stopped
+    @property
+    def reason(self) -> str: ...
+    @property
+    def party(self) -> str | None: ...
+    @property
+    def exit_code(self) -> int | None: ...
+    @property
+    def error(self) -> dict[str, Any] | None: ...
+
+
+class Gang(Protocol):
+    """The processes of an attempt (`engine.runtime.gang.Gang`)."""
+
+    def start(self) -> None: ...
+    def wait(self, timeout_s: float) -> GangEnd | None: ...
+    def stop(self) -> GangEnd: ...
+
+
+class Supervisor:
+    """Sees one attempt through."""
+
+    def __init__(self, directory: Path, make_gang: Callable[[Launch], Gang]) -> None:
+        self._directory = directory
+        self._make_gang = make_gang
+        self._stop = threading.Event()
+        self._started_unix_ns: int | None = None
+
+    def run(self) -> bool:
+        """Until the attempt has ended. False: the attempt belongs to somebody else, and nothing was started.
+        Must be called on the main thread, once per process."""
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, lambda *_: self._stop.set())
+        process.become_subreaper()
+        watchdog.start(self._directory)
+        who = process.identity(os.getpid())
+        if not files.claim(self._directory, who):
+            logger.error("the attempt in %s is taken or abandoned: nothing to do", self._directory)
+            return False
+        end = self._supervise()
+        files.write_end(self._directory, end)
+        return True
+
+    def _supervise(self) -> Ended:
+        uploader = None
+        try:
+            launch = Launch.read(self._directory)
+            ingest = files.read_ingest(self._directory)
+            if ingest is not None:
+                spool = self._directory / "spool"
+                uploader = Uploader(spool, ingest.url, ingest.token, attempt=ingest.attempt)
+            end = self._run_gang(launch)
+        except Exception as error:  # whatever it is, the attempt must end, with that as its reason
+            logger.exception("the supervisor failed")
+            end = self._ended(
+                "failed", Reason.SUPERVISOR_FAILED, _text(error), party="supervisor", error=_error(error)
+            )
+        for stuck in process.kill_descendants():
+            logger.error("process %d did not end after SIGKILL", stuck.pid)
+        if uploader is None or ingest is None:
+            return end
+        files.write_progress(self._directory, end)
+        outcome = uploader.finish(timeout_s=ingest.drain_s)
+        if not outcome.sealed:
+            logger.warning("telemetry is left in the spool: %s", outcome.problem)
+        return replace(end, sealed=outcome.sealed)
+
+    def _run_gang(self, launch: Launch) -> Ended:
+        gang = self._make_gang(launch)
+        try:
+            gang.start()
+        except Exception as error:  # user code and the operating system both have a say here
+            logger.exception("the gang did not start")
+            return self._ended("failed", Reason.START_FAILED, _text(error), error=_error(error))
+        self._started_unix_ns = time.time_ns()
+        files.write_progress(self._directory, Running(phase="running"))
+        end = None
+        while end is None:
+            end = gang.stop() if self._stop.is_set() else gang.wait(POLL_S)
+        return self._translate(end)
+
+    def _translate(self, end: GangEnd) -> Ended:
+        if end.status == "succeeded":
+            return self._ended("succeeded", Reason.COMPLETED, Reason.COMPLETED.summary)
+        if end.status == "stopped":
+            asked = files.stop_requested(self._directory)
+            reason = Reason.CANCELLED if asked else Reason.TERMINATED
+            return self._ended("cancelled" if asked else "failed", reason, reason.summary)
+        killed = end.exit_code is not None and end.exit_code < 0 and end.error is None
+        return self._ended(
+            "failed",
+            Reason.PROCESS_KILLED if killed else Reason.PROCESS_FAILED,
+            failure_text(end),
+            party=end.party,
+            exit_code=end.exit_code,
+            error=end.error,
+        )
+
+    def _ended(self, status: Any, reason: Reason, message: str, **details: Any) -> Ended:
+        return Ended(
+            status=status,
+            reason=reason,
+            message=message[:MESSAGE_CHARACTERS],
+            started_unix_ns=self._started_unix_ns,
+            ended_unix_ns=time.time_ns(),
+            **details,
+        )
+
+
+def failure_text(end: GangEnd) -> str:
+    """`worker 1: ValueError: the loss is nan (exit code 1)`."""
+    said = end.error and end.error.get("message")
+    kind = end.error and end.error.get("type")
+    text = f"{kind}: {said}" if kind and said else str(said or end.reason)
+    how = "" if end.exit_code is None else f" ({exit_text(end.exit_code)})"
+    return f"{end.party or 'the gang'}: {text}{how}"
+
+
+def _text(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _error(error: BaseException) -> dict[str, Any]:
+    trace = "".join(traceback.format_exception(error))
+    return {"type": type(error).__name__, "message": str(error), "traceback": trace}
+
+
+def main(make_gang: Callable[[Launch], Gang]) -> None:
+    """Run a supervisor on the directory that the command line names, and end the process."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    done = Supervisor(Path(sys.argv[1]), make_gang).run()
+    logging.shutdown()
+    os._exit(0 if done else 1)  # end.json is written: nothing that runs at exit may delay the end
+
+
+if __name__ == "__main__":
+    from engine.runtime.gang import Gang as EngineGang
+
+    main(EngineGang)

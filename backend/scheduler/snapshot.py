@@ -1,0 +1,54 @@
+"""The scheduler's view of the database: what waits, what runs, what is occupied by whom."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session, joinedload
+
+from backend.db.models import Attempt, Job
+from backend.lifecycle import ACTIVE, State
+from backend.scheduler import decide
+from engine.plan.job import ClusterSpec
+from engine.plan.serde import from_plain
+
+
+def queued_jobs(session: Session) -> Sequence[Job]:
+    """Jobs that wait, in no particular order."""
+    return session.scalars(select(Job).where(Job.state == State.QUEUED)).all()
+
+
+def active_attempts(session: Session) -> Sequence[Attempt]:
+    """Attempts that hold devices, each with its job."""
+    query = select(Attempt).where(Attempt.state.in_(ACTIVE)).options(joinedload(Attempt.job))
+    return session.scalars(query.order_by(Attempt.id)).all()
+
+
+def occupied(session: Session) -> dict[str, decide.Occupant]:
+    """Device id to who holds it."""
+    return {
+        device: decide.Occupant(job_id=attempt.job_id, job_name=attempt.job.name)
+        for attempt in active_attempts(session)
+        for device in attempt.devices
+    }
+
+
+def queued_job(job: Job) -> decide.QueuedJob:
+    """A job's row as decisions see it."""
+    return decide.QueuedJob(
+        id=job.id,
+        name=job.name,
+        cluster=from_plain(ClusterSpec, job.spec["cluster"]),
+        priority=job.priority,
+        queued_unix_ns=job.queued_unix_ns or job.created_unix_ns,
+    )
+
+
+def state(session: Session, inventory: decide.Inventory) -> decide.State:
+    """All that `decide` wants to know."""
+    return decide.State(
+        queued=tuple(map(queued_job, queued_jobs(session))),
+        inventory=inventory,
+        occupied=occupied(session),
+    )

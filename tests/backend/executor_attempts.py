@@ -1,0 +1,85 @@
+"""Attempts to launch, and ways to wait for them: what the tests of executors and scheduler stand on."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from backend.executors.base import Ended, Executor, Handle, Ingest, Running
+from backend.executors.local import LocalExecutor
+from engine.plan.description import LayerDescription, ModelDescription, ParameterDescription
+from engine.plan.job import ClusterSpec, JobSpec, SourceSpec, TrainingSpec
+from engine.plan.plan import LayerPlan, Plan
+from engine.runtime.launch import Launch
+
+T = TypeVar("T")
+DEADLINE_S = 30.0
+NOWHERE = Ingest(url="http://127.0.0.1:9", attempt=1, token="secret", drain_s=0)
+"""A server that does not answer, and no patience with it."""
+
+MODEL = ModelDescription(
+    name="one-layer",
+    layers=(
+        LayerDescription(
+            name="fc",
+            kind="Linear",
+            index=0,
+            parameters=(ParameterDescription(name="fc.weight", shape=(2, 2), dtype="float32"),),
+        ),
+    ),
+)
+PLAN = Plan(strategy="single", layers=(LayerPlan(layer="fc"),))
+
+
+def programs_executor() -> LocalExecutor:
+    """The local executor, with gangs of small programs (see gang_of_programs.py)."""
+    return LocalExecutor([sys.executable, str(Path(__file__).with_name("gang_of_programs.py"))])
+
+
+def job(name: str, workers: int = 2) -> JobSpec:
+    """`name` says what its processes do."""
+    return JobSpec(
+        name=name,
+        model=SourceSpec(name="one-layer"),
+        data=SourceSpec(name="digits"),
+        cluster=ClusterSpec(workers=workers),
+        training=TrainingSpec(steps=1),
+    )
+
+
+def launch(directory: Path, name: str, workers: int = 2) -> Launch:
+    return Launch(
+        attempt="1",
+        job=job(name, workers),
+        plan=PLAN,
+        model=MODEL,
+        directory=directory / "attempt",
+        epoch_unix_ns=time.time_ns(),
+        devices=("cpu",) * workers,
+    )
+
+
+def until(found: Callable[[], T | None], what: str) -> T:
+    """The first answer that is true."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not (answer := found()):
+        assert time.monotonic() < deadline, f"not after {DEADLINE_S:g} s: {what}"
+        time.sleep(0.02)
+    return answer
+
+
+def ended(executor: Executor, handle: Handle) -> Ended:
+    """How it ended, once it has."""
+
+    def look() -> Ended | None:
+        report = executor.poll(handle)
+        return report if isinstance(report, Ended) else None
+
+    return until(look, "the attempt has ended")
+
+
+def running(executor: Executor, handle: Handle) -> None:
+    until(lambda: executor.poll(handle) == Running(phase="running"), "the attempt runs")

@@ -1,0 +1,98 @@
+"""A supervisor whose gang is made of small real processes: `python gang_of_programs.py DIRECTORY`.
+
+It has the contract of `engine.runtime.gang.Gang` and starts in milliseconds. The job's name says what the
+processes do: see PROGRAMS.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from backend.executors.supervisor import main
+from engine.plan.cluster import Party
+from engine.runtime.launch import Launch
+
+SLEEP = "import time; time.sleep(600)"
+DAEMON = (
+    f"import os, subprocess, sys; subprocess.Popen([sys.executable, '-c', {SLEEP!r}], start_new_session=True)"
+)
+PROGRAMS = {
+    "work": "",
+    "sleep": SLEEP,
+    "stubborn": f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEP}",
+    "leaves a daemon": DAEMON,
+    "fails": "raise SystemExit(3)",
+    "leaves a daemon and fails": f"{DAEMON}; raise SystemExit(3)",
+    "does not start": "",
+    "breaks its supervisor": "",
+}
+ERROR = {"type": "ValueError", "message": "the loss is nan at step 7"}
+GRACE_S = 0.5
+
+
+@dataclass
+class End:
+    status: str
+    reason: str
+    party: str | None = None
+    exit_code: int | None = None
+    error: dict[str, Any] | None = None
+
+
+class Programs:
+    """One process per party, all with the job's program; in jobs that fail, the last party does it alone."""
+
+    def __init__(self, launch: Launch) -> None:
+        self._launch = launch
+        self._running: dict[Party, subprocess.Popen[bytes]] = {}
+
+    def start(self) -> None:
+        if self._launch.job.name == "does not start":
+            raise RuntimeError("no room for worker 1")
+        for party in self._launch.parties:
+            fails = "fails" in self._launch.job.name
+            program = SLEEP if fails and party.index == 0 else PROGRAMS[self._launch.job.name]
+            self._running[party] = subprocess.Popen([sys.executable, "-S", "-c", program])
+            if fails and party.index > 0:
+                self._launch.error(party).write_text(json.dumps(ERROR), encoding="utf-8")
+
+    def wait(self, timeout_s: float) -> End | None:
+        if self._launch.job.name == "breaks its supervisor":
+            raise KeyError("a mistake in the gang")
+        descriptors = [os.pidfd_open(p.pid) for p in self._running.values()]
+        select.select(descriptors, [], [], timeout_s)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        for party in [p for p, child in self._running.items() if child.poll() is not None]:
+            code = self._running.pop(party).returncode
+            if code != 0:
+                self.stop()
+                path = self._launch.error(party)
+                error = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+                return End("failed", "it ended without a word", party.name, code, error)
+        return None if self._running else End("succeeded", "done")
+
+    def stop(self) -> End:
+        for number, patience_s in ((signal.SIGTERM, GRACE_S), (signal.SIGKILL, 10)):
+            for child in self._running.values():
+                child.send_signal(number)
+            deadline = time.monotonic() + patience_s
+            for child in self._running.values():
+                try:
+                    child.wait(max(0, deadline - time.monotonic()))
+                except subprocess.TimeoutExpired:
+                    continue
+        self._running.clear()
+        return End("stopped", "stopped")
+
+
+if __name__ == "__main__":
+    main(Programs)

@@ -1,0 +1,146 @@
+"""What every executor keeps (`backend/executors/base.py`), with real processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from backend.executors import process
+from backend.executors.base import Executor, LaunchError
+from backend.lifecycle import Reason
+from tests.backend.executor_attempts import NOWHERE, ended, launch, programs_executor, running, until
+
+EXECUTORS = {"local": programs_executor}
+
+
+@pytest.fixture(params=sorted(EXECUTORS))
+def executor(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Executor]:
+    yield EXECUTORS[request.param]()
+    assert process.kill_marked(tmp_path / "attempt") == []
+
+
+def nothing_left(directory: Path) -> bool:
+    return process.marked(directory / "attempt") == []
+
+
+def test_an_attempt_that_does_its_work_succeeds_and_leaves_nothing(
+    executor: Executor, tmp_path: Path
+) -> None:
+    end = ended(executor, executor.launch(launch(tmp_path, "work"), NOWHERE))
+    assert (end.status, end.reason, end.party, end.exit_code) == ("succeeded", Reason.COMPLETED, None, None)
+    assert end.started_unix_ns is not None
+    assert end.started_unix_ns < end.ended_unix_ns
+    assert nothing_left(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["fails", "leaves a daemon and fails"])
+def test_a_failed_process_gives_its_own_reason_and_the_others_end(
+    executor: Executor, tmp_path: Path, name: str
+) -> None:
+    end = ended(executor, executor.launch(launch(tmp_path, name), NOWHERE))
+    assert (end.status, end.reason, end.party, end.exit_code) == (
+        "failed",
+        Reason.PROCESS_FAILED,
+        "worker 1",
+        3,
+    )
+    assert end.message == "worker 1: ValueError: the loss is nan at step 7 (exit code 3)"
+    assert end.error == {"type": "ValueError", "message": "the loss is nan at step 7"}
+    assert nothing_left(tmp_path)
+
+
+def test_an_orphan_of_a_process_that_ended_is_killed(executor: Executor, tmp_path: Path) -> None:
+    assert (
+        ended(executor, executor.launch(launch(tmp_path, "leaves a daemon"), NOWHERE)).status == "succeeded"
+    )
+    assert nothing_left(tmp_path)
+
+
+def test_an_attempt_that_does_not_start_says_why(executor: Executor, tmp_path: Path) -> None:
+    end = ended(executor, executor.launch(launch(tmp_path, "does not start"), NOWHERE))
+    assert (end.status, end.reason) == ("failed", Reason.START_FAILED)
+    assert end.message == "RuntimeError: no room for worker 1"
+    assert end.started_unix_ns is None
+
+
+@pytest.mark.parametrize("name", ["sleep", "stubborn"])
+def test_stop_ends_as_cancelled_and_leaves_nothing_and_twice_is_harmless(
+    executor: Executor, tmp_path: Path, name: str
+) -> None:
+    handle = executor.launch(launch(tmp_path, name), NOWHERE)
+    running(executor, handle)
+    executor.stop(handle)
+    executor.stop(handle)
+    end = ended(executor, handle)
+    executor.stop(handle)
+    assert (end.status, end.reason) == ("cancelled", Reason.CANCELLED)
+    assert executor.poll(handle) == end
+    assert nothing_left(tmp_path)
+
+
+def test_stop_right_after_launch_ends_as_cancelled(executor: Executor, tmp_path: Path) -> None:
+    handle = executor.launch(launch(tmp_path, "sleep"), NOWHERE)
+    executor.stop(handle)
+    assert ended(executor, handle).status == "cancelled"
+    assert nothing_left(tmp_path)
+
+
+def test_stop_by_force_ends_everything(executor: Executor, tmp_path: Path) -> None:
+    handle = executor.launch(launch(tmp_path, "stubborn"), NOWHERE)
+    running(executor, handle)
+    executor.stop(handle, force=True)
+    assert ended(executor, handle).status == "cancelled"
+    assert nothing_left(tmp_path)
+
+
+def test_an_attempt_is_launched_once(executor: Executor, tmp_path: Path) -> None:
+    handle = executor.launch(launch(tmp_path, "sleep"), NOWHERE)
+    running(executor, handle)
+    with pytest.raises(LaunchError, match="launched once"):
+        executor.launch(launch(tmp_path, "sleep"), NOWHERE)
+    running(executor, handle)
+
+
+@pytest.mark.parametrize("name", ["sleep", "work"])
+def test_a_later_executor_goes_on_with_the_handle(executor: Executor, tmp_path: Path, name: str) -> None:
+    handle = executor.launch(launch(tmp_path, name), NOWHERE)
+    later = type(executor)()
+    if name == "sleep":
+        running(later, handle)
+        later.stop(handle)
+    assert ended(later, handle).status == ("cancelled" if name == "sleep" else "succeeded")
+
+
+def test_find_meets_a_launched_attempt_again(executor: Executor, tmp_path: Path) -> None:
+    handle = executor.launch(launch(tmp_path, "sleep"), NOWHERE)
+    running(executor, handle)
+    assert type(executor)().find(tmp_path / "attempt") == handle
+
+
+def test_what_was_not_launched_is_not_found(executor: Executor, tmp_path: Path) -> None:
+    assert executor.find(tmp_path / "attempt") is None
+
+
+def test_a_supervisor_lost_while_running_is_told_and_its_processes_die(
+    executor: Executor, tmp_path: Path
+) -> None:
+    handle = executor.launch(launch(tmp_path, "stubborn"), NOWHERE)
+    running(executor, handle)
+    assert len(process.marked(tmp_path / "attempt")) >= 3  # with two workers
+    process.send(handle.identity, process.signal.SIGKILL)
+    end = ended(executor, handle)
+    assert (end.status, end.reason, end.party) == ("failed", Reason.SUPERVISOR_LOST, "supervisor")
+    assert "killed by SIGKILL" in end.message
+    assert nothing_left(tmp_path)
+    assert executor.poll(handle) == end
+
+
+def test_processes_die_with_their_supervisor_also_without_a_server(
+    executor: Executor, tmp_path: Path
+) -> None:
+    handle = executor.launch(launch(tmp_path, "stubborn"), NOWHERE)
+    running(executor, handle)
+    process.send(handle.identity, process.signal.SIGKILL)
+    until(lambda: nothing_left(tmp_path), "nothing is left")  # nobody polls
