@@ -41,7 +41,9 @@ def open_engine(url: str, *, readonly: bool, pool_size: int = 5) -> Engine:
     if parsed.get_backend_name() == "postgresql":
         parsed = parsed.set(drivername="postgresql+psycopg")
         engine = create_engine(parsed, pool_size=pool_size, pool_timeout=POOL_TIMEOUT_S, pool_pre_ping=True)
-        return engine.execution_options(postgresql_readonly=True) if readonly else engine
+        if readonly:  # REPEATABLE READ: one snapshot per session, as SQLite gives
+            return engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+        return engine
     raise ValueError(
         f"database {url!r}: {parsed.get_backend_name()} is not supported. Use sqlite:///file or postgresql://..."
     )

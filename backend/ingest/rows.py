@@ -48,8 +48,8 @@ def build(batch: Batch) -> list[Rows]:
 
 
 def number(value: float) -> float | None:
-    """SQLite has no NaN: it stores NULL. So does every database here."""
-    return None if math.isnan(value) else value
+    """None for what is no finite number: SQLite stores NaN as NULL, and JSON has neither NaN nor infinity."""
+    return value if math.isfinite(value) else None
 
 
 def _table(*columns: Iterable[Any]) -> list[tuple[Any, ...]]:

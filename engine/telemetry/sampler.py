@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -13,6 +14,7 @@ Counters = Callable[[], tuple[int, int]]
 """Returns (tx_bytes, rx_bytes) since whenever."""
 
 PROC_NET_DEV = Path("/proc/net/dev")
+logger = logging.getLogger(__name__)
 
 
 def interface_counters(interface: str) -> Counters:
@@ -65,9 +67,11 @@ class Sampler:
 
     def close(self) -> None:
         """Take a last sample and stop."""
+        gone = not self._thread.is_alive()
         self._stop.set()
         self._thread.join()
-        self._sample()
+        if not gone:
+            self._sample()
 
     def _loop(self) -> None:
         due = time.monotonic()
@@ -75,7 +79,11 @@ class Sampler:
             due = max(due + self._period_s, time.monotonic())  # late ones are left out, not caught up
             if self._stop.wait(due - time.monotonic()):
                 return
-            self._sample()
+            try:
+                self._sample()
+            except (OSError, ValueError) as error:
+                logger.warning("%s is no longer sampled: %s", self._interface, error)
+                return
 
     def _sample(self) -> None:
         tx_bytes, rx_bytes = self._counters()

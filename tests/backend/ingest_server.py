@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 from sqlalchemy.orm import Session
 
 from backend.db import Database, uuid7
-from backend.db.engine import sqlite_url
+from backend.db.engine import open_engine, sqlite_url
 from backend.db.models import Attempt, Job
 from backend.ingest import IngestError, accept, seal, token_sha256
 
@@ -18,7 +19,16 @@ TOKEN = "the attempt's own token"
 
 
 def open_database(directory: Path) -> Database:
-    return Database(sqlite_url(directory / "trainyard.db"))
+    """An empty database: a SQLite file, or the PostgreSQL that TRAINYARD_TEST_POSTGRES names (it is emptied)."""
+    url = os.environ.get("TRAINYARD_TEST_POSTGRES")
+    if url is None:
+        return Database(sqlite_url(directory / "trainyard.db"))
+    engine = open_engine(url, readonly=False)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("DROP SCHEMA public CASCADE")
+        connection.exec_driver_sql("CREATE SCHEMA public")
+    engine.dispose()
+    return Database(url)
 
 
 def add_attempt(database: Database, parties: list[str] | None = None) -> int:

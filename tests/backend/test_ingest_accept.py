@@ -172,7 +172,7 @@ def test_refusals_name_value_rule_and_remedy(database: Database) -> None:
     assert counts(database)["batches"] == 0
 
 
-def test_a_loss_that_is_not_a_number_is_stored_as_none(database: Database) -> None:
+def test_a_loss_that_is_no_finite_number_is_stored_as_none(database: Database) -> None:
     attempt = add_attempt(database)
     recorder = Recorder(0, "w", lambda: 0, None, attempt=attempt)
     recorder.step(0, start=0, end=1, samples=1, loss=float("nan"))
@@ -182,7 +182,7 @@ def test_a_loss_that_is_not_a_number_is_stored_as_none(database: Database) -> No
     for body in recorder.memory:
         accept(database, attempt, TOKEN, body)
     with database.read() as session:
-        assert list(session.scalars(select(StepRow.loss).order_by(StepRow.step))) == [None, float("inf")]
+        assert list(session.scalars(select(StepRow.loss).order_by(StepRow.step))) == [None, None]
         assert session.scalars(select(Metric)).one().value is None
 
 

@@ -59,7 +59,7 @@ class StepRow(Base):
     samples: Mapped[BigInt]
     """Processed by this worker in this step."""
     loss: Mapped[float | None]
-    """None: not known, or not a number."""
+    """None: not known, or not a finite number."""
     exposed_ns: Mapped[BigInt]
     """Computed nothing because a version had not arrived."""
     compute_ns: Mapped[BigInt]
@@ -78,7 +78,7 @@ class Metric(Base):
     step: Mapped[int] = key()
     at_ns: Mapped[BigInt]
     value: Mapped[float | None]
-    """None: not a number."""
+    """None: not a finite number."""
 
 
 class LayerTotal(Base):
