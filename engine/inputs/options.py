@@ -37,7 +37,7 @@ class SyntheticOptions:
     """Training samples."""
     test_samples: int = 256
     """Test samples."""
-    signal: float = 0.5
+    signal: float = 1.0
     """Strength of a class's pattern against noise of strength 1: 0 cannot be learned."""
     seed: int = 0
     """Another seed is another data set."""
@@ -53,7 +53,7 @@ class SyntheticOptions:
                     name, getattr(self, name), "must be at least 1", "Give a positive whole number"
                 )
         if not 0 <= self.signal < float("inf"):
-            raise UserError("signal", self.signal, "must be zero or greater", "0.5 is the default")
+            raise UserError("signal", self.signal, "must be zero or greater", "1 is the default")
         if not 0 <= self.seed < 2**32:
             raise UserError("seed", self.seed, "must be from 0 to 4294967295", "Use a small number")
 
