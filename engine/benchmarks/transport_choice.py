@@ -1,13 +1,13 @@
 """What should the server exchanges stand on: own sockets with epoll, ZeroMQ, or Gloo's send and receive?
 
-    python -m engine.benchmarks.transport_choice              # loopback as it is
-    unshare -n python -m engine.benchmarks.transport_choice --shape 1gbit   # as root: a real 1 Gbit/s link
+    python -m engine.benchmarks.transport_choice                            # loopback as it is
+    unshare -n python -m engine.benchmarks.transport_choice --shape 1gbit   # as root: a shaped link
 
-One sender, one receiver, two processes. For every transport and message size: goodput of a long backlog, CPU
-seconds per GB (both processes, user and system), and how long an urgent message needs from being queued behind
-that backlog to its handler, with the number of backlog messages that were handled in between. ZeroMQ and
-Gloo get the same user-space heap in front, drained by one blocking sender thread, as P3 does with ZeroMQ (high
-water mark 1). Needs pyzmq, which nothing else here does.
+One sender, one receiver, two processes. For every transport and message size: goodput of a long backlog,
+CPU seconds per GB (both processes, user and system), and how long an urgent message needs from being queued
+behind that backlog to its handler, with the number of backlog messages that were handled in between. ZeroMQ
+and Gloo get the same user-space heap in front, drained by one blocking sender thread, as P3 does with
+ZeroMQ (high water mark 1). Needs pyzmq, which nothing else here does.
 """
 
 from __future__ import annotations
@@ -152,8 +152,8 @@ def _receive_zmq(setting: Setting, arrived: Callable[[int, int], bool]) -> None:
     pull.bind(f"tcp://127.0.0.1:{setting.port}")
     finished = False
     while not finished:
-        head, _payload = pull.recv_multipart(copy=False)
-        priority, number = map(int, bytes(head).split())
+        priority, number = map(int, pull.recv().split())
+        pull.recv(copy=False)
         finished = arrived(priority, number)
 
 
@@ -280,7 +280,7 @@ def main() -> None:
             subprocess.run(command.split(), check=True)
     link = options.shape or "loopback"
     print(f"{os.cpu_count()} cores, torch {torch.__version__}, link: {link}")
-    print("| transport | message | goodput Gbit/s | CPU s/GB | urgent ms (median, worst) | handled before it |")
+    print("| transport | message | Gbit/s | CPU s/GB | urgent ms (median, worst) | handled before it |")
     print("|---|---|---|---|---|---|")
     for size_bytes in (200_000, 4_000_000):
         backlog = (200_000_000 if options.shape else 2_000_000_000) // size_bytes

@@ -1,9 +1,10 @@
 """Credit in bytes: the receiver, not the kernel's buffers, decides how much may be on its way.
 
 A sender may start a message while its balance is positive, and pays for the whole message, so that the
-balance goes negative by at most one message and any size passes. The receiver gives the bytes back as they
-arrive, but only once the sender is about to need them: bytes on their way from one sender never exceed
-`credit_bytes` plus one message, and several senders that meet at one port cannot build a FIFO there.
+balance goes negative by at most one message and any size passes. The receiver gives bytes back as they
+arrive, but only once the sender is about to need them: what is on its way from one sender never exceeds its
+share of the receiver's window plus one message, and several senders that meet at one port cannot build a
+FIFO there. Everything begins at zero: the first grant is the receiver's.
 
 Bytes that arrived but were not handled yet count as arrived up to `backlog_bytes` per sender (they wait in
 the lane's priority queue, where an urgent message overtakes them); beyond it they keep their credit until
@@ -14,14 +15,56 @@ Pure state: no lock, no clock.
 
 from __future__ import annotations
 
+WINDOW_NS = 500_000
+MIN_WINDOW_BYTES = 32 * 1024
+MAX_WINDOW_BYTES = 2**20
+_MEMORY_NS = 5_000_000
+
+
+class Window:
+    """How many bytes may be on their way to this party beyond one message per sender.
+
+    Either fixed, or what arrives within WINDOW_NS at the measured rate (between MIN_ and MAX_WINDOW_BYTES):
+    enough to keep a fast path busy while a grant travels, and no more than half a millisecond's wait for an
+    urgent message on a slow one.
+    """
+
+    __slots__ = ("_bytes", "_fixed_bytes", "_last_ns", "_ns")
+
+    def __init__(self, fixed_bytes: int | None = None) -> None:
+        if fixed_bytes is not None and fixed_bytes < 1:
+            raise ValueError(f"credit_bytes = {fixed_bytes}: at least 1; None measures it")
+        self._fixed_bytes = fixed_bytes
+        self._bytes = 0
+        self._ns = 0
+        self._last_ns = 0
+
+    def arrived(self, count_bytes: int, now_ns: int, *, amid: bool) -> None:
+        """`count_bytes` were read; `amid`: some message was under way before, so the time since counts."""
+        if amid:
+            self._bytes += count_bytes
+            self._ns += now_ns - self._last_ns
+            if self._ns > _MEMORY_NS:
+                self._bytes //= 2
+                self._ns //= 2
+        self._last_ns = now_ns
+
+    def share(self, senders: int) -> int:
+        """The window of each of `senders` that are in the middle of a message; at least one byte."""
+        window = self._fixed_bytes
+        if window is None:
+            measured = self._bytes * WINDOW_NS // self._ns if self._ns else 0
+            window = min(max(measured, MIN_WINDOW_BYTES), MAX_WINDOW_BYTES)
+        return max(window // max(senders, 1), 1)
+
 
 class SenderCredit:
     """The sender's side: what it may still start."""
 
     __slots__ = ("balance_bytes",)
 
-    def __init__(self, credit_bytes: int) -> None:
-        self.balance_bytes = credit_bytes
+    def __init__(self) -> None:
+        self.balance_bytes = 0
 
     def may_start(self) -> bool:
         """Whether another message may start now."""
@@ -39,20 +82,20 @@ class SenderCredit:
 class ReceiverCredit:
     """The receiver's side of one sender's credit: what to give back, and when it is worth a control frame."""
 
-    __slots__ = ("announced", "arrived", "backlog_bytes", "credit_bytes", "granted", "handled")
+    __slots__ = ("announced", "arrived", "backlog_bytes", "granted", "handled")
 
-    def __init__(self, credit_bytes: int, backlog_bytes: int) -> None:
-        if credit_bytes < 1 or backlog_bytes < 0:
-            raise ValueError(
-                f"credit_bytes={credit_bytes}, backlog_bytes={backlog_bytes}: credit must be at least 1 byte "
-                "and the backlog at least 0; leave the defaults if unsure"
-            )
-        self.credit_bytes = credit_bytes
+    def __init__(self, backlog_bytes: int) -> None:
+        if backlog_bytes < 0:
+            raise ValueError(f"backlog_bytes = {backlog_bytes}: at least 0, which waits for the handler")
         self.backlog_bytes = backlog_bytes
         self.announced = 0
+        """Bytes of all messages whose header has been seen."""
         self.arrived = 0
+        """Bytes taken from the kernel."""
         self.handled = 0
+        """Bytes of all messages whose handler has returned."""
         self.granted = 0
+        """Bytes given back so far, the first window included."""
 
     def on_its_way(self) -> int:
         """Bytes announced by headers and not yet arrived."""
@@ -62,22 +105,17 @@ class ReceiverCredit:
         """Whether some credit waits for messages to be handled."""
         return self.arrived - self.handled > self.backlog_bytes
 
-    def take_grant(self, senders: int = 1) -> int:
-        """Bytes to give back now, 0 if none; `senders` is how many are in the middle of a message to us.
+    def take_grant(self, window_bytes: int) -> int:
+        """Bytes to give back now, 0 if none, for a sender whose share of the window is `window_bytes`.
 
-        A blocked sender is let go on when no more than its share of the credit is still on its way; one that
-        is not blocked is topped up in halves, so that small messages do not cost a control frame each.
+        A blocked sender is let go on as soon as less than its window is on its way or held up; one that is
+        not blocked is topped up in halves, so that small messages do not cost a control frame each.
         """
         held = max(self.arrived - self.handled - self.backlog_bytes, 0)
-        returnable = self.arrived - held - self.granted
-        if returnable <= 0:
+        balance = self.granted - self.announced
+        wanted = window_bytes - self.on_its_way() - held
+        grant = wanted - balance
+        if grant <= 0 or (2 * grant < window_bytes if balance > 0 else wanted <= 0):
             return 0
-        balance = self.credit_bytes - self.announced + self.granted
-        if balance > 0:
-            worth_it = 2 * returnable >= self.credit_bytes
-        else:
-            worth_it = balance + returnable > 0 and self.on_its_way() * max(senders, 1) < self.credit_bytes
-        if not worth_it:
-            return 0
-        self.granted += returnable
-        return returnable
+        self.granted += grant
+        return grant

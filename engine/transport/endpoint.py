@@ -13,7 +13,7 @@ from engine.transport import mesh
 from engine.transport.buffers import ScratchPool
 from engine.transport.clock import Alignment, AttemptClock
 from engine.transport.counters import Counters
-from engine.transport.credit import ReceiverCredit, SenderCredit
+from engine.transport.credit import ReceiverCredit, SenderCredit, Window
 from engine.transport.errors import DeadlineMissed, PeerLost, ProtocolError
 from engine.transport.inbound import Inbox
 from engine.transport.lane import Delivery, Handle, Lane, Place
@@ -44,7 +44,7 @@ class Endpoint:
         clock: AttemptClock | None = None,
         observer: Observer | None = None,
         pacer: Pacer | None = None,
-        credit_bytes: int = 128 * 1024,
+        credit_bytes: int | None = None,
         backlog_bytes: int = 8 * 2**20,
         unsent_bytes: int = 64 * 1024,
         send_buffer_bytes: int = 2**20,
@@ -55,8 +55,8 @@ class Endpoint:
     ) -> None:
         """`names` and `hosts` list all parties in order; `index` is this one.
 
-        credit_bytes: what each sender may have on its way to this party, beyond one message. About the
-            bandwidth times the round trip; it adds credit_bytes / rate to an urgent message's wait.
+        credit_bytes: what may be on its way to this party beyond one message per sender; senders that meet
+            share it. None: what arrives in half a millisecond, as measured (`credit.Window`).
         backlog_bytes: what may wait unhandled per sender before it is held back; 0: credit returns only
             when a message has been handled.
         unsent_bytes, send_buffer_bytes: TCP_NOTSENT_LOWAT and SO_SNDBUF of the data connections.
@@ -76,7 +76,7 @@ class Endpoint:
         self.failure: BaseException | None = None
         self._observer = observer or NoObserver()
         self._pacer = pacer
-        self._credit_bytes = credit_bytes
+        self._window = Window(credit_bytes)
         self._backlog_bytes = backlog_bytes
         self._unsent_bytes = unsent_bytes
         self._send_buffer_bytes = send_buffer_bytes
@@ -145,6 +145,7 @@ class Endpoint:
             ingress=self._pacer.link(host, "ingress") if self._pacer else None,
             clock=self.clock,
             counters=self.counters,
+            window=self._window,
             heartbeat_s=self._heartbeat_s,
             silence_s=self._silence_s,
             failed=self._fail,
@@ -157,10 +158,10 @@ class Endpoint:
     def _peer(self, index: int, data: socket.socket, control: socket.socket) -> Peer:
         mesh.tune(data, control, self._unsent_bytes, self._send_buffer_bytes)
         watch = Watch(self.counters, self.clock, self._observer)
-        outbox = Outbox(data, index, credit=SenderCredit(self._credit_bytes), watch=watch)
+        outbox = Outbox(data, index, credit=SenderCredit(), watch=watch)
         inbox = Inbox(
             data, index, lanes=self._lanes, pool=self._pool, handled=self._handled,
-            credit=ReceiverCredit(self._credit_bytes, self._backlog_bytes), watch=watch,
+            credit=ReceiverCredit(self._backlog_bytes), watch=watch,
         )  # fmt: skip
         self._outboxes[index] = outbox
         paced = self._pacer is not None and self.hosts[index] != self.hosts[self.index]

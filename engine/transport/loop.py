@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from engine.transport.clock import AttemptClock
 from engine.transport.control import Control, Frame
 from engine.transport.counters import Counters
+from engine.transport.credit import Window
 from engine.transport.errors import PeerLost
 from engine.transport.pacing import PacedLink
 from engine.transport.peer import Peer
@@ -33,6 +34,7 @@ class Loop:
         ingress: PacedLink | None,
         clock: AttemptClock,
         counters: Counters,
+        window: Window,
         heartbeat_s: float,
         silence_s: float,
         failed: Callable[[BaseException], None],
@@ -47,6 +49,7 @@ class Loop:
         self._ingress_at_ns = 0
         self._clock = clock
         self._counters = counters
+        self._window = window
         self._heartbeat_ns = round(heartbeat_s * 1e9)
         self._silence_ns = round(silence_s * 1e9)
         self._failed = failed
@@ -139,6 +142,8 @@ class Loop:
 
     def _loop(self) -> None:
         next_beat_ns = last_ns = time.monotonic_ns()
+        for peer in self._peers.values():
+            self._grant(peer)
         while True:
             self._woken = False  # before looking at what a waker may have left
             now_ns = time.monotonic_ns()
@@ -243,6 +248,7 @@ class Loop:
     def _read(self, peer: Peer) -> None:
         """One chunk from `peer`."""
         inbox = peer.inbox
+        amid = self._senders() > 0
         try:
             if not peer.paced or self._ingress is None:
                 count = inbox.read(TURN_BYTES)
@@ -260,11 +266,15 @@ class Loop:
             peer.end_data(time.monotonic_ns(), "its data connection ended", broken=False)
         elif count:
             peer.heard_ns = time.monotonic_ns()
+            self._window.arrived(count, peer.heard_ns, amid=amid)
             self._grant(peer)
 
+    def _senders(self) -> int:
+        """How many peers are in the middle of a message to us."""
+        return sum(peer.inbox.in_message() for peer in self._peers.values())
+
     def _grant(self, peer: Peer) -> None:
-        senders = sum(other.inbox.in_message() for other in self._peers.values())
-        count = peer.inbox.credit.take_grant(senders)
+        count = peer.inbox.credit.take_grant(self._window.share(self._senders()))
         if count and not peer.gone:
             peer.control.put(Frame(Control.CREDIT, count))
             self._flush(peer)

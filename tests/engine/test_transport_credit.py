@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from engine.transport import Header
-from engine.transport.credit import ReceiverCredit, SenderCredit
+from engine.transport.credit import MIN_WINDOW_BYTES, ReceiverCredit, SenderCredit, Window
 from engine.transport.message import HEADER_BYTES
 from tests.engine.transport_parties import WAIT_S, connected
 
@@ -44,11 +44,13 @@ def test_bytes_in_flight_stay_within_credit_plus_one_message() -> None:
 @pytest.mark.parametrize("cost", [1, 100, 5000])
 def test_a_sender_never_stalls_and_never_exceeds(cost: int, backlog_bytes: int) -> None:
     """Both sides as pure state, bytes arriving in odd chunks, messages handled late."""
-    sender, receiver = SenderCredit(1000), ReceiverCredit(1000, backlog_bytes)
+    sender, receiver, window = SenderCredit(), ReceiverCredit(backlog_bytes), 1000
     on_the_way: list[int] = []
     unhandled: list[int] = []
     started = 0
-    for _ in range(20_000):
+    sender.granted(receiver.take_grant(window))
+    for turn in range(20_000):
+        window = 300 + 700 * (turn // 10 % 2)  # as the measured rate and the number of senders change
         if started < 200 and sender.may_start():
             sender.start(cost)
             receiver.announced += cost
@@ -65,22 +67,37 @@ def test_a_sender_never_stalls_and_never_exceeds(cost: int, backlog_bytes: int) 
             receiver.handled += unhandled.pop(0)
         else:
             break
-        sender.granted(receiver.take_grant(senders=2))
+        sender.granted(receiver.take_grant(window))
         assert receiver.on_its_way() <= 1000 + cost
         assert receiver.arrived - receiver.handled <= backlog_bytes + 1000 + cost
     assert started == 200
     assert receiver.handled == 200 * cost
 
 
-def test_senders_that_meet_share_one_credit() -> None:
-    """Of four in the middle of a message, none may go on while over a quarter of the credit is on its way."""
-    receiver = ReceiverCredit(1000, 10**9)
-    receiver.announced, receiver.arrived = 10_000, 9_700
-    assert receiver.take_grant(senders=4) == 0
-    receiver.arrived = 9_800
-    assert receiver.take_grant(senders=4) == 9_800
+def test_a_blocked_sender_goes_on_when_less_than_its_window_is_on_its_way() -> None:
+    receiver = ReceiverCredit(10**9)
+    assert receiver.take_grant(1000) == 1000
+    receiver.announced, receiver.arrived = 10_000, 9_000
+    assert receiver.take_grant(1000) == 0
+    receiver.arrived = 9_001
+    assert receiver.take_grant(1000) == 9_001
+    assert receiver.granted - receiver.announced == 1
+
+
+def test_the_window_follows_the_rate_and_is_shared() -> None:
+    """1 MB in 4 ms is 2 Gbit/s: 125 kB in half a millisecond; idle time does not count."""
+    window = Window()
+    assert window.share(1) == MIN_WINDOW_BYTES
+    for moment in range(5):
+        window.arrived(250_000, moment * 10**6, amid=moment > 0)
+    window.arrived(1, 10**12, amid=False)
+    assert window.share(1) == 125_000
+    assert window.share(4) == 31_250
+    assert Window(1000).share(3) == 333
 
 
 def test_settings_without_meaning_are_refused() -> None:
-    with pytest.raises(ValueError, match="credit must be at least 1 byte"):
-        ReceiverCredit(0, 0)
+    with pytest.raises(ValueError, match="credit_bytes = 0"):
+        Window(0)
+    with pytest.raises(ValueError, match="backlog_bytes = -1"):
+        ReceiverCredit(-1)
