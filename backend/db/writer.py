@@ -52,6 +52,8 @@ class Writer:
         closed, or when the transaction has not ended after `timeout_s`; one that had not begun by then never
         runs.
         """
+        if threading.current_thread() is self._thread:
+            raise WriterError("run was called inside of a write transaction: use the session that is at hand")
         future = self.submit(write)
         try:
             return future.result(timeout_s)

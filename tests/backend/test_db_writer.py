@@ -136,6 +136,11 @@ def test_a_closed_writer_says_so(database: Database) -> None:
         database.writer.run(add_job)
 
 
+def test_a_write_inside_of_a_write_is_refused_instead_of_waiting_for_itself(database: Database) -> None:
+    with pytest.raises(WriterError, match="use the session that is at hand"):
+        database.writer.run(lambda _session: database.writer.run(add_job))
+
+
 def test_foreign_keys_hold(database: Database) -> None:
     with pytest.raises(DBAPIError, match=r"(?i)foreign key"):
         database.writer.run(lambda session: notify(session, "no such job", "job", {}))
