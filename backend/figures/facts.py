@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from backend.db.models import Attempt, Job
@@ -53,6 +55,27 @@ class JobFacts:
             return ""
         return self.layers[index] if index < len(self.layers) else f"layer {index}"
 
+    def short(self, index: int) -> str:
+        """A layer's name as short as it stays unique: `fc6` of `classifier.fc6`."""
+        return self.short_names[index] if 0 <= index < len(self.layers) else self.layer(index)
+
+    @cached_property
+    def short_names(self) -> tuple[str, ...]:
+        """Every layer's `short` name."""
+        paths = [name.split(".") for name in self.layers]
+        ends = Counter(".".join(path[-n:]) for path in paths for n in range(1, len(path) + 1))
+        return tuple(
+            next(
+                (
+                    end
+                    for n in range(1, len(path))
+                    if ends[end := ".".join(path[-n:])] == 1 and not path[-n].isdigit()
+                ),
+                ".".join(path),
+            )
+            for path in paths
+        )
+
     def party(self, index: int) -> str:
         return self.parties[index] if 0 <= index < len(self.parties) else f"party {index}"
 
@@ -71,7 +94,7 @@ def job_facts(job: Job, attempt: Attempt | None) -> JobFacts:
         workers=cluster.get("workers", 1),
         global_batch=training.get("global_batch", 32),
         threads=cluster.get("threads", 1),
-        device=cluster.get("device", "auto"),
+        device=_device(attempt) or cluster.get("device", "auto"),
         precision=training.get("precision", "float32"),
         rate=spec.get("network", {}).get("rate"),
         baseline_id=job.baseline_id,
@@ -88,3 +111,9 @@ def _source_name(source: dict[str, Any]) -> str:
     options = ", ".join(f"{key}={value}" for key, value in sorted((source.get("options") or {}).items()))
     name = source.get("name") or source.get("entrypoint") or "?"
     return f"{name} ({options})" if options else name
+
+
+def _device(attempt: Attempt | None) -> str | None:
+    """Kind of the devices that an attempt was given: `cpu` or `cuda`; None before it was given any."""
+    given = (attempt.devices if attempt else None) or []
+    return " and ".join(sorted({device.partition(":")[0] for device in given})) or None

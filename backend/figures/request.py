@@ -22,7 +22,7 @@ class FigureRequest:
     to_step: int | None = None
     """Last step to show; None: only `step`."""
     from_ns: int | None = None
-    """Left edge of what is visible; needs `to_ns`."""
+    """Left edge of what is visible; needs `to_ns`. In a race it counts from the step's start."""
     to_ns: int | None = None
     """Right edge of what is visible; needs `from_ns`."""
 

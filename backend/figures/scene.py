@@ -126,7 +126,7 @@ def rules(
 
 
 def add_key(figure: go.Figure, layers: Sequence[str], request: FigureRequest, *, other: bool) -> None:
-    """The key: red for exposed waiting, and the palette with layers' names along it."""
+    """The key: red for exposed waiting, and the palette with `layers` (short names) along it."""
     colours = COLOURS[request.theme]
     entries = [("exposed wait: nothing to compute until a version arrives", colours.wait)]
     if request.narrow:
@@ -175,9 +175,7 @@ def add_key(figure: go.Figure, layers: Sequence[str], request: FigureRequest, *,
                     "xpad": 0,
                     "outlinewidth": 0,
                     "tickvals": np.array([shade(int(i), len(layers)) for i in chosen]),
-                    "ticktext": [layers[i].rsplit(".", 1)[-1] for i in chosen]
-                    if not request.narrow
-                    else [layers[i].rsplit(".", 1)[-1][:9] for i in chosen],
+                    "ticktext": [layers[i][: 9 if request.narrow else 24] for i in chosen],
                     "tickfont": {"size": 11, "color": colours.muted},
                     "ticks": "",
                     "tickangle": 0,

@@ -163,6 +163,21 @@ class Source:
             query = query.where(LayerTotal.step <= last)
         return self._rows(query, TOTAL_ROW)
 
+    def exposed_by_layer(self, first: int, last: int) -> dict[int, float]:
+        """Mean exposed wait of a worker and step, in ns, over steps `first` to `last`, by layer."""
+        query = (
+            select(LayerTotal.layer, func.sum(LayerTotal.exposed_ns))
+            .where(
+                LayerTotal.attempt_id == self.attempt,
+                LayerTotal.step >= first,
+                LayerTotal.step <= last,
+                LayerTotal.exposed_ns > 0,
+            )
+            .group_by(LayerTotal.layer)
+        )
+        each = max(last - first + 1, 1) * max(self.job.workers, 1)
+        return {layer: int(total) / each for layer, total in self._session.execute(query)}
+
     def metric(self, name: str) -> np.ndarray:
         """METRIC_ROW of a named metric, by step."""
         query = select(Metric.step, Metric.at_ns, Metric.value).where(

@@ -45,6 +45,10 @@ class Colours:
     """Bytes of no layer, waiting for input."""
     idle: str
     compute: str
+    veil: str
+    """Over what is not part of the comparison: the page's background, half transparent."""
+    first: str
+    """Who finishes first."""
     rate: str
     """A link's rate line and other limits."""
     series: tuple[str, ...]
@@ -64,6 +68,8 @@ COLOURS: dict[Theme, Colours] = {
         other="#a9b4c0",
         idle="#dde3ea",
         compute="#31688e",
+        veil="rgba(255,255,255,0.68)",
+        first="#00734f",
         rate="#1c2733",
         series=("#0072b2", "#e08a00", "#009e73", "#a8548b", "#56b4e9", "#7a6a00"),
         viridis=(0.0, 0.9),
@@ -78,6 +84,8 @@ COLOURS: dict[Theme, Colours] = {
         other="#66727f",
         idle="#36424f",
         compute="#4f9bc9",
+        veil="rgba(18,24,32,0.68)",
+        first="#3ddba8",
         rate="#e7ecf2",
         series=("#56b4e9", "#f0a830", "#2fc79b", "#e29ac6", "#8fa8ff", "#e5d84b"),
         viridis=(0.2, 1.0),

@@ -82,7 +82,7 @@ def draw(
     bottom = height_of(rows)
     _mark_steps(figure, step_rows, window, bottom, request)
     set_axes(figure, rows, view, bottom, top=-0.75)
-    add_key(figure, job.layers, request, other=bool((spans["layer"] < 0).any()))
+    add_key(figure, job.short_names, request, other=bool((spans["layer"] < 0).any()))
     meta = {"level": level, "spans": count, "events": len(spans), **_window(window)}
     return finish(figure, request, revision=_revision(job, window), height=scene_height(rows), meta=meta)
 

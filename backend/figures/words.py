@@ -65,5 +65,5 @@ def labels(spans: np.ndarray, wide: np.ndarray, job: JobFacts) -> np.ndarray:
     """(n) strings: the layer's name where the bar is `wide` enough to hold one, else empty."""
     texts = np.full(len(spans), "", object)
     for i in np.flatnonzero(wide):
-        texts[i] = job.layer(int(spans["layer"][i])).rsplit(".", 1)[-1]
+        texts[i] = job.short(int(spans["layer"][i]))
     return texts

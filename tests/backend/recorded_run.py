@@ -85,6 +85,7 @@ def add_job(database: Database, name: str, **changes: object) -> tuple[str, int]
             number=1,
             state="succeeded",
             parties=["worker 0", "worker 1", "server 0"],
+            devices=["cpu", "cpu"],
             token_sha256=token_sha256(TOKEN),
             epoch_unix_ns=0,
             directory="",

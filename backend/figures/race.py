@@ -1,0 +1,293 @@
+"""Race: the same step of several jobs, one above the other on one time axis that starts with the step's
+forward.
+
+Each job's rows are those of its timeline. Where a worker starts its next forward its step has ended: the line
+there is its finish, and what comes after it is veiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import plotly.graph_objects as go
+from sqlalchemy.orm import Session
+
+from backend.figures.base import finish, format_ms, notice
+from backend.figures.blame import blocker
+from backend.figures.facts import JobFacts
+from backend.figures.headline import Contender, headline
+from backend.figures.request import FigureRequest
+from backend.figures.rows import ROW_HEIGHT, Row, height_of, rows_of
+from backend.figures.scene import Part, View, add_key, paint, rules, scene_height, set_axes
+from backend.figures.source import Source
+from backend.figures.speed import Speed, measure, why_not_a_race
+from backend.figures.theme import COLOURS
+from backend.figures.window import next_start, step_span
+from engine.telemetry.definitions import WARM_UP_STEPS
+
+TITLE_ROWS = 1.0
+JOB_GAP = 0.5
+BLAME_STEPS = 5
+"""What was on the wire during the waits is looked up in so many of the latest steps with every event."""
+LABELS_PX, DETAIL_PX, TIME_PX = 150, 360, 100
+"""Roughly the widths of the rows' labels, of a title's medians, and of a finish's time."""
+NOTHING_YET = "No events yet: the first step has not ended"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Race:
+    """A race's answer."""
+
+    headline: str
+    figure: go.Figure
+    step: int | None
+    """The step that is shown; None where the jobs have none in common yet."""
+    steps: dict[str, int | None]
+    """min and max of the steps that can be shown, and the `previous` and `next` one from here."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lane:
+    """One job's step in the race."""
+
+    part: Part
+    top: float
+    """Upper edge of its title, in rows."""
+    finishes: dict[int, int]
+    """End of the step by worker: the start of its next forward, ns since `part.origin_ns`."""
+    speed: Speed
+
+    @property
+    def finish_ns(self) -> int:
+        """The slowest worker's."""
+        return max(self.finishes.values())
+
+
+def race(session: Session, job_ids: Sequence[str], request: FigureRequest) -> Race:
+    """The race of these jobs. `request.step` None: the latest step of which all jobs kept every event; one
+    that
+    some job did not keep is replaced by the nearest that all did. Raises LookupError for a job that does
+    not exist.
+    """
+    sources = [Source(session, job_id) for job_id in job_ids]
+    names = _names([source.job for source in sources])
+    speeds = [measure(source) for source in sources]
+    common = _common_steps(sources)
+    contenders = [
+        _contender(source, name, speed) for source, name, speed in zip(sources, names, speeds, strict=True)
+    ]
+    text = headline(contenders, why_not_a_race(sources), sources[0].job.short)
+    revision = "race:" + ",".join(job_ids)
+    if not len(common):
+        reason = (
+            NOTHING_YET
+            if any(s.last_step() < 0 for s in sources)
+            else "These jobs share no detailed step yet"
+        )
+        empty: dict[str, int | None] = {"min": None, "max": None, "previous": None, "next": None}
+        return Race(
+            headline=text, figure=notice(request, revision=revision, text=reason), step=None, steps=empty
+        )
+    step = _choose(common, request.step)
+    figure = draw(_lanes(sources, speeds, step, request), names, request)
+    figure.update_layout(
+        uirevision=f"{revision}:{step}", meta={**figure.layout.meta, "headline": text, "step": step}
+    )
+    return Race(headline=text, figure=figure, step=step, steps=_neighbours(common, step))
+
+
+def draw(lanes: Sequence[Lane], names: Sequence[str], request: FigureRequest) -> go.Figure:
+    """The figure of several jobs' lanes, in their order from top to bottom."""
+    view = _view(lanes, request)
+    parts = [lane.part for lane in lanes]
+    traces, level, count = paint(parts, view, request)
+    figure = go.Figure(traces)
+    rows = [row for part in parts for row in part.rows]
+    bottom = height_of(rows)
+    first = min(lane.finish_ns for lane in lanes)
+    for lane, name in zip(lanes, names, strict=True):
+        _veil(figure, lane, view, request)
+        _finish_lines(figure, lane, request)
+        shift = _title(figure, lane, name, view, request)
+        _finish_time(figure, lane, shift, request, winner=lane.finish_ns == first and len(lanes) > 1)
+    set_axes(figure, rows, view, bottom)
+    same = len({part.job.layers for part in parts}) == 1
+    other = any((part.spans["layer"] < 0).any() for part in parts)
+    add_key(figure, parts[0].job.short_names if same else (), request, other=other)
+    meta = {
+        "level": level,
+        "spans": count,
+        "jobs": [part.job.id for part in parts],
+        "origins_ns": [part.origin_ns for part in parts],
+        "finishes_ns": [lane.finish_ns for lane in lanes],
+        "from_ns": round(view.from_s * 1e9),
+        "to_ns": round(view.to_s * 1e9),
+        "covered_ns": [round(edge * 1e9) for edge in view.covered],
+    }
+    return finish(figure, request, revision="race", height=scene_height(rows, bottom=bottom), meta=meta)
+
+
+def _lanes(
+    sources: Sequence[Source], speeds: Sequence[Speed], step: int, request: FigureRequest
+) -> list[Lane]:
+    steps = [source.step_rows(step, step + 1) for source in sources]
+    spans = [step_span(rows, step) for rows in steps]
+    longest = max(span[1] - span[0] for span in spans if span)
+    seen = (request.from_ns, request.to_ns) if request.from_ns is not None else (0, longest)
+    width = (seen[1] or 0) - (seen[0] or 0)
+    lanes, top = [], 0.0
+    for source, rows, span, speed in zip(sources, steps, spans, speeds, strict=True):
+        assert span is not None  # a common detailed step has step rows everywhere
+        origin = span[0]
+        events = source.spans(origin + (seen[0] or 0) - width, origin + (seen[1] or 0) + width)
+        drawn = rows_of(
+            events["party"], events["track"], source.job.parties, top=top + TITLE_ROWS, short=request.narrow
+        )
+        own = rows[rows["step"] == step]
+        finishes = {
+            int(row["party"]): (next_start(rows, int(row["party"]), step) or int(row["end"])) - origin
+            for row in own
+        }
+        part = Part(job=source.job, spans=events, rows=drawn, origin_ns=origin)
+        lanes.append(Lane(part=part, top=top, finishes=finishes, speed=speed))
+        top = height_of(drawn) + JOB_GAP
+    return lanes
+
+
+def _view(lanes: Sequence[Lane], request: FigureRequest) -> View:
+    if request.from_ns is not None and request.to_ns is not None:
+        return View(from_s=request.from_ns / 1e9, to_s=request.to_ns / 1e9)
+    longest = max(lane.finish_ns for lane in lanes) / 1e9
+    return View(from_s=-0.015 * longest, to_s=longest * (1.14 if request.narrow else 1.08))
+
+
+def _veil(figure: go.Figure, lane: Lane, view: View, request: FigureRequest) -> None:
+    """Pale what happens after each worker's finish: the next step is not part of the race."""
+    corners = []
+    for party, finish_ns in lane.finishes.items():
+        edges = _edges(lane.part.rows, party)
+        x0, x1 = finish_ns / 1e9, view.covered[1]
+        corners += [(x0, edges[0]), (x1, edges[0]), (x1, edges[1]), (x0, edges[1]), (np.nan, np.nan)]
+    shape = np.array(corners)
+    figure.add_trace(
+        go.Scatter(
+            x=shape[:, 0],
+            y=shape[:, 1],
+            mode="lines",
+            line={"width": 0},
+            fill="toself",
+            fillcolor=COLOURS[request.theme].veil,
+            hoverinfo="skip",
+            showlegend=False,
+            name="next step",
+        )
+    )
+
+
+def _finish_lines(figure: go.Figure, lane: Lane, request: FigureRequest) -> None:
+    """Each worker's finish."""
+    colours = COLOURS[request.theme]
+    edges = np.array([_edges(lane.part.rows, party) for party in lane.finishes])
+    x = np.array(list(lane.finishes.values())) / 1e9
+    figure.add_trace(rules(x, edges[:, 0], edges[:, 1], colours.text, width=2, dash="solid"))
+
+
+def _finish_time(
+    figure: go.Figure, lane: Lane, shift: float, request: FigureRequest, *, winner: bool
+) -> None:
+    """The slowest worker's time, above its finish, `shift` pixels to the right."""
+    colours, time = COLOURS[request.theme], format_ms(lane.finish_ns)
+    figure.add_annotation(
+        x=lane.finish_ns / 1e9,
+        y=lane.top + TITLE_ROWS,
+        xref="x",
+        yref="y",
+        xanchor="center",
+        yanchor="bottom",
+        xshift=shift,
+        text=f"<b>{time}</b> {'first' if winner else ''}",
+        font={"size": 12, "color": colours.first if winner else colours.text},
+    )
+
+
+def _title(figure: go.Figure, lane: Lane, name: str, view: View, request: FigureRequest) -> float:
+    """The job's name and medians. Returns how many pixels the finish's time must move to stay clear of it."""
+    speed, muted = lane.speed, COLOURS[request.theme].muted
+    text = f"<b>{name}</b>"
+    at = (lane.finish_ns / 1e9 - view.from_s) / (view.to_s - view.from_s) * (request.width - LABELS_PX)
+    width = len(name) * 8.6
+    if speed.iteration_ns is not None and width + DETAIL_PX < at:
+        exposed = (
+            f", {format_ms(speed.exposed_ns)} of it exposed wait" if speed.exposed_ns is not None else ""
+        )
+        text += f"  <span style='color:{muted}'>median step {format_ms(speed.iteration_ns)}{exposed}</span>"
+    figure.add_annotation(
+        xref="x domain",
+        x=0,
+        y=lane.top + TITLE_ROWS,
+        yref="y",
+        xanchor="left",
+        yanchor="bottom",
+        text=text,
+        font={"size": 14},
+    )
+    return max(0.0, width + TIME_PX / 2 - at) if width + DETAIL_PX >= at else 0.0
+
+
+def _edges(rows: Sequence[Row], party: int) -> tuple[float, float]:
+    """Upper and lower edge of a party's rows."""
+    own = [row.y for row in rows if row.party == party]
+    return (min(own) - 0.1, max(own) + ROW_HEIGHT + 0.1) if own else (rows[0].y, rows[-1].y + ROW_HEIGHT)
+
+
+def _contender(source: Source, name: str, speed: Speed) -> Contender:
+    def blocked_by(layer: int) -> int | None:
+        detailed = source.detailed_steps()
+        warm = detailed[detailed >= WARM_UP_STEPS]
+        chosen = (warm if len(warm) else detailed)[-BLAME_STEPS:]
+        if not len(chosen):
+            return None
+        rows = source.step_rows(int(chosen[0]), int(chosen[-1]))
+        rows = rows[np.isin(rows["step"], chosen)]
+        spans = source.spans(int(rows["start"].min()), int(rows["end"].max()))
+        return blocker(spans, layer)
+
+    exposed = source.exposed_by_layer(speed.first, speed.last)
+    return Contender(name=name, speed=speed, exposed_ns=exposed, blocker=blocked_by)
+
+
+def _names(jobs: Sequence[JobFacts]) -> list[str]:
+    """Strategies where they tell the jobs apart, else the jobs' names, else those with the start of their
+    ids."""
+    for names in ([job.strategy for job in jobs], [job.name for job in jobs]):
+        if len(set(names)) == len(names):
+            return names
+    return [f"{job.name} ({job.id[-6:]})" for job in jobs]
+
+
+def _common_steps(sources: Sequence[Source]) -> np.ndarray:
+    """Steps of which all jobs kept every event, and whose end is known."""
+    common: np.ndarray | None = None
+    for source in sources:
+        steps = source.detailed_steps()
+        steps = steps[steps <= source.last_step()]
+        common = steps if common is None else np.intersect1d(common, steps)
+    return np.empty(0, np.int32) if common is None else common
+
+
+def _choose(common: np.ndarray, step: int | None) -> int:
+    if step is None:  # the last one of a job has no next forward to measure it by
+        return int(common[-2] if len(common) > 1 else common[-1])
+    return int(common[np.abs(common - step).argmin()])
+
+
+def _neighbours(common: np.ndarray, step: int) -> dict[str, int | None]:
+    before, after = common[common < step], common[common > step]
+    return {
+        "min": int(common[0]),
+        "max": int(common[-1]),
+        "previous": int(before[-1]) if len(before) else None,
+        "next": int(after[0]) if len(after) else None,
+    }

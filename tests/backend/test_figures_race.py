@@ -1,0 +1,166 @@
+"""The race: aligned starts, true finishes, and a headline that says no more than the data do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from backend.db import Database
+from backend.db.engine import sqlite_url
+from backend.figures.headline import Contender, headline
+from backend.figures.race import Race, race
+from backend.figures.request import FigureRequest
+from backend.figures.speed import Speed, median_interval
+from engine.telemetry.events import Kind
+from tests.backend.figures_drawn import answer, column, notes, traces
+from tests.backend.recorded_run import Run, add_job, record_run
+
+SECOND = 1e9
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    database = Database(sqlite_url(tmp_path_factory.mktemp("db") / "t.db"))
+    yield database
+    database.close()
+
+
+@pytest.fixture(scope="module")
+def fifo(database: Database) -> Run:
+    return record_run(database, "parameter-server", steps=24, started=0)
+
+
+@pytest.fixture(scope="module")
+def p3(database: Database) -> Run:
+    return record_run(database, "p3", priority=True, slices=8, steps=24, started=1000)
+
+
+def run_race(database: Database, *runs: Run, step: int | None = None) -> Race:
+    with database.read() as session:
+        return race(session, [run.job_id for run in runs], FigureRequest(step=step))
+
+
+def test_every_job_starts_at_zero_and_finishes_at_its_next_forward(
+    database: Database, fifo: Run, p3: Run
+) -> None:
+    result = run_race(database, fifo, p3, step=10)
+    content = answer(result.figure)
+    meta = content["layout"]["meta"]
+    for place, run in enumerate((fifo, p3)):
+        origin = min(run.starts[w, 10] for w in (0, 1))
+        assert meta["origins_ns"][place] == origin
+        assert meta["finishes_ns"][place] == max(run.starts[w, 11] for w in (0, 1)) - origin
+        starts = {e["start"] - origin for e in run.events if e["step"] == 10 and e["kind"] == Kind.WAIT}
+        drawn = np.concatenate(
+            [
+                column(t["base"])[
+                    (column(t["customdata"])[:, 0] == place) & (column(t["customdata"])[:, 2] == 10)
+                ]
+                for t in traces(content, "bar")
+                if t["name"] == "exposed wait"
+            ]
+        )
+        assert sorted(drawn.tolist()) == pytest.approx(sorted(s / SECOND for s in starts), abs=1e-6)
+
+
+def test_finish_lines_stand_at_each_workers_next_forward(database: Database, fifo: Run, p3: Run) -> None:
+    content = answer(run_race(database, fifo, p3, step=10).figure)
+    lines = [t for t in traces(content, "scatter") if t["name"] == "steps"]
+    for run, line in zip((fifo, p3), lines, strict=True):
+        origin = min(run.starts[w, 10] for w in (0, 1))
+        drawn = column(line["x"]).reshape(-1, 3)[:, 0]
+        expected = [(run.starts[w, 11] - origin) / SECOND for w in (0, 1)]
+        assert drawn.tolist() == pytest.approx(expected)
+
+
+def test_the_headline_names_the_layer_that_blocked(database: Database, fifo: Run, p3: Run) -> None:
+    iteration = {
+        run.job_id: np.median(
+            [max(run.starts[w, s + 1] - run.starts[w, s] for w in (0, 1)) for s in range(5, 23)]
+        )
+        for run in (fifo, p3)
+    }
+    percent = 100 * (1 - iteration[p3.job_id] / iteration[fifo.job_id])
+    text = run_race(database, fifo, p3).headline
+    assert text.startswith("p3 finishes a step ")
+    assert float(text.split()[4]) == pytest.approx(percent, abs=1.0)
+    assert text.endswith(": fc5 no longer blocks conv1")
+    assert run_race(database, p3, fifo).headline == text
+
+
+def test_equal_jobs_have_no_winner(database: Database, fifo: Run) -> None:
+    twin = record_run(database, "twin", steps=24, started=2000)
+    assert run_race(database, fifo, twin).headline.startswith("No significant difference")
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"batch": 128}, "global batch: 64 in parameter-server, 128 in other"),
+        ({"model": "alexnet"}, "model: vgg-small in parameter-server, alexnet in other"),
+        ({"started": 50}, "ran at the same time as another job"),
+    ],
+)
+def test_unequal_jobs_are_not_compared(database: Database, changes: dict[str, object], reason: str) -> None:
+    base = record_run(database, "parameter-server", steps=12, started=10_000)
+    if "started" in changes:
+        changes = {"started": 10_050}
+    other = record_run(database, "other", steps=12, **{"started": 20_000, **changes})
+    text = run_race(database, base, other).headline
+    assert text.startswith("Not comparable")
+    assert reason in text
+
+
+def test_steps_that_some_job_did_not_keep_are_skipped(database: Database, fifo: Run) -> None:
+    chosen = record_run(database, "chosen", steps=120, started=3000, detail="chosen", link_samples=False)
+    result = run_race(database, fifo, chosen, step=3)
+    assert (result.step, result.steps["previous"], result.steps["next"]) == (3, 2, 4)
+    assert run_race(database, fifo, chosen, step=10_000).step == result.steps["max"]
+
+
+def test_a_race_before_the_first_step_says_so(database: Database, fifo: Run) -> None:
+    waiting = Run(*add_job(database, "waiting", started=4000))
+    result = run_race(database, fifo, waiting)
+    assert result.step is None
+    assert "Too early to tell" in result.headline
+    assert "No events yet" in notes(answer(result.figure))
+
+
+def contender(name: str, ms: float, exposed: dict[int, float], compute: float = 10) -> Contender:
+    speed = Speed(
+        first=5,
+        last=50,
+        iteration_ns=ms * 1e6,
+        interval_ns=((ms - 0.1) * 1e6, (ms + 0.1) * 1e6),
+        samples_per_s=None,
+        exposed_ns=None,
+        compute_ns=compute * 1e6,
+    )
+    return Contender(
+        name=name, speed=speed, exposed_ns={k: v * 1e6 for k, v in exposed.items()}, blocker=lambda _: None
+    )
+
+
+def test_headlines_without_a_blocking_layer() -> None:
+    name = "conv{}".format
+    assert headline([contender("a", 10, {0: 1}), contender("b", 20, {0: 9})], [], name) == (
+        "a finishes a step 50 % sooner: conv0 no longer waits"
+    )
+    assert headline([contender("a", 10, {0: 4}), contender("b", 20, {0: 9})], [], name) == (
+        "a finishes a step 50 % sooner: conv0 waits 5 ms less"
+    )
+    assert headline([contender("a", 10, {}), contender("b", 20, {}, compute=20)], [], name) == (
+        "a finishes a step 50 % sooner: it computes 10 ms less"
+    )
+    assert headline([contender("a", 10, {}), contender("b", 20, {}), contender("c", 10, {})], [], name) == (
+        "a finishes a step 50 % sooner than b, level with c"
+    )
+
+
+def test_the_medians_interval_covers_the_median_as_often_as_it_says() -> None:
+    random = np.random.default_rng(1)
+    intervals = [median_interval(random.exponential(size=40)) for _ in range(400)]
+    covered = [low <= np.log(2) <= high for low, high in (i for i in intervals if i)]
+    assert np.mean(covered) >= 0.93
