@@ -1,0 +1,60 @@
+"""What every request must satisfy before any route sees it.
+
+A job is a program: whoever can submit one runs code here. The server listens on loopback, but the pages of
+other sites run in a browser on the same machine. Two rules keep them out: a request must ask for a host name
+of ours (so that a name of theirs which resolves to 127.0.0.1 is of no use), and a write must carry a content
+type that a browser does not send across origins without asking first (we never answer that question).
+"""
+
+from __future__ import annotations
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from backend.api.problems import problem
+
+READS = frozenset({"GET", "HEAD", "OPTIONS"})
+JSON = "application/json"
+BATCH = "application/octet-stream"
+"""Telemetry batches travel in binary, with a bearer token: neither may cross origins unasked."""
+
+
+class Guard:
+    """ASGI middleware: host allow-list, content types of writes, a few headers for the browser."""
+
+    def __init__(self, app: ASGIApp, hosts: frozenset[str]) -> None:
+        self.app = app
+        self.hosts = hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        refusal = self._host(headers) or self._content_type(scope["method"], headers)
+        await (refusal or self.app)(scope, receive, send)
+
+    def _host(self, headers: Headers):  # type: ignore[no-untyped-def] # a response or None
+        asked = headers.get("host", "")
+        name = asked[1 : asked.find("]")] if asked.startswith("[") else asked.partition(":")[0]
+        if name.lower() in self.hosts:
+            return None
+        known = ", ".join(sorted(self.hosts))
+        return problem(
+            421,
+            "unknown-host",
+            "Unknown host",
+            f"Host = {asked!r}: this server answers only for {known}. Use one of these, or start it with "
+            "TRAINYARD_ALLOWED_HOSTS",
+        )
+
+    def _content_type(self, method: str, headers: Headers):  # type: ignore[no-untyped-def]
+        given = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if method in READS or given == JSON or (given == BATCH and "authorization" in headers):
+            return None
+        return problem(
+            415,
+            "content-type",
+            "Unsupported media type",
+            f"Content-Type = {given!r}: writes are JSON. Send Content-Type: {JSON}, also with an empty body",
+        )

@@ -1,0 +1,120 @@
+"""Every error leaves the service as a problem: value, rule and remedy, never a bare string or a stack trace."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic_core import to_jsonable_python
+from starlette.exceptions import HTTPException
+
+from backend.db import WriterError
+from backend.schemas.problems import FieldProblem, Problem
+from backend.services.errors import ServiceError
+from engine.errors import UserError
+
+logger = logging.getLogger(__name__)
+
+MEDIA_TYPE = "application/problem+json"
+_REMEDY = {
+    "missing": "Add it",
+    "json_invalid": "Send valid JSON",
+    "int_parsing": "Give a whole number",
+    "float_parsing": "Give a number",
+}
+
+
+def problem(
+    status: int,
+    kind: str,
+    title: str,
+    detail: str,
+    errors: Iterable[FieldProblem] = (),
+    headers: Mapping[str, str] | None = None,
+) -> JSONResponse:
+    """A problem as a response."""
+    body = Problem(type=f"/problems/{kind}", title=title, status=status, detail=detail, errors=list(errors))
+    return JSONResponse(body.model_dump(mode="json"), status, headers, media_type=MEDIA_TYPE)
+
+
+def install(app: FastAPI) -> None:
+    """Answer everything that routes raise."""
+    app.add_exception_handler(UserError, _user_error)
+    app.add_exception_handler(RequestValidationError, _invalid_request)
+    app.add_exception_handler(ServiceError, _service_error)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(WriterError, _writer_error)
+    app.add_exception_handler(Exception, _bug)
+
+
+def field_problem(error: UserError) -> FieldProblem:
+    """A UserError as one entry of a problem."""
+    return FieldProblem(field=error.field, value=_plain(error.value), rule=error.rule, remedy=error.remedy)
+
+
+def _user_error(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, UserError)
+    return problem(422, "invalid", "Invalid input", str(error), [field_problem(error)])
+
+
+def _invalid_request(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    found = [_from_pydantic(entry) for entry in error.errors()]
+    detail = "; ".join(f"{e.field} = {e.value!r}: {e.rule}. {e.remedy}" if e.field else e.rule for e in found)
+    return problem(422, "invalid", "Invalid input", detail, found)
+
+
+def _from_pydantic(entry: Mapping[str, Any]) -> FieldProblem:
+    cause = entry.get("ctx", {}).get("error")
+    if isinstance(cause, UserError):
+        return field_problem(cause)
+    where, *path = [str(part) for part in entry["loc"]]
+    value = None if entry["type"] == "missing" else _plain(entry.get("input"))
+    if entry["type"] == "json_invalid":
+        return FieldProblem(
+            field="", value=None, rule=f"the body is not JSON: {entry['ctx']['error']}", remedy=_REMEDY["json_invalid"]
+        )
+    rule = entry["msg"][:1].lower() + entry["msg"][1:]
+    return FieldProblem(
+        field=".".join(path) or ("" if where == "body" else where),
+        value=value,
+        rule=rule,
+        remedy=_REMEDY.get(entry["type"], "Correct the value; /api/v1/openapi.json says what is expected"),
+    )
+
+
+def _service_error(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, ServiceError)
+    return problem(error.status, error.kind, error.title, error.detail, map(field_problem, error.errors))
+
+
+def _http_error(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    phrase = HTTPStatus(error.status_code).phrase
+    detail = error.detail if error.detail != phrase else f"{request.method} {request.url.path}: {phrase.lower()}"
+    kind = phrase.lower().replace(" ", "-").replace("'", "")
+    return problem(error.status_code, kind, phrase, detail, headers=error.headers)
+
+
+def _writer_error(_: Request, error: Exception) -> JSONResponse:
+    return problem(503, "unavailable", "Not available now", str(error))
+
+
+def _bug(request: Request, error: Exception) -> JSONResponse:
+    logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    return problem(
+        500, "internal", "Internal error", f"{type(error).__name__}: the server's log has the details. Please report it"
+    )
+
+
+def _plain(value: Any) -> Any:
+    """Something that JSON can carry and a person can read."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return to_jsonable_python(value, inf_nan_mode="strings", fallback=repr)

@@ -1,0 +1,124 @@
+"""Jobs as the API shows them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from backend.schemas.base import Schema
+from backend.schemas.plans import PlanView
+from engine.plan.job import JobSpec
+
+State = Literal[
+    "queued",
+    "placing",
+    "starting",
+    "running",
+    "stopping_cancelled",
+    "stopping_failed",
+    "stopping_succeeded",
+    "succeeded",
+    "failed",
+    "cancelled",
+]
+
+
+class JobSummary(Schema):
+    """One row of the list of jobs: from rollups only."""
+
+    id: str
+    """Opaque; sorts by creation."""
+    name: str
+    """As its owner called it."""
+    state: State
+    """Where it is in its life."""
+    reason: str | None
+    """Code of why it is in this state; every end has one."""
+    message: str | None
+    """The same for a person; for a failure, the worker's own last error."""
+    strategy: str
+    """How its workers synchronize."""
+    model: str
+    """The model's name or entry point."""
+    dataset: str
+    """The data set's name or entry point."""
+    workers: int
+    """Number of workers."""
+    global_batch: int
+    """Samples of one step over all workers."""
+    rate_bps: int | None
+    """Software-limited rate of each host's port, in bits per second per direction. Null: not limited."""
+    priority: int
+    """Higher runs first."""
+    baseline_id: str | None
+    """The job that its speed-up is measured against."""
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    step: int | None
+    """Last step that every worker finished. Null: none yet."""
+    steps: int | None
+    """How many it will run. Null where its length in epochs is not known in steps yet."""
+    loss: float | None
+    """Of the last step."""
+    test_accuracy: float | None
+    """Last measured share of the test data (0 to 1)."""
+    samples_per_s: float | None
+    """Throughput over the window, warm-up left out."""
+    iteration_ms: float | None
+    """Median iteration time over the window, warm-up left out."""
+    speed_up: float | None
+    """Throughput over the baseline's. Null where there is none, or it cannot be compared."""
+    revision: int
+    """Goes up with every change of the job or of its telemetry."""
+    attempt: str | None
+    """Id of its latest attempt."""
+
+
+class Attempt(Schema):
+    """One try at running the job."""
+
+    id: str
+    number: int
+    """1 for the first."""
+    state: str
+    reason: str | None
+    message: str | None
+    parties: list[str]
+    """Its processes by number: workers first, then servers."""
+    exit_code: int | None
+    sealed: bool
+    """Whether all its telemetry has arrived."""
+    started_at: datetime | None
+    ended_at: datetime | None
+
+
+class Transition(Schema):
+    """One change of the job's state."""
+
+    from_state: str | None
+    to_state: str
+    reason: str | None
+    message: str | None
+    at: datetime
+
+
+class Job(JobSummary):
+    """One job, whole."""
+
+    spec: JobSpec
+    """What was submitted."""
+    plan: PlanView
+    """What its strategy made of it."""
+    attempts: list[Attempt]
+    """Oldest first."""
+    history: list[Transition]
+    """Every state the job went through, oldest first."""
+
+
+class JobPage(Schema):
+    """A page of the list, newest first."""
+
+    items: list[JobSummary]
+    next_cursor: str | None
+    """Give it as `cursor` for the next page. Null: this is the last one."""

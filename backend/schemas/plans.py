@@ -1,0 +1,50 @@
+"""A plan as the launch page and the job page show it."""
+
+from __future__ import annotations
+
+from backend.schemas.base import Schema
+from engine.plan.cluster import Party
+from engine.plan.plan import Consistency, Input, LayerPlan, Servers
+from engine.plan.table import Row
+
+
+class PlannedLayer(Schema):
+    """One layer: the readable row, and the choices it shows."""
+
+    row: Row
+    """What people read."""
+    plan: LayerPlan
+    """The choice on every axis."""
+
+
+class PlanView(Schema):
+    """A resolved plan."""
+
+    strategy: str
+    """The strategy that built it."""
+    peer: str | None
+    """The system that runs it instead of our own exchanges (`ddp`); null for a plan of ours."""
+    layers: list[PlannedLayer]
+    """In forward order. Empty for a peer, which decides by itself."""
+    servers: Servers
+    """The server shards."""
+    consistency: Consistency
+    """How far workers may drift."""
+    input: Input
+    """Where the data are prepared."""
+    parties: list[Party]
+    """Every process of the job."""
+    warnings: list[str]
+    """What a person should know before submitting."""
+    wire_bytes_per_step: int | None
+    """Payload that crosses the network in one step, over all links. Null for a peer: it does not say."""
+    units: int
+    """Number of units that travel. 0 for a peer."""
+    parameters: int
+    """Elements of the model."""
+    parameter_bytes: int
+    """The same in bytes."""
+    forward_flops: int
+    """Floating-point operations of one sample's forward pass."""
+    text: str
+    """The same as a table in plain text."""

@@ -1,0 +1,110 @@
+"""Series, events, logs and summary of one job."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from backend.schemas.base import Schema
+
+
+class Point(Schema):
+    """One value of a series."""
+
+    step: int
+    value: float | None
+    """Null: not a number."""
+    time_ns: int
+    """On the attempt's clock."""
+
+
+class Metrics(Schema):
+    """Series by name (`loss`, `throughput`, `iteration_ms`, `test_accuracy`, ...), each at most 2,000 points:
+    the first, the smallest, the largest and the last of every stretch, so that no spike is lost."""
+
+    series: dict[str, list[Point]]
+    revision: int
+
+
+class Events(Schema):
+    """Detailed events as columns of equal length, in order of their start."""
+
+    worker: list[int]
+    """Party that recorded it."""
+    step: list[int]
+    layer: list[int]
+    """Index into `layers`; -1: none."""
+    unit: list[int]
+    """The slice; -1: none."""
+    kind: list[str]
+    track: list[str]
+    peer: list[int]
+    """The other side's party number; -1: none."""
+    priority: list[int]
+    queued_ns: list[int]
+    """When it could have started; -1: not known."""
+    start_ns: list[int]
+    end_ns: list[int]
+    bytes: list[int]
+    layers: list[str]
+    """Names by index."""
+    parties: list[str]
+    """Names by number."""
+    truncated: bool
+    """Whether there is more: ask for fewer steps."""
+
+
+class Logs(Schema):
+    """A piece of one process's output."""
+
+    party: str
+    parties: list[str]
+    """All that have logs."""
+    text: str
+    next_offset: int
+    """Give it as `offset` for what comes next."""
+    size: int
+    """Bytes that the log has now."""
+
+
+class SpeedUp(Schema):
+    """Throughput against a baseline job."""
+
+    baseline_id: str
+    baseline_name: str
+    value: float | None
+    kind: Literal["strong", "weak"] | None
+    """`strong`: equal global batch. `weak`: equal batch per worker."""
+    comparable: bool
+    why_not: str | None
+
+
+class Summary(Schema):
+    """The figures of one job by `engine/telemetry/definitions.py`: medians over a window, warm-up left out."""
+
+    steps: int
+    """Finished by every worker."""
+    window_steps: int
+    """Steps that the medians are over."""
+    iteration_ms: float | None
+    """Start of forward to start of next forward, of the slowest worker."""
+    compute_ms: float | None
+    exposed_ms: float | None
+    """Time of a step in which a worker computes nothing because a version has not arrived."""
+    input_ms: float | None
+    samples_per_s: float | None
+    speed_up: SpeedUp | None
+    """Null: no baseline."""
+    convergence_speed_up: float | None
+    """The baseline's time to the target accuracy over this job's."""
+    wire_bytes_per_step: int | None
+    """Declared by the plan: payload over all links."""
+    rate_bps: int | None
+    """Software-limited rate. Null: not limited."""
+    loss: float | None
+    test_accuracy: float | None
+    target_accuracy: float | None
+    time_to_target_s: float | None
+    """From the start of the first step until the test accuracy reached the target."""
+    duration_s: float | None
+    """From the first step's start to the last step's end."""
+    revision: int

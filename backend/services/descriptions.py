@@ -1,0 +1,138 @@
+"""Model descriptions, made by a short process and cached: the server itself never imports torch or a user's code.
+
+The cache is keyed by the model's and the data's specification and by the state of the source files behind them
+(names, sizes, times of modification), so that an edited model is described anew. Failures are not cached.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import engine
+from engine.errors import UserError
+from engine.plan.description import ModelDescription
+from engine.plan.job import SourceSpec
+from engine.plan.serde import to_plain
+from engine.runtime.launch import write_json
+
+logger = logging.getLogger(__name__)
+
+PROCESS_TIMEOUT_S = 180.0
+"""Importing torch on a loaded machine takes seconds; a model that needs longer than this to build does not end."""
+AT_ONCE = 2
+"""Processes that describe at one time: each holds an interpreter with torch."""
+SOURCE_FILES = 5_000
+"""More source files than this in a user's directory are not looked at for changes."""
+
+
+class Descriptions:
+    """Describes models; safe to call from many threads."""
+
+    def __init__(self, cache_dir: Path, *, timeout_s: float = PROCESS_TIMEOUT_S) -> None:
+        self._directory = cache_dir
+        self._directory.mkdir(parents=True, exist_ok=True)
+        self._timeout_s = timeout_s
+        self._lock = threading.Lock()
+        self._slots = threading.BoundedSemaphore(AT_ONCE)
+        self._known: dict[str, Future[ModelDescription]] = {}
+
+    def describe(self, model: SourceSpec, data: SourceSpec) -> ModelDescription:
+        """The description of `model` on samples of `data`.
+
+        Raises UserError where the model or the data cannot be imported, built or run, with the reason.
+        """
+        key = _key(model, data)
+        with self._lock:
+            future = self._known.get(key)
+            mine = future is None
+            if future is None:
+                future = self._known[key] = Future()
+        if not mine:
+            return future.result(self._timeout_s * 2)
+        try:
+            future.set_result(self._load(key) or self._make(key, model, data))
+        except BaseException as error:
+            with self._lock:
+                del self._known[key]
+            future.set_exception(error)
+        return future.result()
+
+    def _load(self, key: str) -> ModelDescription | None:
+        path = self._directory / f"{key}.json"
+        try:
+            return ModelDescription.from_dict(json.loads(path.read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            return None
+        except ValueError as error:  # written by another version: made anew
+            logger.warning("%s is not a description that this version reads (%s)", path, error)
+            return None
+
+    def _make(self, key: str, model: SourceSpec, data: SourceSpec) -> ModelDescription:
+        request = json.dumps({"model": to_plain(model), "data": to_plain(data)})
+        with self._slots:
+            answer = _run(request, self._timeout_s)
+        if error := answer.get("error"):
+            raise UserError(error["field"], error["value"], error["rule"], error["remedy"])
+        description = ModelDescription.from_dict(answer["description"])
+        write_json(self._directory / f"{key}.json", description.to_dict())
+        return description
+
+
+def _run(request: str, timeout_s: float) -> dict[str, Any]:
+    command = [sys.executable, "-m", "engine.models.describe"]
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+    try:
+        done = subprocess.run(
+            command,
+            input=request,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            env=environment,
+            cwd=Path(engine.__file__).resolve().parents[1],
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise UserError(
+            "model", None, f"could not be described within {timeout_s:g} s", "Build less when the model is constructed"
+        ) from None
+    try:
+        answer = json.loads(done.stdout.strip().splitlines()[-1])
+    except (IndexError, json.JSONDecodeError):
+        last = "\n".join(done.stderr.strip().splitlines()[-8:]) or "it said nothing"
+        raise UserError(
+            "model",
+            None,
+            f"describing the model ended with exit code {done.returncode}: {last}",
+            "Build the model in Python first to see the error",
+        ) from None
+    return answer if isinstance(answer, dict) else {"error": answer}
+
+
+def _key(model: SourceSpec, data: SourceSpec) -> str:
+    package = Path(engine.__file__).parent
+    folders = [package / "models", package / "inputs"]
+    folders += [Path(spec.directory) for spec in (model, data) if spec.directory]
+    content = [to_plain(model), to_plain(data), [list(_state(folder)) for folder in folders]]
+    return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _state(folder: Path) -> Iterable[tuple[str, int, int]]:
+    """Name, size and time of every Python file below `folder`, in a fixed order."""
+    if not folder.is_dir():
+        return
+    for count, path in enumerate(sorted(folder.rglob("*.py"))):
+        if count >= SOURCE_FILES:
+            return
+        stat = path.stat()
+        yield str(path), stat.st_size, stat.st_mtime_ns

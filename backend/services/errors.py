@@ -1,0 +1,43 @@
+"""What services raise besides `engine.errors.UserError`; the API answers each with its status.
+
+ServiceError
+    NotFound      404  no such job, figure, party, ...
+    Conflict      409  what is asked for contradicts what is there
+    Forbidden     403
+    Unavailable   503  the service is shutting down, or a part of it is missing
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.errors import UserError
+
+
+class ServiceError(Exception):
+    """An error with a status of its own; `errors` may name fields."""
+
+    status = 500
+    kind = "internal"
+    title = "Internal error"
+
+    def __init__(self, detail: str, errors: Sequence[UserError] = ()) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.errors = tuple(errors)
+
+
+class NotFound(ServiceError):  # noqa: N818 - named as HTTP names it
+    status, kind, title = 404, "not-found", "Not found"
+
+
+class Conflict(ServiceError):  # noqa: N818
+    status, kind, title = 409, "conflict", "Conflict"
+
+
+class Forbidden(ServiceError):  # noqa: N818
+    status, kind, title = 403, "forbidden", "Forbidden"
+
+
+class Unavailable(ServiceError):  # noqa: N818
+    status, kind, title = 503, "unavailable", "Not available now"

@@ -1,0 +1,77 @@
+"""From a job's specification to a resolved plan: the one path that the preview and the submission share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from backend.schemas.plans import PlannedLayer, PlanView
+from backend.services.descriptions import Descriptions
+from engine.inputs.registry import dataset
+from engine.models.registry import model
+from engine.plan import table
+from engine.plan.cluster import parties
+from engine.plan.description import ModelDescription
+from engine.plan.job import JobSpec
+from engine.plan.plan import Consistency, Input, Peer, Plan, Servers
+from engine.plan.serde import from_plain
+from engine.plan.traffic import wire_bytes
+from engine.plan.units import cut
+from engine.strategies import build_plan, strategy
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """A specification with everything that follows from it."""
+
+    spec: JobSpec
+    description: ModelDescription
+    plan: Plan | Peer
+
+
+class Planner:
+    """Checks specifications and builds their plans."""
+
+    def __init__(self, descriptions: Descriptions, check_devices: Callable[[JobSpec], None]) -> None:
+        self._descriptions = descriptions
+        self._check_devices = check_devices
+
+    def plan(self, spec: JobSpec) -> Planned:
+        """Validate everything that can be known before the job runs. Raises UserError at the field.
+
+        Names, options and devices are looked at first: the model's description may take seconds.
+        """
+        chosen = strategy(spec.strategy.name)
+        from_plain(chosen.options, spec.strategy.options, "strategy.options")
+        if spec.model.name is not None:
+            from_plain(model(spec.model.name).options, spec.model.options, "model.options")
+        if spec.data.name is not None:
+            from_plain(dataset(spec.data.name).options, spec.data.options, "data.options")
+        self._check_devices(spec)
+        description = self._descriptions.describe(spec.model, spec.data)
+        return Planned(spec=spec, description=description, plan=build_plan(spec, description))
+
+
+def view(planned: Planned) -> PlanView:
+    """A plan as the API shows it."""
+    spec, description, plan = planned.spec, planned.description, planned.plan
+    ours = isinstance(plan, Plan)
+    by_name = {layer.layer: layer for layer in plan.layers}
+    return PlanView(
+        strategy=plan.strategy,
+        peer=plan.runner if isinstance(plan, Peer) else None,
+        layers=[
+            PlannedLayer(row=row, plan=by_name[row.layer]) for row in table.rows(plan, description, spec)
+        ],
+        servers=plan.servers if isinstance(plan, Plan) else Servers(),
+        consistency=plan.consistency if isinstance(plan, Plan) else Consistency(),
+        input=plan.input if isinstance(plan, Plan) else Input(),
+        parties=list(parties(plan, spec.cluster.workers)),
+        warnings=list(plan.warnings),
+        wire_bytes_per_step=wire_bytes(plan, description, spec.cluster.workers) if ours else None,
+        units=len(cut(plan, description)) if isinstance(plan, Plan) else 0,
+        parameters=description.parameter_count,
+        parameter_bytes=description.parameter_bytes,
+        forward_flops=description.forward_flops,
+        text=table.text(plan, description, spec),
+    )

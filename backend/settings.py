@@ -1,0 +1,50 @@
+"""The server's settings: environment variables with the prefix TRAINYARD_, or arguments of `trainyard serve`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from backend.db.engine import sqlite_url
+
+
+def _default_devices() -> int:
+    return max(2, os.cpu_count() or 1)
+
+
+class Settings(BaseSettings):
+    """Where the server keeps its data, where it listens, and what it may use."""
+
+    model_config = SettingsConfigDict(env_prefix="TRAINYARD_", use_attribute_docstrings=True, frozen=True)
+
+    data_dir: Path = Path("~/.local/share/trainyard").expanduser()
+    """The database, the jobs' directories, caches. One server at a time."""
+    host: str = "127.0.0.1"
+    """The address to listen on. Anything but loopback lets others run code on this machine: jobs are programs."""
+    port: int = Field(default=8000, ge=0, le=65535)
+    """0: any free port."""
+    database_url: str | None = None
+    """SQLAlchemy URL. None: a SQLite file in data_dir."""
+    cpu_devices: int = Field(default_factory=_default_devices, ge=1)
+    """How many workers fit on this machine's CPU at once."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Host names that requests may ask for, besides loopback's and `host`: others are refused, which stops pages
+    of other sites from reaching the server through a name that resolves to it."""
+    frontend_dir: Path = Path(__file__).resolve().parents[1] / "frontend" / "dist"
+    """The built page."""
+    notices_kept: int = Field(default=100_000, ge=1)
+    """How many notices a page that was away may ask for again."""
+
+    @property
+    def url(self) -> str:
+        """The database's URL."""
+        return self.database_url or sqlite_url(self.data_dir / "trainyard.db")
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """Every host name that requests may ask for, without ports."""
+        own = {self.host} - {"0.0.0.0", "::"}  # noqa: S104 - these are not names that anybody asks for
+        return frozenset({"127.0.0.1", "localhost", "::1", *own, *self.allowed_hosts})
