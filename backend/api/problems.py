@@ -14,9 +14,8 @@ from fastapi.responses import JSONResponse
 from pydantic_core import to_jsonable_python
 from starlette.exceptions import HTTPException
 
-from backend.db import WriterError
 from backend.schemas.problems import FieldProblem, Problem
-from backend.services.errors import ServiceError
+from backend.services.errors import IngestError, ServiceError, WriterError
 from engine.errors import UserError
 
 logger = logging.getLogger(__name__)
@@ -46,6 +45,7 @@ def problem(
 def install(app: FastAPI) -> None:
     """Answer everything that routes raise."""
     app.add_exception_handler(UserError, _user_error)
+    app.add_exception_handler(IngestError, _ingest_error)
     app.add_exception_handler(RequestValidationError, _invalid_request)
     app.add_exception_handler(ServiceError, _service_error)
     app.add_exception_handler(HTTPException, _http_error)
@@ -61,6 +61,11 @@ def field_problem(error: UserError) -> FieldProblem:
 def _user_error(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, UserError)
     return problem(422, "invalid", "Invalid input", str(error), [field_problem(error)])
+
+
+def _ingest_error(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, IngestError)
+    return problem(error.status, "ingest", "Telemetry refused", str(error), [field_problem(error)])
 
 
 def _invalid_request(_: Request, error: Exception) -> JSONResponse:

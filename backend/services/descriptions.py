@@ -18,7 +18,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-import engine
+from engine import errors
 from engine.errors import UserError
 from engine.plan.description import ModelDescription
 from engine.plan.job import SourceSpec
@@ -29,6 +29,7 @@ logger = logging.getLogger(__name__)
 
 PROCESS_TIMEOUT_S = 180.0
 """Importing torch on a loaded machine takes seconds; a model that needs longer than this to build does not end."""
+ENGINE = Path(errors.__file__).resolve().parent
 AT_ONCE = 2
 """Processes that describe at one time: each holds an interpreter with torch."""
 SOURCE_FILES = 5_000
@@ -99,7 +100,7 @@ def _run(request: str, timeout_s: float) -> dict[str, Any]:
             text=True,
             timeout=timeout_s,
             env=environment,
-            cwd=Path(engine.__file__).resolve().parents[1],
+            cwd=ENGINE.parent,
             check=False,
         )
     except subprocess.TimeoutExpired:
@@ -120,8 +121,7 @@ def _run(request: str, timeout_s: float) -> dict[str, Any]:
 
 
 def _key(model: SourceSpec, data: SourceSpec) -> str:
-    package = Path(engine.__file__).parent
-    folders = [package / "models", package / "inputs"]
+    folders = [ENGINE / "models", ENGINE / "inputs"]
     folders += [Path(spec.directory) for spec in (model, data) if spec.directory]
     content = [to_plain(model), to_plain(data), [list(_state(folder)) for folder in folders]]
     return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()

@@ -11,7 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from backend.db import WriterError
+from backend.ingest import IngestError
 from engine.errors import UserError
+
+__all__ = ["Conflict", "Forbidden", "IngestError", "NotFound", "ServiceError", "Unavailable", "WriterError"]
 
 
 class ServiceError(Exception):

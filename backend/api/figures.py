@@ -1,0 +1,68 @@
+"""Figures: whole Plotly figures, cached by the data's revision."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Header, Query, Response
+
+from backend.api.deps import Services, problems
+from backend.schemas.figures import Race
+
+router = APIRouter(tags=["figures"])
+
+Width = Annotated[int, Query(ge=200, le=8192, description="Of the drawing, in CSS pixels")]
+Theme = Literal["light", "dark"]
+Step = Annotated[int | None, Query(ge=0, description="The step that time counts from")]
+Time = Annotated[int | None, Query(description="Nanoseconds on the attempt's clock")]
+Tag = Annotated[str | None, Header(description="The `ETag` of the answer held")]
+
+FIGURE: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"application/json": {"schema": {"type": "object"}}}, "description": "A Plotly figure"},
+    304: {"description": "Nothing has changed"},
+}
+
+
+def _answer(content: bytes | None, etag: str) -> Response:
+    headers = {"ETag": etag, "Cache-Control": "no-cache"}
+    if content is None:
+        return Response(status_code=304, headers=headers)
+    return Response(content, media_type="application/json", headers=headers)
+
+
+@router.get("/jobs/{job_id}/figures/{name}", response_class=Response, responses={**FIGURE, **problems(404, 422)})
+def figure(
+    services: Services,
+    job_id: str,
+    name: str,
+    width: Width = 1280,
+    theme: Theme = "light",
+    step: Step = None,
+    to_step: Step = None,
+    from_ns: Time = None,
+    to_ns: Time = None,
+    if_none_match: Tag = None,
+) -> Response:
+    """One figure of one job, answered whole."""
+    return _answer(
+        *services.figures.job(
+            job_id,
+            name,
+            {"width": width, "theme": theme, "step": step, "to_step": to_step, "from_ns": from_ns, "to_ns": to_ns},
+            if_none_match,
+        )
+    )
+
+
+@router.get("/race", response_model=Race, responses={304: FIGURE[304], **problems(404, 422)})
+def race(
+    services: Services,
+    jobs: Annotated[str, Query(description="Ids with commas, at least two")],
+    step: Annotated[int | None, Query(ge=0, description="Left out: the latest step that all kept every event of")] = None,
+    width: Width = 1280,
+    theme: Theme = "light",
+    if_none_match: Tag = None,
+) -> Response:
+    """Jobs stacked, aligned by step on one time axis, with a computed headline."""
+    ids = [job for job in jobs.split(",") if job]
+    return _answer(*services.figures.race(ids, {"width": width, "theme": theme, "step": step}, if_none_match))

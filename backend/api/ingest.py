@@ -1,0 +1,46 @@
+"""Telemetry in: batches and seals, with the attempt's own token."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Body, Header, Request
+from starlette.concurrency import run_in_threadpool
+
+from backend.api.deps import Services, problems
+from backend.api.guard import BATCH
+from backend.schemas.ingest import Accepted, Sealed
+from backend.services.ingest import MAX_BODY_BYTES, accept, seal
+
+router = APIRouter(prefix="/attempts/{attempt}", tags=["ingest"])
+Authorization = Annotated[str, Header(description="`Bearer` and the attempt's token")]
+
+BATCH_BODY = {"requestBody": {"required": True, "content": {BATCH: {"schema": {"type": "string", "format": "binary"}}}}}
+
+
+@router.post(
+    "/batches",
+    responses=problems(400, 401, 409, 410, 413, 415),
+    openapi_extra=BATCH_BODY,
+    max_body_size=MAX_BODY_BYTES,
+)
+async def batches(services: Services, attempt: int, request: Request, authorization: Authorization = "") -> Accepted:
+    """Store one batch; answered after the commit. The same batch again changes nothing."""
+    body = await request.body()
+    return await run_in_threadpool(accept, services.database, attempt, _token(authorization), body)
+
+
+@router.post("/seal", responses=problems(401, 409, 410, 415))
+def seal_attempt(
+    services: Services,
+    attempt: int,
+    last_sequences: Annotated[dict[int, int], Body(description="Party number to its last sequence number, -1: none")],
+    authorization: Authorization = "",
+) -> Sealed:
+    """Say that nothing follows; refused while a batch is missing."""
+    return seal(services.database, attempt, _token(authorization), last_sequences)
+
+
+def _token(authorization: str) -> str:
+    scheme, _, token = authorization.partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""

@@ -1,0 +1,17 @@
+"""Plan previews."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from backend.api.deps import Services, problems
+from backend.schemas.base import SpecBody
+from backend.schemas.plans import PlanView
+
+router = APIRouter(prefix="/plans", tags=["plans"])
+
+
+@router.post("", responses=problems(415, 422))
+def preview(services: Services, spec: SpecBody) -> PlanView:
+    """The plan that a submission would get, stored nowhere; refused exactly where a submission would be."""
+    return services.jobs.preview(spec)

@@ -1,0 +1,34 @@
+"""Every group of routes, listed once. To add one: write its file, add it to ROUTERS."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from starlette.exceptions import HTTPException
+
+from backend.api import catalogue, figures, health, ingest, jobs, notices, plans, telemetry
+
+PREFIX = "/api/v1"
+ROUTERS = (
+    jobs.router,
+    plans.router,
+    telemetry.router,
+    figures.router,
+    catalogue.router,
+    notices.router,
+    ingest.router,
+    health.router,
+)
+
+
+def build() -> APIRouter:
+    """All of them under one prefix."""
+    api = APIRouter(prefix=PREFIX)
+    for router in ROUTERS:
+        api.include_router(router)
+
+    @api.api_route("/{path:path}", methods=["GET", "POST", "PUT", "PATCH", "DELETE"], include_in_schema=False)
+    def nothing_here(path: str, request: Request) -> None:
+        # Without this, the page's fallback would answer a mistyped path with HTML and 200.
+        raise HTTPException(404, f"{request.method} {PREFIX}/{path}: no such resource. See {PREFIX}/openapi.json")
+
+    return api

@@ -1,0 +1,37 @@
+"""Whether the service works."""
+
+from __future__ import annotations
+
+import time
+from importlib.metadata import PackageNotFoundError, version
+
+from sqlalchemy import func, make_url, select
+
+from backend.db.models import Job
+from backend.schemas.health import Health, JobCounts
+from backend.services.context import Context
+
+ENDS = ("succeeded", "failed", "cancelled")
+
+
+def program_version() -> str:
+    """This program's version; `source` in a checkout that is not installed."""
+    try:
+        return version("trainyard")
+    except PackageNotFoundError:
+        return "source"
+
+
+def check(context: Context) -> Health:
+    """Looks at the database; what fails there is the answer's error."""
+    count = select(Job.state, func.count()).where(Job.state.not_in(ENDS)).group_by(Job.state)
+    with context.database.read() as session:
+        states = {state: number for state, number in session.execute(count)}
+    queued = states.pop("queued", 0)
+    return Health(
+        status="ok",
+        version=program_version(),
+        database=make_url(context.database.url).get_backend_name(),
+        uptime_s=round(time.monotonic() - context.started, 3),
+        jobs=JobCounts(running=sum(states.values()), queued=queued),
+    )

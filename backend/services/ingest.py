@@ -1,0 +1,22 @@
+"""Telemetry in, from `backend.ingest`, as the API answers it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from backend import ingest
+from backend.db import Database
+from backend.ingest import MAX_BODY_BYTES
+from backend.schemas.ingest import Accepted, Sealed
+
+__all__ = ["MAX_BODY_BYTES", "accept", "seal"]
+
+
+def accept(database: Database, attempt: int, token: str, body: bytes) -> Accepted:
+    """Store one batch; see `backend.ingest.accept`."""
+    return Accepted(**vars(ingest.accept(database, attempt, token, body)))
+
+
+def seal(database: Database, attempt: int, token: str, last_sequences: Mapping[int, int]) -> Sealed:
+    """Seal an attempt; see `backend.ingest.seal`."""
+    return Sealed(**vars(ingest.seal(database, attempt, token, last_sequences)))

@@ -1,0 +1,146 @@
+"""Jobs: submit, list, show, cancel."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+
+from sqlalchemy import or_, select
+from sqlalchemy.orm import Session
+
+from backend.db import Database, models, notify, uuid7
+from backend.schemas import jobs as schema
+from backend.schemas.plans import PlanView
+from backend.services import cursor as cursors
+from backend.services.errors import Conflict, NotFound
+from backend.services.plans import Planned, Planner, view
+from backend.services.views import Views
+from engine.errors import UserError
+from engine.plan.job import JobSpec
+from engine.plan.serde import to_plain
+
+KEY_LENGTH = 200
+
+
+def find(session: Session, job_id: str) -> models.Job:
+    """The job; raises NotFound."""
+    job = session.get(models.Job, job_id)
+    if job is None:
+        raise NotFound(f"id = {job_id!r}: no such job. GET /api/v1/jobs lists them")
+    return job
+
+
+class Jobs:
+    """The jobs of one database."""
+
+    def __init__(self, database: Database, planner: Planner, views: Views) -> None:
+        self._database = database
+        self._planner = planner
+        self._views = views
+
+    def preview(self, spec: JobSpec) -> PlanView:
+        """What submitting would do, without doing it. Raises UserError as `submit` does."""
+        with self._database.read() as session:
+            _check_baseline(session, spec)
+        return view(self._planner.plan(spec))
+
+    def submit(self, spec: JobSpec, key: str | None) -> tuple[schema.Job, bool]:
+        """Store a job and its plan; answers the job, and whether it is new.
+
+        A submission repeated under its idempotency key answers the job that it made the first time.
+        Raises UserError for a specification that cannot run, Conflict for a key with another body.
+        """
+        body = hashlib.sha256(json.dumps(to_plain(spec), sort_keys=True).encode()).hexdigest()
+        if key is not None and not 1 <= len(key) <= KEY_LENGTH:
+            raise UserError("Idempotency-Key", key, f"must have 1 to {KEY_LENGTH} characters", "Use a UUID")
+        with self._database.read() as session:
+            if held := _repeated(session, key, body):
+                return self._views.whole(session, held), False
+            _check_baseline(session, spec)
+        row = _new_row(self._planner.plan(spec), key, body)
+
+        def write(session: Session) -> tuple[str, bool]:
+            if held := _repeated(session, key, body):
+                return held.id, False
+            _check_baseline(session, spec)
+            session.add(row)
+            session.flush()
+            moved = models.Transition(job_id=row.id, to_state=row.state, at_unix_ns=row.created_unix_ns)
+            session.add(moved)
+            notify(session, row.id, "job", {"state": row.state, "revision": row.revision})
+            return row.id, True
+
+        job_id, new = self._database.writer.run(write)
+        return self.show(job_id), new
+
+    def list(
+        self, *, state: str | None, strategy: str | None, model: str | None, text: str | None, limit: int, cursor: str | None
+    ) -> schema.JobPage:
+        """Newest first, one page. `text` is looked for in names and ids."""
+        query = select(models.Job).order_by(models.Job.id.desc()).limit(limit + 1)
+        if state:
+            query = query.where(models.Job.state.in_(state.split(",")))
+        if strategy:
+            query = query.where(models.Job.spec["strategy"]["name"].as_string() == strategy)
+        if model:
+            source = models.Job.spec["model"]
+            query = query.where(or_(source["name"].as_string() == model, source["entrypoint"].as_string() == model))
+        if text:
+            query = query.where(or_(models.Job.name.icontains(text, autoescape=True), models.Job.id == text))
+        if cursor:
+            query = query.where(models.Job.id < cursors.decode(cursor))
+        with self._database.read() as session:
+            rows = list(session.scalars(query))
+            items = [self._views.summary(session, row) for row in rows[:limit]]
+        return schema.JobPage(
+            items=items, next_cursor=cursors.encode(items[-1].id) if len(rows) > limit else None
+        )
+
+    def show(self, job_id: str) -> schema.Job:
+        """One job, whole. Raises NotFound."""
+        with self._database.read() as session:
+            return self._views.whole(session, find(session, job_id))
+
+    def plan(self, job_id: str) -> PlanView:
+        """The job's plan. Raises NotFound."""
+        with self._database.read() as session:
+            return self._views.plan(find(session, job_id))
+
+
+def _new_row(planned: Planned, key: str | None, body: str) -> models.Job:
+    now = time.time_ns()
+    spec = planned.spec
+    return models.Job(
+        id=uuid7(),
+        name=spec.name,
+        spec=to_plain(spec),
+        plan=to_plain(planned.plan),
+        description=planned.description.to_dict(),
+        state="queued",
+        priority=spec.priority,
+        baseline_id=spec.baseline,
+        idempotency_key=key,
+        body_sha256=body,
+        created_unix_ns=now,
+        queued_unix_ns=now,
+        revision=1,
+    )
+
+
+def _repeated(session: Session, key: str | None, body: str) -> models.Job | None:
+    """The job that this key made before; raises Conflict where its body was another."""
+    if key is None:
+        return None
+    held = session.scalars(select(models.Job).where(models.Job.idempotency_key == key)).first()
+    if held is not None and held.body_sha256 != body:
+        error = UserError(
+            "Idempotency-Key", key, f"was used for another body (job {held.id})", "Use a new key for another job"
+        )
+        raise Conflict(str(error), [error])
+    return held
+
+
+def _check_baseline(session: Session, spec: JobSpec) -> None:
+    if spec.baseline is not None and session.get(models.Job, spec.baseline) is None:
+        raise UserError("baseline", spec.baseline, "no such job", "Give the id of a job, or leave it out")

@@ -1,0 +1,46 @@
+"""What a job's processes printed, a piece at a time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from backend.schemas.telemetry import Logs
+from engine.errors import UnknownNameError
+from engine.runtime.launch import slug
+
+MAX_BYTES = 1 << 20
+
+
+def read(directory: Path, parties: list[str], *, party: str | None, offset: int, limit: int) -> Logs:
+    """`limit` bytes of a party's log from `offset`; a negative offset counts from the end.
+
+    A piece ends between characters, so that pieces put together are the whole text. Raises UnknownNameError for a
+    party that the attempt does not have: no client ever names a path.
+    """
+    if not parties:
+        return Logs(party="", parties=[], text="", next_offset=0, size=0)
+    chosen = party or parties[0]
+    if chosen not in parties:
+        raise UnknownNameError("party", chosen, "party of this attempt", parties)
+    path = directory / "logs" / f"{slug(chosen)}.log"
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            start = max(0, size + offset) if offset < 0 else min(offset, size)
+            file.seek(start)
+            piece = _whole_characters(file.read(limit))
+    except FileNotFoundError:  # the process has not started
+        return Logs(party=chosen, parties=parties, text="", next_offset=0, size=0)
+    text = piece.decode("utf-8", "replace")
+    return Logs(party=chosen, parties=parties, text=text, next_offset=start + len(piece), size=size)
+
+
+def _whole_characters(piece: bytes) -> bytes:
+    """Without the first bytes of a character that the cut left at the end."""
+    for back in range(1, min(4, len(piece)) + 1):
+        byte = piece[-back]
+        if byte & 0xC0 == 0x80:
+            continue  # inside of a character: look for where it begins
+        length = 4 if byte >= 0xF0 else 3 if byte >= 0xE0 else 2 if byte >= 0xC0 else 1
+        return piece[:-back] if length > back and len(piece) > back else piece
+    return piece

@@ -1,0 +1,173 @@
+"""The live feed: what changed, to every page that listens, without gaps.
+
+The writer wakes the hub after every commit that wrote notices. The hub reads them once for all listeners, joins
+those of one job that came together (a notice says what a thing is now, not how it got there), adds the job's
+newest figures and hands them out. A listener that comes back subscribes first, then catches up from the database,
+and drops what it gets twice: ids come from the committing writer and only grow.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import delete, func, select
+from sqlalchemy.orm import Session
+
+from backend.db import Database, WriterError, models
+from backend.services.views import Views
+
+logger = logging.getLogger(__name__)
+
+PACE_S = 0.1
+"""Notices that come within this time leave together."""
+QUEUE = 1_000
+"""Notices that a listener may leave unread; it is cut off then, and catches up when it comes back."""
+CATCH_UP = 5_000
+"""More missed notices than this are answered with a reset: asking again for what is visible is cheaper."""
+PRUNE_EVERY = 1_000
+STATE_CHANGES = frozenset({"job"})
+"""Kinds of notices that are sent as `job`; all others are news of telemetry and are sent as `data`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """One message of the feed."""
+
+    id: int
+    kind: str
+    """`ready`, `job`, `data` or `reset`."""
+    data: dict[str, Any]
+
+
+class Hub:
+    """Lives on one event loop; `subscribe` is called there."""
+
+    def __init__(self, database: Database, views: Views, *, kept: int) -> None:
+        self._database = database
+        self._views = views
+        self._kept = kept
+        self._listeners: set[asyncio.Queue[Event | None]] = set()
+        self._wake = asyncio.Event()
+        self._closed = False
+        self._last = 0
+        self._pruned = 0
+        self._unlisten = lambda: None
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Begin to deliver what is committed from now on."""
+        loop = asyncio.get_running_loop()
+        self._last = await asyncio.to_thread(self._newest)
+        self._pruned = self._last
+        self._unlisten = self._database.writer.listen(lambda _ids: loop.call_soon_threadsafe(self._wake.set))
+        self._task = asyncio.create_task(self._deliver(), name="notices")
+
+    def close(self) -> None:
+        """End every stream. Call it before waiting for open connections."""
+        self._closed = True
+        self._wake.set()
+        for queue in self._listeners:
+            _put(queue, None)
+
+    async def stop(self) -> None:
+        """Close, and wait for what was under way."""
+        self.close()
+        self._unlisten()
+        if self._task is not None:
+            await self._task
+
+    async def subscribe(self, last_seen: str | None) -> AsyncIterator[Event]:
+        """The feed from after `last_seen` (an id as text) on, or from now; ends when the hub closes."""
+        queue: asyncio.Queue[Event | None] = asyncio.Queue(QUEUE)
+        self._listeners.add(queue)
+        try:
+            sent = self._last
+            yield_first = await asyncio.to_thread(self._catch_up, last_seen, sent)
+            for event in yield_first:
+                yield event
+                sent = max(sent, event.id)
+            while not self._closed and (found := await queue.get()) is not None:
+                if found.id > sent:
+                    yield found
+        finally:
+            self._listeners.discard(queue)
+
+    def _catch_up(self, last_seen: str | None, now: int) -> list[Event]:
+        with self._database.read() as session:
+            newest = session.scalar(select(func.max(models.Notice.id))) or 0
+            if last_seen is None:
+                return [Event(id=max(newest, now), kind="ready", data={"revision": None})]
+            oldest = session.scalar(select(func.min(models.Notice.id))) or 1
+            since = int(last_seen) if last_seen.isdecimal() else -1
+            if not oldest - 1 <= since <= newest or newest - since > CATCH_UP:
+                return [Event(id=newest, kind="reset", data={"reason": f"{last_seen} is not kept any more"})]
+            return self._events(session, since)
+
+    async def _deliver(self) -> None:
+        while not self._closed:
+            await self._wake.wait()
+            self._wake.clear()
+            try:
+                events = await asyncio.to_thread(self._news)
+                for event in events:
+                    self._hand_out(event)
+                await asyncio.to_thread(self._prune)
+            except Exception:  # the feed outlives one failed look; the next commit wakes it again
+                logger.exception("notices could not be delivered")
+            await asyncio.sleep(PACE_S)
+
+    def _hand_out(self, event: Event) -> None:
+        self._last = max(self._last, event.id)
+        for queue in list(self._listeners):
+            _put(queue, event)
+
+    def _news(self) -> list[Event]:
+        with self._database.read() as session:
+            return self._events(session, self._last)
+
+    def _newest(self) -> int:
+        with self._database.read() as session:
+            return session.scalar(select(func.max(models.Notice.id))) or 0
+
+    def _events(self, session: Session, since: int) -> list[Event]:
+        """Notices after `since`: one event per job and kind, in the order of their newest ids."""
+        newest: dict[tuple[str, str], int] = {}
+        query = select(models.Notice.id, models.Notice.job_id, models.Notice.kind).where(models.Notice.id > since)
+        for number, job_id, kind in session.execute(query.order_by(models.Notice.id)):
+            if job_id is not None:
+                newest[job_id, "job" if kind in STATE_CHANGES else "data"] = number
+        events = []
+        for (job_id, kind), number in sorted(newest.items(), key=lambda item: item[1]):
+            job = session.get(models.Job, job_id)
+            if job is not None:
+                summary = self._views.summary(session, job)
+                names = {"id", "revision", "state", "step", "steps", "loss", "samples_per_s"}
+                data = summary.model_dump(mode="json", include=names)
+                events.append(Event(id=number, kind=kind, data={"job_id": data.pop("id"), **data}))
+        return events
+
+    def _prune(self) -> None:
+        """Forget the oldest notices, now and then."""
+        if self._last - self._pruned < PRUNE_EVERY:
+            return
+        self._pruned = self._last
+        limit = self._last - self._kept
+        try:
+            self._database.writer.run(
+                lambda session: session.execute(delete(models.Notice).where(models.Notice.id <= limit))
+            )
+        except WriterError:
+            logger.info("notices are not pruned: the writer is closed")
+
+
+def _put(queue: asyncio.Queue[Event | None], item: Event | None) -> None:
+    """Hand over without waiting; a listener that does not read is cut off by dropping what it left unread."""
+    if queue.full():
+        while not queue.empty():
+            queue.get_nowait()
+        item = None
+    queue.put_nowait(item)

@@ -1,0 +1,101 @@
+"""Series of a job over its steps, thinned so that no spike is lost."""
+
+from __future__ import annotations
+
+import numpy as np
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from backend.db.models import Metric, StepRow
+from backend.schemas.telemetry import Point
+from engine.errors import UnknownNameError
+
+MAX_POINTS = 2_000
+PER_STRETCH = 4
+"""First, smallest, largest and last of every stretch are kept."""
+OF_STEPS = ("loss", "throughput", "iteration_ms", "exposed_ms")
+
+_ROW = np.dtype([("party", "<i2"), ("step", "<i4"), ("start", "<i8"), ("end", "<i8"), ("samples", "<i8"),
+                 ("loss", "<f8"), ("exposed", "<i8")])  # fmt: skip
+
+
+def thin(value: np.ndarray, limit: int = MAX_POINTS) -> np.ndarray:
+    """Indices of at most `limit` points of a series (n): of every stretch of equal length the first, the smallest,
+    the largest and the last. NaN is neither smallest nor largest."""
+    count = len(value)
+    if count <= limit:
+        return np.arange(count)
+    edges = np.linspace(0, count, limit // PER_STRETCH + 1).astype(int)
+    kept = set(edges[:-1]) | set(edges[1:] - 1)
+    for start, stop in zip(edges[:-1], edges[1:], strict=True):
+        known = start + np.flatnonzero(~np.isnan(value[start:stop]))
+        if len(known):
+            kept |= {known[value[known].argmin()], known[value[known].argmax()]}
+    return np.array(sorted(kept))
+
+
+def read(session: Session, attempt_id: int, workers: int, name: str | None) -> dict[str, list[Point]]:
+    """Every series, or the one called `name`. Raises UnknownNameError listing the known ones."""
+    measured = _measured(session, attempt_id, name)
+    if name is not None and name not in OF_STEPS and name not in measured:
+        raise UnknownNameError("name", name, "series", [*OF_STEPS, *_names(session, attempt_id)])
+    wanted = OF_STEPS if name is None else {name} & set(OF_STEPS)
+    found = {**(_of_steps(session, attempt_id, workers) if wanted else {}), **measured}
+    return {key: _points(*columns) for key, columns in found.items() if name in (None, key)}
+
+
+Columns = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""step, value and time (ns), each (n)."""
+
+
+def _of_steps(session: Session, attempt_id: int, workers: int) -> dict[str, Columns]:
+    query = select(
+        StepRow.party, StepRow.step, StepRow.start_ns, StepRow.end_ns, StepRow.samples, StepRow.loss, StepRow.exposed_ns
+    ).where(StepRow.attempt_id == attempt_id, StepRow.party < workers)
+    rows = np.array([tuple(row) for row in session.execute(query)], _ROW)
+    by_worker = [rows[rows["party"] == worker] for worker in range(workers)]
+    steps = by_worker[0]["step"]
+    for own in by_worker[1:]:
+        steps = np.intersect1d(steps, own["step"])
+    # (workers, steps): only steps that every worker finished.
+    table = np.stack([own[np.isin(own["step"], steps)] for own in by_worker])
+    time = table["end"].max(0) if len(steps) else steps
+    samples = table["samples"].sum(0)
+    loss = (table["loss"] * table["samples"]).sum(0) / np.maximum(samples, 1)
+    follows = np.flatnonzero(np.diff(steps) == 1)
+    iteration_ns = np.diff(table["start"], axis=1)[:, follows].max(0) if len(follows) else np.empty(0)
+    speed = samples[follows] * 1e9 / np.maximum(iteration_ns, 1)
+    return {
+        "loss": (steps, loss, time),
+        "throughput": (steps[follows], speed, time[follows]),
+        "iteration_ms": (steps[follows], iteration_ns / 1e6, time[follows]),
+        "exposed_ms": (steps, table["exposed"].max(0) / 1e6 if len(steps) else time, time),
+    }
+
+
+def _measured(session: Session, attempt_id: int, name: str | None) -> dict[str, Columns]:
+    query = select(Metric.name, Metric.step, Metric.value, Metric.at_ns).where(Metric.attempt_id == attempt_id)
+    if name is not None:
+        query = query.where(Metric.name == name)
+    by_name: dict[str, list[tuple[int, float | None, int]]] = {}
+    for metric, step, value, time in session.execute(query.order_by(Metric.name, Metric.step)):
+        by_name.setdefault(metric, []).append((step, value, time))
+    return {
+        metric: (
+            np.array([step for step, _, _ in rows]),
+            np.array([value for _, value, _ in rows], float),
+            np.array([time for _, _, time in rows]),
+        )
+        for metric, rows in by_name.items()
+    }
+
+
+def _names(session: Session, attempt_id: int) -> list[str]:
+    return list(session.scalars(select(Metric.name).where(Metric.attempt_id == attempt_id).distinct()))
+
+
+def _points(step: np.ndarray, value: np.ndarray, time: np.ndarray) -> list[Point]:
+    return [
+        Point(step=int(step[i]), value=float(value[i]) if np.isfinite(value[i]) else None, time_ns=int(time[i]))
+        for i in thin(value)
+    ]

@@ -1,0 +1,148 @@
+"""What a job's workers recorded, as the API answers it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from backend.db import Database, models
+from backend.schemas import telemetry as schema
+from backend.services import events, logs, series
+from backend.services.jobs import find
+from backend.services.progress import ACCURACY
+from backend.services.stored import planned_of
+from backend.services.views import Views, latest_attempt, milliseconds
+from engine.plan.plan import Plan
+from engine.plan.traffic import wire_bytes
+from engine.telemetry import definitions
+
+NEWEST_STEPS = 10
+"""Steps of events that are answered where none are asked for."""
+ALL_LEFT_OUT = schema.Events(
+    worker=[], step=[], layer=[], unit=[], kind=[], track=[], peer=[], priority=[], queued_ns=[], start_ns=[], end_ns=[],
+    bytes=[], layers=[], parties=[], truncated=False,
+)  # fmt: skip
+
+
+class Telemetry:
+    """Reads the latest attempt of any job."""
+
+    def __init__(self, database: Database, views: Views) -> None:
+        self._database = database
+        self._views = views
+
+    def metrics(self, job_id: str, name: str | None) -> schema.Metrics:
+        """Series by name. Raises NotFound, or UnknownNameError for a series that there is not."""
+        with self._database.read() as session:
+            job = find(session, job_id)
+            attempt = latest_attempt(session, job)
+            if attempt is None:
+                return schema.Metrics(series={}, revision=job.revision)
+            found = series.read(session, attempt.id, job.spec["cluster"]["workers"], name)
+            return schema.Metrics(series=found, revision=job.revision)
+
+    def events(
+        self, job_id: str, *, worker: int | None, step_from: int | None, step_to: int | None, limit: int
+    ) -> schema.Events:
+        """Detailed events; without a range of steps, those of the newest ones."""
+        with self._database.read() as session:
+            job = find(session, job_id)
+            attempt = latest_attempt(session, job)
+            if attempt is None:
+                return ALL_LEFT_OUT
+            newest = session.scalar(select(func.max(models.Batch.last_step)).filter_by(attempt_id=attempt.id)) or 0
+            last = newest if step_to is None else step_to
+            return events.read(
+                session,
+                attempt.id,
+                worker=worker,
+                step_from=max(0, last - NEWEST_STEPS + 1) if step_from is None else step_from,
+                step_to=last,
+                limit=limit,
+                layers=[layer["name"] for layer in (job.description or {}).get("layers", [])],
+                parties=attempt.parties,
+            )
+
+    def logs(self, job_id: str, *, party: str | None, offset: int, limit: int) -> schema.Logs:
+        """A piece of a party's output. Raises UnknownNameError listing the parties."""
+        with self._database.read() as session:
+            attempt = latest_attempt(session, find(session, job_id))
+        if attempt is None:
+            return schema.Logs(party="", parties=[], text="", next_offset=0, size=0)
+        return logs.read(Path(attempt.directory), attempt.parties, party=party, offset=offset, limit=limit)
+
+    def summary(self, job_id: str) -> schema.Summary:
+        """The job's figures."""
+        with self._database.read() as session:
+            job = find(session, job_id)
+            planned, progress = planned_of(job), self._views.of(session, job)
+            spec, plan = planned.spec, planned.plan
+            compared = self._views.speed_up(session, job)
+            baseline = compared[0] if compared else None
+            target = spec.training.target_accuracy
+            ours, theirs = _time_to(session, job, target), _time_to(session, baseline, target)
+            return schema.Summary(
+                steps=progress.done,
+                window_steps=progress.window,
+                iteration_ms=milliseconds(progress.iteration_ns),
+                compute_ms=milliseconds(progress.compute_ns),
+                exposed_ms=milliseconds(progress.exposed_ns),
+                input_ms=milliseconds(progress.input_ns),
+                samples_per_s=progress.samples_per_s,
+                speed_up=_speed_up(*compared) if compared else None,
+                convergence_speed_up=definitions.convergence_speed_up(ours, theirs),
+                wire_bytes_per_step=wire_bytes(plan, planned.description, spec.cluster.workers)
+                if isinstance(plan, Plan)
+                else None,
+                rate_bps=spec.network.rate_bps,
+                loss=progress.loss,
+                test_accuracy=progress.test_accuracy,
+                target_accuracy=target,
+                time_to_target_s=None if ours is None else ours / 1e9,
+                duration_s=_duration(session, job),
+                revision=job.revision,
+            )
+
+
+def _speed_up(baseline: models.Job, compared: definitions.SpeedUp) -> schema.SpeedUp:
+    reasons = compared.refused or compared.caveats
+    return schema.SpeedUp(
+        baseline_id=baseline.id,
+        baseline_name=baseline.name,
+        value=compared.value,
+        kind=compared.scaling,
+        comparable=not compared.refused,
+        why_not="; ".join(reasons) or None,
+    )
+
+
+def _span(session: Session, job: models.Job) -> tuple[int | None, int | None]:
+    """Start of the first step and end of the last one, in ns on the attempt's clock."""
+    attempt = latest_attempt(session, job)
+    if attempt is None:
+        return None, None
+    ends = select(func.min(models.StepRow.start_ns), func.max(models.StepRow.end_ns))
+    first, last = session.execute(ends.where(models.StepRow.attempt_id == attempt.id)).one()
+    return first, last
+
+
+def _duration(session: Session, job: models.Job) -> float | None:
+    first, last = _span(session, job)
+    return None if first is None or last is None else (last - first) / 1e9
+
+
+def _time_to(session: Session, job: models.Job | None, target: float | None) -> int | None:
+    """When the job's test accuracy first reached `target`, in ns since its first forward."""
+    attempt = latest_attempt(session, job) if job is not None else None
+    if job is None or attempt is None or target is None:
+        return None
+    measured = select(models.Metric.at_ns, models.Metric.value).where(
+        models.Metric.attempt_id == attempt.id, models.Metric.name == ACCURACY, models.Metric.value.is_not(None)
+    )
+    rows = session.execute(measured).all()
+    start = _span(session, job)[0] or 0
+    time, value = np.array([at - start for at, _ in rows]), np.array([v for _, v in rows], float)
+    return definitions.time_to_target_ns(time, value, target, goal="max") if len(rows) else None

@@ -1,0 +1,145 @@
+"""Rows of the database as the API shows them."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from backend.db import models
+from backend.schemas import jobs as schema
+from backend.schemas.plans import PlanView
+from backend.services import plans
+from backend.services.comparison import compare
+from backend.services.progress import Progress, ProgressReader
+from backend.services.stored import planned_of, source_name, spec_of
+from backend.services.times import moment, moment_or_none
+from engine.plan.job import JobSpec
+from engine.telemetry.definitions import SpeedUp
+
+PLANS_REMEMBERED = 256
+
+
+class Views:
+    """Builds what the API answers about jobs. Remembers what cannot change."""
+
+    def __init__(self) -> None:
+        self.progress = ProgressReader()
+        self._plans: OrderedDict[str, PlanView] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def summary(self, session: Session, job: models.Job) -> schema.JobSummary:
+        """One row of the list."""
+        return schema.JobSummary(**self._summary(session, job))
+
+    def whole(self, session: Session, job: models.Job) -> schema.Job:
+        """The job with its plan, attempts and history."""
+        history = select(models.Transition).where(
+            models.Transition.job_id == job.id, models.Transition.attempt_id.is_(None)
+        )
+        return schema.Job(
+            **self._summary(session, job),
+            spec=spec_of(job),
+            plan=self.plan(job),
+            attempts=[_attempt(attempt) for attempt in job.attempts],
+            history=[_transition(row) for row in session.scalars(history.order_by(models.Transition.id))],
+        )
+
+    def plan(self, job: models.Job) -> PlanView:
+        """The plan that was made when the job was submitted."""
+        with self._lock:
+            if job.id in self._plans:
+                return self._plans[job.id]
+        view = plans.view(planned_of(job))
+        with self._lock:
+            self._plans[job.id] = view
+            if len(self._plans) > PLANS_REMEMBERED:
+                self._plans.popitem(last=False)
+        return view
+
+    def speed_up(self, session: Session, job: models.Job) -> tuple[models.Job, SpeedUp] | None:
+        """The baseline and the comparison with it; None where the job has no baseline."""
+        baseline = session.get(models.Job, job.baseline_id) if job.baseline_id else None
+        if baseline is None:
+            return None
+        return baseline, compare(session, job, self.of(session, job), baseline, self.of(session, baseline))
+
+    def of(self, session: Session, job: models.Job) -> Progress:
+        """The newest figures of the job's latest attempt."""
+        return self.progress.of(session, job, latest_attempt(session, job))
+
+    def _summary(self, session: Session, job: models.Job) -> dict[str, object]:
+        attempt = latest_attempt(session, job)
+        progress = self.progress.of(session, job, attempt)
+        compared = self.speed_up(session, job)
+        spec = spec_of(job)
+        return {
+            "id": job.id,
+            "name": job.name,
+            "state": job.state,
+            "reason": job.reason,
+            "message": job.message,
+            "strategy": spec.strategy.name,
+            "model": source_name(job.spec["model"]),
+            "dataset": source_name(job.spec["data"]),
+            "workers": spec.cluster.workers,
+            "global_batch": spec.training.global_batch,
+            "rate_bps": spec.network.rate_bps,
+            "priority": job.priority,
+            "baseline_id": job.baseline_id,
+            "created_at": moment(job.created_unix_ns),
+            "started_at": moment_or_none(job.started_unix_ns),
+            "ended_at": moment_or_none(job.ended_unix_ns),
+            "step": progress.done or None,
+            "steps": total_steps(spec),
+            "loss": progress.loss,
+            "test_accuracy": progress.test_accuracy,
+            "samples_per_s": progress.samples_per_s,
+            "iteration_ms": milliseconds(progress.iteration_ns),
+            "speed_up": compared[1].value if compared else None,
+            "revision": job.revision,
+            "attempt": str(attempt.id) if attempt else None,
+        }
+
+
+def latest_attempt(session: Session, job: models.Job) -> models.Attempt | None:
+    """The attempt that the job's figures are of."""
+    newest = select(models.Attempt).where(models.Attempt.job_id == job.id).order_by(models.Attempt.number.desc())
+    return session.scalars(newest.limit(1)).first()
+
+
+def total_steps(spec: JobSpec) -> int | None:
+    """How many steps the job runs; None where it is given in epochs, whose length the workers know."""
+    return spec.training.steps
+
+
+def milliseconds(ns: float | None) -> float | None:
+    """The same in ms."""
+    return None if ns is None else ns / 1e6
+
+
+def _attempt(row: models.Attempt) -> schema.Attempt:
+    return schema.Attempt(
+        id=str(row.id),
+        number=row.number,
+        state=row.state,
+        reason=row.reason,
+        message=row.message,
+        parties=row.parties,
+        exit_code=row.exit_code,
+        sealed=row.sealed,
+        started_at=moment_or_none(row.started_unix_ns),
+        ended_at=moment_or_none(row.ended_unix_ns),
+    )
+
+
+def _transition(row: models.Transition) -> schema.Transition:
+    return schema.Transition(
+        from_state=row.from_state,
+        to_state=row.to_state,
+        reason=row.reason,
+        message=row.message,
+        at=moment(row.at_unix_ns),
+    )
