@@ -22,4 +22,4 @@ Services = Annotated[Context, Depends(_context)]
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """The errors that a route documents."""
-    return {status: {"model": Problem, "content": {"application/problem+json": {}}} for status in statuses}
+    return {status: {"model": Problem} for status in statuses}

@@ -14,10 +14,10 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterable
-from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
+from backend.services.remember import Remembered
 from engine import errors
 from engine.errors import UserError
 from engine.plan.description import ModelDescription
@@ -27,11 +27,13 @@ from engine.runtime.launch import write_json
 
 logger = logging.getLogger(__name__)
 
+ENGINE = Path(errors.__file__).resolve().parent
 PROCESS_TIMEOUT_S = 180.0
 """Importing torch on a loaded machine takes seconds; a model that needs longer than this to build does not end."""
-ENGINE = Path(errors.__file__).resolve().parent
 AT_ONCE = 2
 """Processes that describe at one time: each holds an interpreter with torch."""
+KEPT = 256
+"""Descriptions kept in memory; all are on disk."""
 SOURCE_FILES = 5_000
 """More source files than this in a user's directory are not looked at for changes."""
 
@@ -43,30 +45,17 @@ class Descriptions:
         self._directory = cache_dir
         self._directory.mkdir(parents=True, exist_ok=True)
         self._timeout_s = timeout_s
-        self._lock = threading.Lock()
         self._slots = threading.BoundedSemaphore(AT_ONCE)
-        self._known: dict[str, Future[ModelDescription]] = {}
+        self._known: Remembered[ModelDescription] = Remembered(room=KEPT)
 
-    def describe(self, model: SourceSpec, data: SourceSpec) -> ModelDescription:
-        """The description of `model` on samples of `data`.
+    def describe(self, model: SourceSpec, data: SourceSpec, precision: str) -> ModelDescription:
+        """The description of `model` on samples of `data` in `precision` (as in `TrainingSpec`).
 
         Raises UserError where the model or the data cannot be imported, built or run, with the reason.
         """
-        key = _key(model, data)
-        with self._lock:
-            future = self._known.get(key)
-            mine = future is None
-            if future is None:
-                future = self._known[key] = Future()
-        if not mine:
-            return future.result(self._timeout_s * 2)
-        try:
-            future.set_result(self._load(key) or self._make(key, model, data))
-        except BaseException as error:
-            with self._lock:
-                del self._known[key]
-            future.set_exception(error)
-        return future.result()
+        request = {"model": to_plain(model), "data": to_plain(data), "precision": precision}
+        key = _key(request, [Path(spec.directory) for spec in (model, data) if spec.directory])
+        return self._known.get(key, lambda: self._load(key) or self._make(key, request))
 
     def _load(self, key: str) -> ModelDescription | None:
         path = self._directory / f"{key}.json"
@@ -78,13 +67,12 @@ class Descriptions:
             logger.warning("%s is not a description that this version reads (%s)", path, error)
             return None
 
-    def _make(self, key: str, model: SourceSpec, data: SourceSpec) -> ModelDescription:
-        request = json.dumps({"model": to_plain(model), "data": to_plain(data)})
+    def _make(self, key: str, request: dict[str, Any]) -> ModelDescription:
         with self._slots:
-            answer = _run(request, self._timeout_s)
+            answer = _run(json.dumps(request), self._timeout_s)
         if error := answer.get("error"):
             raise UserError(error["field"], error["value"], error["rule"], error["remedy"])
-        description = ModelDescription.from_dict(answer["description"])
+        description = ModelDescription.from_dict(answer)
         write_json(self._directory / f"{key}.json", description.to_dict())
         return description
 
@@ -108,8 +96,9 @@ def _run(request: str, timeout_s: float) -> dict[str, Any]:
             "model", None, f"could not be described within {timeout_s:g} s", "Build less when the model is constructed"
         ) from None
     try:
-        answer = json.loads(done.stdout.strip().splitlines()[-1])
-    except (IndexError, json.JSONDecodeError):
+        answer = json.loads(done.stdout)
+        assert isinstance(answer, dict)
+    except (AssertionError, json.JSONDecodeError):
         last = "\n".join(done.stderr.strip().splitlines()[-8:]) or "it said nothing"
         raise UserError(
             "model",
@@ -117,14 +106,13 @@ def _run(request: str, timeout_s: float) -> dict[str, Any]:
             f"describing the model ended with exit code {done.returncode}: {last}",
             "Build the model in Python first to see the error",
         ) from None
-    return answer if isinstance(answer, dict) else {"error": answer}
+    return answer
 
 
-def _key(model: SourceSpec, data: SourceSpec) -> str:
-    folders = [ENGINE / "models", ENGINE / "inputs"]
-    folders += [Path(spec.directory) for spec in (model, data) if spec.directory]
-    content = [to_plain(model), to_plain(data), [list(_state(folder)) for folder in folders]]
-    return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
+def _key(request: dict[str, Any], directories: list[Path]) -> str:
+    folders = [ENGINE / "models", ENGINE / "inputs", *directories]
+    content = [request, [list(_state(folder)) for folder in folders]]
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _state(folder: Path) -> Iterable[tuple[str, int, int]]:

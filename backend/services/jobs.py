@@ -5,11 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from collections.abc import Callable
 
 from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
-from backend.db import Database, models, notify, uuid7
+from backend.db import Database, models, uuid7
+from backend.lifecycle import InvalidTransitionError
+from backend.scheduler import record
 from backend.schemas import jobs as schema
 from backend.schemas.plans import PlanView
 from backend.services import cursor as cursors
@@ -34,10 +37,14 @@ def find(session: Session, job_id: str) -> models.Job:
 class Jobs:
     """The jobs of one database."""
 
-    def __init__(self, database: Database, planner: Planner, views: Views) -> None:
+    def __init__(
+        self, database: Database, planner: Planner, views: Views, *, changed: Callable[[], None] = lambda: None
+    ) -> None:
+        """`changed` wakes the scheduler: there is a new job, or one to end."""
         self._database = database
         self._planner = planner
         self._views = views
+        self._changed = changed
 
     def preview(self, spec: JobSpec) -> PlanView:
         """What submitting would do, without doing it. Raises UserError as `submit` does."""
@@ -64,14 +71,12 @@ class Jobs:
             if held := _repeated(session, key, body):
                 return held.id, False
             _check_baseline(session, spec)
-            session.add(row)
-            session.flush()
-            moved = models.Transition(job_id=row.id, to_state=row.state, at_unix_ns=row.created_unix_ns)
-            session.add(moved)
-            notify(session, row.id, "job", {"state": row.state, "revision": row.revision})
+            record.submitted(session, row)
             return row.id, True
 
         job_id, new = self._database.writer.run(write)
+        if new:
+            self._changed()
         return self.show(job_id), new
 
     def list(
@@ -107,9 +112,22 @@ class Jobs:
         with self._database.read() as session:
             return self._views.plan(find(session, job_id))
 
+    def cancel(self, job_id: str) -> schema.Job:
+        """Ask for the job's end; nothing changes where it is ending already. Raises NotFound, and Conflict for a job
+        that has succeeded or failed."""
+
+        def write(session: Session) -> None:
+            try:
+                record.cancel(session, find(session, job_id))
+            except InvalidTransitionError as error:
+                raise Conflict(f"job {job_id} cannot be cancelled: {error}") from None
+
+        self._database.writer.run(write)
+        self._changed()
+        return self.show(job_id)
+
 
 def _new_row(planned: Planned, key: str | None, body: str) -> models.Job:
-    now = time.time_ns()
     spec = planned.spec
     return models.Job(
         id=uuid7(),
@@ -117,14 +135,12 @@ def _new_row(planned: Planned, key: str | None, body: str) -> models.Job:
         spec=to_plain(spec),
         plan=to_plain(planned.plan),
         description=planned.description.to_dict(),
-        state="queued",
         priority=spec.priority,
         baseline_id=spec.baseline,
         idempotency_key=key,
         body_sha256=body,
-        created_unix_ns=now,
-        queued_unix_ns=now,
-        revision=1,
+        created_unix_ns=time.time_ns(),
+        revision=0,
     )
 
 

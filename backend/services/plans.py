@@ -48,7 +48,7 @@ class Planner:
         if spec.data.name is not None:
             from_plain(dataset(spec.data.name).options, spec.data.options, "data.options")
         self._check_devices(spec)
-        description = self._descriptions.describe(spec.model, spec.data)
+        description = self._descriptions.describe(spec.model, spec.data, spec.training.precision)
         return Planned(spec=spec, description=description, plan=build_plan(spec, description))
 
 

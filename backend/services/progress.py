@@ -6,8 +6,6 @@ until the job's revision changes.
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,6 +13,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from backend.db.models import Attempt, Job, Metric, StepRow
+from backend.services.remember import Remembered
 from engine.telemetry import definitions
 
 WINDOW_STEPS = 200
@@ -49,24 +48,14 @@ class ProgressReader:
     """Reads and remembers; safe to call from many threads."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[str, tuple[int, Progress]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._known: Remembered[Progress] = Remembered(room=REMEMBERED)
 
     def of(self, session: Session, job: Job, attempt: Attempt | None) -> Progress:
         """Progress of the job's latest attempt."""
         if attempt is None:
             return Progress()
-        with self._lock:
-            held = self._known.get(job.id)
-            if held is not None and held[0] == job.revision:
-                self._known.move_to_end(job.id)
-                return held[1]
-        found = read(session, attempt.id, job.spec["cluster"]["workers"])
-        with self._lock:
-            self._known[job.id] = (job.revision, found)
-            if len(self._known) > REMEMBERED:
-                self._known.popitem(last=False)
-        return found
+        workers = job.spec["cluster"]["workers"]
+        return self._known.get((attempt.id, job.revision), lambda: read(session, attempt.id, workers))
 
 
 def read(session: Session, attempt_id: int, workers: int) -> Progress:

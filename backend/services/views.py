@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
-
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
@@ -14,6 +11,7 @@ from backend.schemas.plans import PlanView
 from backend.services import plans
 from backend.services.comparison import compare
 from backend.services.progress import Progress, ProgressReader
+from backend.services.remember import Remembered
 from backend.services.stored import planned_of, source_name, spec_of
 from backend.services.times import moment, moment_or_none
 from engine.plan.job import JobSpec
@@ -27,8 +25,7 @@ class Views:
 
     def __init__(self) -> None:
         self.progress = ProgressReader()
-        self._plans: OrderedDict[str, PlanView] = OrderedDict()
-        self._lock = threading.Lock()
+        self._plans: Remembered[PlanView] = Remembered(room=PLANS_REMEMBERED)
 
     def summary(self, session: Session, job: models.Job) -> schema.JobSummary:
         """One row of the list."""
@@ -49,15 +46,7 @@ class Views:
 
     def plan(self, job: models.Job) -> PlanView:
         """The plan that was made when the job was submitted."""
-        with self._lock:
-            if job.id in self._plans:
-                return self._plans[job.id]
-        view = plans.view(planned_of(job))
-        with self._lock:
-            self._plans[job.id] = view
-            if len(self._plans) > PLANS_REMEMBERED:
-                self._plans.popitem(last=False)
-        return view
+        return self._plans.get(job.id, lambda: plans.view(planned_of(job)))
 
     def speed_up(self, session: Session, job: models.Job) -> tuple[models.Job, SpeedUp] | None:
         """The baseline and the comparison with it; None where the job has no baseline."""

@@ -1,0 +1,64 @@
+"""The server: `create_app(settings)` wires the services together and owns their lives."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+from starlette.middleware.gzip import GZipMiddleware
+
+from backend.api import document, page, problems, router
+from backend.api.deps import problems as problem_responses
+from backend.api.guard import Guard
+from backend.services.health import program_version
+from backend.services.start import started
+from backend.settings import Settings
+
+MAX_BODY_BYTES = 1 << 20
+"""Of every request but telemetry's, which sets its own."""
+
+
+def create_app(settings: Settings | None = None) -> FastAPI:
+    """The application. Everything that runs begins with its lifespan and ends with it."""
+    settings = settings or Settings()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with started(settings, address=lambda: app.state.address) as context:
+            app.state.context = context
+            yield
+
+    app = FastAPI(
+        title="Trainyard",
+        summary="A control plane for distributed training",
+        version=program_version(),
+        lifespan=lifespan,
+        openapi_url=f"{router.PREFIX}/openapi.json",
+        docs_url=f"{router.PREFIX}/docs",
+        redoc_url=None,
+        separate_input_output_schemas=False,
+        generate_unique_id_function=_operation_id,
+        max_body_size=MAX_BODY_BYTES,
+        responses=problem_responses(422),
+    )
+    app.state.address = f"http://{settings.host}:{settings.port}"
+    app.add_middleware(GZipMiddleware, minimum_size=2_000, compresslevel=4)
+    app.add_middleware(Guard, hosts=settings.hosts)
+    problems.install(app)
+    document.install(app)
+    app.include_router(router.build())
+    page.install(app, settings.frontend_dir)
+    return app
+
+
+def openapi() -> dict[str, Any]:
+    """The API's OpenAPI document; nothing is started."""
+    return create_app().openapi()
+
+
+def _operation_id(route: APIRoute) -> str:
+    """`jobs-submit`: what clients are generated from."""
+    return f"{route.tags[0] if route.tags else 'api'}-{route.name}"

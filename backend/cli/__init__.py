@@ -1,0 +1,1 @@
+"""The command `trainyard`: one file per group of commands, all listed in `main.py`."""

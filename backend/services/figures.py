@@ -1,0 +1,88 @@
+"""Figures, built once for all viewers and kept until the data change."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from backend.db import Database, models
+from backend.figures import registry
+from backend.figures.request import FigureRequest
+from backend.figures.source import Source
+from backend.schemas.catalogue import FigureEntry
+from backend.schemas.figures import Race
+from backend.services.errors import NotFound
+from backend.services.jobs import find
+from backend.services.remember import Remembered
+from backend.services.views import Views
+from engine.errors import UnknownNameError, UserError
+
+CACHE_BYTES = 64 << 20
+Answer = tuple[bytes | None, str]
+"""JSON and its tag; None where the tag that was asked with still holds."""
+
+
+class Figures:
+    """Builds figures of one database."""
+
+    def __init__(self, database: Database, views: Views) -> None:
+        self._database = database
+        self._views = views
+        self._built: Remembered[bytes] = Remembered(room=CACHE_BYTES, size=len)
+        self._life = time.time_ns()  # another program may draw the same data differently
+
+    def catalogue(self) -> list[FigureEntry]:
+        """Every figure of a job."""
+        return [
+            FigureEntry(name=entry.name, title=entry.title, summary=entry.summary)
+            for entry in registry.FIGURES.values()
+        ]
+
+    def job(self, job_id: str, name: str, view: dict[str, Any], held: str | None) -> Answer:
+        """One figure of one job. Raises NotFound, and UserError for what cannot be shown."""
+        try:
+            entry = registry.figure(name)
+        except UnknownNameError as error:
+            raise NotFound(str(error), [error]) from None
+        request = _request(view)
+        with self._database.read() as session:
+            tag = self._tag(session, name, [job_id], view)
+            return self._answer(tag, held, lambda: _json(entry.build(Source(session, job_id), request)))
+
+    def race(self, job_ids: Sequence[str], view: dict[str, Any], held: str | None) -> Answer:
+        """Several jobs on one time axis. Raises NotFound, and UserError for fewer than two jobs."""
+        raise NotImplementedError
+
+    def _answer(self, tag: str, held: str | None, build: Callable[[], bytes]) -> Answer:
+        if held is not None and tag in (part.strip().removeprefix("W/") for part in held.split(",")):
+            return None, tag
+        return self._built.get(tag, build), tag
+
+    def _tag(self, session: Session, name: str, job_ids: Sequence[str], view: dict[str, Any]) -> str:
+        """Changes when the figure may: with the data of its jobs and of their baselines, and with what is asked."""
+        rows = [find(session, job_id) for job_id in job_ids]
+        baselines = [session.get(models.Job, row.baseline_id) for row in rows if row.baseline_id]
+        revisions = [[row.id, row.revision] for row in (*rows, *baselines) if row is not None]
+        content = json.dumps([self._life, name, revisions, view], sort_keys=True)
+        return f'"{hashlib.sha256(content.encode()).hexdigest()[:32]}"'
+
+
+def _request(view: dict[str, Any]) -> FigureRequest:
+    try:
+        return FigureRequest(**view)
+    except UserError:
+        raise
+    except ValueError as error:
+        rule, _, remedy = str(error).partition(". ")
+        field = rule.partition(" ")[0].rstrip(",")
+        raise UserError(field, view.get(field), rule, remedy) from None
+
+
+def _json(figure: Any) -> bytes:
+    text: str = figure.to_json()
+    return text.encode()

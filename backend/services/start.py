@@ -1,0 +1,43 @@
+"""Starting and stopping everything that a server runs, in the order that keeps each part's needs alive."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from backend.db import Database
+from backend.scheduler.devices import take_inventory
+from backend.services.context import Context
+from backend.services.descriptions import Descriptions
+from backend.services.figures import Figures
+from backend.services.inventory import Inventory
+from backend.services.jobs import Jobs
+from backend.services.notices import Hub
+from backend.services.plans import Planner
+from backend.services.telemetry import Telemetry
+from backend.services.views import Views
+from backend.settings import Settings
+
+
+@asynccontextmanager
+async def started(settings: Settings, *, address: Callable[[], str]) -> AsyncIterator[Context]:
+    """Everything running; stopped again in reverse order. `address` is where workers' supervisors reach the server."""
+    async with AsyncExitStack() as stack:
+        database = await asyncio.to_thread(Database, settings.url)
+        stack.push_async_callback(asyncio.to_thread, database.close)
+        inventory = Inventory(database, await asyncio.to_thread(take_inventory, settings.cpu_devices))
+        views = Views()
+        planner = Planner(Descriptions(settings.data_dir / "cache" / "descriptions"), inventory.check)
+        hub = Hub(database, views, kept=settings.notices_kept)
+        await hub.start()
+        stack.push_async_callback(hub.stop)
+        yield Context(
+            settings=settings,
+            database=database,
+            inventory=inventory,
+            jobs=Jobs(database, planner, views),
+            telemetry=Telemetry(database, views),
+            figures=Figures(database, views),
+            hub=hub,
+        )
