@@ -27,7 +27,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with started(settings, address=lambda: app.state.address) as context:
+        async with started(settings, settings.address) as context:
             app.state.context = context
             yield
 
@@ -44,7 +44,6 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         max_body_size=MAX_BODY_BYTES,
         responses=problem_responses(422),
     )
-    app.state.address = f"http://{settings.host}:{settings.port}"
     app.add_middleware(GZipMiddleware, minimum_size=2_000, compresslevel=4)
     app.add_middleware(Guard, hosts=settings.hosts)
     problems.install(app)

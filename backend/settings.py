@@ -1,4 +1,5 @@
-"""The server's settings: environment variables with the prefix TRAINYARD_, or arguments of `trainyard serve`."""
+"""The server's settings: environment variables with the prefix TRAINYARD_, or arguments of `trainyard
+serve`."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ class Settings(BaseSettings):
     data_dir: Path = Path("~/.local/share/trainyard").expanduser()
     """The database, the jobs' directories, caches. One server at a time."""
     host: str = "127.0.0.1"
-    """The address to listen on. Anything but loopback lets others run code on this machine: jobs are programs."""
+    """The address to listen on. Anything but loopback lets others run code on this machine: jobs are
+    programs."""
     port: int = Field(default=8000, ge=0, le=65535)
     """0: any free port."""
     database_url: str | None = None
@@ -31,8 +33,8 @@ class Settings(BaseSettings):
     cpu_devices: int = Field(default_factory=_default_devices, ge=1)
     """How many workers fit on this machine's CPU at once."""
     allowed_hosts: tuple[str, ...] = ()
-    """Host names that requests may ask for, besides loopback's and `host`: others are refused, which stops pages
-    of other sites from reaching the server through a name that resolves to it."""
+    """Host names that requests may ask for, besides loopback's and `host`: others are refused, which stops
+    pages of other sites from reaching the server through a name that resolves to it."""
     frontend_dir: Path = Path(__file__).resolve().parents[1] / "frontend" / "dist"
     """The built page."""
     notices_kept: int = Field(default=100_000, ge=1)
@@ -44,7 +46,13 @@ class Settings(BaseSettings):
         return self.database_url or sqlite_url(self.data_dir / "trainyard.db")
 
     @property
+    def address(self) -> str:
+        """Where programs on this machine reach the server."""
+        reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
+        return f"http://[{reached}]:{self.port}" if ":" in reached else f"http://{reached}:{self.port}"
+
+    @property
     def hosts(self) -> frozenset[str]:
         """Every host name that requests may ask for, without ports."""
-        own = {self.host} - {"0.0.0.0", "::"}  # noqa: S104 - these are not names that anybody asks for
+        own = {self.host} - {"0.0.0.0", "::"}
         return frozenset({"127.0.0.1", "localhost", "::1", *own, *self.allowed_hosts})

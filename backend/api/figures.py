@@ -7,7 +7,6 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Header, Query, Response
 
 from backend.api.deps import Services, problems
-from backend.schemas.figures import Race
 
 router = APIRouter(tags=["figures"])
 
@@ -30,11 +29,14 @@ def _answer(content: bytes | None, etag: str) -> Response:
     return Response(content, media_type="application/json", headers=headers)
 
 
-@router.get("/jobs/{job_id}/figures/{name}", response_class=Response, responses={**FIGURE, **problems(404, 422)})
+@router.get(
+    "/jobs/{job_id}/figures/{name}", response_class=Response, responses={**FIGURE, **problems(404, 422)}
+)
 def figure(
     services: Services,
     job_id: str,
     name: str,
+    *,
     width: Width = 1280,
     theme: Theme = "light",
     step: Step = None,
@@ -48,21 +50,14 @@ def figure(
         *services.figures.job(
             job_id,
             name,
-            {"width": width, "theme": theme, "step": step, "to_step": to_step, "from_ns": from_ns, "to_ns": to_ns},
+            {
+                "width": width,
+                "theme": theme,
+                "step": step,
+                "to_step": to_step,
+                "from_ns": from_ns,
+                "to_ns": to_ns,
+            },
             if_none_match,
         )
     )
-
-
-@router.get("/race", response_model=Race, responses={304: FIGURE[304], **problems(404, 422)})
-def race(
-    services: Services,
-    jobs: Annotated[str, Query(description="Ids with commas, at least two")],
-    step: Annotated[int | None, Query(ge=0, description="Left out: the latest step that all kept every event of")] = None,
-    width: Width = 1280,
-    theme: Theme = "light",
-    if_none_match: Tag = None,
-) -> Response:
-    """Jobs stacked, aligned by step on one time axis, with a computed headline."""
-    ids = [job for job in jobs.split(",") if job]
-    return _answer(*services.figures.race(ids, {"width": width, "theme": theme, "step": step}, if_none_match))

@@ -34,7 +34,7 @@ class Guard:
         refusal = self._host(headers) or self._content_type(scope["method"], headers)
         await (refusal or self.app)(scope, receive, send)
 
-    def _host(self, headers: Headers):  # type: ignore[no-untyped-def] # a response or None
+    def _host(self, headers: Headers) -> ASGIApp | None:
         asked = headers.get("host", "")
         name = asked[1 : asked.find("]")] if asked.startswith("[") else asked.partition(":")[0]
         if name.lower() in self.hosts:
@@ -45,10 +45,10 @@ class Guard:
             "unknown-host",
             "Unknown host",
             f"Host = {asked!r}: this server answers only for {known}. Use one of these, or start it with "
-            "TRAINYARD_ALLOWED_HOSTS",
+            f"TRAINYARD_ALLOWED_HOSTS='[\"{name or 'name'}\"]'",
         )
 
-    def _content_type(self, method: str, headers: Headers):  # type: ignore[no-untyped-def]
+    def _content_type(self, method: str, headers: Headers) -> ASGIApp | None:
         given = headers.get("content-type", "").partition(";")[0].strip().lower()
         if method in READS or given == JSON or (given == BATCH and "authorization" in headers):
             return None

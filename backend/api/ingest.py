@@ -15,7 +15,9 @@ from backend.services.ingest import MAX_BODY_BYTES, accept, seal
 router = APIRouter(prefix="/attempts/{attempt}", tags=["ingest"])
 Authorization = Annotated[str, Header(description="`Bearer` and the attempt's token")]
 
-BATCH_BODY = {"requestBody": {"required": True, "content": {BATCH: {"schema": {"type": "string", "format": "binary"}}}}}
+BATCH_BODY = {
+    "requestBody": {"required": True, "content": {BATCH: {"schema": {"type": "string", "format": "binary"}}}}
+}
 
 
 @router.post(
@@ -24,7 +26,9 @@ BATCH_BODY = {"requestBody": {"required": True, "content": {BATCH: {"schema": {"
     openapi_extra=BATCH_BODY,
     max_body_size=MAX_BODY_BYTES,
 )
-async def batches(services: Services, attempt: int, request: Request, authorization: Authorization = "") -> Accepted:
+async def batches(
+    services: Services, attempt: int, request: Request, authorization: Authorization = ""
+) -> Accepted:
     """Store one batch; answered after the commit. The same batch again changes nothing."""
     body = await request.body()
     return await run_in_threadpool(accept, services.database, attempt, _token(authorization), body)
@@ -34,7 +38,9 @@ async def batches(services: Services, attempt: int, request: Request, authorizat
 def seal_attempt(
     services: Services,
     attempt: int,
-    last_sequences: Annotated[dict[int, int], Body(description="Party number to its last sequence number, -1: none")],
+    last_sequences: Annotated[
+        dict[int, int], Body(description="Party number to its last sequence number, -1: none")
+    ],
     authorization: Authorization = "",
 ) -> Sealed:
     """Say that nothing follows; refused while a batch is missing."""

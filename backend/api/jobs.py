@@ -16,9 +16,13 @@ router = APIRouter(prefix="/jobs", tags=["jobs"])
 
 @router.post("", status_code=201, responses={200: {"model": Job}, **problems(409, 415, 422)})
 def submit(
-    services: Services, spec: SpecBody, response: Response, idempotency_key: Annotated[str | None, Header()] = None
+    services: Services,
+    spec: SpecBody,
+    response: Response,
+    idempotency_key: Annotated[str | None, Header()] = None,
 ) -> Job:
-    """Submit a job. Repeated under the same `Idempotency-Key` it answers the same job (200); with another body 409."""
+    """Submit a job. Repeated under the same `Idempotency-Key` it answers the same job (200); with another
+    body 409."""
     job, new = services.jobs.submit(spec, idempotency_key)
     response.status_code = 201 if new else 200
     response.headers["Location"] = f"/api/v1/jobs/{job.id}"
@@ -28,6 +32,7 @@ def submit(
 @router.get("", responses=problems(422))
 def index(
     services: Services,
+    *,
     state: Annotated[str | None, Query(description="One state, or several with commas")] = None,
     strategy: str | None = None,
     model: Annotated[str | None, Query(description="Name or entry point")] = None,
@@ -49,7 +54,8 @@ def show(services: Services, job_id: str) -> Job:
 
 @router.post("/{job_id}/cancel", responses=problems(404, 409, 415))
 def cancel(services: Services, job_id: str) -> Job:
-    """End a job: at once where it waits, else as soon as its processes are stopped. Ending it twice changes nothing."""
+    """End a job: at once where it waits, else as soon as its processes are stopped. Ending it twice changes
+    nothing."""
     return services.jobs.cancel(job_id)
 
 

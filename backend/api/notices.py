@@ -17,7 +17,7 @@ router = APIRouter(prefix="/notices", tags=["notices"])
 async def notices(
     services: Services, last_event_id: Annotated[str | None, Header()] = None
 ) -> AsyncIterable[ServerSentEvent]:
-    """What changes, while it changes: `job` (its state), `data` (its telemetry), `ready` (the stream has begun),
-    `reset` (too much was missed: ask again for everything). Each carries an id to resume from."""
+    """What changes, while it changes: `job` (its state), `data` (its telemetry), `ready` (the stream has
+    begun), `reset` (too much was missed: ask again for everything). Each carries an id to resume from."""
     async for event in services.hub.subscribe(last_event_id):
         yield ServerSentEvent(data=event.data, event=event.kind, id=str(event.id))

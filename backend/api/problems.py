@@ -1,4 +1,5 @@
-"""Every error leaves the service as a problem: value, rule and remedy, never a bare string or a stack trace."""
+"""Every error leaves the service as a problem: value, rule and remedy, never a bare string or a stack
+trace."""
 
 from __future__ import annotations
 
@@ -34,6 +35,7 @@ def problem(
     kind: str,
     title: str,
     detail: str,
+    *,
     errors: Iterable[FieldProblem] = (),
     headers: Mapping[str, str] | None = None,
 ) -> JSONResponse:
@@ -60,19 +62,19 @@ def field_problem(error: UserError) -> FieldProblem:
 
 def _user_error(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, UserError)
-    return problem(422, "invalid", "Invalid input", str(error), [field_problem(error)])
+    return problem(422, "invalid", "Invalid input", str(error), errors=[field_problem(error)])
 
 
 def _ingest_error(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, IngestError)
-    return problem(error.status, "ingest", "Telemetry refused", str(error), [field_problem(error)])
+    return problem(error.status, "ingest", "Telemetry refused", str(error), errors=[field_problem(error)])
 
 
 def _invalid_request(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     found = [_from_pydantic(entry) for entry in error.errors()]
     detail = "; ".join(f"{e.field} = {e.value!r}: {e.rule}. {e.remedy}" if e.field else e.rule for e in found)
-    return problem(422, "invalid", "Invalid input", detail, found)
+    return problem(422, "invalid", "Invalid input", detail, errors=found)
 
 
 def _from_pydantic(entry: Mapping[str, Any]) -> FieldProblem:
@@ -83,7 +85,10 @@ def _from_pydantic(entry: Mapping[str, Any]) -> FieldProblem:
     value = None if entry["type"] == "missing" else _plain(entry.get("input"))
     if entry["type"] == "json_invalid":
         return FieldProblem(
-            field="", value=None, rule=f"the body is not JSON: {entry['ctx']['error']}", remedy=_REMEDY["json_invalid"]
+            field="",
+            value=None,
+            rule=f"the body is not JSON: {entry['ctx']['error']}",
+            remedy=_REMEDY["json_invalid"],
         )
     rule = entry["msg"][:1].lower() + entry["msg"][1:]
     return FieldProblem(
@@ -96,13 +101,17 @@ def _from_pydantic(entry: Mapping[str, Any]) -> FieldProblem:
 
 def _service_error(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, ServiceError)
-    return problem(error.status, error.kind, error.title, error.detail, map(field_problem, error.errors))
+    return problem(
+        error.status, error.kind, error.title, error.detail, errors=map(field_problem, error.errors)
+    )
 
 
 def _http_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     phrase = HTTPStatus(error.status_code).phrase
-    detail = error.detail if error.detail != phrase else f"{request.method} {request.url.path}: {phrase.lower()}"
+    detail = (
+        error.detail if error.detail != phrase else f"{request.method} {request.url.path}: {phrase.lower()}"
+    )
     kind = phrase.lower().replace(" ", "-").replace("'", "")
     return problem(error.status_code, kind, phrase, detail, headers=error.headers)
 
@@ -114,7 +123,10 @@ def _writer_error(_: Request, error: Exception) -> JSONResponse:
 def _bug(request: Request, error: Exception) -> JSONResponse:
     logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
     return problem(
-        500, "internal", "Internal error", f"{type(error).__name__}: the server's log has the details. Please report it"
+        500,
+        "internal",
+        "Internal error",
+        f"{type(error).__name__}: the server's log has the details. Please report it",
     )
 
 

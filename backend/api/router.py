@@ -29,6 +29,8 @@ def build() -> APIRouter:
     @api.api_route("/{path:path}", methods=["GET", "POST", "PUT", "PATCH", "DELETE"], include_in_schema=False)
     def nothing_here(path: str, request: Request) -> None:
         # Without this, the page's fallback would answer a mistyped path with HTML and 200.
-        raise HTTPException(404, f"{request.method} {PREFIX}/{path}: no such resource. See {PREFIX}/openapi.json")
+        raise HTTPException(
+            404, f"{request.method} {PREFIX}/{path}: no such resource. See {PREFIX}/openapi.json"
+        )
 
     return api

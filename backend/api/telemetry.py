@@ -17,7 +17,8 @@ Step = Annotated[int | None, Query(ge=0)]
 def metrics(
     services: Services, job_id: str, name: Annotated[str | None, Query(description="One series only")] = None
 ) -> Metrics:
-    """Loss, throughput, iteration time, accuracy and whatever else was measured, thinned to 2,000 points each."""
+    """Loss, throughput, iteration time, accuracy and whatever else was measured, thinned to 2,000 points
+    each."""
     return services.telemetry.metrics(job_id, name)
 
 
@@ -25,6 +26,7 @@ def metrics(
 def events(
     services: Services,
     job_id: str,
+    *,
     worker: Annotated[int | None, Query(ge=0, description="Party number")] = None,
     step_from: Step = None,
     step_to: Step = None,
@@ -47,6 +49,12 @@ def logs(
 
 
 @router.get("/summary", responses=problems(404))
-def summary(services: Services, job_id: str) -> Summary:
+def summary(
+    services: Services,
+    job_id: str,
+    baseline: Annotated[
+        str | None, Query(description="Compare with this job instead of the job's own baseline")
+    ] = None,
+) -> Summary:
     """The job's figures: medians over a window, warm-up left out."""
-    return services.telemetry.summary(job_id)
+    return services.telemetry.summary(job_id, baseline)

@@ -6,11 +6,10 @@ import json
 
 import typer
 
+from backend.cli import compare, jobs, plans, serve
+
 app = typer.Typer(
-    name="trainyard",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
+    name="trainyard", no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None
 )
 
 
@@ -20,12 +19,23 @@ def trainyard() -> None:
 
 
 @app.command("openapi")
-def openapi_command() -> None:
+def openapi() -> None:
     """Print the API's OpenAPI document; the page's client is generated from it."""
-    from backend.app import openapi  # noqa: PLC0415 - the server's packages, which other commands do without
+    from backend.app import openapi as document  # noqa: PLC0415 - the server's packages, only here
 
-    typer.echo(json.dumps(openapi(), indent=2))
+    typer.echo(json.dumps(document(), indent=2))
 
+
+app.command("serve")(serve.serve)
+app.command("submit")(jobs.submit)
+app.command("list")(jobs.list_jobs)
+app.command("show")(jobs.show)
+app.command("logs")(jobs.logs)
+app.command("cancel")(jobs.cancel)
+app.command("compare")(compare.compare)
+app.command("plan")(plans.plan)
+app.command("strategies")(plans.strategies)
+app.command("schema")(plans.schema)
 
 if __name__ == "__main__":
     app()

@@ -9,10 +9,14 @@ from backend.schemas.jobs import JobSummary
 
 
 class StepRange(Schema):
-    """Steps that all jobs have."""
+    """Steps that can be shown: those of which all jobs kept every event. Null: there is none (yet)."""
 
-    min: int
-    max: int
+    min: int | None
+    max: int | None
+    previous: int | None
+    """The one before the step shown."""
+    next: int | None
+    """The one after it."""
 
 
 class Race(Schema):
@@ -26,7 +30,7 @@ class Race(Schema):
     """In the order asked for."""
     step: int | None
     """The step shown. Null: there is none yet that all have."""
-    steps: StepRange | None
+    steps: StepRange
     """What `step` may be."""
     aligned: bool
     """Whether all jobs start at the same point of the time axis."""

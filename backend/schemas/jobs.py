@@ -56,7 +56,7 @@ class JobSummary(Schema):
     started_at: datetime | None
     ended_at: datetime | None
     step: int | None
-    """Last step that every worker finished. Null: none yet."""
+    """Steps that every worker finished. Null: none yet."""
     steps: int | None
     """How many it will run. Null where its length in epochs is not known in steps yet."""
     loss: float | None

@@ -79,7 +79,8 @@ class SpeedUp(Schema):
 
 
 class Summary(Schema):
-    """The figures of one job by `engine/telemetry/definitions.py`: medians over a window, warm-up left out."""
+    """The figures of one job by `engine/telemetry/definitions.py`: medians over a window, warm-up left
+    out."""
 
     steps: int
     """Finished by every worker."""

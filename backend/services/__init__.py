@@ -1,1 +1,2 @@
-"""What the API does: submission, previews, lists, series, logs, live notices. Synchronous, on worker threads."""
+"""What the API does: submission, previews, lists, series, logs, live notices. Synchronous, on worker
+threads."""

@@ -81,7 +81,8 @@ def axes() -> list[AxisEntry]:
             name=axis.name,
             question=axis.question,
             values=[
-                AxisValue(name=m.name, summary=m.summary, available=m.available, missing=m.missing) for m in axis
+                AxisValue(name=m.name, summary=m.summary, available=m.available, missing=m.missing)
+                for m in axis
             ],
         )
         for axis in AXES

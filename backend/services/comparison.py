@@ -14,8 +14,11 @@ from engine.plan.serde import to_plain
 from engine.telemetry import definitions
 
 
-def compare(session: Session, job: Job, ours: Progress, baseline: Job, theirs: Progress) -> definitions.SpeedUp:
-    """This job against its baseline: weak scaling where only the batches per worker are equal, else strong."""
+def compare(
+    session: Session, job: Job, ours: Progress, baseline: Job, theirs: Progress
+) -> definitions.SpeedUp:
+    """This job against its baseline: weak scaling where only the batches per worker are equal, else
+    strong."""
     here, there = _conditions(session, job, ours), _conditions(session, baseline, theirs)
     per_worker = here.global_batch * there.workers == there.global_batch * here.workers
     weak = here.global_batch != there.global_batch and per_worker

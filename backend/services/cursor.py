@@ -1,4 +1,5 @@
-"""Opaque cursors for keyset pages: the key of the last row seen, so that rows that come or go shift nothing."""
+"""Opaque cursors for keyset pages: the key of the last row seen, so that rows that come or go shift
+nothing."""
 
 from __future__ import annotations
 
@@ -23,4 +24,6 @@ def decode(cursor: str) -> str:
             return raw[len(_PREFIX) :].decode()
     except (binascii.Error, UnicodeError, ValueError):
         pass  # said below
-    raise UserError("cursor", cursor, "is no cursor of this list", "Take next_cursor of the page before, or leave it out")
+    raise UserError(
+        "cursor", cursor, "is no cursor of this list", "Take next_cursor of the page before, or leave it out"
+    )

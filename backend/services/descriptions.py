@@ -1,7 +1,9 @@
-"""Model descriptions, made by a short process and cached: the server itself never imports torch or a user's code.
+"""Model descriptions, made by a short process and cached: the server itself never imports torch or a user's
+code.
 
-The cache is keyed by the model's and the data's specification and by the state of the source files behind them
-(names, sizes, times of modification), so that an edited model is described anew. Failures are not cached.
+The cache is keyed by the model's and the data's specification and by the state of the source files behind
+them (names, sizes, times of modification), so that an edited model is described anew. Failures are not
+cached.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ logger = logging.getLogger(__name__)
 
 ENGINE = Path(errors.__file__).resolve().parent
 PROCESS_TIMEOUT_S = 180.0
-"""Importing torch on a loaded machine takes seconds; a model that needs longer than this to build does not end."""
+"""Importing torch on a loaded machine takes seconds; a model that needs longer than this to build does not
+end."""
 AT_ONCE = 2
 """Processes that describe at one time: each holds an interpreter with torch."""
 KEPT = 256
@@ -93,7 +96,10 @@ def _run(request: str, timeout_s: float) -> dict[str, Any]:
         )
     except subprocess.TimeoutExpired:
         raise UserError(
-            "model", None, f"could not be described within {timeout_s:g} s", "Build less when the model is constructed"
+            "model",
+            None,
+            f"could not be described within {timeout_s:g} s",
+            "Build less when the model is constructed",
         ) from None
     try:
         answer = json.loads(done.stdout)

@@ -28,7 +28,10 @@ def read(
 ) -> Events:
     """Events of steps `step_from` to `step_to` (both included), in order of their start, at most `limit`."""
     query = select(Batch.party, Batch.body).where(
-        Batch.attempt_id == attempt_id, Batch.events > 0, Batch.first_step <= step_to, Batch.last_step >= step_from
+        Batch.attempt_id == attempt_id,
+        Batch.events > 0,
+        Batch.first_step <= step_to,
+        Batch.last_step >= step_from,
     )
     if worker is not None:
         query = query.where(Batch.party == worker)

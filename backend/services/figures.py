@@ -15,7 +15,6 @@ from backend.figures import registry
 from backend.figures.request import FigureRequest
 from backend.figures.source import Source
 from backend.schemas.catalogue import FigureEntry
-from backend.schemas.figures import Race
 from backend.services.errors import NotFound
 from backend.services.jobs import find
 from backend.services.remember import Remembered
@@ -54,17 +53,14 @@ class Figures:
             tag = self._tag(session, name, [job_id], view)
             return self._answer(tag, held, lambda: _json(entry.build(Source(session, job_id), request)))
 
-    def race(self, job_ids: Sequence[str], view: dict[str, Any], held: str | None) -> Answer:
-        """Several jobs on one time axis. Raises NotFound, and UserError for fewer than two jobs."""
-        raise NotImplementedError
-
     def _answer(self, tag: str, held: str | None, build: Callable[[], bytes]) -> Answer:
         if held is not None and tag in (part.strip().removeprefix("W/") for part in held.split(",")):
             return None, tag
         return self._built.get(tag, build), tag
 
     def _tag(self, session: Session, name: str, job_ids: Sequence[str], view: dict[str, Any]) -> str:
-        """Changes when the figure may: with the data of its jobs and of their baselines, and with what is asked."""
+        """Changes when the figure may: with the data of its jobs and of their baselines, and with what is
+        asked."""
         rows = [find(session, job_id) for job_id in job_ids]
         baselines = [session.get(models.Job, row.baseline_id) for row in rows if row.baseline_id]
         revisions = [[row.id, row.revision] for row in (*rows, *baselines) if row is not None]

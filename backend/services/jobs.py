@@ -38,7 +38,12 @@ class Jobs:
     """The jobs of one database."""
 
     def __init__(
-        self, database: Database, planner: Planner, views: Views, *, changed: Callable[[], None] = lambda: None
+        self,
+        database: Database,
+        planner: Planner,
+        views: Views,
+        *,
+        changed: Callable[[], None] = lambda: None,
     ) -> None:
         """`changed` wakes the scheduler: there is a new job, or one to end."""
         self._database = database
@@ -80,7 +85,14 @@ class Jobs:
         return self.show(job_id), new
 
     def list(
-        self, *, state: str | None, strategy: str | None, model: str | None, text: str | None, limit: int, cursor: str | None
+        self,
+        *,
+        state: str | None,
+        strategy: str | None,
+        model: str | None,
+        text: str | None,
+        limit: int,
+        cursor: str | None,
     ) -> schema.JobPage:
         """Newest first, one page. `text` is looked for in names and ids."""
         query = select(models.Job).order_by(models.Job.id.desc()).limit(limit + 1)
@@ -90,7 +102,9 @@ class Jobs:
             query = query.where(models.Job.spec["strategy"]["name"].as_string() == strategy)
         if model:
             source = models.Job.spec["model"]
-            query = query.where(or_(source["name"].as_string() == model, source["entrypoint"].as_string() == model))
+            query = query.where(
+                or_(source["name"].as_string() == model, source["entrypoint"].as_string() == model)
+            )
         if text:
             query = query.where(or_(models.Job.name.icontains(text, autoescape=True), models.Job.id == text))
         if cursor:
@@ -113,8 +127,8 @@ class Jobs:
             return self._views.plan(find(session, job_id))
 
     def cancel(self, job_id: str) -> schema.Job:
-        """Ask for the job's end; nothing changes where it is ending already. Raises NotFound, and Conflict for a job
-        that has succeeded or failed."""
+        """Ask for the job's end; nothing changes where it is ending already. Raises NotFound, and Conflict
+        for a job that has succeeded or failed."""
 
         def write(session: Session) -> None:
             try:
@@ -151,7 +165,10 @@ def _repeated(session: Session, key: str | None, body: str) -> models.Job | None
     held = session.scalars(select(models.Job).where(models.Job.idempotency_key == key)).first()
     if held is not None and held.body_sha256 != body:
         error = UserError(
-            "Idempotency-Key", key, f"was used for another body (job {held.id})", "Use a new key for another job"
+            "Idempotency-Key",
+            key,
+            f"was used for another body (job {held.id})",
+            "Use a new key for another job",
         )
         raise Conflict(str(error), [error])
     return held

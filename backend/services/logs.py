@@ -14,8 +14,8 @@ MAX_BYTES = 1 << 20
 def read(directory: Path, parties: list[str], *, party: str | None, offset: int, limit: int) -> Logs:
     """`limit` bytes of a party's log from `offset`; a negative offset counts from the end.
 
-    A piece ends between characters, so that pieces put together are the whole text. Raises UnknownNameError for a
-    party that the attempt does not have: no client ever names a path.
+    A piece ends between characters, so that pieces put together are the whole text. Raises UnknownNameError
+    for a party that the attempt does not have: no client ever names a path.
     """
     if not parties:
         return Logs(party="", parties=[], text="", next_offset=0, size=0)

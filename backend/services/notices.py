@@ -1,16 +1,16 @@
 """The live feed: what changed, to every page that listens, without gaps.
 
-The writer wakes the hub after every commit that wrote notices. The hub reads them once for all listeners, joins
-those of one job that came together (a notice says what a thing is now, not how it got there), adds the job's
-newest figures and hands them out. A listener that comes back subscribes first, then catches up from the database,
-and drops what it gets twice: ids come from the committing writer and only grow.
+The writer wakes the hub after every commit that wrote notices. The hub reads them once for all listeners,
+joins those of one job that came together (a notice says what a thing is now, not how it got there), adds
+the job's newest figures and hands them out. A listener that comes back subscribes first, then catches up
+from the database, and drops what it gets twice: ids come from the committing writer and only grow.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,7 +55,7 @@ class Hub:
         self._closed = False
         self._last = 0
         self._pruned = 0
-        self._unlisten = lambda: None
+        self._unlisten: Callable[[], None] = lambda: None
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -63,7 +63,11 @@ class Hub:
         loop = asyncio.get_running_loop()
         self._last = await asyncio.to_thread(self._newest)
         self._pruned = self._last
-        self._unlisten = self._database.writer.listen(lambda _ids: loop.call_soon_threadsafe(self._wake.set))
+
+        def committed(_ids: list[int]) -> None:
+            loop.call_soon_threadsafe(self._wake.set)
+
+        self._unlisten = self._database.writer.listen(committed)
         self._task = asyncio.create_task(self._deliver(), name="notices")
 
     def close(self) -> None:
@@ -136,7 +140,9 @@ class Hub:
     def _events(self, session: Session, since: int) -> list[Event]:
         """Notices after `since`: one event per job and kind, in the order of their newest ids."""
         newest: dict[tuple[str, str], int] = {}
-        query = select(models.Notice.id, models.Notice.job_id, models.Notice.kind).where(models.Notice.id > since)
+        query = select(models.Notice.id, models.Notice.job_id, models.Notice.kind).where(
+            models.Notice.id > since
+        )
         for number, job_id, kind in session.execute(query.order_by(models.Notice.id)):
             if job_id is not None:
                 newest[job_id, "job" if kind in STATE_CHANGES else "data"] = number

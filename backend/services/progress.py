@@ -16,7 +16,7 @@ from backend.db.models import Attempt, Job, Metric, StepRow
 from backend.services.remember import Remembered
 from engine.telemetry import definitions
 
-WINDOW_STEPS = 200
+WINDOW_STEPS = 1_000
 """Medians are over the newest this many steps of every worker."""
 REMEMBERED = 4_096
 ACCURACY = "test_accuracy"

@@ -24,8 +24,8 @@ class Remembered(Generic[T]):
         self._lock = threading.Lock()  # never held while a value is made
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        """The value of `key`, from `make()` where it is not there. Whoever asks meanwhile waits for the same one,
-        and gets the same error where `make` raises."""
+        """The value of `key`, from `make()` where it is not there. Whoever asks meanwhile waits for the
+        same one, and gets the same error where `make` raises."""
         with self._lock:
             if key in self._values:
                 self._values.move_to_end(key)

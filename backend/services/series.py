@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -20,14 +22,14 @@ _ROW = np.dtype([("party", "<i2"), ("step", "<i4"), ("start", "<i8"), ("end", "<
 
 
 def thin(value: np.ndarray, limit: int = MAX_POINTS) -> np.ndarray:
-    """Indices of at most `limit` points of a series (n): of every stretch of equal length the first, the smallest,
-    the largest and the last. NaN is neither smallest nor largest."""
+    """Indices of at most `limit` points of a series (n): of every stretch of equal length the first, the
+    smallest, the largest and the last. NaN is neither smallest nor largest."""
     count = len(value)
     if count <= limit:
         return np.arange(count)
     edges = np.linspace(0, count, limit // PER_STRETCH + 1).astype(int)
     kept = set(edges[:-1]) | set(edges[1:] - 1)
-    for start, stop in zip(edges[:-1], edges[1:], strict=True):
+    for start, stop in pairwise(edges):
         known = start + np.flatnonzero(~np.isnan(value[start:stop]))
         if len(known):
             kept |= {known[value[known].argmin()], known[value[known].argmax()]}
@@ -50,7 +52,13 @@ Columns = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 def _of_steps(session: Session, attempt_id: int, workers: int) -> dict[str, Columns]:
     query = select(
-        StepRow.party, StepRow.step, StepRow.start_ns, StepRow.end_ns, StepRow.samples, StepRow.loss, StepRow.exposed_ns
+        StepRow.party,
+        StepRow.step,
+        StepRow.start_ns,
+        StepRow.end_ns,
+        StepRow.samples,
+        StepRow.loss,
+        StepRow.exposed_ns,
     ).where(StepRow.attempt_id == attempt_id, StepRow.party < workers)
     rows = np.array([tuple(row) for row in session.execute(query)], _ROW)
     by_worker = [rows[rows["party"] == worker] for worker in range(workers)]
@@ -74,7 +82,9 @@ def _of_steps(session: Session, attempt_id: int, workers: int) -> dict[str, Colu
 
 
 def _measured(session: Session, attempt_id: int, name: str | None) -> dict[str, Columns]:
-    query = select(Metric.name, Metric.step, Metric.value, Metric.at_ns).where(Metric.attempt_id == attempt_id)
+    query = select(Metric.name, Metric.step, Metric.value, Metric.at_ns).where(
+        Metric.attempt_id == attempt_id
+    )
     if name is not None:
         query = query.where(Metric.name == name)
     by_name: dict[str, list[tuple[int, float | None, int]]] = {}
@@ -96,6 +106,8 @@ def _names(session: Session, attempt_id: int) -> list[str]:
 
 def _points(step: np.ndarray, value: np.ndarray, time: np.ndarray) -> list[Point]:
     return [
-        Point(step=int(step[i]), value=float(value[i]) if np.isfinite(value[i]) else None, time_ns=int(time[i]))
+        Point(
+            step=int(step[i]), value=float(value[i]) if np.isfinite(value[i]) else None, time_ns=int(time[i])
+        )
         for i in thin(value)
     ]

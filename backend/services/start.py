@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from backend.db import Database
 from backend.scheduler.devices import take_inventory
+from backend.services import lock
 from backend.services.context import Context
 from backend.services.descriptions import Descriptions
 from backend.services.figures import Figures
@@ -21,9 +22,11 @@ from backend.settings import Settings
 
 
 @asynccontextmanager
-async def started(settings: Settings, *, address: Callable[[], str]) -> AsyncIterator[Context]:
-    """Everything running; stopped again in reverse order. `address` is where workers' supervisors reach the server."""
+async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
+    """Everything running; stopped again in reverse order. `address` is where the attempts' supervisors
+    reach us."""
     async with AsyncExitStack() as stack:
+        stack.enter_context(lock.held(settings.data_dir, address))
         database = await asyncio.to_thread(Database, settings.url)
         stack.push_async_callback(asyncio.to_thread, database.close)
         inventory = Inventory(database, await asyncio.to_thread(take_inventory, settings.cpu_devices))

@@ -19,7 +19,7 @@ def planned_of(job: Job) -> Planned:
     """Specification, description and resolved plan. A plan with a `runner` is a peer."""
     assert job.plan is not None, f"job {job.id} has no plan"
     assert job.description is not None, f"job {job.id} has no description"
-    kind = Peer if "runner" in job.plan else Plan
+    kind: type[Plan] | type[Peer] = Peer if "runner" in job.plan else Plan
     return Planned(
         spec=spec_of(job),
         description=ModelDescription.from_dict(job.description),

@@ -22,8 +22,8 @@ from engine.telemetry import definitions
 NEWEST_STEPS = 10
 """Steps of events that are answered where none are asked for."""
 ALL_LEFT_OUT = schema.Events(
-    worker=[], step=[], layer=[], unit=[], kind=[], track=[], peer=[], priority=[], queued_ns=[], start_ns=[], end_ns=[],
-    bytes=[], layers=[], parties=[], truncated=False,
+    worker=[], step=[], layer=[], unit=[], kind=[], track=[], peer=[], priority=[], queued_ns=[],
+    start_ns=[], end_ns=[], bytes=[], layers=[], parties=[], truncated=False,
 )  # fmt: skip
 
 
@@ -53,7 +53,9 @@ class Telemetry:
             attempt = latest_attempt(session, job)
             if attempt is None:
                 return ALL_LEFT_OUT
-            newest = session.scalar(select(func.max(models.Batch.last_step)).filter_by(attempt_id=attempt.id)) or 0
+            newest = (
+                session.scalar(select(func.max(models.Batch.last_step)).filter_by(attempt_id=attempt.id)) or 0
+            )
             last = newest if step_to is None else step_to
             return events.read(
                 session,
@@ -74,13 +76,15 @@ class Telemetry:
             return schema.Logs(party="", parties=[], text="", next_offset=0, size=0)
         return logs.read(Path(attempt.directory), attempt.parties, party=party, offset=offset, limit=limit)
 
-    def summary(self, job_id: str) -> schema.Summary:
-        """The job's figures."""
+    def summary(self, job_id: str, baseline_id: str | None) -> schema.Summary:
+        """The job's figures, compared with its own baseline or the one given."""
         with self._database.read() as session:
             job = find(session, job_id)
+            if baseline_id is not None:
+                find(session, baseline_id)
             planned, progress = planned_of(job), self._views.of(session, job)
             spec, plan = planned.spec, planned.plan
-            compared = self._views.speed_up(session, job)
+            compared = self._views.speed_up(session, job, baseline_id)
             baseline = compared[0] if compared else None
             target = spec.training.target_accuracy
             ours, theirs = _time_to(session, job, target), _time_to(session, baseline, target)
@@ -140,7 +144,9 @@ def _time_to(session: Session, job: models.Job | None, target: float | None) -> 
     if job is None or attempt is None or target is None:
         return None
     measured = select(models.Metric.at_ns, models.Metric.value).where(
-        models.Metric.attempt_id == attempt.id, models.Metric.name == ACCURACY, models.Metric.value.is_not(None)
+        models.Metric.attempt_id == attempt.id,
+        models.Metric.name == ACCURACY,
+        models.Metric.value.is_not(None),
     )
     rows = session.execute(measured).all()
     start = _span(session, job)[0] or 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
@@ -48,9 +50,13 @@ class Views:
         """The plan that was made when the job was submitted."""
         return self._plans.get(job.id, lambda: plans.view(planned_of(job)))
 
-    def speed_up(self, session: Session, job: models.Job) -> tuple[models.Job, SpeedUp] | None:
-        """The baseline and the comparison with it; None where the job has no baseline."""
-        baseline = session.get(models.Job, job.baseline_id) if job.baseline_id else None
+    def speed_up(
+        self, session: Session, job: models.Job, baseline_id: str | None = None
+    ) -> tuple[models.Job, SpeedUp] | None:
+        """The baseline (the job's own, unless another is given) and the comparison with it; None without
+        one."""
+        chosen = baseline_id or job.baseline_id
+        baseline = session.get(models.Job, chosen) if chosen else None
         if baseline is None:
             return None
         return baseline, compare(session, job, self.of(session, job), baseline, self.of(session, baseline))
@@ -59,7 +65,7 @@ class Views:
         """The newest figures of the job's latest attempt."""
         return self.progress.of(session, job, latest_attempt(session, job))
 
-    def _summary(self, session: Session, job: models.Job) -> dict[str, object]:
+    def _summary(self, session: Session, job: models.Job) -> dict[str, Any]:
         attempt = latest_attempt(session, job)
         progress = self.progress.of(session, job, attempt)
         compared = self.speed_up(session, job)
@@ -95,7 +101,9 @@ class Views:
 
 def latest_attempt(session: Session, job: models.Job) -> models.Attempt | None:
     """The attempt that the job's figures are of."""
-    newest = select(models.Attempt).where(models.Attempt.job_id == job.id).order_by(models.Attempt.number.desc())
+    newest = (
+        select(models.Attempt).where(models.Attempt.job_id == job.id).order_by(models.Attempt.number.desc())
+    )
     return session.scalars(newest.limit(1)).first()
 
 

@@ -1,0 +1,52 @@
+"""`trainyard compare`: jobs side by side."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from backend.cli.errors import reported
+from backend.cli.jobs import Url
+from backend.cli.text import columns, number, rate, share
+from backend.client import Client
+from engine.plan.units_of_measure import format_bytes
+
+
+def compare(
+    baseline: Annotated[str, typer.Argument(help="Id of the job to compare with.")],
+    others: Annotated[list[str], typer.Argument(help="Ids of one or more other jobs.")],
+    url: Url = None,
+) -> None:
+    """Compare jobs: time per step, waiting, throughput, accuracy, and the speed-up over the first one."""
+    with reported(), Client(url) as client:
+        jobs = [client.job(job_id) for job_id in (baseline, *others)]
+        figures = [
+            client.summary(job.id, baseline=None if i == 0 else baseline) for i, job in enumerate(jobs)
+        ]
+    head = ("", *(job.name for job in jobs))
+    faster = [None, *(summary.speed_up for summary in figures[1:])]
+    rows = [
+        ("strategy", *(job.strategy for job in jobs)),
+        ("workers", *(str(job.workers) for job in jobs)),
+        ("network", *(rate(job.rate_bps) for job in jobs)),
+        ("state", *(job.state for job in jobs)),
+        ("iteration", *(number(s.iteration_ms, "{:.2f} ms") for s in figures)),
+        ("computing", *(number(s.compute_ms, "{:.2f} ms") for s in figures)),
+        ("exposed", *(number(s.exposed_ms, "{:.2f} ms") for s in figures)),
+        ("throughput", *(number(s.samples_per_s, "{:.1f} samples/s") for s in figures)),
+        (
+            "on the wire",
+            *("-" if (b := s.wire_bytes_per_step) is None else f"{format_bytes(b)}/step" for s in figures),
+        ),
+        ("test accuracy", *(share(s.test_accuracy) for s in figures)),
+        ("to the target", *(number(s.time_to_target_s, "{:.1f} s") for s in figures)),
+        (
+            "speed-up",
+            *("1" if i == 0 else number(f.value if f else None, "{:.2f} x") for i, f in enumerate(faster)),
+        ),
+    ]
+    typer.echo(columns(head, rows))
+    for job, compared in zip(jobs[1:], faster[1:], strict=True):
+        if compared is not None and compared.why_not:
+            typer.echo(f"{job.name}: {compared.why_not}")

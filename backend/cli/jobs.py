@@ -1,0 +1,186 @@
+"""Commands about jobs, all through the REST API."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from backend.cli.errors import FAILURE, reported
+from backend.cli.text import age, columns, number, rate, share
+from backend.client import ENDED, Client
+from backend.schemas.jobs import Job, JobSummary
+from engine.errors import UserError
+from engine.plan.serde import load_text
+
+Url = Annotated[
+    str | None, typer.Option("--url", help="The server's address; TRAINYARD_URL. Default: 127.0.0.1:8000.")
+]
+File = Annotated[Path, typer.Argument(help="The job's specification, YAML or JSON.")]
+Id = Annotated[str, typer.Argument(help="The job's id.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the API's own answer.")]
+
+
+def submit(
+    file: File,
+    url: Url = None,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait for its end; exit code 1 unless it succeeds.")
+    ] = False,
+    baseline: Annotated[str | None, typer.Option(help="Job that its speed-up is measured against.")] = None,
+) -> None:
+    """Submit the job in FILE and print its id."""
+    with reported(), Client(url) as client:
+        spec = read_spec(file)
+        if baseline is not None:
+            spec["baseline"] = baseline
+        job = client.submit(spec)
+        for warning in job.plan.warnings:
+            typer.echo(f"warning: {warning}", err=True)
+        typer.echo(job.id)
+        if wait:
+            job = client.wait(job.id)
+            typer.echo(_ending(job), err=True)
+            raise typer.Exit(0 if job.state == "succeeded" else FAILURE)
+
+
+def list_jobs(
+    *,
+    url: Url = None,
+    state: Annotated[str | None, typer.Option(help="Only these states, with commas.")] = None,
+    strategy: Annotated[str | None, typer.Option(help="Only this strategy.")] = None,
+    model: Annotated[str | None, typer.Option(help="Only this model.")] = None,
+    text: Annotated[str | None, typer.Option(help="Only names that hold this.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 50,
+    as_json: AsJson = False,
+) -> None:
+    """List jobs, newest first."""
+    with reported(), Client(url) as client:
+        found = list(client.jobs(limit=limit, state=state, strategy=strategy, model=model, text=text))
+    if as_json:
+        for job in found:
+            typer.echo(job.model_dump_json())
+        return
+    head = (
+        "id",
+        "name",
+        "state",
+        "strategy",
+        "model",
+        "workers",
+        "step",
+        "samples/s",
+        "accuracy",
+        "speed-up",
+    )
+    typer.echo(columns((*head, "age"), map(_row, found)))
+
+
+def show(job_id: Id, url: Url = None, as_json: AsJson = False) -> None:
+    """Show one job: its state and why, its figures, its plan."""
+    with reported(), Client(url) as client:
+        job = client.job(job_id)
+        if as_json:
+            typer.echo(job.model_dump_json(indent=2))
+            return
+        summary = client.summary(job_id)
+    faster = summary.speed_up
+    lines = {
+        "id": job.id,
+        "name": job.name,
+        "state": job.state + (f" ({job.reason})" if job.reason else ""),
+        "why": job.message,
+        "strategy": f"{job.strategy}, {job.workers} workers",
+        "model, data": f"{job.model}, {job.dataset}",
+        "network": rate(job.rate_bps),
+        "steps": _steps(job.step, job.steps),
+        "loss": number(job.loss),
+        "test accuracy": share(job.test_accuracy),
+        "iteration": number(summary.iteration_ms, "{:.2f} ms"),
+        "exposed": number(summary.exposed_ms, "{:.2f} ms"),
+        "throughput": number(summary.samples_per_s, "{:.1f} samples/s"),
+        "speed-up": None
+        if faster is None
+        else f"{number(faster.value, '{:.2f} x')} over {faster.baseline_name!r}",
+        "but": faster.why_not if faster else None,
+    }
+    for name, value in lines.items():
+        if value is not None:
+            typer.echo(f"{name:14} {value}")
+    typer.echo(f"\n{job.plan.text}")
+
+
+def logs(
+    job_id: Id,
+    url: Url = None,
+    party: Annotated[
+        str | None, typer.Option(help="Which process, e.g. 'worker 1'. Default: the first one.")
+    ] = None,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until the job ends.")] = False,
+) -> None:
+    """Print what one process of a job printed."""
+    with reported(), Client(url) as client:
+        if follow:
+            for text in client.follow(job_id, party):
+                typer.echo(text, nl=False)
+            return
+        offset = 0
+        while (piece := client.logs(job_id, party, offset=offset)).next_offset > offset:
+            offset = piece.next_offset
+            typer.echo(piece.text, nl=False)
+
+
+def cancel(job_id: Id, url: Url = None) -> None:
+    """End a job."""
+    with reported(), Client(url) as client:
+        typer.echo(_ending(client.cancel(job_id)))
+
+
+def read_spec(file: Path) -> dict[str, Any]:
+    """The specification as plain data; directories of entry points are taken from the file's own folder.
+
+    Raises UserError for a file that cannot be read or parsed; the fields themselves are judged by the server.
+    """
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(
+            "FILE", str(file), f"cannot be read: {error}", "Name a readable YAML or JSON file"
+        ) from None
+    spec = load_text(text, str(file))
+    if not isinstance(spec, dict):
+        raise UserError(
+            "FILE", str(file), "must hold one object with the fields of a job", "See `trainyard schema`"
+        )
+    for source in (spec.get("model"), spec.get("data")):
+        if isinstance(source, dict) and isinstance(source.get("directory"), str):
+            source["directory"] = str((file.resolve().parent / source["directory"]).resolve())
+    return spec
+
+
+def _row(job: JobSummary) -> tuple[str, ...]:
+    return (
+        job.id,
+        job.name,
+        job.state,
+        job.strategy,
+        job.model,
+        str(job.workers),
+        _steps(job.step, job.steps),
+        number(job.samples_per_s),
+        share(job.test_accuracy),
+        number(job.speed_up, "{:.2f} x"),
+        age(job.created_at),
+    )
+
+
+def _steps(step: int | None, steps: int | None) -> str:
+    return f"{step or 0}/{steps}" if steps else number(step, "{}")
+
+
+def _ending(job: Job) -> str:
+    ending = f"{job.name}: {job.state}"
+    if job.state in ENDED and job.test_accuracy is not None:
+        ending += f", test accuracy {share(job.test_accuracy)}"
+    return f"{ending}: {job.message}" if job.message else ending

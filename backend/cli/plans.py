@@ -1,0 +1,37 @@
+"""Commands about plans and what they are made of."""
+
+from __future__ import annotations
+
+import json
+
+import typer
+
+from backend.cli.errors import reported
+from backend.cli.jobs import AsJson, File, Url, read_spec
+from backend.client import Client
+from backend.services import catalogue
+
+
+def plan(file: File, url: Url = None, as_json: AsJson = False) -> None:
+    """Print the plan that the job in FILE would get, without submitting it."""
+    with reported(), Client(url) as client:
+        view = client.preview(read_spec(file))
+    typer.echo(view.model_dump_json(indent=2) if as_json else view.text)
+
+
+def strategies(url: Url = None) -> None:
+    """List the strategies: what each does, and when it loses."""
+    with reported(), Client(url) as client:
+        for entry in client.strategies():
+            typer.echo(f"{entry.name} ({entry.proof})\n  {entry.summary}\n  Loses when {entry.loses_when}")
+            typer.echo(f"  Source: {entry.source}")
+            for name, option in entry.options_schema.get("properties", {}).items():
+                typer.echo(
+                    f"  option {name} = {json.dumps(option.get('default'))}: {option.get('description', '')}"
+                )
+            typer.echo()
+
+
+def schema() -> None:
+    """Print the JSON schema of a job's specification."""
+    typer.echo(json.dumps(catalogue.job_schema(), indent=2))

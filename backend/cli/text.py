@@ -1,0 +1,42 @@
+"""Plain text for terminals and pipes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+from engine.plan.units_of_measure import format_rate
+
+
+def columns(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Rows under their heads, each column as wide as its widest cell."""
+    table = [tuple(head), *(tuple(row) for row in rows)]
+    widths = [max(len(row[i]) for row in table) for i in range(len(head))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in table
+    )
+
+
+def number(value: float | None, pattern: str = "{:.4g}") -> str:
+    """A number, or `-` where there is none."""
+    return "-" if value is None else pattern.format(value)
+
+
+def share(value: float | None) -> str:
+    """0.97 as `97.0 %`."""
+    return number(None if value is None else 100 * value, "{:.1f} %")
+
+
+def rate(bps: int | None) -> str:
+    """A paced rate, which is always marked as such."""
+    return "not limited" if bps is None else f"{format_rate(bps)} (software-limited)"
+
+
+def age(moment: datetime) -> str:
+    """How long ago, in the largest unit that fits."""
+    seconds = max(0, int((datetime.now(UTC) - moment).total_seconds()))
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"

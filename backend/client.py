@@ -1,0 +1,222 @@
+"""A Python client of the service: what a terminal, a notebook or another program submits and reads jobs with.
+
+    from backend.client import Client
+
+    with Client() as trainyard:
+        job = trainyard.submit({"name": "digits", "model": {"name": "resnet-digits"}, ...})
+        job = trainyard.wait(job.id)
+        trainyard.figure(job.id, "timeline").show()
+
+Errors: ServerUnreachableError where nobody answers, ApiError for everything that the service refuses.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import httpx
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from backend.schemas.catalogue import Device, SourceEntry, StrategyEntry
+from backend.schemas.figures import Race
+from backend.schemas.health import Health
+from backend.schemas.jobs import Job, JobPage, JobSummary
+from backend.schemas.plans import PlanView
+from backend.schemas.problems import Problem
+from backend.schemas.telemetry import Events, Logs, Metrics, Summary
+from engine.plan.job import JobSpec
+from engine.plan.serde import to_plain
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+DEFAULT_URL = "http://127.0.0.1:8000"
+ENDED = frozenset({"succeeded", "failed", "cancelled"})
+PREFIX = "/api/v1"
+RETRIES = 3
+"""Attempts at a submission whose answer got lost; its idempotency key makes them one."""
+M = TypeVar("M", bound=BaseModel)
+
+
+class ServerUnreachableError(ConnectionError):
+    """Nobody answers at the address."""
+
+
+class ApiError(RuntimeError):
+    """The service refused; `problem` names every field with its value, the rule and the remedy."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.detail)
+        self.problem = problem
+        self.status = problem.status
+
+
+class Client:
+    """A connection to one server. Close it, or use it as a context manager."""
+
+    def __init__(self, url: str | None = None, *, timeout_s: float = 200.0) -> None:
+        """`url`: the server's address; default: $TRAINYARD_URL, else http://127.0.0.1:8000.
+
+        The time limit is long because a first submission of a model waits for its description.
+        """
+        self.url = (url or os.environ.get("TRAINYARD_URL") or DEFAULT_URL).rstrip("/")
+        # trust_env: a proxy that is meant for the internet has no business between us and loopback.
+        self._http = httpx.Client(base_url=self.url + PREFIX, timeout=timeout_s, trust_env=False)
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._http.close()
+
+    # --- jobs ---
+
+    def submit(self, spec: JobSpec | Mapping[str, Any], *, key: str | None = None) -> Job:
+        """Submit a job. A lost answer is asked for again under the same key, which cannot make a second
+        job."""
+        headers = {"Idempotency-Key": key or str(uuid.uuid4())}
+        for left in reversed(range(RETRIES)):
+            try:
+                return self._read(Job, "POST", "/jobs", json=to_plain(spec), headers=headers)
+            except ServerUnreachableError:
+                if not left:
+                    raise
+                time.sleep(0.5)
+        raise AssertionError("unreachable")
+
+    def preview(self, spec: JobSpec | Mapping[str, Any]) -> PlanView:
+        """The plan that a submission would get."""
+        return self._read(PlanView, "POST", "/plans", json=to_plain(spec))
+
+    def jobs(self, *, limit: int | None = None, **filters: str | None) -> Iterator[JobSummary]:
+        """Jobs, newest first, page by page; `filters`: state, strategy, model, text."""
+        cursor: str | None = None
+        left = limit
+        while left is None or left > 0:
+            size = 200 if left is None else min(left, 200)
+            page = self._read(JobPage, "GET", "/jobs", params={**filters, "limit": size, "cursor": cursor})
+            yield from page.items
+            left = None if left is None else left - len(page.items)
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    def job(self, job_id: str) -> Job:
+        """One job, whole."""
+        return self._read(Job, "GET", f"/jobs/{job_id}")
+
+    def cancel(self, job_id: str) -> Job:
+        """Ask for a job's end."""
+        return self._read(Job, "POST", f"/jobs/{job_id}/cancel", json={})
+
+    def wait(self, job_id: str, *, timeout_s: float | None = None, poll_s: float = 0.5) -> Job:
+        """The job when it has ended. Raises TimeoutError after `timeout_s`."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while (job := self.job(job_id)).state not in ENDED:
+            if deadline is not None and time.monotonic() > deadline:
+                raise TimeoutError(f"job {job_id} is still {job.state} after {timeout_s:g} s")
+            time.sleep(poll_s)
+        return job
+
+    # --- what was recorded ---
+
+    def summary(self, job_id: str, *, baseline: str | None = None) -> Summary:
+        """The job's figures, compared with its own baseline or another job."""
+        return self._read(Summary, "GET", f"/jobs/{job_id}/summary", params={"baseline": baseline})
+
+    def metrics(self, job_id: str, name: str | None = None) -> Metrics:
+        """Series by name."""
+        return self._read(Metrics, "GET", f"/jobs/{job_id}/metrics", params={"name": name})
+
+    def events(self, job_id: str, **query: int | None) -> Events:
+        """Detailed events; `query`: worker, step_from, step_to, limit."""
+        return self._read(Events, "GET", f"/jobs/{job_id}/events", params=query)
+
+    def logs(self, job_id: str, party: str | None = None, *, offset: int = 0) -> Logs:
+        """A piece of one process's output."""
+        return self._read(Logs, "GET", f"/jobs/{job_id}/logs", params={"party": party, "offset": offset})
+
+    def follow(self, job_id: str, party: str | None = None, *, poll_s: float = 0.5) -> Iterator[str]:
+        """One process's output from its beginning, piece by piece, until the job has ended."""
+        offset = 0
+        while True:
+            ended = self.job(job_id).state in ENDED  # before reading: what came until then is read
+            while (piece := self.logs(job_id, party, offset=offset)).next_offset > offset:
+                offset = piece.next_offset
+                yield piece.text
+            if ended:
+                return
+            time.sleep(poll_s)
+
+    def figure(self, job_id: str, name: str, **query: Any) -> go.Figure:
+        """One figure, e.g. `timeline`, as the page shows it; `query`: width, theme, step, from_ns, to_ns."""
+        import plotly.io  # noqa: PLC0415 - heavy, and only figures need it
+
+        answer = self._send("GET", f"/jobs/{job_id}/figures/{name}", params=query)
+        return plotly.io.from_json(answer.text, skip_invalid=True)
+
+    def race(self, job_ids: Sequence[str], **query: Any) -> Race:
+        """Several jobs on one time axis; `query`: step, width, theme."""
+        return self._read(Race, "GET", "/race", params={"jobs": ",".join(job_ids), **query})
+
+    # --- catalogues ---
+
+    def strategies(self) -> list[StrategyEntry]:
+        """Every strategy."""
+        return self._list(StrategyEntry, "/strategies")
+
+    def models(self) -> list[SourceEntry]:
+        """Every model of ours."""
+        return self._list(SourceEntry, "/models")
+
+    def datasets(self) -> list[SourceEntry]:
+        """Every data set of ours."""
+        return self._list(SourceEntry, "/datasets")
+
+    def devices(self) -> list[Device]:
+        """Every device and the job that occupies it."""
+        return self._list(Device, "/devices")
+
+    def health(self) -> Health:
+        """How the service is."""
+        return self._read(Health, "GET", "/health")
+
+    # --- transport ---
+
+    def _read(self, kind: type[M], method: str, path: str, **request: Any) -> M:
+        return kind.model_validate_json(self._send(method, path, **request).content)
+
+    def _list(self, kind: type[M], path: str) -> list[M]:
+        return TypeAdapter(list[kind]).validate_json(self._send("GET", path).content)  # type: ignore[valid-type]
+
+    def _send(
+        self, method: str, path: str, *, params: Mapping[str, Any] | None = None, **request: Any
+    ) -> httpx.Response:
+        given = {name: value for name, value in (params or {}).items() if value is not None}
+        try:
+            answer = self._http.request(method, path, params=given, **request)
+        except httpx.TransportError as error:
+            raise ServerUnreachableError(
+                f"no answer from {self.url} ({type(error).__name__}: {error}). Start the server with"
+                " `trainyard serve`, or give its address with --url or TRAINYARD_URL"
+            ) from None
+        if answer.is_success:
+            return answer
+        try:
+            problem = Problem.model_validate_json(answer.content)
+        except ValidationError:
+            text = answer.text[:500] or answer.reason_phrase
+            problem = Problem(
+                title="Unexpected answer", status=answer.status_code, detail=f"{self.url}: {text}"
+            )
+        raise ApiError(problem)
