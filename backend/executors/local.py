@@ -78,8 +78,8 @@ class LocalExecutor(Executor):
         process.send(handle.identity, signal.SIGKILL if force else signal.SIGTERM)
 
     def _start(self, directory: Path, threads: int) -> subprocess.Popen[bytes]:
-        # The server's own settings stay here: they may hold a database's password.
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("TRAINYARD_")}
+        environment = dict(os.environ)
+        environment.pop("TRAINYARD_DATABASE_URL", None)  # may hold a password, and user code runs there
         environment.update(dict.fromkeys(THREAD_VARIABLES, str(threads)))
         environment[process.MARKER] = str(directory)
         environment["PYTHONPATH"] = os.pathsep.join(

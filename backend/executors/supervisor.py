@@ -17,12 +17,12 @@ import traceback
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from backend.executors import files, process, watchdog
 from backend.executors.base import Ended, Running
-from backend.executors.local import exit_text
 from backend.lifecycle import Reason
+from engine.runtime.gang import Gang, GangEnd
 from engine.runtime.launch import Launch
 from engine.telemetry.uploader import Uploader
 
@@ -30,29 +30,6 @@ POLL_S = 0.2
 """How long a stop may go unnoticed; a process that ends is noticed at once."""
 MESSAGE_CHARACTERS = 4000
 logger = logging.getLogger(__name__)
-
-
-class GangEnd(Protocol):
-    """How a gang ended (`engine.runtime.gang.GangEnd`)."""
-
-    @property
-    def status(self) -> str: ...  # succeeded, failed or stopped
-    @property
-    def reason(self) -> str: ...
-    @property
-    def party(self) -> str | None: ...
-    @property
-    def exit_code(self) -> int | None: ...
-    @property
-    def error(self) -> dict[str, Any] | None: ...
-
-
-class Gang(Protocol):
-    """The processes of an attempt (`engine.runtime.gang.Gang`)."""
-
-    def start(self) -> None: ...
-    def wait(self, timeout_s: float) -> GangEnd | None: ...
-    def stop(self) -> GangEnd: ...
 
 
 class Supervisor:
@@ -70,11 +47,11 @@ class Supervisor:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, lambda *_: self._stop.set())
         process.become_subreaper()
-        watchdog.start(self._directory)
         who = process.identity(os.getpid())
         if not files.claim(self._directory, who):
             logger.error("the attempt in %s is taken or abandoned: nothing to do", self._directory)
             return False
+        watchdog.start(self._directory)
         end = self._supervise()
         files.write_end(self._directory, end)
         return True
@@ -128,7 +105,7 @@ class Supervisor:
         return self._ended(
             "failed",
             Reason.PROCESS_KILLED if killed else Reason.PROCESS_FAILED,
-            failure_text(end),
+            end.reason,
             party=end.party,
             exit_code=end.exit_code,
             error=end.error,
@@ -143,15 +120,6 @@ class Supervisor:
             ended_unix_ns=time.time_ns(),
             **details,
         )
-
-
-def failure_text(end: GangEnd) -> str:
-    """`worker 1: ValueError: the loss is nan (exit code 1)`."""
-    said = end.error and end.error.get("message")
-    kind = end.error and end.error.get("type")
-    text = f"{kind}: {said}" if kind and said else str(said or end.reason)
-    how = "" if end.exit_code is None else f" ({exit_text(end.exit_code)})"
-    return f"{end.party or 'the gang'}: {text}{how}"
 
 
 def _text(error: BaseException) -> str:
@@ -172,6 +140,4 @@ def main(make_gang: Callable[[Launch], Gang]) -> None:
 
 
 if __name__ == "__main__":
-    from engine.runtime.gang import Gang as EngineGang
-
-    main(EngineGang)
+    main(Gang)

@@ -22,7 +22,6 @@ from backend.lifecycle import (
     InvalidTransitionError,
     Reason,
     State,
-    is_allowed,
     transition,
 )
 
@@ -87,15 +86,6 @@ def wait(session: Session, job: Job, reason: Reason, message: str) -> None:
     """Say why a queued job waits."""
     job.reason, job.message = reason, message
     _tell(session, job)
-
-
-def interrupted(session: Session, job: Job, attempt: Attempt) -> None:
-    """Nothing of the attempt ran: the job queues again, or ends where it was cancelled meanwhile."""
-    reason = Reason.LAUNCH_INTERRUPTED
-    if is_allowed(State(job.state), Event.INTERRUPTED):
-        advance(session, job, attempt, Event.INTERRUPTED, reason=reason, message=reason.summary)
-    else:
-        advance(session, job, attempt, Event.ENDED)
 
 
 def story(session: Session, job: Job) -> tuple[str, ...]:

@@ -13,11 +13,10 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
-from typing import Any
 
 from backend.executors.supervisor import main
 from engine.plan.cluster import Party
+from engine.runtime.gang import GangEnd
 from engine.runtime.launch import Launch
 
 SLEEP = "import time; time.sleep(600)"
@@ -38,15 +37,6 @@ ERROR = {"type": "ValueError", "message": "the loss is nan at step 7"}
 GRACE_S = 0.5
 
 
-@dataclass
-class End:
-    status: str
-    reason: str
-    party: str | None = None
-    exit_code: int | None = None
-    error: dict[str, Any] | None = None
-
-
 class Programs:
     """One process per party, all with the job's program; in jobs that fail, the last party does it alone."""
 
@@ -64,7 +54,7 @@ class Programs:
             if fails and party.index > 0:
                 self._launch.error(party).write_text(json.dumps(ERROR), encoding="utf-8")
 
-    def wait(self, timeout_s: float) -> End | None:
+    def wait(self, timeout_s: float) -> GangEnd | None:
         if self._launch.job.name == "breaks its supervisor":
             raise KeyError("a mistake in the gang")
         descriptors = [os.pidfd_open(p.pid) for p in self._running.values()]
@@ -77,10 +67,17 @@ class Programs:
                 self.stop()
                 path = self._launch.error(party)
                 error = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
-                return End("failed", "it ended without a word", party.name, code, error)
-        return None if self._running else End("succeeded", "done")
+                what = f"{error['type']}: {error['message']}" if error else "ended without a word"
+                return GangEnd(
+                    status="failed",
+                    reason=f"{party.name} failed: {what} (exit code {code})",
+                    party=party.name,
+                    exit_code=code,
+                    error=error,
+                )
+        return None if self._running else GangEnd(status="succeeded", reason="done")
 
-    def stop(self) -> End:
+    def stop(self) -> GangEnd:
         for number, patience_s in ((signal.SIGTERM, GRACE_S), (signal.SIGKILL, 10)):
             for child in self._running.values():
                 child.send_signal(number)
@@ -91,7 +88,7 @@ class Programs:
                 except subprocess.TimeoutExpired:
                     continue
         self._running.clear()
-        return End("stopped", "stopped")
+        return GangEnd(status="stopped", reason="stopped")
 
 
 if __name__ == "__main__":

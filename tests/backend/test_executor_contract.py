@@ -46,7 +46,7 @@ def test_a_failed_process_gives_its_own_reason_and_the_others_end(
         "worker 1",
         3,
     )
-    assert end.message == "worker 1: ValueError: the loss is nan at step 7 (exit code 3)"
+    assert end.message == "worker 1 failed: ValueError: the loss is nan at step 7 (exit code 3)"
     assert end.error == {"type": "ValueError", "message": "the loss is nan at step 7"}
     assert nothing_left(tmp_path)
 

@@ -1,0 +1,112 @@
+"""The scheduler's transactions: what it saw or decided, written down.
+
+Each looks at the rows again before it writes: since the scheduler looked, a person may have cancelled.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sqlalchemy.orm import Session
+
+from backend.db.models import Attempt, Job
+from backend.executors.base import Ended, Handle, Running
+from backend.executors.process import Identity
+from backend.lifecycle import (
+    ACTIVE,
+    ATTEMPT,
+    STOPPING,
+    Event,
+    Reason,
+    State,
+    closing_events,
+    is_allowed,
+)
+from backend.scheduler import record
+from backend.scheduler.decide import Refuse, Wait
+
+
+def handle_of(attempt: Attempt) -> Handle | None:
+    """The executor's handle; None where the launch was not recorded."""
+    boot_id, pid, start = attempt.supervisor_boot_id, attempt.supervisor_pid, attempt.supervisor_start
+    if boot_id is None or pid is None or start is None:
+        return None
+    who = Identity(boot_id=boot_id, pid=pid, start_ticks=start)
+    return Handle(directory=Path(attempt.directory), identity=who)
+
+
+def events_of(state: State, report: Running) -> tuple[Event, ...]:
+    """What happened, when an attempt in `state` is found as the report says. A settled end stays."""
+    if state in STOPPING or report.phase == "starting":
+        return ()
+    if report.phase == "stopping":
+        return closing_events(state, report.outcome)[:-1]
+    before = {State.PLACING: (Event.LAUNCHED, Event.BEGAN), State.STARTING: (Event.BEGAN,)}
+    return before.get(state, ())
+
+
+def wait(session: Session, instruction: Wait) -> None:
+    """Say why a job waits."""
+    job = session.get_one(Job, instruction.job_id)
+    if job.state == State.QUEUED:
+        record.wait(session, job, instruction.reason, instruction.text)
+
+
+def refuse(session: Session, instruction: Refuse) -> None:
+    """A queued job that can never run ends."""
+    job = session.get_one(Job, instruction.job_id)
+    if job.state == State.QUEUED:
+        text = str(instruction.error)
+        record.advance(session, job, None, Event.REFUSED, reason=Reason.TOO_FEW_DEVICES, message=text)
+
+
+def launched(session: Session, attempt_id: int, handle: Handle) -> None:
+    """The supervisor is up: keep its identity, also where the job was cancelled meanwhile."""
+    attempt = session.get_one(Attempt, attempt_id)
+    attempt.supervisor_boot_id = handle.identity.boot_id
+    attempt.supervisor_pid = handle.identity.pid
+    attempt.supervisor_start = handle.identity.start_ticks
+    if is_allowed(State(attempt.state), Event.LAUNCHED, table=ATTEMPT):
+        record.advance(session, attempt.job, attempt, Event.LAUNCHED)
+
+
+def interrupted(session: Session, attempt_id: int) -> None:
+    """Nothing of the attempt ran: the job queues again, or ends where it was cancelled meanwhile."""
+    attempt = session.get_one(Attempt, attempt_id)
+    reason = Reason.LAUNCH_INTERRUPTED
+    if is_allowed(State(attempt.state), Event.INTERRUPTED, table=ATTEMPT):
+        record.advance(
+            session, attempt.job, attempt, Event.INTERRUPTED, reason=reason, message=reason.summary
+        )
+    else:
+        record.advance(session, attempt.job, attempt, Event.ENDED)
+
+
+def progress(session: Session, attempt_id: int, report: Running) -> None:
+    """The attempt went on."""
+    attempt = session.get_one(Attempt, attempt_id)
+    _advance_all(session, attempt, events_of(State(attempt.state), report), report.reason, report.message)
+
+
+def close(session: Session, attempt_id: int, end: Ended) -> None:
+    """The attempt has ended."""
+    attempt = session.get_one(Attempt, attempt_id)
+    if attempt.state in ACTIVE:
+        attempt.exit_code = end.exit_code
+        events = closing_events(State(attempt.state), end.status)
+        _advance_all(session, attempt, events, end.reason, end.message)
+
+
+def _advance_all(
+    session: Session, attempt: Attempt, events: tuple[Event, ...], reason: Reason | None, message: str | None
+) -> None:
+    for event in events:
+        settles = event not in {Event.LAUNCHED, Event.BEGAN}
+        record.advance(
+            session,
+            attempt.job,
+            attempt,
+            event,
+            reason=reason if settles else None,
+            message=message if settles else None,
+        )

@@ -1,0 +1,147 @@
+"""The scheduler at the edge: looks at the database and the executor, and does what was decided.
+
+One thread. It sleeps until something is submitted or cancelled; while attempts run it looks at them a few
+times a second. All that it knows is in the database and in the attempts' directories, so a new server simply
+goes on: the first pass after a start is like any other.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from functools import partial
+from pathlib import Path
+
+from sqlalchemy import select
+
+from backend.db import Database
+from backend.db.models import Attempt
+from backend.executors.base import Ended, Executor, Handle, Running
+from backend.lifecycle import ENDED, State
+from backend.scheduler import changes, snapshot
+from backend.scheduler.decide import Inventory, Place, Refuse, Wait, decide
+from backend.scheduler.drain import Drain
+from backend.scheduler.start import Starter
+
+POLL_S = 0.2
+STOP_S = 15.0
+"""How long a cancelled attempt may take to end its processes before it is ended by force."""
+SEND_S = 45.0
+"""The same once its processes have ended and only telemetry is still being sent."""
+logger = logging.getLogger(__name__)
+
+
+class Scheduler:
+    """Places queued jobs, follows their attempts, and ends those that were cancelled."""
+
+    def __init__(
+        self, *, database: Database, executor: Executor, inventory: Inventory, data_dir: Path, url: str
+    ) -> None:
+        """`data_dir` receives the attempts' directories; `url` is this server's address, for telemetry."""
+        self.inventory = inventory
+        self._database = database
+        self._executor = executor
+        self._starter = Starter(database, executor, data_dir.absolute(), url)
+        self._drain = Drain(url)
+        self._asked: dict[int, float] = {}
+        self._trouble: dict[int, str] = {}
+        self._wake = threading.Event()
+        self._closed = False
+        self._thread = threading.Thread(target=self._loop, name="scheduler", daemon=True)
+
+    def start(self) -> None:
+        """Begin; attempts of an earlier server's life are found again."""
+        with self._database.read() as session:
+            unsealed = select(Attempt.directory).where(Attempt.state.in_(ENDED), Attempt.sealed.is_(False))
+            for directory in session.scalars(unsealed):
+                self._drain.add(Path(directory))
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Something was submitted or cancelled: look now. Call it after the commit, from any thread."""
+        self._wake.set()
+
+    def close(self) -> None:
+        """Stop looking. Attempts go on; the next server finds them."""
+        self._closed = True
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    # --- the thread ---
+
+    def _loop(self) -> None:
+        while not self._closed:
+            busy = True
+            try:
+                busy = self._pass()
+            except Exception:  # a full disk, a locked database: jobs must go on when it is over
+                logger.exception("the scheduler could not finish a pass; it tries again")
+            self._wake.wait(POLL_S if busy else None)
+            self._wake.clear()
+
+    def _pass(self) -> bool:
+        """Whether to look again soon, unasked."""
+        with self._database.read() as session:
+            active = snapshot.active_attempts(session)
+        for attempt in active:
+            try:
+                self._follow(attempt)
+                self._trouble.pop(attempt.id, None)
+            except Exception as error:  # what one attempt's files hold must not hold up the others
+                if self._trouble.get(attempt.id) != repr(error):
+                    logger.exception("attempt %d cannot be followed; trying again", attempt.id)
+                self._trouble[attempt.id] = repr(error)
+        return self._place() or bool(active)
+
+    def _place(self) -> bool:
+        """Whether anything was started or refused: both change what the others wait for."""
+        with self._database.read() as session:
+            state = snapshot.state(session, self.inventory)
+            said = {job.id: job.message for job in snapshot.queued_jobs(session)}
+        changed = False
+        for instruction in decide(state):
+            match instruction:
+                case Place():
+                    self._starter.start(instruction)
+                    changed = True
+                case Wait() if said.get(instruction.job_id) != instruction.text:
+                    self._database.writer.run(partial(changes.wait, instruction=instruction))
+                case Refuse():
+                    self._database.writer.run(partial(changes.refuse, instruction=instruction))
+                    changed = True
+        return changed
+
+    def _follow(self, attempt: Attempt) -> None:
+        handle = changes.handle_of(attempt) or self._find(attempt)
+        if handle is None:
+            return
+        report = self._executor.poll(handle)
+        if isinstance(report, Ended):
+            self._database.writer.run(partial(changes.close, attempt_id=attempt.id, end=report))
+            self._asked.pop(attempt.id, None)
+            if not report.sealed:
+                self._drain.add(handle.directory)
+        elif attempt.state == State.STOPPING_CANCELLED:
+            self._press(attempt.id, handle, report)
+        elif changes.events_of(State(attempt.state), report):
+            self._database.writer.run(partial(changes.progress, attempt_id=attempt.id, report=report))
+
+    def _find(self, attempt: Attempt) -> Handle | None:
+        """An earlier server's life ended between placing and launching: did it start, or not?"""
+        handle = self._executor.find(Path(attempt.directory))
+        if handle is None:
+            self._database.writer.run(partial(changes.interrupted, attempt_id=attempt.id))
+        else:
+            self._database.writer.run(partial(changes.launched, attempt_id=attempt.id, handle=handle))
+        return handle
+
+    def _press(self, attempt_id: int, handle: Handle, report: Running) -> None:
+        """Ask once; when that does not help, do not ask."""
+        asked = self._asked.get(attempt_id)
+        if asked is None:
+            self._asked[attempt_id] = time.monotonic()
+            self._executor.stop(handle)
+        elif time.monotonic() - asked > (SEND_S if report.phase == "stopping" else STOP_S):
+            self._executor.stop(handle, force=True)

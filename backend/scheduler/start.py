@@ -1,0 +1,127 @@
+"""Starting a job that was placed: a new attempt in the database, its directory, its supervisor.
+
+In this order, so that a server that dies in between leaves something to find: first the attempt's row (its
+job is placed and its devices are taken), then the launch, then the supervisor's identity.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from sqlalchemy.orm import Session
+
+from backend.db import Database
+from backend.db.models import Attempt, Job
+from backend.executors.base import Ended, Executor, Ingest, LaunchError
+from backend.ingest import new_token, token_sha256
+from backend.lifecycle import Event, Reason, State
+from backend.scheduler import changes, record
+from backend.scheduler.decide import Place
+from engine.errors import UserError
+from engine.plan.cluster import parties
+from engine.plan.description import ModelDescription
+from engine.plan.job import JobSpec
+from engine.plan.plan import Peer, Plan
+from engine.plan.serde import from_plain
+from engine.runtime.launch import Launch
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Stored:
+    """What the job's row holds, as the engine's own objects."""
+
+    job: JobSpec
+    plan: Plan | Peer
+    model: ModelDescription
+
+
+class Starter:
+    """Carries out `Place`."""
+
+    def __init__(self, database: Database, executor: Executor, data_dir: Path, url: str) -> None:
+        self._database = database
+        self._executor = executor
+        self._data_dir = data_dir
+        self._url = url
+
+    def start(self, place: Place) -> None:
+        """Start the job on its devices. A job that cannot be started fails with the reason."""
+        writer = self._database.writer
+        with self._database.read() as session:
+            row = session.get_one(Job, place.job_id)
+        try:
+            stored = _stored(row)
+        except UserError as error:  # written by another version of this program
+            writer.run(partial(_unreadable, job_id=place.job_id, message=str(error)))
+            return
+        token = new_token()
+        epoch = time.time_ns()
+        attempt = writer.run(lambda session: self._add_attempt(session, place, stored, token, epoch))
+        if attempt is None:
+            return
+        launch = Launch(
+            attempt=str(attempt.id),
+            job=stored.job,
+            plan=stored.plan,
+            model=stored.model,
+            directory=Path(attempt.directory),
+            epoch_unix_ns=epoch,
+            devices=tuple(device.torch_device for device in place.devices),
+        )
+        try:
+            handle = self._executor.launch(launch, Ingest(url=self._url, attempt=attempt.id, token=token))
+        except LaunchError as error:
+            logger.error("attempt %d was not launched: %s", attempt.id, error)
+            end = Ended(
+                status="failed",
+                reason=Reason.LAUNCH_FAILED,
+                message=str(error),
+                ended_unix_ns=time.time_ns(),
+            )
+            writer.run(partial(changes.close, attempt_id=attempt.id, end=end))
+        else:
+            writer.run(partial(changes.launched, attempt_id=attempt.id, handle=handle))
+
+    def _add_attempt(
+        self, session: Session, place: Place, stored: _Stored, token: str, epoch: int
+    ) -> Attempt | None:
+        """The new attempt; None where the job does not wait any more."""
+        job = session.get_one(Job, place.job_id)
+        if job.state != State.QUEUED:
+            return None
+        number = 1 + len(job.attempts)
+        attempt = Attempt(
+            job_id=job.id,
+            number=number,
+            parties=[p.name for p in parties(stored.plan, stored.job.cluster.workers)],
+            token_sha256=token_sha256(token),
+            epoch_unix_ns=epoch,
+            directory=str(self._data_dir / "jobs" / job.id / str(number)),
+            devices=[device.id for device in place.devices],
+            created_unix_ns=epoch,
+        )
+        record.place(session, job, attempt)
+        return attempt
+
+
+def _stored(row: Job) -> _Stored:
+    """Raises UserError where this version of the program cannot read the row."""
+    plan = row.plan or {}
+    kind: type[Plan] | type[Peer] = Peer if "runner" in plan else Plan
+    return _Stored(
+        job=from_plain(JobSpec, row.spec),
+        plan=from_plain(kind, plan),
+        model=ModelDescription.from_dict(row.description or {}),
+    )
+
+
+def _unreadable(session: Session, job_id: str, message: str) -> None:
+    job = session.get_one(Job, job_id)
+    if job.state == State.QUEUED:
+        record.advance(session, job, None, Event.REFUSED, reason=Reason.LAUNCH_FAILED, message=message)

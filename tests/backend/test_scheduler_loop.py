@@ -1,0 +1,366 @@
+"""The scheduler with a real database, real supervisors and a real address for telemetry."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import signal
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from backend.db import uuid7
+from backend.db.models import Attempt, Batch, Job, Notice, Transition
+from backend.executors import files, process
+from backend.lifecycle import ENDED, InvalidTransitionError, Reason, State
+from backend.scheduler import changes, record
+from backend.scheduler.decide import Device, Inventory
+from backend.scheduler.loop import Scheduler
+from engine.plan.serde import to_plain
+from engine.telemetry import batch as wire
+from engine.telemetry.spool import SpoolWriter
+from tests.backend.executor_attempts import MODEL, PLAN, job, programs_executor, until
+from tests.backend.ingest_server import IngestServer, open_database
+
+ALL_THE_WAY = ["queued", "placing", "starting", "running", "stopping_succeeded", "succeeded"]
+
+
+class House:
+    """A server's inner parts over one data directory; `restart` is its death and a new life."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.port = 0
+        self.open(2)
+
+    def open(self, cpus: int) -> None:
+        self.database = open_database(self.directory)
+        self.ingest = IngestServer(self.database, self.port)
+        self.port = self.ingest.port
+        self.scheduler = Scheduler(
+            database=self.database,
+            executor=programs_executor(),
+            inventory=Inventory(
+                devices=tuple(Device(id=f"cpu:{i}", kind="cpu", name=f"slot {i}") for i in range(cpus))
+            ),
+            data_dir=self.directory,
+            url=self.ingest.url,
+        )
+
+    def close(self) -> None:
+        self.scheduler.close()
+        self.ingest.close()
+        self.database.close()
+
+    def restart(self, cpus: int = 2) -> None:
+        self.close()
+        self.open(cpus)
+        self.scheduler.start()
+
+    def submit(self, name: str, workers: int = 2, priority: int = 0) -> str:
+        def write(session: Session) -> str:
+            row = Job(
+                id=uuid7(),
+                name=name,
+                spec=to_plain(job(name, workers)),
+                plan=to_plain(PLAN),
+                description=MODEL.to_dict(),
+                priority=priority,
+                created_unix_ns=time.time_ns(),
+            )
+            record.submitted(session, row)
+            return row.id
+
+        job_id = self.database.writer.run(write)
+        self.scheduler.wake()
+        return job_id
+
+    def cancel(self, job_id: str) -> bool:
+        changed = self.database.writer.run(lambda s: record.cancel(s, s.get_one(Job, job_id)))
+        self.scheduler.wake()
+        return changed
+
+    def job(self, job_id: str) -> Job:
+        with self.database.read() as session:
+            return session.get_one(Job, job_id)
+
+    def attempts(self, job_id: str) -> list[Attempt]:
+        with self.database.read() as session:
+            return list(session.scalars(select(Attempt).where(Attempt.job_id == job_id).order_by(Attempt.id)))
+
+    def story(self, job_id: str) -> list[str]:
+        with self.database.read() as session:
+            return list(record.story(session, session.get_one(Job, job_id)))
+
+    def reaches(self, job_id: str, *states: str) -> Job:
+        return until(
+            lambda: found if (found := self.job(job_id)).state in states else None,
+            f"{self.job(job_id).name!r} is {' or '.join(states)}",
+        )
+
+    def ends(self, job_id: str) -> Job:
+        return self.reaches(job_id, *ENDED)
+
+    def living(self, job_id: str) -> list[process.Identity]:
+        return [p for a in self.attempts(job_id) for p in process.marked(Path(a.directory))]
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    house = House(tmp_path)
+    yield house
+    with house.database.read() as session:
+        directories = list(session.scalars(select(Attempt.directory)))
+    house.close()
+    for directory in directories:
+        process.kill_marked(Path(directory))
+
+
+@pytest.fixture
+def open_house(house: House) -> House:
+    house.scheduler.start()
+    return house
+
+
+def test_a_job_goes_all_the_way_and_every_station_is_recorded(open_house: House) -> None:
+    house = open_house
+    id_ = house.submit("work")
+    done = house.ends(id_)
+    assert (done.state, done.reason) == ("succeeded", Reason.COMPLETED)
+    assert done.queued_unix_ns <= done.started_unix_ns <= done.ended_unix_ns
+    assert house.story(id_) == ALL_THE_WAY
+    (attempt,) = house.attempts(id_)
+    assert (attempt.state, attempt.devices, attempt.sealed) == ("succeeded", ["cpu:0", "cpu:1"], True)
+    assert attempt.parties == ["worker 0", "worker 1"]
+    with house.database.read() as session:
+        told = session.scalars(select(Notice).where(Notice.kind == "job").order_by(Notice.id)).all()
+        moves = session.scalars(select(Transition).where(Transition.attempt_id == attempt.id)).all()
+    assert [n.payload["state"] for n in told] == ALL_THE_WAY
+    assert [n.payload["revision"] for n in told] == sorted({n.payload["revision"] for n in told})
+    assert [m.to_state for m in moves] == ALL_THE_WAY[1:]
+    assert house.living(id_) == []
+
+
+def test_the_token_is_in_one_private_file_and_nowhere_else(open_house: House) -> None:
+    house = open_house
+    id_ = house.submit("work")
+    house.ends(id_)
+    (attempt,) = house.attempts(id_)
+    directory = Path(attempt.directory)
+    ingest = files.read_ingest(directory)
+    assert ingest is not None
+    assert stat.S_IMODE((directory / "ingest.json").stat().st_mode) == 0o600
+    assert hashlib.sha256(ingest.token.encode()).hexdigest() == attempt.token_sha256
+    holders = [
+        p.name for p in house.directory.rglob("*") if p.is_file() and ingest.token.encode() in p.read_bytes()
+    ]
+    assert holders == ["ingest.json"]
+
+
+def test_a_failed_job_has_the_processs_own_error_and_gives_its_devices_on(open_house: House) -> None:
+    house = open_house
+    failing, next_one = house.submit("fails"), house.submit("work")
+    failed = house.ends(failing)
+    assert (failed.state, failed.reason) == ("failed", Reason.PROCESS_FAILED)
+    assert failed.message == "worker 1 failed: ValueError: the loss is nan at step 7 (exit code 3)"
+    assert house.attempts(failing)[0].exit_code == 3
+    assert house.living(failing) == []
+    assert house.ends(next_one).state == "succeeded"
+
+
+def test_who_waits_is_told_why_and_runs_when_devices_are_free(open_house: House) -> None:
+    house = open_house
+    first = house.submit("sleep")
+    house.reaches(first, "running")
+    second, third = house.submit("work"), house.submit("work", workers=1)
+    until(lambda: house.job(third).reason == Reason.WAITING_IN_LINE, "the third knows why it waits")
+    assert house.job(second).message == (
+        "next in the queue: needs 2 CPU devices, 0 of 2 are free; 'sleep' holds cpu:0 and cpu:1"
+    )
+    assert house.job(third).message == "number 2 in the queue, behind 'work' (older)"
+    house.cancel(first)
+    assert [house.ends(i).state for i in (second, third)] == ["succeeded", "succeeded"]
+
+
+def test_cancel_ends_queued_and_running_jobs_and_twice_changes_nothing(open_house: House) -> None:
+    house = open_house
+    running, queued = house.submit("stubborn"), house.submit("work")
+    house.reaches(running, "running")
+    assert house.cancel(queued)
+    assert house.job(queued).state == "cancelled"
+    assert house.attempts(queued) == []
+    assert house.cancel(running)
+    assert not house.cancel(running)
+    done = house.ends(running)
+    assert (done.state, done.reason) == ("cancelled", Reason.CANCELLED)
+    assert house.story(running)[-2:] == ["stopping_cancelled", "cancelled"]
+    assert house.living(running) == []
+    assert not house.cancel(running)
+
+
+def test_an_ended_job_cannot_be_cancelled_and_the_error_tells_its_story(open_house: House) -> None:
+    id_ = open_house.submit("work")
+    open_house.ends(id_)
+    with pytest.raises(
+        InvalidTransitionError, match=r"it has ended.*running -> stopping_succeeded -> succeeded"
+    ):
+        open_house.cancel(id_)
+
+
+def test_a_running_job_goes_on_over_a_restart_of_the_server(open_house: House) -> None:
+    house = open_house
+    id_ = house.submit("sleep")
+    house.reaches(id_, "running")
+    before = house.living(id_)
+    house.restart()
+    assert house.job(id_).state == "running"
+    assert house.living(id_) == before
+    house.cancel(id_)
+    assert house.ends(id_).state == "cancelled"
+    assert len(house.attempts(id_)) == 1
+
+
+def test_a_job_that_ended_while_the_server_was_away_is_closed_and_sealed(open_house: House) -> None:
+    house = open_house
+    id_ = house.submit("sleep")
+    house.reaches(id_, "running")
+    (attempt,) = house.attempts(id_)
+    house.close()
+    directory = Path(attempt.directory)
+    for worker in process.marked(directory):
+        if b"sleep" in Path(f"/proc/{worker.pid}/cmdline").read_bytes():
+            process.send(worker, signal.SIGKILL)
+    until(lambda: files.read_progress(directory)[1], "the supervisor has noticed")
+    house.open(2)
+    house.scheduler.start()
+    failed = house.ends(id_)
+    assert (failed.state, failed.reason) == ("failed", Reason.PROCESS_KILLED)
+    assert house.attempts(id_)[0].exit_code == -signal.SIGKILL
+    until(lambda: house.attempts(id_)[0].sealed, "its telemetry is sealed")
+
+
+def test_a_lost_supervisor_fails_the_job_and_its_spool_still_arrives(open_house: House) -> None:
+    house = open_house
+    id_ = house.submit("stubborn")
+    house.reaches(id_, "running")
+    (attempt,) = house.attempts(id_)
+    handle = changes.handle_of(attempt)
+    assert handle is not None
+    body = wire.encode(wire.Batch(attempt=attempt.id, party=0, name="worker 0", sequence=0))
+    SpoolWriter(handle.directory / "held", 0).write(0, body)
+    process.send(handle.identity, signal.SIGKILL)
+    (handle.directory / "held" / "0").rename(handle.directory / "spool" / "0")
+    failed = house.ends(id_)
+    assert (failed.state, failed.reason) == ("failed", Reason.SUPERVISOR_LOST)
+    assert house.living(id_) == []
+    until(lambda: house.attempts(id_)[0].sealed, "its telemetry is sealed")
+    with house.database.read() as session:
+        assert len(session.scalars(select(Batch).where(Batch.attempt_id == attempt.id)).all()) == 1
+
+
+def test_a_supervisor_lost_while_the_server_was_away_is_noticed_at_the_start(open_house: House) -> None:
+    house = open_house
+    id_ = house.submit("sleep")
+    house.reaches(id_, "running")
+    handle = changes.handle_of(house.attempts(id_)[0])
+    assert handle is not None
+    house.close()
+    process.send(handle.identity, signal.SIGKILL)
+    house.open(2)
+    house.scheduler.start()
+    assert house.ends(id_).reason == Reason.SUPERVISOR_LOST
+    assert house.living(id_) == []
+
+
+def test_a_launch_that_the_server_did_not_live_to_see_is_done_again(house: House) -> None:
+    id_ = house.submit("work")
+
+    def placed_but_not_launched(session: Session) -> None:
+        attempt = Attempt(
+            job_id=id_,
+            number=1,
+            parties=[],
+            token_sha256="",
+            directory=str(house.directory / "jobs" / id_ / "1"),
+            devices=["cpu:0", "cpu:1"],
+            created_unix_ns=1,
+        )
+        record.place(session, session.get_one(Job, id_), attempt)
+
+    house.database.writer.run(placed_but_not_launched)
+    house.scheduler.start()
+    assert house.ends(id_).state == "succeeded"
+    assert house.story(id_) == ["queued", "placing", *ALL_THE_WAY]
+    assert [(a.state, a.reason) for a in house.attempts(id_)] == [
+        ("failed", Reason.LAUNCH_INTERRUPTED),
+        ("succeeded", Reason.COMPLETED),
+    ]
+
+
+def test_a_launch_that_happened_but_was_not_recorded_is_found(open_house: House) -> None:
+    house = open_house
+    id_ = house.submit("sleep")
+    house.reaches(id_, "running")
+    house.scheduler.close()
+
+    def forget(session: Session) -> None:
+        attempt = session.get_one(Job, id_).attempts[0]
+        attempt.supervisor_pid = None
+        attempt.state = attempt.job.state = State.PLACING
+
+    house.database.writer.run(forget)
+    house.restart()
+    house.reaches(id_, "running")
+    assert len(house.attempts(id_)) == 1
+
+
+def test_a_job_too_wide_for_a_smaller_server_fails_with_the_remedy(house: House) -> None:
+    id_ = house.submit("work")
+    house.close()
+    house.open(1)
+    house.scheduler.start()
+    failed = house.ends(id_)
+    assert (failed.state, failed.reason) == ("failed", Reason.TOO_FEW_DEVICES)
+    assert "more workers than the server's 1 CPU device. Use at most 1" in str(failed.message)
+
+
+def test_a_directory_that_cannot_be_made_fails_the_job_and_nothing_else(open_house: House) -> None:
+    house = open_house
+    (house.directory / "jobs").write_text("in the way")
+    failed = house.ends(house.submit("work"))
+    assert (failed.state, failed.reason) == ("failed", Reason.LAUNCH_FAILED)
+    assert "cannot start the supervisor in" in str(failed.message)
+    (house.directory / "jobs").unlink()
+    assert house.ends(house.submit("work")).state == "succeeded"
+
+
+def test_a_job_written_by_another_version_fails_and_says_so(open_house: House) -> None:
+    house = open_house
+    blocker = house.submit("sleep")
+    house.reaches(blocker, "running")
+    id_ = house.submit("work")
+
+    def change(session: Session) -> None:
+        row = session.get_one(Job, id_)
+        row.spec = {**row.spec, "colour": "red"}
+
+    house.database.writer.run(change)
+    house.cancel(blocker)
+    failed = house.ends(id_)
+    assert (failed.state, failed.reason) == ("failed", Reason.LAUNCH_FAILED)
+    assert "colour" in str(failed.message)
+
+
+def test_what_a_supervisor_says_when_it_breaks_itself(open_house: House) -> None:
+    failed = open_house.ends(open_house.submit("breaks its supervisor"))
+    assert (failed.state, failed.reason) == ("failed", Reason.SUPERVISOR_FAILED)
+    assert failed.message == "KeyError: 'a mistake in the gang'"
+    attempt = open_house.attempts(failed.id)[0]
+    end = json.loads((Path(attempt.directory) / "end.json").read_text())
+    assert "Traceback" in end["error"]["traceback"]
+    assert open_house.living(failed.id) == []
