@@ -1,0 +1,47 @@
+import createClient from "openapi-fetch";
+import type { paths } from "./schema";
+
+/** One refused field of a request, as the service reports it. */
+export interface FieldProblem {
+  field: string;
+  value?: unknown;
+  rule: string;
+  remedy?: string;
+}
+
+/** A problem document (RFC 9457) of the service, or the network's failure to reach it (status 0). */
+export class ApiProblem extends Error {
+  readonly status: number;
+  readonly title: string;
+  readonly errors: FieldProblem[];
+
+  constructor(status: number, title: string, detail: string, errors: FieldProblem[] = []) {
+    super(detail || title);
+    this.status = status;
+    this.title = title;
+    this.errors = errors;
+  }
+}
+
+/** What the service sent with an error status, as an ApiProblem, whatever its form. */
+export function problemFrom(status: number, body: unknown): ApiProblem {
+  const fields = typeof body === "object" && body !== null ? (body as Record<string, unknown>) : {};
+  const title = typeof fields.title === "string" ? fields.title : `The service answered ${status}`;
+  const detail = typeof fields.detail === "string" ? fields.detail : "";
+  const errors = Array.isArray(fields.errors) ? (fields.errors as FieldProblem[]) : [];
+  return new ApiProblem(status, title, detail, errors);
+}
+
+export const client = createClient<paths>({ baseUrl: window.location.origin });
+
+/** The data of an openapi-fetch answer; throws ApiProblem where there is none. */
+export async function unwrap<T>(
+  call: Promise<{ data?: T; error?: unknown; response: Response }>,
+): Promise<NonNullable<T>> {
+  const { data, error, response } = await call.catch((cause: unknown) => {
+    if (cause instanceof DOMException && cause.name === "AbortError") throw cause;
+    throw new ApiProblem(0, "The service cannot be reached", "Is `trainyard serve` running?");
+  });
+  if (!response.ok || data === undefined || data === null) throw problemFrom(response.status, error);
+  return data;
+}

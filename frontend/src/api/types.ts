@@ -1,0 +1,21 @@
+import type { components } from "./schema";
+
+type Schemas = components["schemas"];
+
+export type Job = Schemas["Job"];
+export type JobSummary = Schemas["JobSummary"];
+export type JobSpec = Schemas["JobSpec"];
+export type JobState = JobSummary["state"];
+export type PlanView = Schemas["PlanView"];
+export type Race = Schemas["Race"];
+export type SourceEntry = Schemas["SourceEntry"];
+export type StrategyEntry = Schemas["StrategyEntry"];
+export type Summary = Schemas["Summary"];
+
+/** A Plotly figure as the backend builds it. */
+export interface PlotlyFigure {
+  data: unknown[];
+  layout: { height?: number; uirevision?: unknown; meta?: Record<string, unknown> } & Record<string, unknown>;
+}
+
+export type Theme = "light" | "dark";

@@ -1,0 +1,56 @@
+import { Group, Text, Tooltip } from "@mantine/core";
+import { useEffect, useState } from "react";
+import { formatAge } from "../lib/format";
+import { useLive } from "../live/LiveProvider";
+
+const WORDS = { connecting: "connecting", live: "live", lost: "reconnecting" } as const;
+
+/** Whether the page is connected, and how old the newest news is. */
+export function Connection() {
+  const { connection, lastNoticeAt } = useLive();
+  const now = useNow(1000);
+  const age = lastNoticeAt === null ? null : formatAge(now - lastNoticeAt);
+  const explanation =
+    connection === "lost"
+      ? "The service does not answer. The page keeps trying; what it shows may be old."
+      : age === null
+        ? "Connected. Nothing has changed since the page was opened."
+        : `Connected. Last change: ${age}.`;
+  return (
+    <Tooltip label={explanation}>
+      <Group
+        gap={6}
+        wrap="nowrap"
+        data-testid="connection"
+        data-state={connection}
+        role="status"
+        aria-label={explanation}
+      >
+        <span className="ty-dot" data-state={connection} />
+        <Text
+          size="xs"
+          c={connection === "lost" ? "red" : "dimmed"}
+          fw={600}
+          style={{ whiteSpace: "nowrap" }}
+        >
+          {WORDS[connection]}
+          {connection === "live" && age !== null && (
+            <Text span inherit fw={400} visibleFrom="sm">
+              {" · "}
+              {age}
+            </Text>
+          )}
+        </Text>
+      </Group>
+    </Tooltip>
+  );
+}
+
+function useNow(everyMs: number): number {
+  const [now, setNow] = useState(Date.now);
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), everyMs);
+    return () => clearInterval(timer);
+  }, [everyMs]);
+  return now;
+}

@@ -1,0 +1,75 @@
+import { Box, Group, Paper, Skeleton, Text, Title, Tooltip, useComputedColorScheme } from "@mantine/core";
+import { IconInfoCircle } from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
+import { type ReactNode, useEffect, useRef } from "react";
+import { figureQuery, figuresQuery } from "../api/queries";
+import { PlotlyChart, type XRange } from "./PlotlyChart";
+import { Problem } from "./Problem";
+import { useScreen } from "./useScreen";
+
+interface Props {
+  jobId: string;
+  /** Its name in the catalogue of figures. */
+  name: string;
+  step?: number;
+  from_ns?: number;
+  to_ns?: number;
+  actions?: ReactNode;
+  /** What each figure that arrives says about itself. Must be stable. */
+  onMeta?: (meta: Record<string, unknown>) => void;
+  onXRange?: (range: XRange, meta: Record<string, unknown>) => void;
+}
+
+/** One figure of one job, asked for while it is on screen and again when the job's data changed. */
+export function JobFigure({ jobId, name, step, from_ns, to_ns, actions, onMeta, onXRange }: Props) {
+  const frame = useRef<HTMLDivElement>(null);
+  const { visible, width } = useScreen(frame);
+  const theme = useComputedColorScheme("light");
+  const entry = useQuery(figuresQuery).data?.find((figure) => figure.name === name);
+  const query = useQuery({
+    ...figureQuery(jobId, name, { width, theme, step, from_ns, to_ns }),
+    enabled: visible && width > 0,
+  });
+  const meta = query.data?.layout.meta;
+  useEffect(() => {
+    if (meta) onMeta?.(meta);
+  }, [meta, onMeta]);
+  const title = entry?.title ?? name;
+  return (
+    <Paper p="sm" ref={frame} data-testid={`panel-${name}`}>
+      <Group justify="space-between" wrap="nowrap" mb={4}>
+        <Group gap={6} wrap="nowrap">
+          <Title order={2} fz="md">
+            {title}
+          </Title>
+          {entry && (
+            <Tooltip label={entry.summary}>
+              <IconInfoCircle size={16} opacity={0.5} aria-label={entry.summary} />
+            </Tooltip>
+          )}
+        </Group>
+        {actions}
+      </Group>
+      {query.data ? (
+        <PlotlyChart
+          figure={query.data}
+          title={title}
+          testId={`figure-${name}`}
+          onXRange={onXRange && ((range) => onXRange(range, meta ?? {}))}
+        />
+      ) : (
+        !query.error && <Skeleton height={260} radius="md" />
+      )}
+      {query.error && (
+        <Box mt="xs">
+          <Problem error={query.error} onRetry={() => void query.refetch()} />
+          {query.data && (
+            <Text size="xs" c="dimmed" mt={4}>
+              The drawing above is the last one that arrived.
+            </Text>
+          )}
+        </Box>
+      )}
+    </Paper>
+  );
+}

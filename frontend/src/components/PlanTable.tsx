@@ -1,0 +1,103 @@
+import { Alert, Group, Stack, Table, Text } from "@mantine/core";
+import { IconAlertTriangle } from "@tabler/icons-react";
+import type { PlanView } from "../api/types";
+import { formatBytes, formatNumber } from "../lib/format";
+
+/** A plan for people: one row per layer, its totals, and what one should know first. `brief` leaves columns out. */
+export function PlanTable({ plan, brief = false }: { plan: PlanView; brief?: boolean }) {
+  const rows = plan.layers.map((layer) => layer.row);
+  const largest = Math.max(1, ...rows.map((row) => row.wire_bytes));
+  return (
+    <Stack gap="sm">
+      <Group gap="lg" data-testid="plan-totals">
+        <Total
+          label="on the wire per step"
+          value={plan.wire_bytes_per_step === null ? "PyTorch's own" : formatBytes(plan.wire_bytes_per_step)}
+        />
+        <Total label="units" value={formatNumber(plan.units, 6)} />
+        <Total label="parameters" value={formatNumber(plan.parameters, 6)} />
+        <Total label="processes" value={String(plan.parties.length)} />
+      </Group>
+      {plan.warnings.map((warning) => (
+        <Alert key={warning} color="yellow" icon={<IconAlertTriangle />} p="xs" data-testid="plan-warning">
+          {warning}
+        </Alert>
+      ))}
+      {plan.peer && (
+        <Text size="sm" c="dimmed">
+          Run by PyTorch's own {plan.peer}, which decides layer by layer itself.
+        </Text>
+      )}
+      {rows.length > 0 && (
+        <Table.ScrollContainer minWidth={brief ? 420 : 980} maxHeight={brief ? 420 : undefined} type="native">
+          <Table fz="sm" verticalSpacing={4} stickyHeader={brief} data-testid="plan-table">
+            <Table.Thead>
+              <Table.Tr>
+                <Table.Th>Layer</Table.Th>
+                <Table.Th ta="right">Parameters</Table.Th>
+                <Table.Th>Exchange</Table.Th>
+                {!brief && <Table.Th>Codec</Table.Th>}
+                {!brief && <Table.Th>Order</Table.Th>}
+                <Table.Th ta="right">Units</Table.Th>
+                {!brief && <Table.Th>Travels</Table.Th>}
+                {!brief && <Table.Th>Update</Table.Th>}
+                {!brief && <Table.Th>Barrier</Table.Th>}
+                <Table.Th ta="right">Wire/step</Table.Th>
+              </Table.Tr>
+            </Table.Thead>
+            <Table.Tbody>
+              {rows.map((row) => (
+                <Table.Tr key={row.position}>
+                  <Table.Td>
+                    {row.layer || "(root)"}{" "}
+                    <Text span size="xs" c="dimmed">
+                      {row.kind}
+                    </Text>
+                  </Table.Td>
+                  <Table.Td ta="right" className="ty-number">
+                    {row.parameters.toLocaleString("en")}
+                  </Table.Td>
+                  <Table.Td>{row.exchange}</Table.Td>
+                  {!brief && <Table.Td>{row.codec}</Table.Td>}
+                  {!brief && <Table.Td>{row.order}</Table.Td>}
+                  <Table.Td ta="right" className="ty-number">
+                    {row.units}
+                  </Table.Td>
+                  {!brief && (
+                    <Table.Td>
+                      {row.payload}, back: {row.answer}
+                    </Table.Td>
+                  )}
+                  {!brief && <Table.Td>{row.update}</Table.Td>}
+                  {!brief && <Table.Td>{row.barrier}</Table.Td>}
+                  <Table.Td
+                    ta="right"
+                    className="ty-number"
+                    style={{
+                      background: `linear-gradient(270deg, var(--mantine-primary-color-light) ${(100 * row.wire_bytes) / largest}%, transparent 0)`,
+                    }}
+                  >
+                    {formatBytes(row.wire_bytes)}
+                  </Table.Td>
+                </Table.Tr>
+              ))}
+            </Table.Tbody>
+          </Table>
+        </Table.ScrollContainer>
+      )}
+    </Stack>
+  );
+}
+
+function Total({ label, value }: { label: string; value: string }) {
+  return (
+    <div>
+      <Text fw={700} className="ty-number">
+        {value}
+      </Text>
+      <Text size="xs" c="dimmed">
+        {label}
+      </Text>
+    </div>
+  );
+}

@@ -1,0 +1,35 @@
+import { Alert, Button, List } from "@mantine/core";
+import { IconAlertTriangle } from "@tabler/icons-react";
+import { ApiProblem } from "../api/client";
+
+/** An error with everything that the service says about it: what, the rules and the remedies. */
+export function Problem({ error, onRetry, testId }: { error: Error; onRetry?: () => void; testId?: string }) {
+  const known = error instanceof ApiProblem ? error : null;
+  const errors = known?.errors ?? [];
+  return (
+    <Alert
+      color="red"
+      icon={<IconAlertTriangle />}
+      title={known?.title ?? "Something went wrong"}
+      data-testid={testId ?? "problem"}
+      role="alert"
+    >
+      {errors.length === 0 && error.message}
+      {errors.length > 0 && (
+        <List size="sm" spacing={4} listStyleType="none">
+          {errors.map((entry) => (
+            <List.Item key={`${entry.field} ${entry.rule}`}>
+              {entry.field && <b>{entry.field}: </b>}
+              {entry.rule}. {entry.remedy}
+            </List.Item>
+          ))}
+        </List>
+      )}
+      {onRetry && (
+        <Button size="compact-sm" variant="light" color="red" mt="xs" onClick={onRetry}>
+          Ask again
+        </Button>
+      )}
+    </Alert>
+  );
+}

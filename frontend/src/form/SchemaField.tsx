@@ -1,0 +1,134 @@
+import { Checkbox, NumberInput, Select, SimpleGrid, TextInput } from "@mantine/core";
+import type { ReactNode } from "react";
+import { humanize } from "../lib/format";
+import { type Errors, errorAt } from "./errors";
+import { ListField } from "./ListField";
+import { MapField } from "./MapField";
+import { isObject, type JsonSchema, resolve, setAt } from "./schema";
+
+export interface FieldProps {
+  schema: JsonSchema;
+  /** Where references point into. */
+  root: JsonSchema;
+  /** Dotted path in the specification: the service names it in its errors. */
+  path: string;
+  value: unknown;
+  errors: Errors;
+  onChange: (value: unknown) => void;
+}
+
+/** One field of a schema, by its kind. Objects lay their fields out below each other. */
+export function SchemaField(props: FieldProps) {
+  const { schema, root, path, value, errors, onChange } = props;
+  const field = resolve(schema, root);
+  const name = path.split(".").at(-1) ?? path;
+  const common = {
+    label: humanize(name),
+    description: <Described text={field.description} />,
+    error: errorAt(errors, path),
+    "data-testid": `field-${path}`,
+  };
+  switch (field.kind) {
+    case "object":
+      return <ObjectFields {...props} />;
+    case "map":
+      return <MapField {...common} value={isObject(value) ? value : {}} onChange={onChange} />;
+    case "list":
+      return (
+        <ListField
+          {...props}
+          items={field.schema.items ?? {}}
+          label={common.label}
+          description={field.description}
+        />
+      );
+    case "boolean":
+      return (
+        <Checkbox
+          {...common}
+          checked={value === true}
+          onChange={(event) => onChange(event.currentTarget.checked)}
+        />
+      );
+    case "choice":
+      return (
+        <Select
+          {...common}
+          data={(field.schema.enum ?? []).map(String)}
+          value={value === null || value === undefined ? null : String(value)}
+          clearable={field.nullable}
+          allowDeselect={field.nullable}
+          onChange={onChange}
+        />
+      );
+    case "integer":
+    case "number":
+      return (
+        <NumberInput
+          {...common}
+          value={typeof value === "number" ? value : ""}
+          placeholder={field.nullable ? "none" : undefined}
+          allowDecimal={field.kind === "number"}
+          decimalScale={12}
+          onChange={(entry) => onChange(typeof entry === "number" ? entry : null)}
+        />
+      );
+    default:
+      return (
+        <TextInput
+          {...common}
+          value={
+            typeof value === "string"
+              ? value
+              : value === null || value === undefined
+                ? ""
+                : JSON.stringify(value)
+          }
+          placeholder={field.nullable ? "none" : undefined}
+          onChange={(event) =>
+            onChange(event.currentTarget.value === "" && field.nullable ? null : event.currentTarget.value)
+          }
+        />
+      );
+  }
+}
+
+/** The fields of an object in two columns; wide ones (maps, lists) take a row each. */
+export function ObjectFields({
+  schema,
+  root,
+  path,
+  value,
+  errors,
+  onChange,
+  skip = [],
+}: FieldProps & { skip?: string[] }) {
+  const { properties = {} } = resolve(schema, root).schema;
+  const entries = Object.entries(properties).filter(([name]) => !skip.includes(name));
+  const wide = (property: JsonSchema) => ["map", "list", "object"].includes(resolve(property, root).kind);
+  const field = ([name, property]: [string, JsonSchema]): ReactNode => (
+    <SchemaField
+      key={name}
+      schema={property}
+      root={root}
+      path={path ? `${path}.${name}` : name}
+      value={isObject(value) ? value[name] : undefined}
+      errors={errors}
+      onChange={(entry) => onChange(setAt(value, name, entry))}
+    />
+  );
+  return (
+    <>
+      <SimpleGrid cols={{ base: 1, xs: 2 }} spacing="sm" verticalSpacing="sm" style={{ alignItems: "end" }}>
+        {entries.filter(([, property]) => !wide(property)).map(field)}
+      </SimpleGrid>
+      {entries.filter(([, property]) => wide(property)).map(field)}
+    </>
+  );
+}
+
+/** A description with `code` as the engine's docstrings mark it. */
+export function Described({ text }: { text: string }) {
+  const parts = text.replaceAll("\n", " ").split("`");
+  return parts.map((part, index) => (index % 2 === 1 ? <code key={part}>{part}</code> : part));
+}

@@ -1,0 +1,28 @@
+import type { FieldProblem } from "../api/client";
+
+/** What the service refused, by dotted path. */
+export type Errors = FieldProblem[];
+
+/** The message for the field at `path`; undefined where nothing is wrong with it. */
+export function errorAt(errors: Errors, path: string): string | undefined {
+  const own = errors.filter((error) => error.field === path);
+  return own.length > 0 ? own.map(sentence).join(" ") : undefined;
+}
+
+/** Whether something at or below `path` was refused. */
+export function hasErrorBelow(errors: Errors, path: string): boolean {
+  return errors.some((error) => error.field === path || error.field.startsWith(`${path}.`));
+}
+
+/** Errors that no field of the form can show: `shown` are the paths of those that can. */
+export function unplaced(errors: Errors, shown: (path: string) => boolean): Errors {
+  return errors.filter((error) => error.field === "" || !shown(error.field));
+}
+
+export function sentence(error: FieldProblem): string {
+  const rule = error.rule.charAt(0).toUpperCase() + error.rule.slice(1);
+  return [rule, error.remedy]
+    .filter(Boolean)
+    .map((part) => part?.replace(/\.?$/, "."))
+    .join(" ");
+}

@@ -1,0 +1,38 @@
+import type { JobState } from "../api/types";
+
+interface Shown {
+  label: string;
+  color: string;
+  /** Something still moves: the page watches it. */
+  live: boolean;
+}
+
+/** How each state is shown. The compiler holds the list complete. */
+export const STATES: Record<JobState, Shown> = {
+  queued: { label: "queued", color: "gray", live: true },
+  placing: { label: "placing", color: "cyan", live: true },
+  starting: { label: "starting", color: "cyan", live: true },
+  running: { label: "running", color: "blue", live: true },
+  stopping_cancelled: { label: "cancelling", color: "orange", live: true },
+  stopping_failed: { label: "failing", color: "orange", live: true },
+  stopping_succeeded: { label: "finishing", color: "teal", live: true },
+  succeeded: { label: "succeeded", color: "teal", live: false },
+  failed: { label: "failed", color: "red", live: false },
+  cancelled: { label: "cancelled", color: "gray", live: false },
+};
+
+export function isLive(state: JobState): boolean {
+  return STATES[state].live;
+}
+
+/** Whether the job can still be cancelled. */
+export function isStoppable(state: JobState): boolean {
+  return isLive(state) && !state.startsWith("stopping");
+}
+
+/** Share of the steps that are done, 0 to 1; null where the length is not known. */
+export function progress(job: { step: number | null; steps: number | null; state: JobState }): number | null {
+  if (job.state === "succeeded") return 1;
+  if (job.steps === null || job.steps === 0) return null;
+  return Math.min(1, (job.step ?? 0) / job.steps);
+}

@@ -1,0 +1,72 @@
+import type { JobSummary } from "../api/types";
+import { isLive } from "./jobState";
+
+/** Jobs that are worth comparing: they share a baseline, or train the same model on the same data at one rate. */
+export interface RaceGroup {
+  key: string;
+  label: string;
+  /** Oldest first: the order in which they were submitted, baseline first. */
+  jobs: JobSummary[];
+}
+
+/** All races among `jobs`, newest first. A group of one is no race, but it may become one. */
+export function findRaces(jobs: JobSummary[]): RaceGroup[] {
+  const byId = new Map(jobs.map((job) => [job.id, job]));
+  const referenced = new Set(jobs.flatMap((job) => (job.baseline_id ? [job.baseline_id] : [])));
+  const groups = new Map<string, JobSummary[]>();
+  for (const job of jobs) {
+    const root = rootOf(job, byId);
+    const key =
+      root !== job.id || referenced.has(job.id)
+        ? `baseline ${root}`
+        : `same ${job.model} ${job.dataset} ${job.rate_bps ?? ""}`;
+    groups.set(key, [...(groups.get(key) ?? []), job]);
+  }
+  return [...groups]
+    .map(([key, members]) => {
+      const ordered = members.toSorted(
+        (a, b) => a.created_at.localeCompare(b.created_at) || a.id.localeCompare(b.id),
+      );
+      const first = ordered[0] as JobSummary;
+      return { key, label: `${first.model} on ${first.dataset}`, jobs: ordered };
+    })
+    .toSorted((a, b) => newest(b).localeCompare(newest(a)));
+}
+
+/** The race to show when nobody chose: the one that runs, else the one that started last, else the next to run. */
+export function currentRace(groups: RaceGroup[]): RaceGroup | undefined {
+  const races = groups.some((group) => group.jobs.length > 1)
+    ? groups.filter((group) => group.jobs.length > 1)
+    : groups;
+  const running = races.find((group) =>
+    group.jobs.some((job) => isLive(job.state) && job.state !== "queued"),
+  );
+  if (running) return running;
+  const started = races.filter((group) => group.jobs.some((job) => job.started_at));
+  const last = started.toSorted((a, b) => lastStart(b).localeCompare(lastStart(a)))[0];
+  return last ?? races.at(-1);
+}
+
+function rootOf(job: JobSummary, byId: Map<string, JobSummary>): string {
+  let current = job;
+  for (const seen = new Set<string>(); current.baseline_id && !seen.has(current.id); ) {
+    seen.add(current.id);
+    const next = byId.get(current.baseline_id);
+    if (!next) return current.baseline_id;
+    current = next;
+  }
+  return current.id;
+}
+
+function newest(group: RaceGroup): string {
+  return group.jobs.at(-1)?.created_at ?? "";
+}
+
+function lastStart(group: RaceGroup): string {
+  return (
+    group.jobs
+      .map((job) => job.started_at ?? "")
+      .toSorted()
+      .at(-1) ?? ""
+  );
+}

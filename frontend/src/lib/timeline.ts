@@ -1,0 +1,42 @@
+/** What the timeline's figure says about itself (`layout.meta`). Times are ns on the attempt's clock. */
+export interface TimelineMeta {
+  /** The axis counts from here, in seconds. */
+  origin_ns?: number;
+  from_ns?: number;
+  to_ns?: number;
+  /** What the answer covers: panning within it needs no other one. */
+  covered_ns?: [number, number];
+  /** The step that the axis counts from. */
+  step?: number | null;
+  /** Neighbours that kept every event. */
+  steps?: { previous: number | null; next: number | null };
+}
+
+export interface TimelineView {
+  step?: number;
+  from_ns?: number;
+  to_ns?: number;
+}
+
+// Closer than this, another level of detail may fit; a little zoom is not worth a question.
+const ZOOM_IN = 0.7;
+
+/**
+ * What to ask for after a person moved the x axis to `range` (in the axis's seconds); undefined where the drawing
+ * already shows it well. Null is a reset: the whole step again.
+ */
+export function windowAfter(
+  range: { from: number; to: number } | null,
+  drawn: TimelineMeta,
+): TimelineView | undefined {
+  const step = drawn.step ?? undefined;
+  if (range === null) return { step };
+  const { origin_ns: origin, from_ns: from, to_ns: to } = drawn;
+  if (origin === undefined || from === undefined || to === undefined) return undefined;
+  const [low, high] = [Math.round(origin + range.from * 1e9), Math.round(origin + range.to * 1e9)];
+  if (!(high > low)) return undefined;
+  const [coveredFrom, coveredTo] = drawn.covered_ns ?? [from, to];
+  const within = low >= coveredFrom && high <= coveredTo;
+  const sameDetail = high - low > ZOOM_IN * (to - from);
+  return within && sameDetail ? undefined : { step, from_ns: low, to_ns: high };
+}

@@ -1,0 +1,84 @@
+import type { Query, QueryClient } from "@tanstack/react-query";
+
+declare module "@tanstack/react-query" {
+  interface Register {
+    queryMeta: {
+      /** Ids of the jobs that the query shows, or "all". */
+      jobs?: string[] | "all";
+    };
+  }
+}
+
+/**
+ * Asks again for what changed, at most once in `intervalMs`, and only for queries that are on screen.
+ *
+ * Each job has a counter of its changes. A live query that has not seen the newest count is invalidated, unless
+ * it is being fetched (then it is asked again afterwards, so that the last change is never lost and a slow
+ * figure is not cancelled over and over). Queries that nobody shows are only marked stale.
+ */
+export class Refresher {
+  readonly #client: QueryClient;
+  readonly #intervalMs: number;
+  readonly #changes = new Map<string, number>();
+  readonly #seen = new WeakMap<Query, number>();
+  #total = 0;
+  #timer: ReturnType<typeof setTimeout> | null = null;
+  #paused = false;
+
+  constructor(client: QueryClient, intervalMs: number) {
+    this.#client = client;
+    this.#intervalMs = intervalMs;
+  }
+
+  /** Something about this job changed. */
+  changed(jobId: string): void {
+    this.#changes.set(jobId, (this.#changes.get(jobId) ?? 0) + 1);
+    this.#total += 1;
+    this.#schedule();
+  }
+
+  /** Everything may have changed: notices were missed. */
+  reset(): void {
+    void this.#client.invalidateQueries({ predicate: (query) => query.meta?.jobs !== undefined });
+  }
+
+  /** While paused (the page is hidden) changes are counted, not fetched. */
+  set paused(value: boolean) {
+    this.#paused = value;
+    if (!value) this.#schedule();
+  }
+
+  stop(): void {
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    this.#timer = null;
+  }
+
+  #schedule(): void {
+    if (this.#timer === null && !this.#paused)
+      this.#timer = setTimeout(() => this.#flush(), this.#intervalMs);
+  }
+
+  #flush(): void {
+    this.#timer = null;
+    if (this.#paused) return;
+    let left = false;
+    for (const query of this.#client.getQueryCache().getAll()) {
+      const count = this.#count(query);
+      if (count === (this.#seen.get(query) ?? 0)) continue;
+      if (query.state.fetchStatus === "fetching") {
+        left = true;
+        continue;
+      }
+      this.#seen.set(query, count);
+      void this.#client.invalidateQueries({ queryKey: query.queryKey, exact: true });
+    }
+    if (left) this.#schedule();
+  }
+
+  #count(query: Query): number {
+    const jobs = query.meta?.jobs;
+    if (jobs === undefined) return 0;
+    if (jobs === "all") return this.#total;
+    return jobs.reduce((sum, id) => sum + (this.#changes.get(id) ?? 0), 0);
+  }
+}

@@ -1,0 +1,42 @@
+import "@mantine/core/styles.css";
+import "@mantine/notifications/styles.css";
+import "./styles.css";
+
+import { MantineProvider } from "@mantine/core";
+import { Notifications } from "@mantine/notifications";
+import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
+import { RouterProvider } from "@tanstack/react-router";
+import { StrictMode } from "react";
+import { createRoot } from "react-dom/client";
+import { ApiProblem } from "./api/client";
+import { LiveProvider } from "./live/LiveProvider";
+import { createAppRouter } from "./router";
+import { theme } from "./theme";
+
+const queries = new QueryClient({
+  defaultOptions: {
+    queries: {
+      // Notices say when something changed; coming back to the page asks again in any case.
+      staleTime: 30_000,
+      retry: (failures, error) =>
+        failures < 3 && !(error instanceof ApiProblem && error.status >= 400 && error.status < 500),
+      retryDelay: (attempt) => Math.min(1000 * 2 ** attempt, 10_000),
+    },
+  },
+});
+
+const root = document.getElementById("root");
+if (root === null) throw new Error("index.html has no element #root");
+
+createRoot(root).render(
+  <StrictMode>
+    <MantineProvider theme={theme} defaultColorScheme="auto">
+      <Notifications position="bottom-right" />
+      <QueryClientProvider client={queries}>
+        <LiveProvider>
+          <RouterProvider router={createAppRouter()} />
+        </LiveProvider>
+      </QueryClientProvider>
+    </MantineProvider>
+  </StrictMode>,
+);

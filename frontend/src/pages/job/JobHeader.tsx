@@ -1,0 +1,129 @@
+import { Alert, Button, Group, Paper, Stack, Text, Title } from "@mantine/core";
+import { notifications } from "@mantine/notifications";
+import { IconCopy, IconPlayerStop } from "@tabler/icons-react";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { client, unwrap } from "../../api/client";
+import { jobQuery, recentJobsQuery } from "../../api/queries";
+import type { Job } from "../../api/types";
+import { JobProgress } from "../../components/JobProgress";
+import { LinkAnchor, LinkButton } from "../../components/links";
+import { RateBadge } from "../../components/RateBadge";
+import { StateBadge } from "../../components/StateBadge";
+import { isLive, isStoppable } from "../../lib/jobState";
+
+/** Who this is, how far it is and why it is in its state; what one can do about it. */
+export function JobHeader({ job }: { job: Job }) {
+  const queries = useQueryClient();
+  const cancel = useMutation({
+    mutationFn: () =>
+      unwrap(client.POST("/api/v1/jobs/{job_id}/cancel", { params: { path: { job_id: job.id } } })),
+    onSuccess: (updated) => queries.setQueryData(jobQuery(job.id).queryKey, updated),
+    onError: (error) => notifications.show({ color: "red", title: "Not cancelled", message: error.message }),
+  });
+  const why = useWhy(job);
+  return (
+    <Stack gap="sm">
+      <Group justify="space-between" align="flex-start" gap="sm">
+        <Stack gap={4} miw={0}>
+          <Group gap="sm">
+            <Title order={1} fz={24} style={{ overflowWrap: "anywhere" }} data-testid="job-name">
+              {job.name}
+            </Title>
+            <StateBadge state={job.state} size="lg" />
+          </Group>
+          <Group gap={8}>
+            <Text size="sm" c="dimmed">
+              <b>{job.strategy}</b> · {job.model} on {job.dataset} · {job.workers}{" "}
+              {job.workers === 1 ? "worker" : "workers"} · batch {job.global_batch}
+            </Text>
+            <RateBadge bps={job.rate_bps} />
+            {job.baseline_id && <Baseline id={job.baseline_id} />}
+          </Group>
+        </Stack>
+        <Group gap="xs">
+          {job.baseline_id && (
+            <LinkButton
+              to="/race"
+              search={{ jobs: [job.baseline_id, job.id] }}
+              variant="light"
+              data-testid="race-baseline"
+            >
+              Race its baseline
+            </LinkButton>
+          )}
+          <LinkButton
+            to="/launch"
+            search={{ from: job.id }}
+            variant="default"
+            leftSection={<IconCopy size={16} />}
+            data-testid="launch-again"
+          >
+            Launch another
+          </LinkButton>
+          {isLive(job.state) && (
+            <Button
+              color="red"
+              variant="light"
+              leftSection={<IconPlayerStop size={16} />}
+              loading={cancel.isPending}
+              disabled={!isStoppable(job.state)}
+              onClick={() => cancel.mutate()}
+              data-testid="cancel"
+            >
+              Cancel
+            </Button>
+          )}
+        </Group>
+      </Group>
+      {job.state === "failed" ? (
+        <Alert color="red" title="This job failed" data-testid="why">
+          <Text size="sm" ff="monospace" style={{ whiteSpace: "pre-wrap", overflowWrap: "anywhere" }}>
+            {why}
+          </Text>
+        </Alert>
+      ) : (
+        why && (
+          <Text size="sm" c="dimmed" data-testid="why">
+            {why}
+          </Text>
+        )
+      )}
+      {isLive(job.state) && (
+        <Paper px="sm" py={8}>
+          <JobProgress job={job} />
+        </Paper>
+      )}
+    </Stack>
+  );
+}
+
+function Baseline({ id }: { id: string }) {
+  const baseline = useQuery(jobQuery(id)).data;
+  return (
+    <Text size="sm" c="dimmed">
+      · baseline{" "}
+      <LinkAnchor to="/jobs/$jobId" params={{ jobId: id }} size="sm">
+        {baseline?.name ?? id}
+      </LinkAnchor>
+    </Text>
+  );
+}
+
+/** Why it is in its state: the service's own words; for a job in the queue also its place there. */
+function useWhy(job: Job): string {
+  const recent = useQuery({ ...recentJobsQuery, enabled: job.state === "queued" }).data;
+  const words = job.message ?? job.reason ?? "";
+  if (job.state !== "queued" || !recent) return words;
+  const ahead = recent.items.filter(
+    (other) =>
+      other.state === "queued" &&
+      other.id !== job.id &&
+      (other.priority > job.priority ||
+        (other.priority === job.priority && other.created_at < job.created_at)),
+  ).length;
+  const place =
+    ahead === 0
+      ? "Next in the queue."
+      : `${ahead} ${ahead === 1 ? "job is" : "jobs are"} ahead in the queue.`;
+  return words ? `${place} ${words}` : place;
+}

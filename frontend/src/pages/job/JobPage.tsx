@@ -1,0 +1,92 @@
+import { Skeleton, Stack, Tabs } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { getRouteApi } from "@tanstack/react-router";
+import { jobQuery } from "../../api/queries";
+import { JobFigure } from "../../components/JobFigure";
+import { Problem } from "../../components/Problem";
+import { usePageTitle } from "../../components/usePageTitle";
+import { formatPercent } from "../../lib/format";
+import { isLive, progress, STATES } from "../../lib/jobState";
+import { JOB_TABS, type JobTab } from "../../lib/search";
+import { JobHeader } from "./JobHeader";
+import { LogsPanel } from "./LogsPanel";
+import { OverviewPanel } from "./OverviewPanel";
+import { PlanPanel } from "./PlanPanel";
+import { SpecPanel } from "./SpecPanel";
+import { TimelinePanel } from "./TimelinePanel";
+
+const route = getRouteApi("/jobs/$jobId");
+
+const LABELS: Record<JobTab, string> = {
+  overview: "Overview",
+  timeline: "Timeline",
+  links: "Links",
+  plan: "Plan",
+  logs: "Logs",
+  spec: "Specification",
+};
+
+/** Everything about one job. */
+export function JobPage() {
+  const { jobId } = route.useParams();
+  const search = route.useSearch();
+  const navigate = route.useNavigate();
+  const query = useQuery(jobQuery(jobId));
+  const job = query.data;
+  const share = job && isLive(job.state) ? progress(job) : null;
+  usePageTitle(
+    job ? `${share === null ? STATES[job.state].label : `● ${formatPercent(share)}`} · ${job.name}` : "Job",
+  );
+
+  if (query.error && !job) return <Problem error={query.error} onRetry={() => void query.refetch()} />;
+  if (!job) return <Skeleton height={400} />;
+  const tab = search.tab ?? "overview";
+  return (
+    <Stack gap="md" key={jobId}>
+      <JobHeader job={job} />
+      {query.error && <Problem error={query.error} onRetry={() => void query.refetch()} />}
+      <Tabs
+        value={tab}
+        keepMounted={false}
+        onChange={(value) =>
+          navigate({ search: { tab: (value as JobTab) ?? undefined }, resetScroll: false })
+        }
+      >
+        <Tabs.List style={{ flexWrap: "nowrap", overflowX: "auto", overflowY: "hidden" }}>
+          {JOB_TABS.map((name) => (
+            <Tabs.Tab key={name} value={name} data-testid={`tab-${name}`}>
+              {LABELS[name]}
+            </Tabs.Tab>
+          ))}
+        </Tabs.List>
+        <Tabs.Panel value="overview" pt="md">
+          <OverviewPanel job={job} />
+        </Tabs.Panel>
+        <Tabs.Panel value="timeline" pt="md">
+          <TimelinePanel jobId={jobId} search={search} />
+        </Tabs.Panel>
+        <Tabs.Panel value="links" pt="md">
+          <Stack gap="md">
+            <JobFigure jobId={jobId} name="utilization" />
+            <JobFigure jobId={jobId} name="heatmap" />
+          </Stack>
+        </Tabs.Panel>
+        <Tabs.Panel value="plan" pt="md">
+          <PlanPanel plan={job.plan} />
+        </Tabs.Panel>
+        <Tabs.Panel value="logs" pt="md">
+          <LogsPanel
+            job={job}
+            party={search.party}
+            onParty={(party) =>
+              navigate({ search: (previous) => ({ ...previous, party }), replace: true, resetScroll: false })
+            }
+          />
+        </Tabs.Panel>
+        <Tabs.Panel value="spec" pt="md">
+          <SpecPanel job={job} />
+        </Tabs.Panel>
+      </Tabs>
+    </Stack>
+  );
+}

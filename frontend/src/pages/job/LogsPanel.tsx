@@ -1,0 +1,75 @@
+import { Button, Group, Paper, ScrollArea, SegmentedControl, Switch, Text } from "@mantine/core";
+import { useEffect, useRef, useState } from "react";
+import type { Job } from "../../api/types";
+import { Problem } from "../../components/Problem";
+import { isLive } from "../../lib/jobState";
+import { useLogs } from "./useLogs";
+
+interface Props {
+  job: Job;
+  party: string | undefined;
+  onParty: (party: string) => void;
+}
+
+/** What each process of the job writes, as it writes it. */
+export function LogsPanel({ job, party, onParty }: Props) {
+  const logs = useLogs(job.id, party, isLive(job.state));
+  const [follow, setFollow] = useState(true);
+  const viewport = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    if (follow && logs.text) viewport.current?.scrollTo({ top: viewport.current.scrollHeight });
+  }, [follow, logs.text]);
+
+  return (
+    <Paper p="sm">
+      <Group justify="space-between" mb="xs" gap="xs">
+        {logs.parties.length > 0 ? (
+          <SegmentedControl
+            size="xs"
+            data={logs.parties}
+            value={logs.party ?? ""}
+            onChange={onParty}
+            data-testid="log-party"
+            aria-label="Which process"
+          />
+        ) : (
+          <Text size="sm" c="dimmed">
+            No process has started yet.
+          </Text>
+        )}
+        <Switch
+          size="sm"
+          label="Follow"
+          checked={follow}
+          onChange={(event) => setFollow(event.currentTarget.checked)}
+          data-testid="log-follow"
+        />
+      </Group>
+      {logs.error && <Problem error={logs.error} />}
+      {logs.skipped > 0 && (
+        <Group gap="xs" mb={4}>
+          <Text size="xs" c="dimmed">
+            The first {logs.skipped.toLocaleString("en")} bytes are not shown.
+          </Text>
+          <Button size="compact-xs" variant="subtle" onClick={logs.fromStart}>
+            From the start
+          </Button>
+        </Group>
+      )}
+      <ScrollArea
+        h="min(62vh, 640px)"
+        viewportRef={viewport}
+        type="auto"
+        tabIndex={0}
+        onScrollPositionChange={({ y }) => {
+          const target = viewport.current;
+          if (target) setFollow(target.scrollHeight - target.clientHeight - y < 24);
+        }}
+      >
+        <pre className="ty-log" data-testid="log-text">
+          {logs.text || "(nothing written yet)"}
+        </pre>
+      </ScrollArea>
+    </Paper>
+  );
+}

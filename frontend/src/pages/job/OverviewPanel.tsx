@@ -1,0 +1,129 @@
+import { Paper, SimpleGrid, Stack, Text, Tooltip } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import type { ReactNode } from "react";
+import { summaryQuery } from "../../api/queries";
+import type { Job, Summary } from "../../api/types";
+import { JobFigure } from "../../components/JobFigure";
+import { Problem } from "../../components/Problem";
+import {
+  formatBytes,
+  formatDuration,
+  formatMs,
+  formatNumber,
+  formatPercent,
+  formatSpeedUp,
+} from "../../lib/format";
+
+/** The job's figures by definition, and how they came about. */
+export function OverviewPanel({ job }: { job: Job }) {
+  const query = useQuery(summaryQuery(job.id));
+  return (
+    <Stack gap="md">
+      {query.error && <Problem error={query.error} onRetry={() => void query.refetch()} />}
+      <Tiles job={job} summary={query.data} />
+      <SimpleGrid cols={{ base: 1, md: 2 }} spacing="md">
+        <JobFigure jobId={job.id} name="loss" />
+        <JobFigure jobId={job.id} name="throughput" />
+        <JobFigure jobId={job.id} name="step-time" />
+        {job.baseline_id && <JobFigure jobId={job.id} name="speed-up" />}
+      </SimpleGrid>
+    </Stack>
+  );
+}
+
+function Tiles({ job, summary }: { job: Job; summary: Summary | undefined }) {
+  const speedUp = summary?.speed_up;
+  const exposedShare =
+    summary?.iteration_ms && summary.exposed_ms !== null ? summary.exposed_ms / summary.iteration_ms : null;
+  return (
+    <SimpleGrid cols={{ base: 2, sm: 4, lg: 7 }} spacing="sm">
+      <Tile
+        name="iteration"
+        label="Iteration"
+        value={formatMs(summary?.iteration_ms)}
+        note={summary?.window_steps ? `median of ${summary.window_steps} steps` : "median, warm-up left out"}
+        hint="Start of forward to start of next forward, of the slowest worker"
+      />
+      <Tile
+        name="exposed"
+        label="Exposed"
+        value={formatMs(summary?.exposed_ms)}
+        note={exposedShare === null ? "per iteration" : `${formatPercent(exposedShare)} of it`}
+        hint="Time in which a worker computes nothing because a version has not arrived"
+        wait
+      />
+      <Tile
+        name="throughput"
+        label="Samples/s"
+        value={formatNumber(summary?.samples_per_s)}
+        note={`batch ${job.global_batch}`}
+      />
+      <Tile
+        name="speed-up"
+        label="Speed-up"
+        value={formatSpeedUp(speedUp?.value)}
+        note={
+          speedUp ? (speedUp.comparable ? `over ${speedUp.baseline_name}` : "not comparable") : "no baseline"
+        }
+        hint={speedUp?.why_not ?? (speedUp?.kind ? `${speedUp.kind} scaling` : undefined)}
+      />
+      <Tile name="loss" label="Loss" value={formatNumber(summary?.loss ?? job.loss)} note="last step" />
+      <Tile
+        name="accuracy"
+        label="Test accuracy"
+        value={formatPercent(summary?.test_accuracy)}
+        note={accuracyNote(summary)}
+      />
+      <Tile
+        name="wire"
+        label="On the wire"
+        value={formatBytes(summary?.wire_bytes_per_step)}
+        note="per step, all links"
+        hint="Payload over all links, as the plan declares it"
+      />
+    </SimpleGrid>
+  );
+}
+
+function accuracyNote(summary: Summary | undefined): string {
+  if (!summary?.target_accuracy) return "last evaluation";
+  const target = formatPercent(summary.target_accuracy);
+  return summary.time_to_target_s === null
+    ? `target ${target}`
+    : `${target} after ${formatDuration(summary.time_to_target_s)}`;
+}
+
+interface TileProps {
+  name: string;
+  label: string;
+  value: ReactNode;
+  note: string;
+  hint?: string;
+  /** The reserved red. */
+  wait?: boolean;
+}
+
+function Tile({ name, label, value, note, hint, wait }: TileProps) {
+  return (
+    <Tooltip label={hint ?? ""} disabled={!hint}>
+      <Paper px="sm" py={10} data-testid={`tile-${name}`}>
+        <Text size="xs" c="dimmed" fw={600}>
+          {label}
+        </Text>
+        <Text
+          fz={22}
+          fw={700}
+          lh={1.25}
+          className="ty-number"
+          c={wait ? "var(--ty-wait)" : undefined}
+          data-testid={`value-${name}`}
+        >
+          {value}
+        </Text>
+        <Text size="xs" c="dimmed" truncate>
+          {note}
+        </Text>
+      </Paper>
+    </Tooltip>
+  );
+}

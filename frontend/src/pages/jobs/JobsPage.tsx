@@ -1,0 +1,72 @@
+import { Button, Group, Paper, Skeleton, Stack, Text, Title } from "@mantine/core";
+import { IconFlag, IconPlus } from "@tabler/icons-react";
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { getRouteApi } from "@tanstack/react-router";
+import { useState } from "react";
+import { jobsQuery } from "../../api/queries";
+import { LinkButton } from "../../components/links";
+import { Problem } from "../../components/Problem";
+import { usePageTitle } from "../../components/usePageTitle";
+import { isLive } from "../../lib/jobState";
+import { JobFilters } from "./JobFilters";
+import { JobsTable } from "./JobsTable";
+
+const route = getRouteApi("/jobs");
+
+/** All jobs, newest first, live; choose two or more to race them. */
+export function JobsPage() {
+  const search = route.useSearch();
+  const navigate = route.useNavigate();
+  const [selected, setSelected] = useState<string[]>([]);
+  const query = useInfiniteQuery(jobsQuery(search));
+  const jobs = query.data?.pages.flatMap((page) => page.items) ?? [];
+  const running = jobs.filter((job) => isLive(job.state) && job.state !== "queued").length;
+  usePageTitle(running > 0 ? `● ${running} running · Jobs` : "Jobs");
+
+  const filtered = Object.keys(search).length > 0;
+  return (
+    <Stack gap="md">
+      <Group justify="space-between">
+        <Title order={1} fz={24}>
+          Jobs
+        </Title>
+        <Group gap="xs">
+          <Button
+            variant="light"
+            leftSection={<IconFlag size={16} />}
+            disabled={selected.length < 2}
+            onClick={() => void navigate({ to: "/race", search: { jobs: selected } })}
+            data-testid="race-selected"
+          >
+            {selected.length < 2 ? "Select two to race" : `Race ${selected.length} jobs`}
+          </Button>
+          <LinkButton to="/launch" leftSection={<IconPlus size={16} />}>
+            Launch
+          </LinkButton>
+        </Group>
+      </Group>
+      <Paper p="sm">
+        <JobFilters search={search} />
+        {query.error && <Problem error={query.error} onRetry={() => void query.refetch()} />}
+        {query.isPending && <Skeleton height={240} mt="sm" />}
+        {query.data && jobs.length === 0 && (
+          <Text c="dimmed" py="xl" ta="center" data-testid="jobs-empty">
+            {filtered ? "No job matches these filters." : "No jobs yet. Launch the first one."}
+          </Text>
+        )}
+        {jobs.length > 0 && <JobsTable jobs={jobs} selected={selected} onSelect={setSelected} />}
+        {query.hasNextPage && (
+          <Group justify="center" mt="sm">
+            <Button
+              variant="subtle"
+              loading={query.isFetchingNextPage}
+              onClick={() => void query.fetchNextPage()}
+            >
+              Older jobs
+            </Button>
+          </Group>
+        )}
+      </Paper>
+    </Stack>
+  );
+}

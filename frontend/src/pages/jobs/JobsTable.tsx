@@ -1,0 +1,99 @@
+import { Box, Checkbox, Group, Table, Text, Tooltip } from "@mantine/core";
+import { Link } from "@tanstack/react-router";
+import type { JobSummary } from "../../api/types";
+import { JobProgress } from "../../components/JobProgress";
+import { RateBadge } from "../../components/RateBadge";
+import { StateBadge } from "../../components/StateBadge";
+import { formatNumber, formatPercent, formatSpeedUp } from "../../lib/format";
+
+interface Props {
+  jobs: JobSummary[];
+  selected: string[];
+  onSelect: (ids: string[]) => void;
+}
+
+export function JobsTable({ jobs, selected, onSelect }: Props) {
+  const toggle = (id: string) =>
+    onSelect(selected.includes(id) ? selected.filter((other) => other !== id) : [...selected, id]);
+  return (
+    <Table.ScrollContainer minWidth={900} type="native">
+      <Table data-testid="jobs-table" highlightOnHover>
+        <Table.Thead>
+          <Table.Tr>
+            <Table.Th w={36} />
+            <Table.Th>Name</Table.Th>
+            <Table.Th w={110}>State</Table.Th>
+            <Table.Th>Strategy</Table.Th>
+            <Table.Th>Model</Table.Th>
+            <Table.Th ta="right">Workers</Table.Th>
+            <Table.Th w={170}>Progress</Table.Th>
+            <Table.Th ta="right">Loss</Table.Th>
+            <Table.Th ta="right">Accuracy</Table.Th>
+            <Table.Th ta="right">Samples/s</Table.Th>
+            <Table.Th ta="right">Speed-up</Table.Th>
+          </Table.Tr>
+        </Table.Thead>
+        <Table.Tbody>
+          {jobs.map((job) => (
+            <Table.Tr
+              key={job.id}
+              data-testid={`job-row-${job.id}`}
+              bg={selected.includes(job.id) ? "var(--mantine-primary-color-light)" : undefined}
+            >
+              <Table.Td>
+                <Checkbox
+                  size="xs"
+                  aria-label={`Select ${job.name}`}
+                  data-testid={`select-${job.id}`}
+                  checked={selected.includes(job.id)}
+                  onChange={() => toggle(job.id)}
+                />
+              </Table.Td>
+              <Table.Td>
+                <Group gap={8} wrap="nowrap">
+                  <Link to="/jobs/$jobId" params={{ jobId: job.id }} className="ty-link">
+                    {job.name}
+                  </Link>
+                  <RateBadge bps={job.rate_bps} />
+                </Group>
+              </Table.Td>
+              <Table.Td>
+                <Tooltip label={job.message ?? job.reason ?? ""} disabled={!job.message && !job.reason}>
+                  <Box w="fit-content">
+                    <StateBadge state={job.state} />
+                  </Box>
+                </Tooltip>
+              </Table.Td>
+              <Table.Td>{job.strategy}</Table.Td>
+              <Table.Td>
+                {job.model}
+                <Text span c="dimmed" size="xs">
+                  {" "}
+                  on {job.dataset}
+                </Text>
+              </Table.Td>
+              <Table.Td ta="right" className="ty-number">
+                {job.workers}
+              </Table.Td>
+              <Table.Td>
+                <JobProgress job={job} />
+              </Table.Td>
+              <Table.Td ta="right" className="ty-number">
+                {formatNumber(job.loss)}
+              </Table.Td>
+              <Table.Td ta="right" className="ty-number">
+                {formatPercent(job.test_accuracy)}
+              </Table.Td>
+              <Table.Td ta="right" className="ty-number">
+                {formatNumber(job.samples_per_s)}
+              </Table.Td>
+              <Table.Td ta="right" className="ty-number">
+                {formatSpeedUp(job.speed_up)}
+              </Table.Td>
+            </Table.Tr>
+          ))}
+        </Table.Tbody>
+      </Table>
+    </Table.ScrollContainer>
+  );
+}

@@ -1,0 +1,145 @@
+import { Accordion, Button, Grid, Group, Stack, Text } from "@mantine/core";
+import { IconRocket } from "@tabler/icons-react";
+import { useMutation } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { useMemo, useState } from "react";
+import { ApiProblem, client, unwrap } from "../../api/client";
+import type { JobSpec, SourceEntry } from "../../api/types";
+import { Problem } from "../../components/Problem";
+import { type Errors, hasErrorBelow } from "../../form/errors";
+import { ObjectFields, SchemaField } from "../../form/SchemaField";
+import { type JsonSchema, resolve, setAt } from "../../form/schema";
+import { humanize } from "../../lib/format";
+import { newKey } from "../../lib/key";
+import { BaselinePicker } from "./BaselinePicker";
+import { PlanPreview } from "./PlanPreview";
+import { SourcePicker } from "./SourcePicker";
+import { StrategyPicker } from "./StrategyPicker";
+import { usePlanPreview } from "./usePlanPreview";
+
+interface Props {
+  schema: JsonSchema;
+  models: SourceEntry[];
+  datasets: SourceEntry[];
+  initial: Record<string, unknown>;
+}
+
+// What a person decides first. The rest has defaults that are good until one knows better.
+const OPEN = ["model", "data", "strategy", "cluster", "network", "training"];
+
+/** One section per object of the schema; the plan that follows from it beside it. */
+export function LaunchForm({ schema, models, datasets, initial }: Props) {
+  const navigate = useNavigate();
+  const [spec, setSpec] = useState(initial);
+  const [opened, setOpened] = useState(OPEN);
+  // One key per content: sending the same form twice gives the same job.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the key changes exactly when the content does
+  const key = useMemo(newKey, [spec]);
+  const preview = usePlanPreview(spec);
+  const submit = useMutation({
+    mutationFn: () =>
+      unwrap(
+        client.POST("/api/v1/jobs", {
+          body: spec as unknown as JobSpec,
+          params: { header: { "Idempotency-Key": key } } as never,
+        }),
+      ),
+    onSuccess: (job) => void navigate({ to: "/jobs/$jobId", params: { jobId: job.id } }),
+  });
+
+  const refused = submit.error ?? preview.error;
+  const errors: Errors = refused instanceof ApiProblem ? refused.errors : [];
+  const properties = schema.properties ?? {};
+  const sections = Object.keys(properties).filter((name) => isSection(properties[name], schema));
+  const scalars = Object.keys(properties).filter((name) => !sections.includes(name) && name !== "baseline");
+  const withErrors = sections.filter((name) => hasErrorBelow(errors, name));
+
+  const set = (path: string) => (value: unknown) => {
+    submit.reset();
+    setSpec((previous) => setAt(previous, path, value) as Record<string, unknown>);
+  };
+  const field = (name: string) => ({
+    schema: properties[name] ?? {},
+    root: schema,
+    path: name,
+    value: spec[name],
+    errors,
+    onChange: set(name),
+  });
+  const section = (name: string) => {
+    if (name === "strategy") return <StrategyPicker {...field(name)} />;
+    if (name === "model") return <SourcePicker {...field(name)} entries={models} what="model" />;
+    if (name === "data") return <SourcePicker {...field(name)} entries={datasets} what="data set" />;
+    return <ObjectFields {...field(name)} />;
+  };
+
+  return (
+    <form
+      data-testid="launch-form"
+      onSubmit={(event) => {
+        event.preventDefault();
+        submit.mutate();
+      }}
+    >
+      <Grid gap="md" align="flex-start">
+        <Grid.Col span={{ base: 12, md: 7 }}>
+          <Stack gap="md">
+            <SchemaField {...field("name")} />
+            <BaselinePicker {...field("baseline")} />
+            <Accordion
+              multiple
+              variant="separated"
+              value={[...new Set([...opened, ...withErrors])]}
+              onChange={setOpened}
+            >
+              {sections.map((name) => (
+                <Accordion.Item key={name} value={name} data-testid={`section-${name}`}>
+                  <Accordion.Control>
+                    <Group gap="xs">
+                      <Text fw={650}>{humanize(name)}</Text>
+                      <Text size="xs" c={withErrors.includes(name) ? "red" : "dimmed"}>
+                        {withErrors.includes(name) ? "needs a correction" : properties[name]?.description}
+                      </Text>
+                    </Group>
+                  </Accordion.Control>
+                  <Accordion.Panel>{section(name)}</Accordion.Panel>
+                </Accordion.Item>
+              ))}
+              <Accordion.Item value="more">
+                <Accordion.Control>
+                  <Text fw={650}>More</Text>
+                </Accordion.Control>
+                <Accordion.Panel>
+                  {scalars
+                    .filter((name) => name !== "name")
+                    .map((name) => (
+                      <SchemaField key={name} {...field(name)} />
+                    ))}
+                </Accordion.Panel>
+              </Accordion.Item>
+            </Accordion>
+          </Stack>
+        </Grid.Col>
+        <Grid.Col span={{ base: 12, md: 5 }} style={{ position: "sticky", top: 68 }}>
+          <Stack gap="md">
+            {submit.error && <Problem error={submit.error} testId="launch-problem" />}
+            <Button
+              type="submit"
+              size="md"
+              loading={submit.isPending}
+              leftSection={<IconRocket size={18} />}
+              data-testid="launch"
+            >
+              Launch
+            </Button>
+            <PlanPreview preview={preview} />
+          </Stack>
+        </Grid.Col>
+      </Grid>
+    </form>
+  );
+}
+
+function isSection(property: JsonSchema | undefined, root: JsonSchema): boolean {
+  return property !== undefined && resolve(property, root).kind === "object";
+}

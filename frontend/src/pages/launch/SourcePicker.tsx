@@ -1,0 +1,99 @@
+import { Input, Select, Stack, Switch, Text, TextInput } from "@mantine/core";
+import type { SourceEntry } from "../../api/types";
+import { errorAt } from "../../form/errors";
+import { MapField } from "../../form/MapField";
+import { type FieldProps, ObjectFields } from "../../form/SchemaField";
+import { initialValue, isObject, type JsonSchema } from "../../form/schema";
+
+interface Props extends FieldProps {
+  entries: SourceEntry[];
+  /** `model`, `data set`. */
+  what: string;
+}
+
+/** A model or a data set: one of ours with its options, or an entry point of one's own. */
+export function SourcePicker({ entries, what, path, value, errors, onChange }: Props) {
+  const source = isObject(value) ? value : {};
+  const own = source.entrypoint !== null && source.entrypoint !== undefined;
+  const chosen = entries.find((entry) => entry.name === source.name);
+  const schema = chosen?.options_schema as JsonSchema | undefined;
+  const set = (change: Record<string, unknown>) => onChange({ ...source, ...change });
+  const choose = (name: string | null) => {
+    const found = entries.find((entry) => entry.name === name)?.options_schema as JsonSchema | undefined;
+    onChange({ name, entrypoint: null, directory: null, options: found ? initialValue(found, found) : {} });
+  };
+  const text = (field: "entrypoint" | "directory", description: string, placeholder: string) => (
+    <TextInput
+      label={field === "entrypoint" ? "Entry point" : "Directory"}
+      description={description}
+      placeholder={placeholder}
+      value={String(source[field] ?? "")}
+      error={errorAt(errors, `${path}.${field}`)}
+      data-testid={`field-${path}.${field}`}
+      onChange={(event) => set({ [field]: event.currentTarget.value })}
+    />
+  );
+  return (
+    <Stack gap="sm">
+      <Switch
+        size="xs"
+        label={`My own ${what}`}
+        checked={own}
+        data-testid={`own-${path}`}
+        onChange={(event) =>
+          event.currentTarget.checked
+            ? onChange({ name: null, entrypoint: "", directory: "", options: {} })
+            : choose(entries[0]?.name ?? null)
+        }
+      />
+      {own ? (
+        <>
+          {text("entrypoint", "A function of yours, called with the options.", "mypackage.net:build")}
+          {text(
+            "directory",
+            "The folder that holds the package, as an absolute path on the workers' machines.",
+            "/home/me/project",
+          )}
+          <MapField
+            label="Options"
+            description="Arguments of the function."
+            error={errorAt(errors, `${path}.options`)}
+            value={isObject(source.options) ? source.options : {}}
+            onChange={(options) => set({ options })}
+            data-testid={`field-${path}.options`}
+          />
+        </>
+      ) : (
+        <>
+          <Select
+            aria-label={what}
+            data={entries.map((entry) => entry.name)}
+            value={(source.name as string | null) ?? null}
+            error={errorAt(errors, `${path}.name`) ?? errorAt(errors, path)}
+            allowDeselect={false}
+            searchable
+            data-testid={`field-${path}.name`}
+            onChange={choose}
+          />
+          {chosen && (
+            <Text size="xs" c="dimmed">
+              {chosen.summary}
+            </Text>
+          )}
+          {schema && Object.keys(schema.properties ?? {}).length > 0 && (
+            <Input.Wrapper error={errorAt(errors, `${path}.options`)}>
+              <ObjectFields
+                schema={schema}
+                root={schema}
+                path={`${path}.options`}
+                value={source.options}
+                errors={errors}
+                onChange={(options) => set({ options })}
+              />
+            </Input.Wrapper>
+          )}
+        </>
+      )}
+    </Stack>
+  );
+}

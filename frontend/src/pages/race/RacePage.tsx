@@ -1,0 +1,149 @@
+import {
+  Group,
+  Paper,
+  SegmentedControl,
+  Skeleton,
+  Stack,
+  Text,
+  Title,
+  useComputedColorScheme,
+} from "@mantine/core";
+import { useHotkeys } from "@mantine/hooks";
+import { useQueries, useQuery } from "@tanstack/react-query";
+import { getRouteApi } from "@tanstack/react-router";
+import { useRef } from "react";
+import { jobQuery, raceQuery, recentJobsQuery } from "../../api/queries";
+import type { JobSummary } from "../../api/types";
+import { PlotlyChart } from "../../components/PlotlyChart";
+import { Problem } from "../../components/Problem";
+import { usePageTitle } from "../../components/usePageTitle";
+import { useScreen } from "../../components/useScreen";
+import { isLive } from "../../lib/jobState";
+import { currentRace, findRaces } from "../../lib/races";
+import { HowToRead } from "./HowToRead";
+import { RaceTable } from "./RaceTable";
+import { RaceWaiting } from "./RaceWaiting";
+import { StepControl } from "./StepControl";
+
+const route = getRouteApi("/race");
+
+/** Jobs that were raced: aligned by step on one time axis, with what decided it in one sentence. */
+export function RacePage() {
+  const search = route.useSearch();
+  const navigate = route.useNavigate();
+  const recent = useQuery(recentJobsQuery);
+  const chosen = useChosenJobs(search.jobs);
+
+  const groups = findRaces(recent.data?.items ?? []);
+  const races = groups.filter((group) => group.jobs.length > 1);
+  const current = search.jobs ? undefined : currentRace(groups);
+  const jobs = search.jobs ? chosen.jobs : (current?.jobs ?? []);
+  const started = jobs.filter((job) => job.step !== null).map((job) => job.id);
+
+  const frame = useRef<HTMLDivElement>(null);
+  const { visible, width } = useScreen(frame);
+  const theme = useComputedColorScheme("light");
+  const race = useQuery({
+    ...raceQuery(started, { theme, width, step: search.step }),
+    enabled: visible && width > 0 && started.length > 0,
+  });
+  const shown = started.length > 0 ? race.data : undefined;
+
+  const goTo = (step: number | undefined) =>
+    navigate({ search: (previous) => ({ ...previous, step }), replace: true, resetScroll: false });
+  const { min, max } = shown?.steps ?? { min: 0, max: 0 };
+  const move = (by: number) => shown && goTo(Math.min(max, Math.max(min, shown.step + by)));
+  useHotkeys([
+    ["ArrowLeft", () => move(-1)],
+    ["ArrowRight", () => move(1)],
+    ["shift+ArrowLeft", () => move(-10)],
+    ["shift+ArrowRight", () => move(10)],
+    ["F", () => goTo(search.step === undefined ? shown?.step : undefined)],
+  ]);
+
+  const running = jobs.filter((job) => isLive(job.state) && job.state !== "queued");
+  usePageTitle(shown ? `${running.length > 0 ? "● " : ""}Step ${shown.step} · Race` : "Race");
+
+  const headline = shown?.headline ?? waitingHeadline(jobs);
+  const loading = recent.isPending || (search.jobs !== undefined && chosen.isPending);
+  return (
+    <Stack gap="md">
+      <Group justify="space-between" align="flex-end" gap="sm">
+        <Stack gap={2} style={{ flex: "1 1 420px" }}>
+          <Text size="xs" c="dimmed" fw={600}>
+            {jobs[0] ? `Race · ${jobs[0].model} on ${jobs[0].dataset}` : "Race"}
+          </Text>
+          <Title order={1} fz={{ base: 22, sm: 28 }} lh={1.2} data-testid="headline" aria-live="polite">
+            {loading ? <Skeleton height={30} width="60%" /> : headline}
+          </Title>
+        </Stack>
+        {races.length > 1 && (
+          <SegmentedControl
+            size="xs"
+            data-testid="race-choice"
+            aria-label="Which race"
+            value={keyOf(jobs)}
+            onChange={(ids) => navigate({ search: { jobs: ids.split(",") } })}
+            data={races.slice(0, 4).map((group) => ({ value: keyOf(group.jobs), label: group.label }))}
+          />
+        )}
+      </Group>
+
+      {(recent.error ?? chosen.error) && (
+        <Problem error={(recent.error ?? chosen.error) as Error} onRetry={() => void recent.refetch()} />
+      )}
+
+      <Paper p="sm" ref={frame}>
+        {shown ? (
+          <>
+            <Group justify="space-between" gap="xs" mb={4}>
+              <StepControl
+                step={shown.step}
+                min={min}
+                max={max}
+                follow={search.step === undefined}
+                onStep={goTo}
+                live={running.length > 0}
+              />
+              <HowToRead />
+            </Group>
+            <PlotlyChart figure={shown.figure as never} title={shown.headline} testId="figure-race" />
+          </>
+        ) : (
+          <RaceWaiting jobs={jobs} loading={loading} />
+        )}
+        {race.error && started.length > 0 && (
+          <Problem error={race.error} onRetry={() => void race.refetch()} />
+        )}
+      </Paper>
+
+      {jobs.length > 0 && <RaceTable jobs={jobs} />}
+    </Stack>
+  );
+}
+
+function useChosenJobs(ids: string[] | undefined) {
+  return useQueries({
+    queries: (ids ?? []).map(jobQuery),
+    combine: (results) => ({
+      jobs: results.flatMap((result) => (result.data ? [result.data as JobSummary] : [])),
+      isPending: results.some((result) => result.isPending),
+      error: results.find((result) => result.error)?.error ?? null,
+    }),
+  });
+}
+
+function keyOf(jobs: JobSummary[]): string {
+  return jobs.map((job) => job.id).join(",");
+}
+
+function waitingHeadline(jobs: JobSummary[]): string {
+  const running = jobs.find((job) => isLive(job.state) && job.state !== "queued");
+  if (running) return `${running.name} is starting: the race begins with its first step`;
+  if (jobs.some((job) => job.state === "queued")) {
+    return `${jobs.length} ${jobs.length === 1 ? "job is" : "jobs are"} on the way: the race begins with the first step`;
+  }
+  return jobs.length > 0
+    ? "These jobs ended before their first step"
+    : "No jobs yet: launch two and watch them race";
+}

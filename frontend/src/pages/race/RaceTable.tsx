@@ -1,0 +1,132 @@
+import { Badge, Box, Group, Paper, Table, Text, Title, Tooltip } from "@mantine/core";
+import { useQueries } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { summaryQuery } from "../../api/queries";
+import type { JobSummary, Summary } from "../../api/types";
+import { JobProgress } from "../../components/JobProgress";
+import { LinkAnchor } from "../../components/links";
+import { RateBadge } from "../../components/RateBadge";
+import { StateBadge } from "../../components/StateBadge";
+import { formatBytes, formatNumber, formatPercent, formatSpeedUp } from "../../lib/format";
+import { IterationBar } from "./IterationBar";
+
+/** The raced jobs side by side, live. */
+export function RaceTable({ jobs }: { jobs: JobSummary[] }) {
+  const summaries = useQueries({
+    queries: jobs.map((job) => ({ ...summaryQuery(job.id), enabled: job.step !== null })),
+    combine: (results) => results.map((result) => result.data),
+  });
+  const longest = Math.max(0, ...summaries.map((summary) => summary?.iteration_ms ?? 0));
+  return (
+    <Paper p="sm">
+      <Group justify="space-between" mb={4}>
+        <Title order={2} fz="md">
+          Side by side
+        </Title>
+        <Text size="xs" c="dimmed">
+          medians over the last steps, warm-up left out
+        </Text>
+      </Group>
+      <Table.ScrollContainer minWidth={860} type="native">
+        <Table data-testid="race-table" highlightOnHover>
+          <Table.Thead>
+            <Table.Tr>
+              <Table.Th>Job</Table.Th>
+              <Table.Th w={210}>Progress</Table.Th>
+              <Table.Th w={190}>Iteration, of it exposed</Table.Th>
+              <Table.Th ta="right">Samples/s</Table.Th>
+              <Table.Th ta="right">Speed-up</Table.Th>
+              <Table.Th ta="right">Wire/step</Table.Th>
+              <Table.Th ta="right">Accuracy</Table.Th>
+            </Table.Tr>
+          </Table.Thead>
+          <Table.Tbody>
+            {jobs.map((job, index) => (
+              <Row
+                key={job.id}
+                job={job}
+                summary={summaries[index]}
+                longest={longest}
+                isBaseline={jobs.some((other) => other.baseline_id === job.id)}
+              />
+            ))}
+          </Table.Tbody>
+        </Table>
+      </Table.ScrollContainer>
+    </Paper>
+  );
+}
+
+interface RowProps {
+  job: JobSummary;
+  summary: Summary | undefined;
+  longest: number;
+  isBaseline: boolean;
+}
+
+function Row({ job, summary, longest, isBaseline }: RowProps) {
+  return (
+    <Table.Tr data-testid={`race-row-${job.id}`}>
+      <Table.Td>
+        <Link to="/jobs/$jobId" params={{ jobId: job.id }} className="ty-link">
+          {job.name}
+        </Link>
+        <Group gap={6} mt={2} wrap="nowrap">
+          <Text size="xs" c="dimmed" style={{ whiteSpace: "nowrap" }}>
+            {job.strategy} · {job.workers} {job.workers === 1 ? "worker" : "workers"}
+          </Text>
+          <RateBadge bps={job.rate_bps} />
+        </Group>
+      </Table.Td>
+      <Table.Td>
+        <Group gap={8} wrap="nowrap">
+          <Tooltip label={job.message ?? ""} disabled={!job.message}>
+            <Box>
+              <StateBadge state={job.state} />
+            </Box>
+          </Tooltip>
+          <JobProgress job={job} />
+        </Group>
+      </Table.Td>
+      <Table.Td>
+        <IterationBar
+          iterationMs={summary?.iteration_ms}
+          exposedMs={summary?.exposed_ms}
+          longestMs={longest}
+        />
+      </Table.Td>
+      <Table.Td ta="right" className="ty-number">
+        {formatNumber(summary?.samples_per_s ?? job.samples_per_s)}
+      </Table.Td>
+      <Table.Td ta="right" className="ty-number">
+        <SpeedUpCell summary={summary} isBaseline={isBaseline} />
+      </Table.Td>
+      <Table.Td ta="right" className="ty-number">
+        {formatBytes(summary?.wire_bytes_per_step)}
+      </Table.Td>
+      <Table.Td ta="right" className="ty-number">
+        {formatPercent(job.test_accuracy)}
+      </Table.Td>
+    </Table.Tr>
+  );
+}
+
+function SpeedUpCell({ summary, isBaseline }: { summary: Summary | undefined; isBaseline: boolean }) {
+  const speedUp = summary?.speed_up;
+  if (!speedUp) return isBaseline ? <Badge color="gray">baseline</Badge> : <Text c="dimmed">–</Text>;
+  const against = `against ${speedUp.baseline_name}${speedUp.kind ? `, ${speedUp.kind} scaling` : ""}`;
+  const faster = (speedUp.value ?? 0) > 1;
+  return (
+    <Tooltip label={speedUp.comparable ? against : (speedUp.why_not ?? against)}>
+      <LinkAnchor
+        to="/jobs/$jobId"
+        params={{ jobId: speedUp.baseline_id }}
+        fw={700}
+        c={speedUp.value === null ? "dimmed" : faster ? "teal" : "inherit"}
+        underline="never"
+      >
+        {formatSpeedUp(speedUp.value)}
+      </LinkAnchor>
+    </Tooltip>
+  );
+}

@@ -1,0 +1,75 @@
+import { ActionIcon, Group, NumberInput, Switch, Text, Tooltip } from "@mantine/core";
+import { IconChevronLeft, IconChevronRight } from "@tabler/icons-react";
+
+interface Props {
+  step: number;
+  min: number;
+  max: number;
+  follow: boolean;
+  /** Whether anything still runs, so that there is something to follow. */
+  live: boolean;
+  onStep: (step: number | undefined) => void;
+}
+
+/** From step to step, by hand or as they come. */
+export function StepControl({ step, min, max, follow, live, onStep }: Props) {
+  return (
+    <Group gap={6} wrap="nowrap">
+      <Tooltip label="Previous step (←, with Shift ten)">
+        <ActionIcon
+          variant="default"
+          size={32}
+          aria-label="Previous step"
+          data-testid="step-previous"
+          disabled={step <= min}
+          onClick={() => onStep(step - 1)}
+        >
+          <IconChevronLeft size={18} />
+        </ActionIcon>
+      </Tooltip>
+      <NumberInput
+        size="xs"
+        w={110}
+        value={step}
+        min={min}
+        max={max}
+        clampBehavior="strict"
+        allowDecimal={false}
+        hideControls
+        aria-label="Step"
+        data-testid="step"
+        leftSectionWidth={38}
+        leftSection={
+          <Text size="xs" c="dimmed">
+            step
+          </Text>
+        }
+        onChange={(value) => typeof value === "number" && value !== step && onStep(value)}
+      />
+      <Tooltip label="Next step (→, with Shift ten)">
+        <ActionIcon
+          variant="default"
+          size={32}
+          aria-label="Next step"
+          data-testid="step-next"
+          disabled={step >= max}
+          onClick={() => onStep(step + 1)}
+        >
+          <IconChevronRight size={18} />
+        </ActionIcon>
+      </Tooltip>
+      <Tooltip label={live ? "Show each new step as it comes (F)" : "Show the latest step (F)"}>
+        <div>
+          <Switch
+            size="sm"
+            label={live ? "Follow live" : "Latest"}
+            ml={6}
+            checked={follow}
+            data-testid="follow"
+            onChange={(event) => onStep(event.currentTarget.checked ? undefined : step)}
+          />
+        </div>
+      </Tooltip>
+    </Group>
+  );
+}

@@ -1,0 +1,70 @@
+import {
+  createRootRoute,
+  createRoute,
+  createRouter,
+  lazyRouteComponent,
+  redirect,
+} from "@tanstack/react-router";
+import { ErrorPage, NotFoundPage } from "./components/ErrorPage";
+import { Shell } from "./components/Shell";
+import { formatQuery, jobSearch, jobsSearch, launchSearch, parseQuery, raceSearch } from "./lib/search";
+
+const root = createRootRoute({
+  component: Shell,
+  notFoundComponent: NotFoundPage,
+  errorComponent: ErrorPage,
+});
+
+const home = createRoute({
+  getParentRoute: () => root,
+  path: "/",
+  beforeLoad: () => {
+    throw redirect({ to: "/race" });
+  },
+});
+
+export const raceRoute = createRoute({
+  getParentRoute: () => root,
+  path: "/race",
+  validateSearch: raceSearch,
+  component: lazyRouteComponent(() => import("./pages/race/RacePage"), "RacePage"),
+});
+
+export const jobsRoute = createRoute({
+  getParentRoute: () => root,
+  path: "/jobs",
+  validateSearch: jobsSearch,
+  component: lazyRouteComponent(() => import("./pages/jobs/JobsPage"), "JobsPage"),
+});
+
+export const jobRoute = createRoute({
+  getParentRoute: () => root,
+  path: "/jobs/$jobId",
+  validateSearch: jobSearch,
+  component: lazyRouteComponent(() => import("./pages/job/JobPage"), "JobPage"),
+});
+
+export const launchRoute = createRoute({
+  getParentRoute: () => root,
+  path: "/launch",
+  validateSearch: launchSearch,
+  component: lazyRouteComponent(() => import("./pages/launch/LaunchPage"), "LaunchPage"),
+});
+
+const tree = root.addChildren([home, raceRoute, jobsRoute, jobRoute, launchRoute]);
+
+export function createAppRouter() {
+  return createRouter({
+    routeTree: tree,
+    parseSearch: parseQuery,
+    stringifySearch: formatQuery,
+    defaultPreload: "intent",
+    scrollRestoration: true,
+  });
+}
+
+declare module "@tanstack/react-router" {
+  interface Register {
+    router: ReturnType<typeof createAppRouter>;
+  }
+}
