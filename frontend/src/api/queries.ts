@@ -14,7 +14,7 @@ export const jobsQuery = (search: JobsSearch) =>
     queryFn: ({ pageParam, signal }) =>
       unwrap(
         client.GET("/api/v1/jobs", {
-          params: { query: { ...search, limit: 50, cursor: pageParam ?? undefined } as never },
+          params: { query: { ...search, limit: 50, cursor: pageParam } },
           signal,
         }),
       ),
@@ -75,7 +75,7 @@ export const raceQuery = (ids: string[], params: { theme: Theme; width: number; 
     queryFn: ({ signal }) =>
       unwrap(
         client.GET("/api/v1/race", {
-          params: { query: { jobs: ids.join(","), ...params } as never },
+          params: { query: { jobs: ids.join(","), ...params } },
           signal,
         }),
       ),

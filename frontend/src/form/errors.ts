@@ -14,11 +14,6 @@ export function hasErrorBelow(errors: Errors, path: string): boolean {
   return errors.some((error) => error.field === path || error.field.startsWith(`${path}.`));
 }
 
-/** Errors that no field of the form can show: `shown` are the paths of those that can. */
-export function unplaced(errors: Errors, shown: (path: string) => boolean): Errors {
-  return errors.filter((error) => error.field === "" || !shown(error.field));
-}
-
 export function sentence(error: FieldProblem): string {
   const rule = error.rule.charAt(0).toUpperCase() + error.rule.slice(1);
   return [rule, error.remedy]

@@ -1,8 +1,11 @@
+import type { JobState } from "../api/types";
+import { STATES } from "./jobState";
+
 // The view's state in the address: plain, readable query strings that survive copying.
 
 /** Filters of the list of jobs. */
 export interface JobsSearch {
-  state?: string;
+  state?: JobState;
   strategy?: string;
   model?: string;
   text?: string;
@@ -50,7 +53,7 @@ export function formatQuery(search: Raw): string {
 
 export function jobsSearch(raw: Raw): JobsSearch {
   return compact({
-    state: word(raw.state),
+    state: stateOf(raw.state),
     strategy: word(raw.strategy),
     model: word(raw.model),
     text: word(raw.text),
@@ -70,6 +73,11 @@ export function jobSearch(raw: Raw): JobSearch {
 
 export function launchSearch(raw: Raw): LaunchSearch {
   return compact({ from: word(raw.from) });
+}
+
+function stateOf(value: unknown): JobState | undefined {
+  const name = word(value);
+  return name !== undefined && name in STATES ? (name as JobState) : undefined;
 }
 
 function word(value: unknown): string | undefined {

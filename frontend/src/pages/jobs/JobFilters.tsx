@@ -5,6 +5,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
 import { modelsQuery, strategiesQuery } from "../../api/queries";
+import type { JobState } from "../../api/types";
 import { STATES } from "../../lib/jobState";
 import type { JobsSearch } from "../../lib/search";
 
@@ -42,7 +43,7 @@ export function JobFilters({ search }: { search: JobsSearch }) {
         value={search.state ?? null}
         data-testid="filter-state"
         style={{ flex: "1 1 120px" }}
-        onChange={(state) => set({ state: state ?? undefined })}
+        onChange={(state) => set({ state: (state as JobState | null) ?? undefined })}
       />
       <Select
         aria-label="Strategy"

@@ -41,7 +41,7 @@ export function LaunchForm({ schema, models, datasets, initial }: Props) {
       unwrap(
         client.POST("/api/v1/jobs", {
           body: spec as unknown as JobSpec,
-          params: { header: { "Idempotency-Key": key } } as never,
+          params: { header: { "idempotency-key": key } },
         }),
       ),
     onSuccess: (job) => void navigate({ to: "/jobs/$jobId", params: { jobId: job.id } }),

@@ -13,7 +13,7 @@ import { useQueries, useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useRef } from "react";
 import { jobQuery, raceQuery, recentJobsQuery } from "../../api/queries";
-import type { JobSummary } from "../../api/types";
+import type { JobSummary, Race } from "../../api/types";
 import { PlotlyChart } from "../../components/PlotlyChart";
 import { Problem } from "../../components/Problem";
 import { usePageTitle } from "../../components/usePageTitle";
@@ -23,7 +23,7 @@ import { currentRace, findRaces } from "../../lib/races";
 import { HowToRead } from "./HowToRead";
 import { RaceTable } from "./RaceTable";
 import { RaceWaiting } from "./RaceWaiting";
-import { StepControl } from "./StepControl";
+import { StepControl, type StepNeighbours } from "./StepControl";
 
 const route = getRouteApi("/race");
 
@@ -45,19 +45,20 @@ export function RacePage() {
   const theme = useComputedColorScheme("light");
   const race = useQuery({
     ...raceQuery(started, { theme, width, step: search.step }),
-    enabled: visible && width > 0 && started.length > 0,
+    enabled: visible && width > 0 && started.length > 1,
   });
-  const shown = started.length > 0 ? race.data : undefined;
+  const shown =
+    started.length > 1 && race.data?.step != null ? { ...race.data, step: race.data.step } : undefined;
 
   const goTo = (step: number | undefined) =>
     navigate({ search: (previous) => ({ ...previous, step }), replace: true, resetScroll: false });
-  const { min, max } = shown?.steps ?? { min: 0, max: 0 };
-  const move = (by: number) => shown && goTo(Math.min(max, Math.max(min, shown.step + by)));
+  const neighbours = stepsAround(shown);
+  const move = (step: number | null) => step !== null && goTo(step);
   useHotkeys([
-    ["ArrowLeft", () => move(-1)],
-    ["ArrowRight", () => move(1)],
-    ["shift+ArrowLeft", () => move(-10)],
-    ["shift+ArrowRight", () => move(10)],
+    ["ArrowLeft", () => move(neighbours.previous)],
+    ["ArrowRight", () => move(neighbours.next)],
+    ["Home", () => move(neighbours.min)],
+    ["End", () => move(neighbours.max)],
     ["F", () => goTo(search.step === undefined ? shown?.step : undefined)],
   ]);
 
@@ -99,8 +100,7 @@ export function RacePage() {
             <Group justify="space-between" gap="xs" mb={4}>
               <StepControl
                 step={shown.step}
-                min={min}
-                max={max}
+                {...neighbours}
                 follow={search.step === undefined}
                 onStep={goTo}
                 live={running.length > 0}
@@ -112,7 +112,7 @@ export function RacePage() {
         ) : (
           <RaceWaiting jobs={jobs} loading={loading} />
         )}
-        {race.error && started.length > 0 && (
+        {race.error && started.length > 1 && (
           <Problem error={race.error} onRetry={() => void race.refetch()} />
         )}
       </Paper>
@@ -131,6 +131,13 @@ function useChosenJobs(ids: string[] | undefined) {
       error: results.find((result) => result.error)?.error ?? null,
     }),
   });
+}
+
+/** The steps that one can go to from here. */
+function stepsAround(race: Race | undefined): StepNeighbours {
+  if (race?.step == null || !race.steps) return { min: null, max: null, previous: null, next: null };
+  const { min, max, previous, next }: StepNeighbours = { previous: null, next: null, ...race.steps };
+  return { min, max, previous, next };
 }
 
 function keyOf(jobs: JobSummary[]): string {

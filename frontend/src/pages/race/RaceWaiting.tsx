@@ -1,8 +1,9 @@
-import { Group, Skeleton, Stack, Text, Timeline } from "@mantine/core";
+import { Grid, Group, Skeleton, Stack, Text, Timeline } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { strategiesQuery } from "../../api/queries";
 import type { JobSummary } from "../../api/types";
+import { JobFigure } from "../../components/JobFigure";
 import { JobProgress } from "../../components/JobProgress";
 import { LinkButton } from "../../components/links";
 import { RateBadge } from "../../components/RateBadge";
@@ -10,57 +11,84 @@ import { StateBadge } from "../../components/StateBadge";
 import { isLive, STATES } from "../../lib/jobState";
 import { HowToRead } from "./HowToRead";
 
-/** Before the first step: who is coming, in which order, and what each of them will do differently. */
-export function RaceWaiting({ jobs, loading }: { jobs: JobSummary[]; loading: boolean }) {
-  const strategies = useQuery(strategiesQuery).data ?? [];
+interface Props {
+  jobs: JobSummary[];
+  loading: boolean;
+}
+
+/** Before two jobs have a step in common: who is coming, in which order, what each does differently, and the first
+ * one's own pictures as soon as it runs. */
+export function RaceWaiting({ jobs, loading }: Props) {
   if (loading) return <Skeleton height={320} />;
   if (jobs.length === 0) return <Nothing />;
-  const active = jobs.findLastIndex((job) => job.state !== "queued");
+  const leader = jobs.findLast((job) => job.step !== null);
   return (
-    <Stack gap="md" p={{ base: 0, sm: "sm" }} data-testid="race-waiting">
-      <Text c="dimmed" size="sm" maw={760}>
-        The drawing appears here with the first step: one row each for what a worker computes, sends and
-        receives, all jobs on one time axis.
-      </Text>
-      <HowToRead />
-      <Timeline active={active} bulletSize={22} lineWidth={2} color="indigo">
-        {jobs.map((job, index) => (
-          <Timeline.Item
-            key={job.id}
-            color={STATES[job.state].color}
-            bullet={
-              <Text size="xs" fw={700}>
-                {index + 1}
-              </Text>
-            }
-            title={
-              <Group gap="sm" wrap="wrap">
-                <Link to="/jobs/$jobId" params={{ jobId: job.id }} className="ty-link">
-                  {job.name}
-                </Link>
-                <StateBadge state={job.state} />
-                <RateBadge bps={job.rate_bps} />
-              </Group>
-            }
-          >
-            <Text size="sm" c="dimmed" maw={760}>
-              <b>{job.strategy}</b> with {job.workers} {job.workers === 1 ? "worker" : "workers"}.{" "}
-              {strategies.find((entry) => entry.name === job.strategy)?.summary}
+    <Grid gap="lg" data-testid="race-waiting">
+      <Grid.Col span={{ base: 12, md: leader ? 5 : 12 }}>
+        <Stack gap="md" p={{ base: 0, sm: "xs" }}>
+          <Text c="dimmed" size="sm" maw={720}>
+            The race is drawn here as soon as two jobs have run the same step: a row each for what every
+            worker computes, sends and receives, all jobs on one time axis.
+          </Text>
+          {!leader && <HowToRead />}
+          <Queue jobs={jobs} />
+        </Stack>
+      </Grid.Col>
+      {leader && (
+        <Grid.Col span={{ base: 12, md: 7 }}>
+          <Stack gap="sm">
+            <Text size="sm" fw={600} c="dimmed">
+              Until then: {leader.name}
             </Text>
-            {(job.message ?? job.reason) && (
-              <Text size="xs" c={job.state === "failed" ? "red" : "dimmed"}>
-                {job.message ?? job.reason}
-              </Text>
-            )}
-            {isLive(job.state) && job.state !== "queued" && (
-              <Group maw={420} mt={4}>
-                <JobProgress job={job} />
-              </Group>
-            )}
-          </Timeline.Item>
-        ))}
-      </Timeline>
-    </Stack>
+            <JobFigure jobId={leader.id} name="timeline" />
+            <JobFigure jobId={leader.id} name="loss" />
+          </Stack>
+        </Grid.Col>
+      )}
+    </Grid>
+  );
+}
+
+function Queue({ jobs }: { jobs: JobSummary[] }) {
+  const strategies = useQuery(strategiesQuery).data ?? [];
+  return (
+    <Timeline active={jobs.findLastIndex((job) => job.state !== "queued")} bulletSize={22} lineWidth={2}>
+      {jobs.map((job, index) => (
+        <Timeline.Item
+          key={job.id}
+          color={STATES[job.state].color}
+          bullet={
+            <Text size="xs" fw={700}>
+              {index + 1}
+            </Text>
+          }
+          title={
+            <Group gap="xs">
+              <Link to="/jobs/$jobId" params={{ jobId: job.id }} className="ty-link">
+                {job.name}
+              </Link>
+              <StateBadge state={job.state} />
+              <RateBadge bps={job.rate_bps} />
+            </Group>
+          }
+        >
+          <Text size="sm" c="dimmed" maw={720}>
+            <b>{job.strategy}</b> with {job.workers} {job.workers === 1 ? "worker" : "workers"}.{" "}
+            {strategies.find((entry) => entry.name === job.strategy)?.summary}
+          </Text>
+          {job.message && (
+            <Text size="xs" c={job.state === "failed" ? "red" : "dimmed"}>
+              {job.message}
+            </Text>
+          )}
+          {isLive(job.state) && job.state !== "queued" && (
+            <Group maw={420} mt={4}>
+              <JobProgress job={job} />
+            </Group>
+          )}
+        </Timeline.Item>
+      ))}
+    </Timeline>
   );
 }
 

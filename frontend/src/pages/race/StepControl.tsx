@@ -1,10 +1,16 @@
 import { ActionIcon, Group, NumberInput, Switch, Text, Tooltip } from "@mantine/core";
 import { IconChevronLeft, IconChevronRight } from "@tabler/icons-react";
 
-interface Props {
+/** Steps of which all raced jobs kept every event; null where there is none. */
+export interface StepNeighbours {
+  min: number | null;
+  max: number | null;
+  previous: number | null;
+  next: number | null;
+}
+
+interface Props extends StepNeighbours {
   step: number;
-  min: number;
-  max: number;
   follow: boolean;
   /** Whether anything still runs, so that there is something to follow. */
   live: boolean;
@@ -12,17 +18,17 @@ interface Props {
 }
 
 /** From step to step, by hand or as they come. */
-export function StepControl({ step, min, max, follow, live, onStep }: Props) {
+export function StepControl({ step, min, max, previous, next, follow, live, onStep }: Props) {
   return (
     <Group gap={6} wrap="nowrap">
-      <Tooltip label="Previous step (←, with Shift ten)">
+      <Tooltip label="Previous step (←)">
         <ActionIcon
           variant="default"
           size={32}
           aria-label="Previous step"
           data-testid="step-previous"
-          disabled={step <= min}
-          onClick={() => onStep(step - 1)}
+          disabled={previous === null}
+          onClick={() => previous !== null && onStep(previous)}
         >
           <IconChevronLeft size={18} />
         </ActionIcon>
@@ -31,8 +37,8 @@ export function StepControl({ step, min, max, follow, live, onStep }: Props) {
         size="xs"
         w={110}
         value={step}
-        min={min}
-        max={max}
+        min={min ?? 0}
+        max={max ?? step}
         clampBehavior="strict"
         allowDecimal={false}
         hideControls
@@ -46,14 +52,14 @@ export function StepControl({ step, min, max, follow, live, onStep }: Props) {
         }
         onChange={(value) => typeof value === "number" && value !== step && onStep(value)}
       />
-      <Tooltip label="Next step (→, with Shift ten)">
+      <Tooltip label="Next step (→)">
         <ActionIcon
           variant="default"
           size={32}
           aria-label="Next step"
           data-testid="step-next"
-          disabled={step >= max}
-          onClick={() => onStep(step + 1)}
+          disabled={next === null}
+          onClick={() => next !== null && onStep(next)}
         >
           <IconChevronRight size={18} />
         </ActionIcon>

@@ -1,0 +1,77 @@
+import { expect, test } from "vitest";
+import { errorAt, hasErrorBelow } from "./errors";
+import { fill, initialValue, type JsonSchema, resolve, setAt } from "./schema";
+
+const root: JsonSchema = {
+  $defs: {
+    Cluster: {
+      type: "object",
+      description: "What the job runs on.",
+      properties: {
+        workers: { type: "integer", default: 1 },
+        device: { type: "string", enum: ["auto", "cpu"], default: "auto" },
+      },
+    },
+  },
+  type: "object",
+  properties: {
+    name: { type: "string" },
+    cluster: { $ref: "#/$defs/Cluster", default: { workers: 2 }, description: "Where." },
+    steps: { anyOf: [{ type: "integer" }, { type: "null" }], default: null },
+    options: { type: "object", additionalProperties: true },
+    groups: { type: "array", items: { $ref: "#/$defs/Cluster" }, default: [] },
+  },
+};
+const property = (name: string) => root.properties?.[name] ?? {};
+
+test("a form starts with the schema's defaults", () => {
+  expect(initialValue(root, root)).toEqual({
+    name: "",
+    cluster: { workers: 2, device: "auto" },
+    steps: null,
+    options: {},
+    groups: [],
+  });
+});
+
+test("references and 'or null' are seen through", () => {
+  expect(resolve(property("cluster"), root)).toMatchObject({
+    kind: "object",
+    description: "Where.",
+    nullable: false,
+  });
+  expect(resolve(property("steps"), root)).toMatchObject({ kind: "integer", nullable: true, default: null });
+  expect(resolve(property("options"), root).kind).toBe("map");
+});
+
+test("a reference to nothing is an error", () => {
+  expect(() => resolve({ $ref: "#/$defs/Nothing" }, root)).toThrow("Nothing");
+});
+
+test("another job's specification is laid over the defaults", () => {
+  const known = { name: "a", cluster: { workers: 4 }, options: { momentum: 0.9 }, left_over: 1 };
+  expect(fill(initialValue(root, root), known)).toEqual({
+    name: "a",
+    cluster: { workers: 4, device: "auto" },
+    steps: null,
+    options: { momentum: 0.9 },
+    groups: [],
+  });
+});
+
+test("a field is replaced at its path, the old value stays as it was", () => {
+  const value = { cluster: { workers: 1, device: "cpu" }, groups: [{ workers: 1 }, { workers: 2 }] };
+  expect(setAt(value, "cluster.workers", 3)).toEqual({ ...value, cluster: { workers: 3, device: "cpu" } });
+  expect(setAt(value, "groups.1.workers", 5)).toEqual({ ...value, groups: [{ workers: 1 }, { workers: 5 }] });
+  expect(value.cluster.workers).toBe(1);
+});
+
+test("errors are found at their fields", () => {
+  const errors = [
+    { field: "cluster.workers", value: 0, rule: "a job needs at least one worker", remedy: "Use 1 or more" },
+  ];
+  expect(errorAt(errors, "cluster.workers")).toBe("A job needs at least one worker. Use 1 or more.");
+  expect(errorAt(errors, "cluster")).toBeUndefined();
+  expect(hasErrorBelow(errors, "cluster")).toBe(true);
+  expect(hasErrorBelow(errors, "clusters")).toBe(false);
+});

@@ -1,0 +1,74 @@
+import { expect, test } from "vitest";
+import type { JobSummary } from "../api/types";
+import { currentRace, findRaces } from "./races";
+
+let clock = 0;
+function job(id: string, change: Partial<JobSummary> = {}): JobSummary {
+  clock += 1;
+  const created_at = new Date(clock * 1000).toISOString();
+  return {
+    id,
+    model: "resnet",
+    dataset: "digits",
+    state: "queued",
+    baseline_id: null,
+    started_at: null,
+    rate_bps: null,
+    created_at,
+    ...change,
+  } as JobSummary;
+}
+
+const ids = (groups: { jobs: JobSummary[] }[]) =>
+  groups.map((group) => group.jobs.map((member) => member.id));
+
+test("jobs race with their baseline, also over several hands", () => {
+  const jobs = [
+    job("single"),
+    job("ps", { baseline_id: "single" }),
+    job("p3", { baseline_id: "ps" }),
+    job("other", { model: "vgg" }),
+  ];
+  expect(ids(findRaces(jobs))).toEqual([["other"], ["single", "ps", "p3"]]);
+});
+
+test("jobs without a baseline race with those that train the same", () => {
+  expect(ids(findRaces([job("a"), job("b"), job("c", { rate_bps: 1e9 })]))).toEqual([["c"], ["a", "b"]]);
+});
+
+test("two runs of the same demo are two races", () => {
+  const jobs = [job("s1"), job("p1", { baseline_id: "s1" }), job("s2"), job("p2", { baseline_id: "s2" })];
+  expect(ids(findRaces(jobs))).toEqual([
+    ["s2", "p2"],
+    ["s1", "p1"],
+  ]);
+});
+
+test("a circle of baselines ends", () => {
+  expect(findRaces([job("a", { baseline_id: "b" }), job("b", { baseline_id: "a" })]).length).toBeGreaterThan(
+    0,
+  );
+});
+
+test("nobody chose: the race that runs", () => {
+  const done = { state: "succeeded", started_at: "2026-01-01T00:00:00Z" } as const;
+  const jobs = [
+    job("a", done),
+    job("b", { ...done, baseline_id: "a" }),
+    job("c", { state: "running", started_at: "2026-01-01T00:01:00Z" }),
+    job("d", { baseline_id: "c" }),
+    job("e"),
+    job("f", { baseline_id: "e" }),
+  ];
+  expect(currentRace(findRaces(jobs))?.jobs[0]?.id).toBe("c");
+});
+
+test("nothing runs: the race that started last, else the next one to run", () => {
+  const jobs = [job("a"), job("b", { baseline_id: "a" }), job("c"), job("d", { baseline_id: "c" })];
+  expect(currentRace(findRaces(jobs))?.jobs[0]?.id).toBe("a");
+  const started = jobs.map((entry) =>
+    entry.id === "c" ? { ...entry, state: "failed" as const, started_at: "2026-01-01T00:00:00Z" } : entry,
+  );
+  expect(currentRace(findRaces(started))?.jobs[0]?.id).toBe("c");
+  expect(currentRace([])).toBeUndefined();
+});

@@ -1,0 +1,85 @@
+import { QueryClient, QueryObserver } from "@tanstack/react-query";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { Refresher } from "./refresher";
+
+const INTERVAL = 1000;
+
+beforeEach(() => {
+  vi.useFakeTimers();
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** A query on screen that counts how often it was asked; each answer takes `takesMs`. */
+function watched(client: QueryClient, jobs: string[] | "all", takesMs = 0, enabled = true) {
+  const asked = { times: 0 };
+  const observer = new QueryObserver(client, {
+    queryKey: ["figure", jobs, takesMs, enabled],
+    queryFn: async () => {
+      asked.times += 1;
+      await new Promise((done) => setTimeout(done, takesMs));
+      return asked.times;
+    },
+    meta: { jobs },
+    enabled,
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+  observer.subscribe(() => {});
+  return asked;
+}
+
+test("many changes within one interval are one question", async () => {
+  const client = new QueryClient();
+  const asked = watched(client, ["a"]);
+  await vi.advanceTimersByTimeAsync(10);
+  const refresher = new Refresher(client, INTERVAL);
+  for (let i = 0; i < 50; i += 1) refresher.changed("a");
+  await vi.advanceTimersByTimeAsync(INTERVAL + 10);
+  expect(asked.times).toBe(2);
+  await vi.advanceTimersByTimeAsync(5 * INTERVAL);
+  expect(asked.times).toBe(2);
+});
+
+test("only what shows the job is asked for again", async () => {
+  const client = new QueryClient();
+  const [own, other, all] = [watched(client, ["a"]), watched(client, ["b"]), watched(client, "all")];
+  await vi.advanceTimersByTimeAsync(10);
+  new Refresher(client, INTERVAL).changed("a");
+  await vi.advanceTimersByTimeAsync(INTERVAL + 10);
+  expect([own.times, other.times, all.times]).toEqual([2, 1, 2]);
+});
+
+test("a slow answer is waited for, and a change that came meanwhile is not lost", async () => {
+  const client = new QueryClient();
+  const asked = watched(client, ["a"], 3 * INTERVAL);
+  const refresher = new Refresher(client, INTERVAL);
+  await vi.advanceTimersByTimeAsync(10);
+  refresher.changed("a");
+  await vi.advanceTimersByTimeAsync(2 * INTERVAL);
+  expect(asked.times).toBe(1);
+  await vi.advanceTimersByTimeAsync(3 * INTERVAL);
+  expect(asked.times).toBe(2);
+});
+
+test("what is off screen is not fetched", async () => {
+  const client = new QueryClient();
+  const asked = watched(client, ["a"], 0, false);
+  new Refresher(client, INTERVAL).changed("a");
+  await vi.advanceTimersByTimeAsync(2 * INTERVAL);
+  expect(asked.times).toBe(0);
+});
+
+test("a hidden page asks when it is shown again", async () => {
+  const client = new QueryClient();
+  const asked = watched(client, ["a"]);
+  await vi.advanceTimersByTimeAsync(10);
+  const refresher = new Refresher(client, INTERVAL);
+  refresher.paused = true;
+  refresher.changed("a");
+  await vi.advanceTimersByTimeAsync(3 * INTERVAL);
+  expect(asked.times).toBe(1);
+  refresher.paused = false;
+  await vi.advanceTimersByTimeAsync(INTERVAL + 10);
+  expect(asked.times).toBe(2);
+});
