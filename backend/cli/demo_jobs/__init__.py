@@ -1,0 +1,53 @@
+"""The demo's jobs: templates (YAML job specifications, complete in themselves), and the runs made of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from engine.plan.job import JobSpec, StrategySpec
+from engine.plan.serde import load_file
+
+FOLDER = Path(__file__).parent
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One job of the demo: a template under a strategy."""
+
+    template: str
+    """A YAML file of this folder, without its suffix."""
+    strategy: str
+    workers: int = 2
+    baseline: str | None = None
+    """Strategy of the run of the same template that speed-up is measured against."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.template} {self.strategy}"
+
+    def specification(self, baseline_id: str | None = None) -> JobSpec:
+        """The job to submit."""
+        job = load_file(JobSpec, FOLDER / f"{self.template}.yaml")
+        return replace(
+            job,
+            name=self.name,
+            strategy=StrategySpec(name=self.strategy),
+            cluster=replace(job.cluster, workers=self.workers),
+            baseline=baseline_id,
+        )
+
+
+# The race comes first: it is what the page shows from the first seconds.
+RUNS: tuple[Run, ...] = (
+    Run(template="vgg-small", strategy="parameter-server"),
+    Run(template="vgg-small", strategy="p3", baseline="parameter-server"),
+    Run(template="resnet-digits", strategy="single", workers=1),
+    Run(template="resnet-digits", strategy="parameter-server", baseline="single"),
+    Run(template="resnet-digits", strategy="p3", baseline="single"),
+    Run(template="resnet-digits", strategy="ring-allreduce-overlap", baseline="single"),
+)
+"""In the order in which they run; a baseline stands before the runs that name it."""
+
+RACE = "vgg-small"
+"""The template whose runs the page shows side by side."""
