@@ -139,7 +139,9 @@ def test_requests_go_from_api_over_services_to_the_database(package: str, forbid
 
 @pytest.mark.parametrize("axis", sorted(AXES))
 def test_mechanisms_of_different_axes_do_not_know_each_other(axis: str) -> None:
-    others = {f"engine.{other}" for other in AXES - {axis}}
+    """A codec never calls a collective, an exchange never knows the order in which it is asked."""
+    uses = {"exchange": {"codec", "consistency"}}.get(axis, set())
+    others = {f"engine.{other}" for other in AXES - {axis} - uses}
     mechanisms = [line for line in trespasses(f"engine.{axis}", others) if "__init__.py" not in line]
     assert mechanisms == []
 
