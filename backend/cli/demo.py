@@ -2,56 +2,63 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import time
-from collections.abc import Callable
 from types import FrameType
-from typing import Annotated, Any
+from typing import Annotated
 
-import httpx
 import typer
 
-from backend.cli.background import BackgroundServer, StartError
 from backend.cli.demo_jobs import RACE, RUNS, Run
-from backend.cli.demo_report import clock, progress, row, table
-from backend.settings import Settings
-from engine.plan.serde import to_plain
+from backend.cli.demo_report import clock, ending, progress, table
+from backend.cli.errors import FAILURE, reported
+from backend.cli.serve import read_settings
+from backend.client import ENDED, Client
 
-ENDED = frozenset({"succeeded", "failed", "cancelled"})
 POLL_S = 1.0
 LINE_EVERY_S = 4.0
 """Between two progress lines of a job whose state does not change."""
 CANCEL_LIMIT_S = 20.0
-
+INTERRUPTED = 130
 
 Once = Annotated[bool, typer.Option("--once", help="End when the jobs have ended, with their status.")]
 
 
 def demo(once: Once = False) -> None:
     """Train the demo jobs one after another, and watch them race in a browser."""
+    from backend.cli.background import BackgroundServer  # noqa: PLC0415 - the server's packages, only here
+
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     signal.signal(signal.SIGTERM, _interrupt)
-    # One device per worker of the widest run: jobs wait for each other, and nothing disturbs what is measured.
-    settings = Settings(cpu_devices=max(run.workers for run in RUNS))
+    # One device per worker of the widest run: jobs wait for each other, and nothing disturbs a measurement.
+    wanted = read_settings(cpu_devices=max(run.workers for run in RUNS))
     try:
-        with BackgroundServer(settings) as server, _client(server) as api:
-            if server.moved:
-                _say(f"Port {settings.port} is taken: this server listens on {server.address}.")
-            _say(f"Data are kept in {settings.data_dir.resolve()}.")
-            succeeded = Demo(api, server.address).run()
-            if once:
-                raise typer.Exit(0 if succeeded else 1)
-            _serve(server)
-    except StartError as error:
-        typer.echo(f"trainyard demo: {error}", err=True)
-        raise typer.Exit(2) from None
+        with reported(), BackgroundServer(wanted) as server, Client(server.settings.address) as client:
+            if server.settings.port != wanted.port:
+                typer.echo(f"Port {wanted.port} is taken; this server took {server.settings.port}.")
+            typer.echo(f"Trainyard is at {server.settings.address}")
+            typer.echo(f"Its data are in {wanted.data_dir.resolve()}")
+            succeeded = Demo(client).run()
+            if not once:
+                typer.echo(
+                    "The server goes on until Ctrl-C. It offers the devices that these jobs used;\n"
+                    "`trainyard serve` (make serve) offers all of them."
+                )
+                while server.running:
+                    server.wait(POLL_S)
+    except KeyboardInterrupt:
+        typer.echo("\nStopped.")
+        raise typer.Exit(INTERRUPTED if once else 0) from None
+    if not succeeded:
+        raise typer.Exit(FAILURE)
 
 
 class Demo:
-    """The runs, through the API as any client would submit them."""
+    """The runs, submitted and followed as any client would."""
 
-    def __init__(self, api: httpx.Client, address: str) -> None:
-        self._api = api
-        self._address = address
+    def __init__(self, client: Client) -> None:
+        self._client = client
         self._start = time.monotonic()
         self._ids: dict[Run, str] = {}
 
@@ -60,92 +67,48 @@ class Demo:
         try:
             self._submit()
             race = ",".join(id_ for run, id_ in self._ids.items() if run.template == RACE)
-            page = f"{self._address}/race?jobs={race}"
-            _say(f"\n  Watch it live:  {page}\n\n{len(RUNS)} jobs run, one at a time.\n")
+            page = f"{self._client.url}/race?jobs={race}"
+            typer.echo(f"\n  Watch it live:  {page}\n\n{len(RUNS)} jobs, one at a time:\n")
             for run in RUNS:
                 self._follow(run)
         except BaseException:
             self._cancel()
             raise
-        jobs = [self._job(run) for run in RUNS]
-        rows = [row(job, self._get(f"/jobs/{job['id']}/summary")) for job in jobs]
-        _say(f"\n{table(rows)}\n\n  The race:  {page}\n  All jobs:  {self._address}/jobs\n")
-        return all(job["state"] == "succeeded" for job in jobs)
+        results = [(self._client.job(id_), self._client.summary(id_)) for id_ in self._ids.values()]
+        typer.echo(f"\n{table(results)}\n\n  The race:  {page}\n  All jobs:  {self._client.url}/jobs\n")
+        return all(job.state == "succeeded" for job, _ in results)
 
     def _submit(self) -> None:
+        submitted: dict[tuple[str, str | None], str] = {}
         for run in RUNS:
-            names = {(done.template, done.strategy): id_ for done, id_ in self._ids.items()}
-            baseline = None if run.baseline is None else names[run.template, run.baseline]
-            answer = self._api.post("/jobs", json=to_plain(run.specification(baseline)))
-            if answer.is_error:
-                raise StartError(f"the job {run.name!r} was refused: {answer.text}")
-            self._ids[run] = answer.json()["id"]
+            baseline = submitted[run.template, run.baseline] if run.baseline else None
+            job = self._client.submit(run.specification(baseline))
+            self._ids[run] = submitted[run.template, run.strategy] = job.id
 
     def _follow(self, run: Run) -> None:
         """Print how the run stands until it has ended."""
-        shown, next_line, began = "", 0.0, time.monotonic()
-        while True:
-            job, now = self._job(run), time.monotonic()
-            if job["state"] in ENDED:
-                self._line(run, _ending(job, now - began))
-                return
-            text = progress(job) if job["state"] == "running" else job["state"]
-            changed = job["state"] != shown
-            if changed or (job["state"] == "running" and now >= next_line):
-                self._line(run, text)
-                shown, next_line = job["state"], now + LINE_EVERY_S
+        shown, next_line = "", 0.0
+        while (job := self._client.job(self._ids[run])).state not in ENDED:
+            now = time.monotonic()
+            if job.state != shown or (job.state == "running" and now >= next_line):
+                self._line(run, progress(job) if job.state == "running" else job.state)
+                shown, next_line = job.state, now + LINE_EVERY_S
             time.sleep(POLL_S)
+        self._line(run, ending(job))
 
     def _cancel(self) -> None:
         """Cancel what has not ended and wait for it, so that no process outlives an interrupted demo."""
-        open_runs = [run for run in self._ids if self._job(run)["state"] not in ENDED]
-        for run in open_runs:
-            self._api.post(f"/jobs/{self._ids[run]}/cancel", json={})
+        going = [id_ for id_ in self._ids.values() if self._client.job(id_).state not in ENDED]
+        for id_ in going:
+            self._client.cancel(id_)
         deadline = time.monotonic() + CANCEL_LIMIT_S
-        while any(self._job(run)["state"] not in ENDED for run in open_runs):
-            if time.monotonic() > deadline:
-                _say(f"After {CANCEL_LIMIT_S:.0f} s jobs are still ending; their supervisors finish that.")
-                return
-            time.sleep(POLL_S)
-
-    def _job(self, run: Run) -> dict[str, Any]:
-        return self._get(f"/jobs/{self._ids[run]}")
-
-    def _get(self, path: str) -> dict[str, Any]:
-        answer = self._api.get(path)
-        answer.raise_for_status()
-        found: dict[str, Any] = answer.json()
-        return found
+        for id_ in going:
+            self._client.wait(id_, timeout_s=max(0.1, deadline - time.monotonic()))
 
     def _line(self, run: Run, text: str) -> None:
         width = max(len(each.name) for each in RUNS)
-        _say(f"{clock(time.monotonic() - self._start)}  {run.name:<{width}}  {text}")
-
-
-def _ending(job: dict[str, Any], seconds: float) -> str:
-    if job["state"] == "succeeded":
-        return f"succeeded after {seconds:.0f} s  {progress(job)}"
-    return f"{job['state']}: {job['message'] or job['reason']}"
-
-
-def _client(server: BackgroundServer) -> httpx.Client:
-    return httpx.Client(base_url=f"{server.address}/api/v1", timeout=30, trust_env=False)
-
-
-def _serve(server: BackgroundServer) -> None:
-    _say(
-        "The server goes on until Ctrl-C. It offers as many devices as the demo's jobs used;\n"
-        "`trainyard serve` (make serve) offers all."
-    )
-    try:
-        while server.running:
-            time.sleep(POLL_S)
-    except KeyboardInterrupt:
-        _say("\nStopped.")
+        typer.echo(f"{clock(time.monotonic() - self._start):>5}  {run.name:<{width}}  {text}")
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
-
-
-_say: Callable[[str], None] = typer.echo

@@ -6,7 +6,7 @@ import json
 
 import typer
 
-from backend.cli import compare, jobs, plans, serve
+from backend.cli import compare, demo, jobs, plans, serve
 
 app = typer.Typer(
     name="trainyard", no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None
@@ -27,6 +27,7 @@ def openapi() -> None:
 
 
 app.command("serve")(serve.serve)
+app.command("demo")(demo.demo)
 app.command("submit")(jobs.submit)
 app.command("list")(jobs.list_jobs)
 app.command("show")(jobs.show)
