@@ -101,7 +101,10 @@ class Shard:
                 missing = sorted(set(range(self._workers)) - set(home.arrived))
                 names = ", ".join(f"worker {rank}" for rank in missing)
                 layer = home.choice.unit.layers[0]
-                return f"gradients of {layer} (step {home.version}) did not arrive within {self._deadline_s:.0f} s from {names}"
+                return (
+                    f"gradients of {layer} (step {home.version}) did not arrive within {self._deadline_s:.0f} s"
+                    f" from {names}"
+                )
         return None
 
     def _on_push(self, home: _Home, header: Header, payload: Payload) -> None:

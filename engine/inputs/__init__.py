@@ -7,7 +7,9 @@ INPUT = Axis(
     "Where are the data prepared?",
     (
         Mechanism(
-            name="cpu", summary="On the host, then copied to the device.", implementation="engine.inputs.loader:Loader"
+            name="cpu",
+            summary="On the host, then copied to the device.",
+            implementation="engine.inputs.loader:Loader",
         ),
         Mechanism(
             name="device",

@@ -31,7 +31,7 @@ def from_plain(cls: type[T], data: Any, field: str = "") -> T:
         raise UserError(
             field, data, f"must be an object with the fields of {cls.__name__}", "See the job's schema"
         )
-    hints = _hints(cls)
+    hints = _hints(cls)  # type: ignore[arg-type]
     known = {f.name: f for f in dataclasses.fields(cls) if f.init}  # type: ignore[arg-type]
     for name in data:
         if name not in known:
@@ -88,7 +88,7 @@ def _join(field: str, name: Any) -> str:
 
 
 @cache
-def _hints(cls: type) -> dict[str, Any]:
+def _hints(cls: Any) -> dict[str, Any]:
     return get_type_hints(cls)
 
 

@@ -62,8 +62,8 @@ class Evaluator:
         self._autocast = autocast
 
     def __call__(self, steps: int) -> tuple[float | None, float]:
-        """(accuracy, mean loss) of the test data, the same on every worker; accuracy is None where the task counts
-        nothing. Collective."""
+        """(accuracy, mean loss) of the test data, the same on every worker; accuracy is None where the task
+        counts nothing. Collective."""
         averaged = averaged_buffers(self._model, self._gather)
         buffers = dict(self._model.named_buffers())
         local = {name: buffer.detach().clone() for name, buffer in buffers.items()}
@@ -95,7 +95,10 @@ class Evaluator:
 
 
 def save_state(model: nn.Module, gather: Gather, path: Path | None) -> None:
-    """Write the trained state_dict, with averaged buffers, as plain PyTorch loads it. Collective; `path` on worker 0."""
+    """Write the trained state_dict, with averaged buffers, as plain PyTorch loads it.
+
+    Collective; `path` on worker 0.
+    """
     averaged = averaged_buffers(model, gather)
     if path is None:
         return

@@ -18,12 +18,12 @@ from engine.plan.units import Segment, Unit
 
 def as_bytes(part: Tensor) -> memoryview:
     """A contiguous 1-D host tensor as the bytes that it occupies, without a copy."""
-    return memoryview(part.detach().view(torch.uint8).numpy())
+    return memoryview(part.detach().view(torch.uint8).numpy())  # type: ignore[arg-type]
 
 
-def as_tensor(payload: memoryview, dtype: torch.dtype) -> Tensor:
-    """Received bytes as a 1-D tensor of `dtype`, without a copy."""
-    return torch.frombuffer(payload, dtype=dtype) if len(payload) else torch.empty(0, dtype=dtype)
+def as_tensor(payload: memoryview | None, dtype: torch.dtype) -> Tensor:
+    """Received bytes as a 1-D tensor of `dtype`, without a copy; None is an empty payload."""
+    return torch.frombuffer(payload, dtype=dtype) if payload else torch.empty(0, dtype=dtype)
 
 
 def present(unit: Unit, mask: bytes) -> list[Segment]:

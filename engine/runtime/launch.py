@@ -86,7 +86,7 @@ class Launch:
         return cls(
             attempt=data["attempt"],
             job=from_plain(JobSpec, data["job"]),
-            plan=from_plain(Peer if data["peer"] else Plan, data["plan"]),
+            plan=from_plain(Peer, data["plan"]) if data["peer"] else from_plain(Plan, data["plan"]),
             model=ModelDescription.from_dict(data["model"]),
             directory=directory,
             epoch_unix_ns=data["epoch_unix_ns"],

@@ -34,7 +34,7 @@ class Message(IntEnum):
     RING = 7
     """A chunk of a unit on the ring; part = round [the chunk; mask in meta]."""
     RING_START = 8
-    """A rank's own gradients of a unit are ready for the ring [none; presence mask in meta]; never leaves the process."""
+    """A rank's own gradients of a unit are ready for the ring [none; mask in meta]; never leaves the process."""
     END = 10
     """Worker 0 tells the dedicated servers that training is over [none]."""
     GATHER = 9

@@ -24,7 +24,10 @@ from engine.runtime.recording import Recording
 class Replica(Protocol):
     """One worker's model and how it is kept in step with the others'."""
 
-    model: nn.Module
+    @property
+    def model(self) -> nn.Module:
+        """What a forward pass calls."""
+        ...
 
     def begin_step(self, step: int) -> None: ...
     def begin_forward(self) -> None: ...

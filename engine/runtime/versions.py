@@ -35,8 +35,11 @@ class Versions:
         return all(self._version[unit.index] >= version for unit in units)
 
     def wait(self, units: Sequence[Unit], version: int, missing: Callable[[Unit], str]) -> Unit:
-        """Block until all `units` are at least at `version`; answers the one that came last. Raises the failure that ended the exchange, or
-        TimeoutError naming the unit and, by `missing(unit)`, who should have sent it."""
+        """Block until all `units` are at least at `version`; answers the one that came last.
+
+        Raises the failure that ended the exchange, or TimeoutError naming the unit and, by `missing(unit)`, who
+        should have sent it.
+        """
         end = time.monotonic() + self._deadline_s
         last = units[0]
         with self._changed:

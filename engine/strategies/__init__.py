@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from engine.errors import UnknownNameError
 from engine.plan.cluster import Cluster
 from engine.plan.description import ModelDescription
@@ -48,6 +50,6 @@ def strategy(name: str) -> Strategy:
 def build_plan(job: JobSpec, model: ModelDescription) -> Plan | Peer:
     """Build, validate and settle the plan of a job. Raises UserError with value, rule and remedy."""
     entry = strategy(job.strategy.name)
-    options = from_plain(entry.options, job.strategy.options, "strategy.options")
+    options: Any = from_plain(entry.options, job.strategy.options, "strategy.options")
     cluster = Cluster(workers=job.cluster.workers, rate_bps=job.network.rate_bps)
     return resolve(entry.build(model, cluster, options), model, cluster, job)

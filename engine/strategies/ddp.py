@@ -1,7 +1,7 @@
 """ddp: PyTorch's own DistributedDataParallel, run by the same trainer. A peer to compare with, not a plan.
 
-Update rule: DDP averages gradients in buckets during backward; the trainer scales its losses so that this
-equals the sum over the global batch. Bytes: Gloo's or NCCL's own, not counted by our transport.
+Update rule: DDP sums gradients in buckets during backward (a hook leaves out its division by the number of
+workers, because losses are scaled by the global batch). Bytes: Gloo's or NCCL's own, not counted by our transport.
 """
 
 from __future__ import annotations

@@ -1,0 +1,61 @@
+"""Exact class: after 10 steps every synchronous strategy holds the parameters of one-process training."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch import Tensor
+
+from engine.strategies import STRATEGIES
+from tests.jobs import distance, job, reference, succeed
+
+SYNCHRONOUS = [s.name for s in STRATEGIES if s.proof == "exact" and s.name != "single"]
+SMALL_SLICES = {"slice_size": 100}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "parameter-server": {"split_over": 1000},
+    "parameter-server-deferred": {"split_over": 1000},
+    "parameter-slicing": SMALL_SLICES,
+    "p3": SMALL_SLICES,
+    "ring-allreduce": {"bucket_bytes": 4000},
+    "ring-allreduce-overlap": {"bucket_bytes": 4000},
+    "native-allreduce": {"bucket_bytes": 4000},
+    "ddp": {"bucket_bytes": 4000},
+}
+"""So small that the small model has many units, cut across parameters."""
+ADAM = {"name": "adam", "learning_rate": 0.003, "options": {"weight_decay": 1e-3}}
+CASES: dict[str, tuple[dict[str, Any], float]] = {
+    "float32": ({}, 1e-5),
+    "batch-norm": ({"model": {"name": "bn-cnn"}}, 1e-4),
+    "float64": ({"training": {"precision": "float64"}}, 1e-12),
+    "adam": ({"training": {"precision": "float64"}, "optimizer": ADAM}, 1e-9),
+}
+
+
+def spec_of(strategy: str, workers: int, changes: dict[str, Any]) -> Any:
+    return job(
+        strategy={"name": strategy, "options": OPTIONS.get(strategy, {})}, cluster={"workers": workers}, **changes
+    )
+
+
+@cache
+def expected(case: str, workers: int) -> dict[str, Tensor]:
+    return reference(spec_of("single", 1, CASES[case][0]), workers)
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("workers", [2, 3, 4])
+@pytest.mark.parametrize("strategy", SYNCHRONOUS)
+def test_equals_one_process_on_the_same_shards(strategy: str, workers: int, case: str, tmp_path: Path) -> None:
+    changes, limit = CASES[case]
+    state = succeed(spec_of(strategy, workers, changes), tmp_path).state
+    assert distance(state, expected(case, workers)) <= limit
+    if case != "batch-norm":  # without batch statistics one big batch is the same function
+        assert distance(state, expected(case, 1)) <= limit
+
+
+def test_single_equals_plain_pytorch(tmp_path: Path) -> None:
+    state = succeed(spec_of("single", 1, {"training": {"precision": "float64"}}), tmp_path).state
+    assert distance(state, expected("float64", 1)) <= 1e-12

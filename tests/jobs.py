@@ -1,0 +1,179 @@
+"""Real jobs for tests: a gang of real processes over real connections, and its one-process reference."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from engine.inputs.build import find_task, load_dataset
+from engine.inputs.sharding import global_batch_at, micro_batches, shard
+from engine.models.build import build_model
+from engine.models.describe import describe_request
+from engine.plan.description import ModelDescription
+from engine.plan.job import JobSpec
+from engine.plan.plan import Peer, Plan
+from engine.plan.serde import from_plain, to_plain
+from engine.runtime.gang import Gang, GangEnd
+from engine.runtime.launch import Launch
+from engine.runtime.updates import HyperSchedule, build_optimizer, apply_hyper
+from engine.runtime.worker import seed_everything
+from engine.strategies import build_plan
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """What a finished job left behind."""
+
+    launch: Launch
+    end: GangEnd
+
+    @property
+    def state(self) -> dict[str, Tensor]:
+        """The trained state_dict."""
+        found: dict[str, Tensor] = torch.load(self.launch.result / "model.pt", weights_only=True)
+        return found
+
+    def summary(self, rank: int = 0) -> dict[str, Any]:
+        name = "summary.json" if rank == 0 else f"summary-{rank}.json"
+        found: dict[str, Any] = json.loads((self.launch.result / name).read_text())
+        return found
+
+    def logs(self) -> str:
+        return "\n".join(f"--- {p.name}\n{p.read_text()}" for p in sorted((self.launch.directory / "logs").glob("*")))
+
+
+def job(**changes: Any) -> JobSpec:
+    """A small job on the digits; `changes` replace top-level fields, `training` is merged."""
+    training = {"steps": 10, "global_batch": 26, "seed": 3, **changes.pop("training", {})}
+    plain = {
+        "name": "test",
+        "model": {"name": "cnn"},
+        "data": {"name": "digits"},
+        "optimizer": {"name": "sgd", "learning_rate": 0.05, "options": {"momentum": 0.9, "weight_decay": 1e-3}},
+        "evaluation": {"every_epochs": None, "at_end": False},
+        "training": training,
+        **changes,
+    }
+    return from_plain(JobSpec, plain)
+
+
+@cache
+def _describe(request: str) -> ModelDescription:
+    return describe_request(json.loads(request))
+
+
+def describe(spec: JobSpec) -> ModelDescription:
+    request = {
+        "model": to_plain(spec.model),
+        "data": to_plain(spec.data),
+        "precision": spec.training.precision,
+    }
+    return _describe(json.dumps(request, sort_keys=True))
+
+
+def plan_of(spec: JobSpec) -> Plan | Peer:
+    return build_plan(spec, describe(spec))
+
+
+def prepare(spec: JobSpec, directory: Path) -> Launch:
+    """The launch of a job, written down and ready for a gang."""
+    launch = Launch(
+        attempt=0,
+        job=spec,
+        plan=plan_of(spec),
+        model=describe(spec),
+        directory=directory,
+        epoch_unix_ns=time.time_ns(),
+        devices=("cpu",) * spec.cluster.workers,
+    )
+    launch.write()
+    return launch
+
+
+def run(spec: JobSpec, directory: Path, timeout_s: float = 120.0) -> Run:
+    """Run a job in real processes; whatever happens, none is left."""
+    launch = prepare(spec, directory)
+    gang = Gang(launch)
+    gang.start()
+    try:
+        end = gang.wait(timeout_s)
+        found = Run(launch=launch, end=end or gang.stop())
+    finally:
+        gang.stop()
+    assert end is not None, f"the job did not end within {timeout_s} s\n{found.logs()}"
+    return found
+
+
+def succeed(spec: JobSpec, directory: Path) -> Run:
+    """Run a job that must succeed."""
+    found = run(spec, directory)
+    assert found.end.status == "succeeded", f"{found.end.reason}\n{found.logs()}"
+    return found
+
+
+def reference(spec: JobSpec, workers: int, *, steps: int | None = None) -> dict[str, Tensor]:
+    """Plain PyTorch in this process: the shards of `workers` one after another, in rank order, summed.
+
+    Batch statistics are kept apart per rank, as workers keep them, and averaged at the end. With one worker this is
+    the global batch as a whole.
+    """
+    training = spec.training
+    seed_everything(training.seed, False)
+    data, task = load_dataset(spec.data), find_task(spec.model, spec.data)
+    model = build_model(spec.model, training.precision)
+    named = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
+    optimizer = build_optimizer(spec.optimizer, named)
+    total = steps or training.steps
+    assert total is not None
+    schedule = HyperSchedule(spec.optimizer, spec.schedule, total)
+    buffers = [{n: b.clone() for n, b in model.named_buffers()} for _ in range(workers)]
+    for step in range(total):
+        indices = global_batch_at(step, len(data.train), training.global_batch, training.seed)
+        for rank in range(workers):
+            _load(model, buffers[rank])
+            for piece in micro_batches(shard(indices, rank, workers), training.micro_batches):
+                if len(piece) == 0:
+                    continue
+                inputs, targets = data.train.batch(piece)
+                if training.precision == "float64":
+                    inputs = inputs.double()
+                with torch.autocast("cpu", torch.bfloat16, enabled=training.precision == "bf16"):
+                    loss = task(model, inputs, targets).total / len(indices)
+                loss.backward()
+            buffers[rank] = {n: b.clone() for n, b in model.named_buffers()}
+        if training.clip_norm is not None:
+            torch.nn.utils.clip_grad_norm_([p for _, p in named], training.clip_norm)
+        apply_hyper(optimizer, schedule.at(step))
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+    averaged = {
+        n: torch.stack([b[n].double() for b in buffers]).mean(0).to(t.dtype)
+        if t.is_floating_point()
+        else torch.stack([b[n] for b in buffers]).amax(0)
+        for n, t in model.named_buffers()
+    }
+    return {**{n: t.detach().clone() for n, t in model.state_dict().items()}, **averaged}
+
+
+def distance(found: dict[str, Tensor], expected: dict[str, Tensor]) -> float:
+    """The largest relative difference over tensors, norm-wise: ||a - b|| / ||b||."""
+    assert found.keys() == expected.keys()
+    worst = 0.0
+    for name, right in expected.items():
+        left, right = found[name].double(), right.double()
+        norm = right.norm()
+        worst = max(worst, float((left - right).norm() / (norm if norm > 0 else 1.0)))
+    return worst
+
+
+def _load(model: torch.nn.Module, buffers: dict[str, Tensor]) -> None:
+    with torch.no_grad():
+        for name, buffer in model.named_buffers():
+            buffer.copy_(buffers[name])
