@@ -66,7 +66,7 @@ class Starter:
         if attempt is None:
             return
         launch = Launch(
-            attempt=str(attempt.id),
+            attempt=attempt.id,
             job=stored.job,
             plan=stored.plan,
             model=stored.model,

@@ -52,7 +52,7 @@ def job(name: str, workers: int = 2) -> JobSpec:
 
 def launch(directory: Path, name: str, workers: int = 2) -> Launch:
     return Launch(
-        attempt="1",
+        attempt=1,
         job=job(name, workers),
         plan=PLAN,
         model=MODEL,

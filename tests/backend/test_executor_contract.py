@@ -9,16 +9,25 @@ import pytest
 
 from backend.executors import process
 from backend.executors.base import Executor, LaunchError
+from backend.executors.registry import EXECUTORS, make_executor
 from backend.lifecycle import Reason
+from engine.errors import UnknownNameError
 from tests.backend.executor_attempts import NOWHERE, ended, launch, programs_executor, running, until
 
-EXECUTORS = {"local": programs_executor}
+WITH_PROGRAMS = {"local": programs_executor}
+"""Every executor, with gangs that start fast."""
 
 
 @pytest.fixture(params=sorted(EXECUTORS))
 def executor(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Executor]:
-    yield EXECUTORS[request.param]()
+    yield WITH_PROGRAMS[request.param]()
     assert process.kill_marked(tmp_path / "attempt") == []
+
+
+def test_executors_are_made_by_name_and_an_unknown_name_lists_the_known_ones() -> None:
+    assert {name: make_executor(name).name for name in EXECUTORS} == {name: name for name in EXECUTORS}
+    with pytest.raises(UnknownNameError, match="Known: local"):
+        make_executor("slurm")
 
 
 def nothing_left(directory: Path) -> bool:

@@ -1,0 +1,104 @@
+"""The local executor with the engine's own gang: real workers that train, fail and are killed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from backend.executors import process
+from backend.executors.base import Ended, Handle, Running
+from backend.executors.local import LocalExecutor
+from backend.lifecycle import Reason
+from engine.models.describe import describe_request
+from engine.plan.job import ClusterSpec, JobSpec, SourceSpec, StrategySpec, TrainingSpec
+from engine.runtime.launch import Launch
+from engine.strategies import build_plan
+from tests.backend.executor_attempts import NOWHERE, ended, until
+
+
+def train(directory: Path, *, steps: int, workers: int = 2) -> Launch:
+    """A small network on the digits under p3."""
+    job = JobSpec(
+        name="digits",
+        model=SourceSpec(name="cnn"),
+        data=SourceSpec(name="digits"),
+        strategy=StrategySpec(name="p3"),
+        cluster=ClusterSpec(workers=workers),
+        training=TrainingSpec(steps=steps, global_batch=16),
+    )
+    model = describe_request({"model": {"name": "cnn"}, "data": {"name": "digits"}})
+    return Launch(
+        attempt=1,
+        job=job,
+        plan=build_plan(job, model),
+        model=model,
+        directory=directory / "attempt",
+        epoch_unix_ns=time.time_ns(),
+        devices=("cpu",) * workers,
+    )
+
+
+def loads_torch(pid: int) -> bool:
+    return "libtorch" in Path(f"/proc/{pid}/maps").read_text()
+
+
+def workers_of(handle: Handle) -> list[process.Identity]:
+    """The fork server and what it started."""
+    return [p for p in process.descendants(handle.identity.pid) if loads_torch(p.pid)]
+
+
+def test_a_real_job_trains_to_its_end_and_leaves_its_result_and_no_process(tmp_path: Path) -> None:
+    executor = LocalExecutor()
+    end = ended(executor, executor.launch(train(tmp_path, steps=4), NOWHERE))
+    assert (end.status, end.reason) == ("succeeded", Reason.COMPLETED)
+    summary = json.loads((tmp_path / "attempt" / "result" / "summary.json").read_text())
+    assert (summary["steps"], summary["samples"]) == (4, 64)
+    assert process.marked(tmp_path / "attempt") == []
+
+
+FAULTS = {
+    "raise": (Reason.PROCESS_FAILED, 1, "RuntimeError: injected fault at step 2"),
+    "kill": (Reason.PROCESS_KILLED, -signal.SIGKILL, "killed by SIGKILL"),
+    "exit": (Reason.PROCESS_FAILED, 3, "ended without a word"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_worker_that_fails_ends_the_job_with_its_own_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    monkeypatch.setenv("TRAINYARD_FAULT", f"worker 1/2/{fault}")
+    reason, exit_code, said = FAULTS[fault]
+    executor = LocalExecutor()
+    end = ended(executor, executor.launch(train(tmp_path, steps=100_000), NOWHERE))
+    assert (end.status, end.reason, end.party, end.exit_code) == ("failed", reason, "worker 1", exit_code)
+    assert end.message == f"worker 1 failed: {said} (exit code {exit_code})"
+    assert process.marked(tmp_path / "attempt") == []
+
+
+def test_a_running_job_is_stopped_and_its_supervisor_never_loads_torch(tmp_path: Path) -> None:
+    executor = LocalExecutor()
+    handle = executor.launch(train(tmp_path, steps=100_000), NOWHERE)
+    until(lambda: len(workers_of(handle)) == 3, "fork server and two workers are up")
+    until(lambda: executor.poll(handle) == Running(phase="running"), "the attempt runs")
+    assert not loads_torch(handle.identity.pid)
+    environment = Path(f"/proc/{workers_of(handle)[0].pid}/environ").read_bytes().split(b"\0")
+    assert b"OMP_NUM_THREADS=1" in environment
+    executor.stop(handle)
+    assert ended(executor, handle).status == "cancelled"
+    assert process.marked(tmp_path / "attempt") == []
+
+
+def test_a_killed_supervisor_takes_its_workers_along(tmp_path: Path) -> None:
+    executor = LocalExecutor()
+    handle = executor.launch(train(tmp_path, steps=100_000), NOWHERE)
+    until(lambda: len(workers_of(handle)) == 3, "fork server and two workers are up")
+    process.send(handle.identity, signal.SIGKILL)
+    until(lambda: process.marked(tmp_path / "attempt") == [], "nothing is left, though nobody polls")
+    end = executor.poll(handle)
+    assert isinstance(end, Ended)
+    assert (end.status, end.reason) == ("failed", Reason.SUPERVISOR_LOST)
