@@ -1,6 +1,22 @@
-import { Badge, createTheme, Paper, Table, Tooltip } from "@mantine/core";
+import { Badge, createTheme, type MantineColorsTuple, Paper, Table, Tooltip } from "@mantine/core";
+
+// Slate, as the backend's figures have it in the dark.
+const SLATE: MantineColorsTuple = [
+  "#e7ecf2",
+  "#b8c3cf",
+  "#9aa8b7",
+  "#66727f",
+  "#36424f",
+  "#26303b",
+  "#1b232c",
+  "#151c24",
+  "#0f151b",
+  "#0a0f14",
+];
 
 export const theme = createTheme({
+  black: "#1c2733",
+  colors: { dark: SLATE },
   primaryColor: "indigo",
   primaryShade: { light: 7, dark: 5 },
   defaultRadius: "md",

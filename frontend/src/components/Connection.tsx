@@ -31,6 +31,7 @@ export function Connection() {
           size="xs"
           c={connection === "lost" ? "red" : "dimmed"}
           fw={600}
+          visibleFrom="xs"
           style={{ whiteSpace: "nowrap" }}
         >
           {WORDS[connection]}

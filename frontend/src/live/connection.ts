@@ -56,6 +56,8 @@ export class LiveConnection {
   #open(): void {
     const source = new EventSource("/api/v1/notices");
     this.#source = source;
+    // Some proxies hold an answer's head back until its first event: `ready` is there to be that event.
+    source.addEventListener("ready", () => this.#set({ connection: "live" }));
     source.onopen = () => {
       this.#set({ connection: "live" });
       // The browser resumes with the last id it saw; a stream that we opened anew does not.

@@ -1,4 +1,4 @@
-import { Accordion, Button, Grid, Group, Stack, Text } from "@mantine/core";
+import { Accordion, Button, Grid, Group, SimpleGrid, Stack, Text } from "@mantine/core";
 import { IconRocket } from "@tabler/icons-react";
 import { useMutation } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
@@ -84,8 +84,10 @@ export function LaunchForm({ schema, models, datasets, initial }: Props) {
       <Grid gap="md" align="flex-start">
         <Grid.Col span={{ base: 12, md: 7 }}>
           <Stack gap="md">
-            <SchemaField {...field("name")} />
-            <BaselinePicker {...field("baseline")} />
+            <SimpleGrid cols={{ base: 1, xs: 2 }} spacing="sm" style={{ alignItems: "end" }}>
+              <SchemaField {...field("name")} />
+              <BaselinePicker {...field("baseline")} />
+            </SimpleGrid>
             <Accordion
               multiple
               variant="separated"

@@ -85,7 +85,10 @@ export function RacePage() {
             aria-label="Which race"
             value={keyOf(jobs)}
             onChange={(ids) => navigate({ search: { jobs: ids.split(",") } })}
-            data={races.slice(0, 4).map((group) => ({ value: keyOf(group.jobs), label: group.label }))}
+            data={races
+              .slice(0, 4)
+              .toReversed()
+              .map((group) => ({ value: keyOf(group.jobs), label: group.label }))}
           />
         )}
       </Group>
@@ -146,7 +149,9 @@ function keyOf(jobs: JobSummary[]): string {
 
 function waitingHeadline(jobs: JobSummary[]): string {
   const running = jobs.find((job) => isLive(job.state) && job.state !== "queued");
-  if (running) return `${running.name} is starting: the race begins with its first step`;
+  const next = jobs.find((job) => job.state === "queued");
+  if (running && running.step !== null && next) return `${running.name} sets the pace, ${next.name} is next`;
+  if (running) return `${running.name} is ${running.step === null ? "starting" : "running"}`;
   if (jobs.some((job) => job.state === "queued")) {
     return `${jobs.length} ${jobs.length === 1 ? "job is" : "jobs are"} on the way: the race begins with the first step`;
   }

@@ -27,32 +27,30 @@ export function RaceTable({ jobs }: { jobs: JobSummary[] }) {
           medians over the last steps, warm-up left out
         </Text>
       </Group>
-      <Table.ScrollContainer minWidth={860} type="native">
-        <Table data-testid="race-table" highlightOnHover>
-          <Table.Thead>
-            <Table.Tr>
-              <Table.Th>Job</Table.Th>
-              <Table.Th w={210}>Progress</Table.Th>
-              <Table.Th w={190}>Iteration, of it exposed</Table.Th>
-              <Table.Th ta="right">Samples/s</Table.Th>
-              <Table.Th ta="right">Speed-up</Table.Th>
-              <Table.Th ta="right">Wire/step</Table.Th>
-              <Table.Th ta="right">Accuracy</Table.Th>
-            </Table.Tr>
-          </Table.Thead>
-          <Table.Tbody>
-            {jobs.map((job, index) => (
-              <Row
-                key={job.id}
-                job={job}
-                summary={summaries[index]}
-                longest={longest}
-                isBaseline={jobs.some((other) => other.baseline_id === job.id)}
-              />
-            ))}
-          </Table.Tbody>
-        </Table>
-      </Table.ScrollContainer>
+      <Table className="ty-table" data-testid="race-table">
+        <Table.Thead>
+          <Table.Tr>
+            <Table.Th>Job</Table.Th>
+            <Table.Th w={210}>Progress</Table.Th>
+            <Table.Th w={190}>Iteration</Table.Th>
+            <Table.Th className="ty-right">Samples/s</Table.Th>
+            <Table.Th className="ty-right">Speed-up</Table.Th>
+            <Table.Th className="ty-right">Wire/step</Table.Th>
+            <Table.Th className="ty-right">Accuracy</Table.Th>
+          </Table.Tr>
+        </Table.Thead>
+        <Table.Tbody>
+          {jobs.map((job, index) => (
+            <Row
+              key={job.id}
+              job={job}
+              summary={summaries[index]}
+              longest={longest}
+              isBaseline={jobs.some((other) => other.baseline_id === job.id)}
+            />
+          ))}
+        </Table.Tbody>
+      </Table>
     </Paper>
   );
 }
@@ -71,8 +69,8 @@ function Row({ job, summary, longest, isBaseline }: RowProps) {
         <Link to="/jobs/$jobId" params={{ jobId: job.id }} className="ty-link">
           {job.name}
         </Link>
-        <Group gap={6} mt={2} wrap="nowrap">
-          <Text size="xs" c="dimmed" style={{ whiteSpace: "nowrap" }}>
+        <Group gap={6} mt={2}>
+          <Text size="xs" c="dimmed">
             {job.strategy} · {job.workers} {job.workers === 1 ? "worker" : "workers"}
           </Text>
           <RateBadge bps={job.rate_bps} />
@@ -88,23 +86,23 @@ function Row({ job, summary, longest, isBaseline }: RowProps) {
           <JobProgress job={job} />
         </Group>
       </Table.Td>
-      <Table.Td>
+      <Table.Td data-label="Iteration">
         <IterationBar
           iterationMs={summary?.iteration_ms}
           exposedMs={summary?.exposed_ms}
           longestMs={longest}
         />
       </Table.Td>
-      <Table.Td ta="right" className="ty-number">
+      <Table.Td data-label="Samples/s" className="ty-number ty-right">
         {formatNumber(summary?.samples_per_s ?? job.samples_per_s)}
       </Table.Td>
-      <Table.Td ta="right" className="ty-number">
+      <Table.Td data-label="Speed-up" className="ty-number ty-right">
         <SpeedUpCell summary={summary} isBaseline={isBaseline} />
       </Table.Td>
-      <Table.Td ta="right" className="ty-number">
+      <Table.Td data-label="Wire/step" className="ty-number ty-right">
         {formatBytes(summary?.wire_bytes_per_step)}
       </Table.Td>
-      <Table.Td ta="right" className="ty-number">
+      <Table.Td data-label="Accuracy" className="ty-number ty-right">
         {formatPercent(job.test_accuracy)}
       </Table.Td>
     </Table.Tr>
