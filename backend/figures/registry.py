@@ -7,11 +7,15 @@ from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
+from backend.figures.heatmap import heatmap
 from backend.figures.loss import loss
 from backend.figures.request import FigureRequest
 from backend.figures.source import Source
+from backend.figures.speed_up import speed_up_figure
+from backend.figures.step_time import step_time
 from backend.figures.throughput import throughput
 from backend.figures.timeline import timeline
+from backend.figures.utilization import utilization
 from engine.errors import UnknownNameError
 
 
@@ -36,6 +40,30 @@ FIGURES: dict[str, Figure] = {
             title="Timeline",
             build=timeline,
             summary="What every worker computed, sent and received when; exposed waiting is red.",
+        ),
+        Figure(
+            name="utilization",
+            title="Link utilization",
+            build=utilization,
+            summary="What went over each link in each direction, and which layers' bytes it was.",
+        ),
+        Figure(
+            name="heatmap",
+            title="Layers over time",
+            build=heatmap,
+            summary="Which layers were waited for, and which layers' bytes were on the wire, over time.",
+        ),
+        Figure(
+            name="step-time",
+            title="Step time",
+            build=step_time,
+            summary="Each worker's step split into computation, exposed communication, input and idle time.",
+        ),
+        Figure(
+            name="speed-up",
+            title="Speed-up",
+            build=speed_up_figure,
+            summary="Throughput beside the baseline's and beside linear scaling, where they may be compared.",
         ),
         Figure(
             name="loss",

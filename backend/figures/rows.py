@@ -10,8 +10,8 @@ import numpy as np
 
 from engine.telemetry.events import Kind, Track
 
-TRACK_NAMES = {Track.COMPUTE: "compute", Track.SERVER: "update", Track.SEND: "send", Track.RECEIVE: "receive"}
-"""In the order of a party's rows; `update` is a server shard's reducing and updating."""
+TRACK_NAMES = {Track.COMPUTE: "compute", Track.SERVER: "reduce", Track.SEND: "send", Track.RECEIVE: "receive"}
+"""In the order of a party's rows; `reduce` is what servers (reducing, updating) and native collectives do."""
 PARTY_GAP = 0.45
 ROW_HEIGHT = 0.84
 """Of one unit: the rest is the space between rows."""

@@ -144,6 +144,11 @@ def add_key(figure: go.Figure, layers: Sequence[str], request: FigureRequest, *,
                 marker={"color": colour, "size": 11, "symbol": "square"},
             )
         )
+    add_layer_scale(figure, layers, request)
+
+
+def add_layer_scale(figure: go.Figure, layers: Sequence[str], request: FigureRequest) -> None:
+    """The palette under the time axis, with `layers` (short names) along it; nothing without layers."""
     if not layers:
         return
     most = 4 if request.narrow else MAX_LAYER_TICKS
@@ -176,7 +181,7 @@ def add_key(figure: go.Figure, layers: Sequence[str], request: FigureRequest, *,
                     "outlinewidth": 0,
                     "tickvals": np.array([shade(int(i), len(layers)) for i in chosen]),
                     "ticktext": [layers[i][: 9 if request.narrow else 24] for i in chosen],
-                    "tickfont": {"size": 11, "color": colours.muted},
+                    "tickfont": {"size": 11, "color": COLOURS[request.theme].muted},
                     "ticks": "",
                     "tickangle": 0,
                 },

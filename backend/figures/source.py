@@ -32,18 +32,7 @@ STEP_ROW = np.dtype(
         ("input", "<i8"),
     ]
 )
-TOTAL_ROW = np.dtype(
-    [
-        ("party", "<i2"),
-        ("step", "<i4"),
-        ("layer", "<i2"),
-        ("kind", "u1"),
-        ("track", "u1"),
-        ("busy", "<i8"),
-        ("bytes", "<i8"),
-        ("exposed", "<i8"),
-    ]
-)
+WAIT_ROW = np.dtype([("step", "<i4"), ("layer", "<i2"), ("exposed", "<i8")])
 BIN_ROW = np.dtype([("direction", "u1"), ("layer", "<i2"), ("bin", "<i8"), ("bytes", "<i8")])
 PROGRESS_ROW = np.dtype(
     [
@@ -147,21 +136,19 @@ class Source:
         ).one()
         return (0, -1) if first is None else (int(first), int(last))
 
-    def totals(self, first: int = 0, last: int | None = None) -> np.ndarray:
-        """TOTAL_ROW of steps `first` to `last`."""
-        query = select(
-            LayerTotal.party,
-            LayerTotal.step,
-            LayerTotal.layer,
-            LayerTotal.kind,
-            LayerTotal.track,
-            LayerTotal.busy_ns,
-            LayerTotal.bytes,
-            LayerTotal.exposed_ns,
-        ).where(LayerTotal.attempt_id == self.attempt, LayerTotal.step >= first)
-        if last is not None:
-            query = query.where(LayerTotal.step <= last)
-        return self._rows(query, TOTAL_ROW)
+    def waits(self, first: int, last: int) -> np.ndarray:
+        """WAIT_ROW of steps `first` to `last`: all workers' exposed wait for each layer."""
+        query = (
+            select(LayerTotal.step, LayerTotal.layer, func.sum(LayerTotal.exposed_ns))
+            .where(
+                LayerTotal.attempt_id == self.attempt,
+                LayerTotal.step >= first,
+                LayerTotal.step <= last,
+                LayerTotal.exposed_ns > 0,
+            )
+            .group_by(LayerTotal.step, LayerTotal.layer)
+        )
+        return self._rows(query, WAIT_ROW)
 
     def exposed_by_layer(self, first: int, last: int) -> dict[int, float]:
         """Mean exposed wait of a worker and step, in ns, over steps `first` to `last`, by layer."""

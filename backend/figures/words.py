@@ -38,7 +38,7 @@ def hover_texts(spans: np.ndarray, job: JobFacts) -> np.ndarray:
         )
     ):
         what = f"<b>{job.layer(layer)}</b> " if layer >= 0 else ""
-        slice_ = f", slice {unit}" if unit != NONE else ""
+        slice_ = f", unit {unit}" if unit != NONE else ""
         lines = [f"{what}{kind_name(kind)}{slice_}", f"{job.party(party)}, step {step}"]
         if peer != NONE:
             lines.append(f"{VERBS.get(kind, 'with')} {job.party(peer)}, priority {priority}")

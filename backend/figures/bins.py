@@ -1,0 +1,96 @@
+"""Which stretch of time a figure of bins shows, and at which level: the finest that the width can show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from backend.figures.facts import LinkFacts
+from backend.figures.request import FigureRequest
+from backend.figures.source import Source
+from backend.figures.window import choose_window
+from engine.telemetry.events import BIN_NS, LEVEL_FACTOR, LEVELS
+
+PIXELS_PER_BIN = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class BinWindow:
+    """A stretch of one attempt's clock, in bins of one level."""
+
+    origin_ns: int
+    """The axis counts from here."""
+    from_ns: int
+    to_ns: int
+    level: int
+    step: int | None
+    first_bin: int
+    """Of everything that was recorded, at `level`; as is last_bin."""
+    last_bin: int
+
+    @property
+    def bin_ns(self) -> int:
+        return BIN_NS * LEVEL_FACTOR**self.level
+
+    @property
+    def covered_bins(self) -> tuple[int, int]:
+        """First and last bin of three screen widths, as far as there is anything."""
+        width = self.to_ns - self.from_ns
+        first = max((self.from_ns - width) // self.bin_ns, self.first_bin)
+        last = min((self.to_ns + width) // self.bin_ns, self.last_bin)
+        return first, max(last, first)
+
+    @property
+    def visible_s(self) -> list[float]:
+        """Edges of what is visible, on the axis."""
+        return [(self.from_ns - self.origin_ns) / 1e9, (self.to_ns - self.origin_ns) / 1e9]
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """For the page: what is shown, so that it can ask for more."""
+        first, last = self.covered_bins
+        return {
+            "origin_ns": self.origin_ns,
+            "from_ns": self.from_ns,
+            "to_ns": self.to_ns,
+            "covered_ns": [first * self.bin_ns, (last + 1) * self.bin_ns],
+            "step": self.step,
+            "bin_ns": self.bin_ns,
+        }
+
+
+def level_for(length_ns: int, width: int) -> int:
+    """The finest level at which `length_ns` has no more bins than `width` pixels can show."""
+    for level in range(LEVELS):
+        if length_ns / (BIN_NS * LEVEL_FACTOR**level) <= width / PIXELS_PER_BIN:
+            return level
+    return LEVELS - 1
+
+
+def bin_window(source: Source, links: Sequence[LinkFacts], request: FigureRequest) -> BinWindow | None:
+    """The window of a request: what it names, else as much of the run's end as fits at 10 ms. None where no
+    link has moved anything."""
+    ranges = [found for link in links if (found := source.bin_range(link, 0))]
+    if not ranges:
+        return None
+    start = min(first for first, _ in ranges) * BIN_NS
+    end = (max(last for _, last in ranges) + 1) * BIN_NS
+    rows = source.step_rows(request.step or 0, (request.to_step or request.step or 0) + 1)
+    window = choose_window(request, rows, request.step)
+    if window is None:
+        shown = min(end - start, request.width // PIXELS_PER_BIN * BIN_NS)
+        origin, seen, step = 0, (end - shown, end), None
+    else:
+        origin, seen, step = window.origin_ns, (window.from_ns, window.to_ns), window.step
+    level = level_for(seen[1] - seen[0], request.width)
+    wide = BIN_NS * LEVEL_FACTOR**level
+    return BinWindow(
+        origin_ns=origin,
+        from_ns=seen[0],
+        to_ns=seen[1],
+        level=level,
+        step=step,
+        first_bin=start // wide,
+        last_bin=(end - 1) // wide,
+    )

@@ -1,0 +1,153 @@
+"""Heat map: layers down, time across. Above, how much of each step workers waited for the layer; below, the
+layer's bytes over time."""
+
+from __future__ import annotations
+
+import numpy as np
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from backend.figures.base import finish, notice
+from backend.figures.bins import bin_window
+from backend.figures.facts import JobFacts
+from backend.figures.request import FigureRequest
+from backend.figures.source import Source
+from backend.figures.theme import COLOURS
+from engine.telemetry.definitions import link_bps
+from engine.telemetry.events import Direction
+
+MAX_LABELS = 14
+ROW_PX = 17
+PIXELS_PER_STEP = 3
+MAX_ROWS_PX = 300
+"""Of one of the two maps: the rows of deeper networks become thinner."""
+
+
+def heatmap(source: Source, request: FigureRequest) -> go.Figure:
+    """Exposed wait and bytes by layer over time."""
+    job, revision = source.job, f"heatmap:{source.job.id}"
+    window = bin_window(source, source.links(), request)
+    if window is None:
+        return notice(request, revision=revision, text="No bytes yet: nothing has gone over a link")
+    first, last = window.covered_bins
+    steps = source.steps_between(first * window.bin_ns, (last + 1) * window.bin_ns)
+    rows = source.step_rows(*steps)
+    waits = source.waits(*steps)
+    layers = max(len(job.layers), int(waits["layer"].max(initial=-1)) + 1)
+    stride = max(1, (steps[1] - steps[0] + 1) * PIXELS_PER_STEP // (3 * request.width))
+    edges, shares = wait_shares(rows, waits, (layers, job.workers), stride)
+    moved = np.zeros((layers, last - first + 1), np.int64)
+    for link in source.links():
+        bins = source.bins(link, window.level, first, last)
+        sent = bins[(bins["direction"] == Direction.TX) & (bins["layer"] >= 0)]
+        np.add.at(moved, (sent["layer"], sent["bin"] - first), sent["bytes"])
+    start_s = (first * window.bin_ns - window.origin_ns) / 1e9
+    figure = draw(
+        job,
+        ((edges - window.origin_ns) / 1e9, shares),
+        (start_s, window.bin_ns, moved),
+        request,
+    )
+    figure.update_xaxes(range=window.visible_s)
+    figure.update_layout(uirevision=f"{revision}:{window.origin_ns}", meta=window.meta)
+    return figure
+
+
+def wait_shares(
+    rows: np.ndarray, waits: np.ndarray, shape: tuple[int, int], stride: int = 1
+) -> tuple[np.ndarray, np.ndarray]:
+    """`(edges (n+1) ns, shares (layers, n))` of STEP_ROW and WAIT_ROW: the mean share (0 to 1) of every
+    group of
+    `stride` steps that a worker waited for each layer. Groups follow one another from start to start.
+    `shape` is (layers, workers)."""
+    layers, workers = shape
+    group = rows["step"] // stride
+    groups = np.unique(group)
+    if not len(groups):
+        return np.zeros(1), np.zeros((layers, 0))
+    starts = np.array([rows["start"][group == one].min() for one in groups], np.float64)
+    edges = np.append(starts, float(rows["end"].max()))
+    waited = np.zeros((layers, len(groups)))
+    own = waits[(waits["layer"] >= 0) & np.isin(waits["step"] // stride, groups)]
+    np.add.at(waited, (own["layer"], np.searchsorted(groups, own["step"] // stride)), own["exposed"])
+    return edges, waited / max(workers, 1) / np.maximum(np.diff(edges), 1)
+
+
+def draw(
+    job: JobFacts,
+    waits: tuple[np.ndarray, np.ndarray],
+    moved: tuple[float, int, np.ndarray],
+    request: FigureRequest,
+) -> go.Figure:
+    """The figure of `waits` (edges in s, shares) and `moved` (first bin's start in s, bin in ns, bytes)."""
+    colours = COLOURS[request.theme]
+    start_s, bin_ns, sent = moved
+    titles = ["<b>exposed wait</b>, share of the step", "<b>bytes sent</b> by all parties, per second"]
+    figure = make_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.09, subplot_titles=titles)
+    for note in figure.layout.annotations:
+        note.update(x=0, xanchor="left", font={"size": 12, "color": colours.text})
+    names = np.array([job.short(i) for i in range(len(sent))])
+    if waits[1].size:
+        figure.add_trace(
+            go.Heatmap(
+                z=waits[1].astype(np.float32),
+                x=waits[0],
+                y=names,
+                colorscale=[[0, colours.idle], [1, colours.wait]],
+                zmin=0,
+                zmax=max(float(waits[1].max()), 0.01),
+                hovertemplate="<b>%{y}</b> %{z:.1%} of the step<extra></extra>",
+                colorbar=_bar(0.78, ".0%", ""),
+                xgap=0,
+                ygap=1,
+            ),
+            row=1,
+            col=1,
+        )
+    rate = link_bps(sent, bin_ns).astype(np.float32)
+    figure.add_trace(
+        go.Heatmap(
+            z=rate,
+            x0=start_s + bin_ns / 2e9,
+            dx=bin_ns / 1e9,
+            y=names,
+            colorscale=[[0, colours.idle], [1, colours.compute]],
+            zmin=0,
+            zmax=max(float(rate.max(initial=0)), 1),
+            hovertemplate="<b>%{y}</b> %{z:.3s}bit/s at %{x:.3f} s<extra></extra>",
+            colorbar=_bar(0.22, "~s", "bit/s"),
+            ygap=1,
+        ),
+        row=2,
+        col=1,
+    )
+    chosen = np.unique(np.linspace(0, len(names) - 1, min(MAX_LABELS, len(names))).round().astype(int))
+    figure.update_yaxes(
+        type="category",
+        tickmode="array",
+        tickvals=names[chosen],
+        ticktext=[names[i][: 10 if request.narrow else 24] for i in chosen],
+        autorange="reversed",
+        showgrid=False,
+        fixedrange=True,
+        ticks="",
+    )
+    figure.update_xaxes(tickformat="~s", ticksuffix="s", showgrid=False)
+    figure.update_layout(dragmode="pan", hovermode="closest")
+    if request.narrow:
+        figure.update_traces(showscale=False)
+    height = 2 * max(90, min(ROW_PX * len(names), MAX_ROWS_PX)) + 110
+    return finish(figure, request, revision=f"heatmap:{job.id}", height=height)
+
+
+def _bar(y: float, tickformat: str, suffix: str) -> dict[str, object]:
+    return {
+        "len": 0.44,
+        "y": y,
+        "thickness": 9,
+        "outlinewidth": 0,
+        "tickformat": tickformat,
+        "ticksuffix": suffix,
+        "nticks": 4,
+        "tickfont": {"size": 11},
+    }

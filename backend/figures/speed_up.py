@@ -1,0 +1,87 @@
+"""Speed-up: this job's samples per second, its baseline's, and what linear scaling would give."""
+
+from __future__ import annotations
+
+import numpy as np
+import plotly.graph_objects as go
+
+from backend.figures.base import finish, notice, wrap
+from backend.figures.facts import JobFacts
+from backend.figures.request import FigureRequest
+from backend.figures.source import Source
+from backend.figures.speed import conditions, measure, scaling
+from backend.figures.theme import COLOURS, ink
+from engine.telemetry.definitions import SpeedUp, speed_up
+
+KINDS = {"strong": "equal global batch (strong scaling)", "weak": "equal batch per worker (weak scaling)"}
+
+
+def speed_up_figure(source: Source, request: FigureRequest) -> go.Figure:
+    """The comparison with the job's baseline; where it is not allowed, the reason instead."""
+    job, revision = source.job, f"speed-up:{source.job.id}"
+    if job.baseline_id is None:
+        text = "This job has no baseline: name one at launch, and its speed-up is shown here"
+        return notice(request, revision=revision, text=text)
+    baseline = source.other(job.baseline_id)
+    ours, theirs = (conditions(one, measure(one).samples_per_s) for one in (source, baseline))
+    result = speed_up(ours, theirs, scaling(source, baseline))
+    if result.value is None or not theirs.samples_per_s:
+        reasons = "; ".join(result.refused)
+        return notice(request, revision=revision, text=f"Not comparable with {baseline.job.name}. {reasons}")
+    return draw(job, baseline.job, result, theirs.samples_per_s, request)
+
+
+def draw(
+    job: JobFacts, baseline: JobFacts, result: SpeedUp, baseline_samples_per_s: float, request: FigureRequest
+) -> go.Figure:
+    """The figure of an allowed comparison: three bars."""
+    assert result.value is not None
+    colours = COLOURS[request.theme]
+    linear = job.workers / baseline.workers
+    bars = [
+        (f"{baseline.name}<br>baseline, {_workers(baseline)}", 1.0, colours.other, False),
+        (f"<b>{job.name}</b><br>{_workers(job)}", result.value, colours.series[0], False),
+        (f"linear<br>{_workers(job)}", linear, colours.muted, True),
+    ]
+    figure = go.Figure()
+    for name, value, colour, reference in bars:
+        rate = value * baseline_samples_per_s
+        figure.add_trace(
+            go.Bar(
+                orientation="h",
+                x=np.array([rate]),
+                y=[name],
+                showlegend=False,
+                width=0.62,
+                marker={
+                    "color": "rgba(0,0,0,0)" if reference else colour,
+                    "line": {"color": colour, "width": 1.5 if reference else 0},
+                },
+                text=[f"{value:.2f} × &nbsp;{rate:,.0f} samples/s"],
+                textposition="auto",
+                insidetextfont={"color": colours.text if reference else ink(colour)},
+                textangle=0,
+                hovertemplate=f"{rate:,.1f} samples/s, {value:.3f} ×<extra></extra>",
+            )
+        )
+    notes = [f"At {KINDS[result.scaling]}.", *(f"Mind: {caveat}." for caveat in result.caveats)]
+    figure.add_annotation(
+        text="<br>".join(wrap(" ".join(notes), max(30, request.width // 8))),
+        xref="paper",
+        yref="paper",
+        x=0,
+        y=1,
+        xanchor="left",
+        yanchor="bottom",
+        align="left",
+        font={"color": colours.muted, "size": 12},
+    )
+    figure.update_xaxes(title_text="samples/s", rangemode="tozero")
+    figure.update_yaxes(autorange="reversed", showgrid=False, fixedrange=True, ticks="")
+    figure.update_layout(bargap=0.3, margin={"t": 30 + 16 * len(notes)})
+    meta = {"speed_up": result.value, "scaling": result.scaling, "linear": linear}
+    return finish(figure, request, revision=f"speed-up:{job.id}", height=250, meta=meta)
+
+
+def _workers(job: JobFacts) -> str:
+    return "1 worker" if job.workers == 1 else f"{job.workers} workers"

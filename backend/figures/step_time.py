@@ -1,0 +1,117 @@
+"""Step time: what a worker's step consists of, worker by worker, and who the others wait for."""
+
+from __future__ import annotations
+
+import numpy as np
+import plotly.graph_objects as go
+
+from backend.figures.base import finish, format_ms, notice
+from backend.figures.facts import JobFacts
+from backend.figures.request import FigureRequest
+from backend.figures.rows import abbreviate
+from backend.figures.source import Source
+from backend.figures.theme import COLOURS
+from engine.telemetry.definitions import WARM_UP_STEPS, median_iteration_ns
+
+MAX_STEPS = 5_000
+STRAGGLER = 0.05
+"""The worker whose own work (computation and input) exceeds the others' median by this share holds them
+up."""
+SMALLEST = 0.005
+"""A part that is nowhere as much of the step is left out of the drawing."""
+PARTS = ("compute", "exposed", "input", "idle")
+
+
+def step_time(source: Source, request: FigureRequest) -> go.Figure:
+    """Medians over all steps after the warm-up."""
+    last = source.last_step()
+    rows = source.step_rows(max(last - MAX_STEPS, 0), last)
+    if (rows["step"] >= WARM_UP_STEPS).any():
+        rows = rows[rows["step"] >= WARM_UP_STEPS]
+    if not len(rows):
+        text = "No step time yet: the first step has not ended"
+        return notice(request, revision=f"step-time:{source.job.id}", text=text)
+    return draw(source.job, split(rows), request)
+
+
+def split(rows: np.ndarray) -> dict[int, dict[str, float]]:
+    """Median ns of every part by worker, of STEP_ROW: computation, exposed communication, input, and the
+    idle rest of the iteration."""
+    found = {}
+    for party in np.unique(rows["party"]):
+        own = rows[rows["party"] == party]
+        parts = {name: float(np.median(own[name])) for name in ("compute", "exposed", "input")}
+        whole = median_iteration_ns(own["step"], own["start"], warm_up=0)
+        length = float(np.median(own["end"] - own["start"])) if whole is None else whole
+        parts["idle"] = max(length - sum(parts.values()), 0.0)
+        found[int(party)] = parts
+    return found
+
+
+def straggler(parts: dict[int, dict[str, float]]) -> int | None:
+    """The worker that the others wait for; None where all work about equally long."""
+    if len(parts) < 2:
+        return None
+    own = {party: part["compute"] + part["input"] for party, part in parts.items()}
+    slowest = max(own, key=own.__getitem__)
+    others = float(np.median([ns for party, ns in own.items() if party != slowest]))
+    return slowest if own[slowest] > (1 + STRAGGLER) * others else None
+
+
+def draw(job: JobFacts, parts: dict[int, dict[str, float]], request: FigureRequest) -> go.Figure:
+    """The figure of `split`'s parts."""
+    colours = COLOURS[request.theme]
+    looks = {
+        "compute": ("computation", colours.compute),
+        "exposed": ("exposed communication", colours.wait),
+        "input": ("waiting for input", colours.series[1]),
+        "idle": ("idle: evaluation, bookkeeping", colours.idle),
+    }
+    slow = straggler(parts)
+    names = []
+    for party in parts:
+        name = abbreviate(job.party(party)) if request.narrow else job.party(party)
+        names.append(f"{name}<br><b>straggler</b>" if party == slow else name)
+    figure = go.Figure()
+    for part in PARTS:
+        values = np.array([of[part] for of in parts.values()]) / 1e6
+        if values.max() < SMALLEST * max(sum(of.values()) for of in parts.values()) / 1e6:
+            continue
+        name, colour = looks[part]
+        figure.add_trace(
+            go.Bar(
+                orientation="h",
+                x=values,
+                y=names,
+                name=name.partition(":")[0] if request.narrow else name,
+                marker={"color": colour, "line": {"width": 0}},
+                text=[format_ms(v * 1e6) for v in values] if not request.narrow else None,
+                textposition="inside",
+                insidetextanchor="middle",
+                textangle=0,
+                hovertemplate=f"{name}: %{{x:.3g}} ms<extra></extra>",
+            )
+        )
+    if slow is not None:
+        own = {party: part["compute"] + part["input"] for party, part in parts.items()}
+        others = float(np.median([ns for party, ns in own.items() if party != slow]))
+        figure.add_annotation(
+            x=1,
+            y=1,
+            xref="paper",
+            yref="paper",
+            xanchor="right",
+            yanchor="bottom",
+            text=f"{job.party(slow)} works {format_ms(own[slow] - others)} longer than the others per step",
+            yshift=26 if request.narrow else 4,
+            font={"size": 12, "color": colours.muted},
+        )
+    figure.update_xaxes(title_text="ms per step (median)", rangemode="tozero")
+    figure.update_yaxes(autorange="reversed", showgrid=False, fixedrange=True, ticks="")
+    figure.update_layout(
+        barmode="stack",
+        bargap=0.32,
+        legend={"traceorder": "normal"},
+        uniformtext={"mode": "hide", "minsize": 9},
+    )
+    return finish(figure, request, revision=f"step-time:{job.id}", height=120 + 44 * len(parts))

@@ -1,0 +1,216 @@
+"""Utilization: per link and direction, what went over it in each bin of time, the layers' shares stacked.
+
+Bins are 10 ms wide, or 8, 64, ... times that when zoomed out. `other` is what the interface counted beyond
+the layers. A percentage of the rate is shown only where the rate is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from backend.figures.base import finish, notice
+from backend.figures.bins import bin_window
+from backend.figures.boxes import SHADES, shade
+from backend.figures.draw import single
+from backend.figures.facts import JobFacts, LinkFacts
+from backend.figures.request import FigureRequest
+from backend.figures.rows import abbreviate
+from backend.figures.scene import add_layer_scale
+from backend.figures.source import Source
+from backend.figures.theme import COLOURS, palette
+from engine.plan.units_of_measure import format_rate
+from engine.telemetry.definitions import link_bps, other_bytes
+from engine.telemetry.events import ALL_LAYERS, Direction
+from engine.telemetry.recorder import TRANSPORT
+
+MAX_LINKS = 8
+MAX_VALUES = 110_000
+"""Of all shares together: beyond, neighbouring layers are drawn as one."""
+PANEL_PX = 100
+DIRECTIONS = {Direction.TX: "sends", Direction.RX: "receives"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Panel:
+    """One link in one direction."""
+
+    link: LinkFacts
+    direction: Direction
+    layers: np.ndarray
+    """(L, n) bytes of each layer in each bin."""
+    other: np.ndarray
+    """(n) bytes of no layer."""
+
+
+def utilization(source: Source, request: FigureRequest) -> go.Figure:
+    """Every link that moved bytes, both directions."""
+    job, revision = source.job, f"utilization:{source.job.id}"
+    links = [link for link in source.links() if source.bin_range(link, 0)]
+    window = bin_window(source, links, request)
+    if window is None:
+        return notice(request, revision=revision, text="No bytes yet: nothing has gone over a link")
+    first, last = window.covered_bins
+    panels = []
+    for link in links[:MAX_LINKS]:
+        rows = source.bins(link, window.level, first, last)
+        for direction in Direction:
+            own = rows[rows["direction"] == direction]
+            if own["bytes"].any():
+                panels.append(panel(link, direction, own, len(job.layers), (first, last)))
+    if not panels:
+        return notice(request, revision=revision, text="Nothing went over a link in this stretch of time")
+    start_s = (first * window.bin_ns - window.origin_ns) / 1e9
+    figure = draw(job, panels, start_s, window.bin_ns, request)
+    figure.update_xaxes(range=window.visible_s)
+    if len(links) > MAX_LINKS:
+        left = f"{len(links) - MAX_LINKS} more links are not shown"
+        figure.add_annotation(
+            text=left, xref="paper", yref="paper", x=1, y=1, xanchor="right", yanchor="bottom"
+        )
+    figure.update_layout(uirevision=f"{revision}:{window.origin_ns}", meta=window.meta)
+    return figure
+
+
+def panel(
+    link: LinkFacts, direction: Direction, rows: np.ndarray, layers: int, bins: tuple[int, int]
+) -> Panel:
+    """BIN_ROW of one link and direction as a table of the bins from first to last of `bins`."""
+    first, count = bins[0], bins[1] - bins[0] + 1
+    layers = max(layers, int(rows["layer"].max(initial=-1)) + 1)
+    table = np.zeros((layers + 2, count), np.int64)  # the last two rows: ALL_LAYERS (-2), NO_LAYER (-1)
+    np.add.at(table, (rows["layer"], rows["bin"] - first), rows["bytes"])
+    named = table[:layers]
+    other = np.maximum(other_bytes(table[ALL_LAYERS], named.sum(axis=0)), table[-1])
+    return Panel(link=link, direction=direction, layers=named, other=other)
+
+
+def draw(
+    job: JobFacts, panels: Sequence[Panel], start_s: float, bin_ns: int, request: FigureRequest
+) -> go.Figure:
+    """The figure of panels whose first bin starts at `start_s` on the axis."""
+    colours = COLOURS[request.theme]
+    columns = panels[0].other.shape[0]
+    groups = _groups(max(len(p.layers) for p in panels), columns * len(panels))
+    titles = [_title(job, p, request) for p in panels]
+    figure = make_subplots(
+        rows=len(panels),
+        cols=1,
+        shared_xaxes=True,
+        vertical_spacing=0.42 / (len(panels) + 3),
+        subplot_titles=titles,
+    )
+    for note in figure.layout.annotations:
+        note.update(x=0, xanchor="left", font={"size": 12, "color": colours.text})
+    shades = palette(request.theme, SHADES)
+    for row, one in enumerate(panels, start=1):
+        common: dict[str, Any] = {
+            "x0": start_s,
+            "dx": bin_ns / 1e9,
+            "mode": "lines",
+            "stackgroup": f"s{row}",
+            "showlegend": False,
+            "line": {"width": 0, "shape": "hv"},
+        }
+        for members in groups:
+            share = one.layers[members[0] : members[-1] + 1].sum(axis=0)
+            if share.any():
+                name = job.short(members[0])
+                name += f" to {job.short(members[-1])}" if len(members) > 1 else ""
+                colour = shades[shade(members[len(members) // 2], len(one.layers))]
+                _area(figure, row, share, bin_ns, name=name, fillcolor=colour, common=common)
+        if one.other.any():
+            _area(figure, row, one.other, bin_ns, name="other", fillcolor=colours.other, common=common)
+        _scale(figure, row, one, bin_ns, colours.rate)
+    figure.update_xaxes(tickformat="~s", ticksuffix="s", showgrid=True)
+    figure.update_layout(hovermode="closest", dragmode="pan")
+    figure.add_trace(
+        go.Scatter(
+            x=[None],
+            y=[None],
+            mode="markers",
+            hoverinfo="skip",
+            name="other: beyond the layers (headers, control)",
+            marker={"color": colours.other, "size": 11, "symbol": "square"},
+        )
+    )
+    figure.update_layout(legend={"x": 1, "xanchor": "right"})
+    if request.narrow:
+        figure.update_layout(showlegend=False)
+    add_layer_scale(figure, job.short_names, request)
+    return finish(figure, request, revision=f"utilization:{job.id}", height=PANEL_PX * len(panels) + 130)
+
+
+def _area(
+    figure: go.Figure,
+    row: int,
+    share: np.ndarray,
+    bin_ns: int,
+    *,
+    name: str,
+    fillcolor: str,
+    common: dict[str, Any],
+) -> None:
+    figure.add_trace(
+        go.Scatter(
+            y=single(link_bps(np.append(share, 0), bin_ns)),  # the last one ends the bin before it
+            name=name,
+            fillcolor=fillcolor,
+            hovertemplate=f"<b>{name}</b> %{{y:.3s}}bit/s at %{{x:.3f}} s<extra></extra>",
+            **common,
+        ),
+        row=row,
+        col=1,
+    )
+
+
+def _scale(figure: go.Figure, row: int, one: Panel, bin_ns: int, colour: str) -> None:
+    """The axis: in percent under the rate's line where the rate is known, else in bit/s."""
+    highest = float(link_bps(one.layers.sum(axis=0) + one.other, bin_ns).max())
+    rate = one.link.rate_bps
+    if rate is None:
+        figure.update_yaxes(tickformat="~s", ticksuffix="bit/s", nticks=4, rangemode="tozero", row=row, col=1)
+        return
+    figure.update_yaxes(
+        tickmode="array",
+        tickvals=np.array([0.0, rate / 2, rate]),
+        ticktext=["0", "50 %", "100 %"],
+        range=[0, max(1.15 * rate, 1.02 * highest)],
+        row=row,
+        col=1,
+    )
+    figure.add_hline(y=rate, line={"color": colour, "width": 1.2, "dash": "dash"}, row=row, col=1)
+
+
+def _title(job: JobFacts, one: Panel, request: FigureRequest) -> str:
+    """Who, which direction, which interface, and how fast it may go."""
+    link = one.link
+    name = job.party(link.party)
+    title = f"<b>{abbreviate(name) if request.narrow else name}</b> {DIRECTIONS[one.direction]}"
+    if not request.narrow:
+        title += f" ({link.interface} on {link.host})"
+    return f"{title}: {rate_text(job, link)}"
+
+
+def rate_text(job: JobFacts, link: LinkFacts) -> str:
+    """`limit 300 Mbit/s, software-limited`."""
+    if link.rate_bps is None:
+        return "rate not known"
+    paced = job.rate is not None and link.interface == TRANSPORT
+    return f"limit {format_rate(link.rate_bps)}, {'software-limited' if paced else link.rate_source}"
+
+
+def _groups(layers: int, columns: int) -> list[range]:
+    """Neighbouring layers that are drawn as one, so that all values stay within MAX_VALUES."""
+    most = max(4, min(layers, MAX_VALUES // max(columns, 1)))
+    edges = (
+        np.unique(np.linspace(0, layers, min(layers, most) + 1).round().astype(int))
+        if layers
+        else np.array([0])
+    )
+    return [range(a, b) for a, b in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)]

@@ -1,0 +1,164 @@
+"""Every figure of the catalogue answers for every job, in both themes, for pages and phones, within its
+size."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from backend.db import Database
+from backend.db.engine import sqlite_url
+from backend.figures.registry import FIGURES, figure
+from backend.figures.request import THEMES, FigureRequest
+from backend.figures.source import Source
+from backend.figures.speed import compare
+from backend.figures.step_time import straggler
+from backend.figures.theme import COLOURS, palette
+from engine.errors import UnknownNameError
+from tests.backend.figures_drawn import answer, column, notes, traces
+from tests.backend.recorded_run import Run, add_job, record_run
+
+WIDTHS = (360, 1280)
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    database = Database(sqlite_url(tmp_path_factory.mktemp("db") / "t.db"))
+    yield database
+    database.close()
+
+
+@pytest.fixture(scope="module")
+def baseline(database: Database) -> Run:
+    return record_run(database, "parameter-server", steps=16, started=0)
+
+
+@pytest.fixture(scope="module")
+def jobs(database: Database, baseline: Run) -> dict[str, str]:
+    p3 = record_run(
+        database, "p3", priority=True, slices=4, steps=16, started=1000, baseline=baseline.job_id, slow=1.3
+    )
+    return {
+        "whole": p3.job_id,
+        "one step": record_run(database, "one step", steps=1, started=2000).job_id,
+        "waiting": add_job(database, "waiting", started=3000)[0],
+    }
+
+
+def build(database: Database, job_id: str, name: str, **request: Any) -> dict[str, Any]:
+    with database.read() as session:
+        return answer(figure(name).build(Source(session, job_id), FigureRequest(**request)))
+
+
+@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("job", ["whole", "one step", "waiting"])
+def test_it_answers_in_every_theme_and_width(
+    database: Database, jobs: dict[str, str], job: str, name: str
+) -> None:
+    for theme, width in itertools.product(THEMES, WIDTHS):
+        content = build(database, jobs[job], name, theme=theme, width=width)
+        assert content["layout"]["template"]["layout"]["font"]["color"] == COLOURS[theme].text
+        if job == "waiting":
+            assert content["layout"]["meta"]["empty"]
+            assert notes(content)
+
+
+def test_the_view_survives_a_refresh(database: Database, jobs: dict[str, str]) -> None:
+    for name in FIGURES:
+        first, again = (build(database, jobs["whole"], name, step=3, theme=theme) for theme in THEMES)
+        assert first["layout"]["uirevision"] == again["layout"]["uirevision"]
+
+
+def test_an_unknown_figure_lists_the_known_ones() -> None:
+    with pytest.raises(UnknownNameError, match="timeline"):
+        figure("timelime")
+
+
+def test_the_loss_is_the_recorded_one(database: Database, jobs: dict[str, str]) -> None:
+    content = build(database, jobs["whole"], "loss")
+    with database.read() as session:
+        rows = Source(session, jobs["whole"]).step_rows()
+    expected = [rows["loss"][rows["step"] == step].mean() for step in range(16)]
+    drawn = column(next(t for t in traces(content, "scatter") if t["name"] == "loss")["y"])
+    assert drawn.tolist() == pytest.approx(expected)
+    accuracy = next(t for t in traces(content, "scatter") if t["name"] == "test accuracy")
+    assert column(accuracy["x"]).tolist() == [4, 9, 14]
+
+
+def test_throughput_is_samples_over_iteration_time(database: Database, baseline: Run) -> None:
+    content = build(database, baseline.job_id, "throughput")
+    drawn = column(next(t for t in traces(content, "scatter") if t["name"] == "samples/s")["y"])
+    slowest = [max(baseline.starts[w, s + 1] - baseline.starts[w, s] for w in (0, 1)) for s in range(15)]
+    assert drawn.tolist() == pytest.approx([64e9 / ns for ns in slowest])
+
+
+def test_the_straggler_is_marked_and_its_parts_add_up(database: Database, jobs: dict[str, str]) -> None:
+    content = build(database, jobs["whole"], "step-time")
+    bars = traces(content, "bar")
+    assert "straggler" in bars[0]["y"][1]
+    assert "straggler" not in bars[0]["y"][0]
+    with database.read() as session:
+        rows = Source(session, jobs["whole"]).step_rows()
+    for worker in (0, 1):
+        own = rows[(rows["party"] == worker) & (rows["step"] >= 5)]
+        whole = sum(float(column(bar["x"])[worker]) for bar in bars)
+        assert whole == pytest.approx(np.median(np.diff(own["start"])) / 1e6, rel=0.01)
+
+
+def test_equal_workers_have_no_straggler() -> None:
+    assert straggler({0: {"compute": 10.0, "input": 0.0}, 1: {"compute": 10.3, "input": 0.0}}) is None
+
+
+def test_the_speed_up_is_the_definitions(database: Database, jobs: dict[str, str], baseline: Run) -> None:
+    content = build(database, jobs["whole"], "speed-up")
+    with database.read() as session:
+        result = compare(Source(session, jobs["whole"]), Source(session, baseline.job_id))
+    assert result.value is not None
+    rates = [float(column(bar["x"])[0]) for bar in traces(content, "bar")]
+    assert rates[1] / rates[0] == pytest.approx(result.value)
+    assert rates[2] == pytest.approx(rates[0])  # linear: as many workers as the baseline
+
+
+def test_an_unequal_comparison_is_refused_with_its_reason(database: Database, baseline: Run) -> None:
+    other = record_run(
+        database,
+        "other",
+        model="alexnet",
+        steps=8,
+        started=9000,
+        baseline=baseline.job_id,
+        link_samples=False,
+    )
+    content = build(database, other.job_id, "speed-up")
+    assert content["data"] == []
+    assert "Not comparable with parameter-server" in notes(content)
+    assert "alexnet" in notes(content)
+
+
+# How a colour looks without long- or medium-wavelength cones, in linear RGB (Viénot, Brettel, Mollon 1999).
+DEFICIENCIES = {
+    "none": np.eye(3),
+    "protanopia": np.array([[0.11238, 0.88762, 0], [0.11238, 0.88762, 0], [0.00401, -0.00401, 1]]),
+    "deuteranopia": np.array([[0.29275, 0.70725, 0], [0.29275, 0.70725, 0], [-0.02234, 0.02234, 1]]),
+}
+
+
+def lab(colour: str, seen_with: np.ndarray) -> np.ndarray:
+    rgb = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    linear = np.clip(seen_with @ np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4), 0, 1)
+    xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]) @ linear
+    f = np.cbrt(np.maximum(xyz / np.array([0.9505, 1.0, 1.089]), 1e-9))
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("deficiency", DEFICIENCIES)
+def test_waiting_stands_out_from_every_layer_for_every_eye(theme: Any, deficiency: str) -> None:
+    seen = DEFICIENCIES[deficiency]
+    red = lab(COLOURS[theme].wait, seen)
+    for colour in [*palette(theme, 16), COLOURS[theme].other]:
+        assert np.linalg.norm(lab(colour, seen) - red) > 15, colour
