@@ -13,6 +13,7 @@ from engine.transport.message import HEADER_BYTES, Header, decode, meta_bytes
 from engine.transport.observer import Watch
 
 _VIEWS = 64
+_UNKNOWN = -(2**31)
 
 
 class Inbox:
@@ -51,6 +52,10 @@ class Inbox:
     def in_message(self) -> bool:
         """Whether a message has begun and not ended."""
         return self._header is not None or self._fixed_got > 0
+
+    def urgency(self) -> int:
+        """Priority of the message under way; where the next header has not been read, as urgent as can be."""
+        return _UNKNOWN if self._header is None else self._header.priority
 
     def next_bytes(self, limit_bytes: int) -> int:
         """What the next `read` can use: the rest of the message and a header, at most the limit."""

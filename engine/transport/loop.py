@@ -226,6 +226,7 @@ class Loop:
         writable.sort(key=lambda entry: entry[:2])
         for _, _, peer in writable:
             self._write(peer)
+        readable.sort(key=lambda peer: (peer.inbox.urgency(), peer.read))
         for peer in readable:
             self._read(peer)
 
@@ -247,6 +248,7 @@ class Loop:
 
     def _read(self, peer: Peer) -> None:
         """One chunk from `peer`."""
+        self._turn_number += 1
         inbox = peer.inbox
         amid = self._senders() > 0
         try:
@@ -257,6 +259,7 @@ class Loop:
                 self._ingress_at_ns = self._ingress.acquire(allowed)
                 if self._ingress_at_ns:
                     return
+                peer.read = self._turn_number
                 count = inbox.read(allowed)
                 self._ingress.refund(allowed - (count or 0))
         except OSError as error:

@@ -6,8 +6,8 @@ over the rate; both directions at once (full duplex). Ingress is paced as well a
 senders to one host wait for each other (incast). Only messages between different hosts pass here.
 
 The I/O loop asks, and comes back at the time it is told; nothing sleeps. A late timer does not cost
-throughput: a direction may catch up `BURST_NS` of lost time. Bytes in any window T are therefore at most
-rate x (T + BURST_NS) plus one chunk.
+throughput: a direction that somebody was waiting for may catch up at most `CATCH_UP_NS` of lost time, one
+that was idle none. Bytes in any window T are therefore at most rate x (T + CATCH_UP_NS) plus one chunk.
 
 Limits: bytes are paced where the process meets the kernel, not on a wire; every process of a host must use
 the same file; the medium between the hosts has no limit of its own.
@@ -25,17 +25,17 @@ from mmap import mmap
 from pathlib import Path
 from typing import Literal
 
-BURST_NS = 2_000_000
+CATCH_UP_NS = 10_000_000
 CHUNK_BYTES = 64 * 1024
 _CHUNK_NS = 2_000_000
 _MIN_CHUNK_BYTES = 4096
 _SLOTS = 256
 _HEAD = struct.Struct("<8sQ")
-_SLOT = struct.Struct("<48sqq")
-_FREE_AT = struct.Struct("<q")
+_SLOT = struct.Struct("<48sqqqq")
+_STATE = struct.Struct("<qq")  # when the direction is free again; whether somebody waits for that
 _MAGIC = b"TYPACER1"
 _BYTES = _HEAD.size + _SLOTS * _SLOT.size
-_DIRECTION_OFFSET = {"egress": 48, "ingress": 56}
+_DIRECTION_OFFSET = {"egress": 48, "ingress": 64}
 
 Direction = Literal["egress", "ingress"]
 
@@ -84,7 +84,7 @@ class Pacer:
                 at = _HEAD.size + slot * _SLOT.size
                 known = _SLOT.unpack_from(self._map, at)[0].rstrip(b"\0")
                 if not known:
-                    _SLOT.pack_into(self._map, at, name, 0, 0)
+                    _SLOT.pack_into(self._map, at, name, 0, 0, 0, 0)
                 if known in (b"", name):
                     return PacedLink(self, at + _DIRECTION_OFFSET[direction])
         raise ValueError(f"host = {host!r}: a paced job has at most {_SLOTS} hosts; pace fewer")
@@ -96,17 +96,19 @@ class Pacer:
 
     def _acquire(self, at: int, count_bytes: int, now_ns: int) -> int:
         with self._locked():
-            (free_at_ns,) = _FREE_AT.unpack_from(self._map, at)
+            free_at_ns, waited_for = _STATE.unpack_from(self._map, at)
             if free_at_ns > now_ns:
+                _STATE.pack_into(self._map, at, free_at_ns, 1)
                 return int(free_at_ns)
-            start_ns = max(free_at_ns, now_ns - BURST_NS)
-            _FREE_AT.pack_into(self._map, at, start_ns + self._duration_ns(count_bytes))
+            start_ns = max(free_at_ns, now_ns - CATCH_UP_NS) if waited_for else now_ns
+            end_ns = start_ns + self._duration_ns(count_bytes)
+            _STATE.pack_into(self._map, at, end_ns, int(waited_for and end_ns < now_ns))
             return 0
 
     def _refund(self, at: int, count_bytes: int) -> None:
         with self._locked():
-            (free_at_ns,) = _FREE_AT.unpack_from(self._map, at)
-            _FREE_AT.pack_into(self._map, at, free_at_ns - self._duration_ns(count_bytes))
+            free_at_ns, waited_for = _STATE.unpack_from(self._map, at)
+            _STATE.pack_into(self._map, at, free_at_ns - self._duration_ns(count_bytes), waited_for)
 
     def _duration_ns(self, count_bytes: int) -> int:
         return count_bytes * 8 * 10**9 // self.rate_bps

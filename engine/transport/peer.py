@@ -33,7 +33,9 @@ class Peer:
         self.data_broken = False
         """Nothing can be written to its data connection any more."""
         self.served = 0
-        """When it last got to write: a turn number, for taking turns among equals."""
+        """When it was last written to: a turn number, for taking turns among equals."""
+        self.read = 0
+        """When it was last read from, likewise."""
         self.heard_ns: int | None = None
         """Monotonic time of the last sign of life; None before the first, while it may still be starting."""
         self.data_ended_ns: int | None = None

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.transport import Header, Pacer
-from engine.transport.pacing import BURST_NS
+from engine.transport.pacing import CATCH_UP_NS
 from tests.engine.transport_parties import connected
 
 RATE_BPS = 80_000_000
@@ -19,15 +19,30 @@ def test_a_link_is_serial_and_full_duplex(tmp_path: Path) -> None:
     egress, ingress = first.link("a", "egress"), first.link("a", "ingress")
     now = 10**12
     assert egress.acquire(10_000, now) == 0
-    # Idle before: the burst allowance lets the direction be used BURST_NS "earlier".
-    assert egress.acquire(10_000, now) == 0
-    free_at = now - BURST_NS + 2_000_000
-    assert egress.acquire(20_000, free_at) == 0
-    assert second.link("a", "egress").acquire(1, free_at) == free_at + 2_000_000
+    assert second.link("a", "egress").acquire(1, now) == now + 1_000_000
     assert ingress.acquire(10_000, now) == 0
     assert second.link("b", "egress").acquire(10_000, now) == 0
-    egress.refund(10_000)
-    assert second.link("a", "egress").acquire(1, free_at) == free_at + 1_000_000
+    egress.refund(5_000)
+    assert egress.acquire(1, now) == now + 500_000
+
+
+def test_only_time_lost_by_being_late_is_caught_up(tmp_path: Path) -> None:
+    link = Pacer(tmp_path / "pacer", RATE_BPS).link("a", "egress")
+    now = 10**12
+    assert link.acquire(10_000, now) == 0
+    # Idle until 5 ms later: the next chunk starts then.
+    now += 5_000_000
+    assert link.acquire(10_000, now) == 0
+    assert link.acquire(10_000, now) == now + 1_000_000
+    # It comes back 3 ms late: three chunks make up for it, and a fourth starts now.
+    now += 4_000_000
+    assert [link.acquire(10_000, now) for _ in range(5)] == [0, 0, 0, 0, now + 1_000_000]
+    # Minutes late: no more than the limit is made up for.
+    now += 10**12
+    passed = 0
+    while link.acquire(10_000, now) == 0:
+        passed += 1
+    assert passed == CATCH_UP_NS // 1_000_000 + 1
 
 
 def test_one_file_has_one_rate(tmp_path: Path) -> None:
@@ -61,7 +76,7 @@ def test_nothing_passes_before_its_time(tmp_path: Path, incast: bool) -> None:
     ends_ns = parties.records[0].received_ends if incast else parties.records[0].sent_ends
     assert len(ends_ns) == 2 * count
     for number, end_ns in enumerate(ends_ns, start=1):
-        assert number * size <= RATE_BPS * (end_ns - start_ns + BURST_NS) / 8e9 + chunk_bytes
+        assert number * size <= RATE_BPS * (end_ns - start_ns + CATCH_UP_NS) / 8e9 + chunk_bytes
 
 
 def test_messages_inside_a_host_are_not_paced(tmp_path: Path) -> None:
