@@ -25,29 +25,26 @@ find_python() {
 }
 
 environment() {
-    # The folder is part of the stamp: a virtual environment does not survive being moved.
-    current="$(cat pyproject.toml constraints.txt | cksum) $PWD"
-    stamp=.venv/.made-from
-    if [ ! -x .venv/bin/python ] || ! .venv/bin/python -c '' 2>/dev/null || [ "$(sed 's/^[^ ]* [^ ]* //' "$stamp" 2>/dev/null)" != "$PWD" ]; then
+    # The folder is part of it: a virtual environment does not survive being moved.
+    wanted="$(cat pyproject.toml constraints.txt | cksum) $PWD"
+    if [ "$(sed 's/^[^ ]* [^ ]* //' .venv/.made-from 2>/dev/null)" != "$PWD" ] || ! .venv/bin/python -c '' 2>/dev/null; then
         python=$(find_python)
         say "making .venv with $("$python" --version)"
         rm -rf .venv
         "$python" -m venv .venv
-        printf '0 0 %s\n' "$PWD" >"$stamp"
-    fi
-    if [ "$(cat "$stamp")" != "$current" ]; then
-        touch .venv/.extras
+        printf '0 0 %s\n' "$PWD" >.venv/.made-from
+        : >.venv/.extras
     fi
     missing=
     for extra in "$@"; do
-        grep -qx "$extra" .venv/.extras 2>/dev/null || missing="$missing $extra"
+        grep -qx "$extra" .venv/.extras || missing=1
     done
-    [ -z "$missing" ] && [ "$(cat "$stamp")" = "$current" ] && return
-    extras=$( (cat .venv/.extras 2>/dev/null; printf '%s\n' "$@") | sort -u)
-    say "installing Python packages ($(echo $extras)); the first time this takes some minutes"
+    [ -z "$missing" ] && [ "$(cat .venv/.made-from)" = "$wanted" ] && return
+    extras=$( (cat .venv/.extras && printf '%s\n' "$@") | sort -u | tr '\n' ' ')
+    say "installing Python packages: ${extras% } (the first time this takes some minutes)"
     .venv/bin/python -m pip install --quiet --prefer-binary -c constraints.txt -e ".[$(echo $extras | tr ' ' ,)]"
     printf '%s\n' $extras >.venv/.extras
-    printf '%s\n' "$current" >"$stamp"
+    printf '%s\n' "$wanted" >.venv/.made-from
 }
 
 # --- Node and the page ----------------------------------------------------------------------------
@@ -70,12 +67,11 @@ node_on_path() {
 
 packages() {
     node_on_path
-    current="$(cat frontend/package.json frontend/package-lock.json | cksum) $(node --version)"
-    stamp=frontend/node_modules/.made-from
-    [ "$(cat "$stamp" 2>/dev/null)" = "$current" ] && return
+    lock="$(cat frontend/package.json frontend/package-lock.json | cksum) $(node --version)"
+    [ "$(cat frontend/node_modules/.made-from 2>/dev/null)" = "$lock" ] && return
     say "installing the front end's packages"
     (cd frontend && npm ci --no-audit --no-fund --loglevel=error)
-    printf '%s\n' "$current" >"$stamp"
+    printf '%s\n' "$lock" >frontend/node_modules/.made-from
 }
 
 # A checksum of all files of frontend/ but the outputs.
@@ -85,14 +81,12 @@ page_sources() {
 }
 
 page() {
-    [ -f frontend/package.json ] || return 0
-    stamp=.venv/.page-made-from
-    [ -f frontend/dist/index.html ] && [ "$(cat "$stamp" 2>/dev/null)" = "$(page_sources)" ] && return
+    [ -f frontend/dist/index.html ] && [ "$(cat .venv/.page-made-from 2>/dev/null)" = "$(page_sources)" ] && return
     packages
     say "building the page"
     (cd frontend && npm run --silent build)
     # Summed up after the build, which writes the API's types beside the sources.
-    page_sources >"$stamp"
+    page_sources >.venv/.page-made-from
 }
 
 command=${1:-}
@@ -100,6 +94,6 @@ command=${1:-}
 case "$command" in
     environment) environment "$@" ;;
     page) environment server; page ;;
-    npm) [ -f frontend/package.json ] || exit 0; environment server; packages; cd frontend; exec npm "$@" ;;
+    npm) environment server; packages; cd frontend; exec npm "$@" ;;
     *) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac

@@ -150,7 +150,7 @@ def test_top_level_folders() -> None:
     made = {"build", "dist", "coverage", "test-results"}
     found = {p.name for p in ROOT.iterdir() if p.is_dir() and not p.name.startswith((".", "__"))} - made
     found = {name for name in found if not name.endswith(".egg-info")}
-    assert found <= FOLDERS
+    assert found == FOLDERS
 
 
 def test_no_file_is_long() -> None:

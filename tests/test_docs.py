@@ -16,6 +16,7 @@ from engine.strategies import STRATEGIES
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "DECISIONS.md", "CHANGELOG.md")
+MADE = ("frontend/node_modules", "frontend/dist")
 
 
 def read(name: str) -> str:
@@ -37,6 +38,16 @@ def test_readme_lists_the_strategies_of_the_catalogue() -> None:
     between = re.search(r"<!-- strategies:.*?-->\n(.*?)\n?<!-- /strategies -->", read("README.md"), re.DOTALL)
     assert between, "README has lost the marks around its table of strategies"
     assert between[1] == strategies_table(), f"the table should read:\n{strategies_table()}"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_paths_exist(document: str) -> None:
+    """Every path in code style that starts in a top-level folder, and every link to a file."""
+    text = read(document)
+    tops = "backend|frontend|engine|migrations|tests|docker"
+    paths = set(re.findall(rf"`((?:{tops})/[\w./-]*)`", text)) | set(re.findall(r"\]\(([\w./-]+)\)", text))
+    missing = [path for path in paths if path not in MADE and not (ROOT / path).exists()]
+    assert sorted(missing) == []
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
