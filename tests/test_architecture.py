@@ -156,12 +156,12 @@ def test_top_level_folders() -> None:
 def test_no_file_is_long() -> None:
     """Written files only; the API client of the page is generated."""
     suffixes = {".py", ".ts", ".tsx", ".css", ".sh"}
-    skipped = {"node_modules", "dist", "generated", "coverage", "test-results"}
+    skipped = {"node_modules", "dist", "coverage", "test-results", "schema.d.ts"}
     long = {
         str(path.relative_to(ROOT)): lines
         for folder in sorted(FOLDERS)
         for path in (ROOT / folder).rglob("*")
-        if path.suffix in suffixes and not skipped & set(path.parts) and path.is_file()
+        if path.suffix in suffixes and not skipped & {*path.parts, path.name}
         if (lines := len(path.read_text(encoding="utf-8").splitlines())) > LONGEST_FILE
     }
     assert long == {}
