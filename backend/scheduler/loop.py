@@ -48,6 +48,8 @@ class Scheduler:
         self._trouble: dict[int, str] = {}
         self._wake = threading.Event()
         self._closed = False
+        self._due = True
+        """The queue has to be looked at: something was submitted or ended since."""
         self._thread = threading.Thread(target=self._loop, name="scheduler", daemon=True)
 
     def start(self) -> None:
@@ -78,8 +80,9 @@ class Scheduler:
                 busy = self._pass()
             except Exception:  # a full disk, a locked database: jobs must go on when it is over
                 logger.exception("the scheduler could not finish a pass; it tries again")
-            self._wake.wait(POLL_S if busy else None)
-            self._wake.clear()
+            if self._wake.wait(POLL_S if busy else None):
+                self._wake.clear()
+                self._due = True
 
     def _pass(self) -> bool:
         """Whether to look again soon, unasked."""
@@ -93,10 +96,12 @@ class Scheduler:
                 if self._trouble.get(attempt.id) != repr(error):
                     logger.exception("attempt %d cannot be followed; trying again", attempt.id)
                 self._trouble[attempt.id] = repr(error)
-        return self._place() or bool(active)
+        if self._due:
+            self._due = self._place()
+        return self._due or bool(active)
 
     def _place(self) -> bool:
-        """Whether anything was started or refused: both change what the others wait for."""
+        """Decide, and do it. Answers whether that changed what the others wait for."""
         with self._database.read() as session:
             state = snapshot.state(session, self.inventory)
             said = {job.id: job.message for job in snapshot.queued_jobs(session)}
@@ -121,6 +126,7 @@ class Scheduler:
         if isinstance(report, Ended):
             self._database.writer.run(partial(changes.close, attempt_id=attempt.id, end=report))
             self._asked.pop(attempt.id, None)
+            self._due = True
             if not report.sealed:
                 self._drain.add(handle.directory)
         elif attempt.state == State.STOPPING_CANCELLED:
@@ -133,6 +139,7 @@ class Scheduler:
         handle = self._executor.find(Path(attempt.directory))
         if handle is None:
             self._database.writer.run(partial(changes.interrupted, attempt_id=attempt.id))
+            self._due = True
         else:
             self._database.writer.run(partial(changes.launched, attempt_id=attempt.id, handle=handle))
         return handle

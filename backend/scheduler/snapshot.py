@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sqlalchemy import select
-from sqlalchemy.orm import Session, joinedload
+from sqlalchemy.orm import Session, joinedload, load_only
 
 from backend.db.models import Attempt, Job
 from backend.lifecycle import ACTIVE, State
@@ -13,15 +13,21 @@ from backend.scheduler import decide
 from engine.plan.job import ClusterSpec
 from engine.plan.serde import from_plain
 
+# Plans and descriptions are large, and these are read often: only what is needed is loaded.
+_WAITING = load_only(
+    Job.name, Job.spec, Job.priority, Job.created_unix_ns, Job.queued_unix_ns, Job.message, raiseload=True
+)
+
 
 def queued_jobs(session: Session) -> Sequence[Job]:
-    """Jobs that wait, in no particular order."""
-    return session.scalars(select(Job).where(Job.state == State.QUEUED)).all()
+    """Jobs that wait, in no particular order, without their plans."""
+    return session.scalars(select(Job).where(Job.state == State.QUEUED).options(_WAITING)).all()
 
 
 def active_attempts(session: Session) -> Sequence[Attempt]:
-    """Attempts that hold devices, each with its job."""
-    query = select(Attempt).where(Attempt.state.in_(ACTIVE)).options(joinedload(Attempt.job))
+    """Attempts that hold devices, each with its job's name."""
+    job = joinedload(Attempt.job).load_only(Job.name, raiseload=True)
+    query = select(Attempt).where(Attempt.state.in_(ACTIVE)).options(job)
     return session.scalars(query.order_by(Attempt.id)).all()
 
 
