@@ -32,6 +32,8 @@ class Settings(BaseSettings):
     """SQLAlchemy URL. None: a SQLite file in data_dir."""
     cpu_devices: int = Field(default_factory=_default_devices, ge=1)
     """How many workers fit on this machine's CPU at once."""
+    paused: bool = False
+    """Take jobs in, but start none: for maintenance."""
     allowed_hosts: tuple[str, ...] = ()
     """Host names that requests may ask for, besides loopback's and `host`: others are refused, which stops
     pages of other sites from reaching the server through a name that resolves to it."""

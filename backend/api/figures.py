@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Header, Query, Response
 
 from backend.api.deps import Services, problems
+from backend.schemas.figures import Race
 
 router = APIRouter(tags=["figures"])
 
@@ -61,3 +62,20 @@ def figure(
             if_none_match,
         )
     )
+
+
+@router.get("/race", response_model=Race, responses={304: FIGURE[304], **problems(404, 422)})
+def race(
+    services: Services,
+    *,
+    jobs: Annotated[str, Query(description="Ids with commas, at least two")],
+    step: Annotated[
+        int | None, Query(ge=0, description="Left out: the latest step that all kept every event of")
+    ] = None,
+    width: Width = 1280,
+    theme: Theme = "light",
+    if_none_match: Tag = None,
+) -> Response:
+    """Jobs stacked, aligned by step on one time axis, with a computed headline."""
+    ids = [job for job in jobs.split(",") if job]
+    return _answer(*services.figures.race(ids, {"width": width, "theme": theme, "step": step}, if_none_match))

@@ -12,9 +12,11 @@ from sqlalchemy.orm import Session
 
 from backend.db import Database, models
 from backend.figures import registry
+from backend.figures.race import race
 from backend.figures.request import FigureRequest
 from backend.figures.source import Source
 from backend.schemas.catalogue import FigureEntry
+from backend.schemas.figures import Race, StepRange
 from backend.services.errors import NotFound
 from backend.services.jobs import find
 from backend.services.remember import Remembered
@@ -22,6 +24,7 @@ from backend.services.views import Views
 from engine.errors import UnknownNameError, UserError
 
 CACHE_BYTES = 64 << 20
+MOST_RACERS = 8
 Answer = tuple[bytes | None, str]
 """JSON and its tag; None where the tag that was asked with still holds."""
 
@@ -52,6 +55,37 @@ class Figures:
         with self._database.read() as session:
             tag = self._tag(session, name, [job_id], view)
             return self._answer(tag, held, lambda: _json(entry.build(Source(session, job_id), request)))
+
+    def race(self, job_ids: Sequence[str], view: dict[str, Any], held: str | None) -> Answer:
+        """Several jobs on one time axis: JSON of `Race`. Raises NotFound, and UserError for too few or too
+        many."""
+        if not 2 <= len(set(job_ids)) == len(job_ids) <= MOST_RACERS:
+            raise UserError(
+                "jobs",
+                ",".join(job_ids),
+                f"a race is between 2 to {MOST_RACERS} different jobs",
+                "Give their ids",
+            )
+        request = _request(view)
+        with self._database.read() as session:
+            tag = self._tag(session, "race", job_ids, view)
+            return self._answer(tag, held, lambda: self._race(session, job_ids, request))
+
+    def _race(self, session: Session, job_ids: Sequence[str], request: FigureRequest) -> bytes:
+        drawn = race(session, job_ids, request)
+        racers = [self._views.summary(session, find(session, job_id)) for job_id in job_ids]
+        around = StepRange(**drawn.steps)
+        answer = Race(
+            headline=drawn.headline,
+            figure={},
+            jobs=racers,
+            step=drawn.step,
+            steps=around,
+            aligned=drawn.step is not None,
+        )
+        # Put in as it is: only Plotly's own encoder writes the figure's typed arrays compactly.
+        whole = answer.model_dump_json(exclude={"figure"})
+        return f'{whole[:-1]},"figure":{drawn.figure.to_json()}}}'.encode()
 
     def _answer(self, tag: str, held: str | None, build: Callable[[], bytes]) -> Answer:
         if held is not None and tag in (part.strip().removeprefix("W/") for part in held.split(",")):

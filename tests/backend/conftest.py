@@ -1,0 +1,49 @@
+"""Servers that the tests of the service share. Descriptions are cached for the whole session: each takes seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+
+from backend.app import create_app
+from backend.settings import Settings
+from tests.backend.live_server import LiveServer
+
+CPU_DEVICES = 4
+
+
+@pytest.fixture(scope="session")
+def descriptions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder in which servers of this session keep their caches."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="session")
+def session_api(tmp_path_factory: pytest.TempPathFactory, descriptions: Path) -> Iterator[TestClient]:
+    """The application with a database of its own, and no scheduler: jobs stay queued."""
+    yield from _api(tmp_path_factory.mktemp("api"), descriptions)
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory: pytest.TempPathFactory, descriptions: Path) -> Iterator[TestClient]:
+    """The same for one file of tests."""
+    yield from _api(tmp_path_factory.mktemp("api"), descriptions)
+
+
+def _api(data_dir: Path, cache: Path) -> Iterator[TestClient]:
+    (data_dir / "cache").symlink_to(cache)
+    settings = Settings(data_dir=data_dir, cpu_devices=CPU_DEVICES, paused=True)
+    with TestClient(create_app(settings), base_url="http://127.0.0.1") as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory, descriptions: Path) -> Iterator[LiveServer]:
+    """A server in a process of its own, on a free port, that starts no jobs."""
+    data_dir = tmp_path_factory.mktemp("live")
+    (data_dir / "cache").symlink_to(descriptions)
+    with LiveServer(data_dir, paused=True) as server:
+        yield server

@@ -1,0 +1,89 @@
+"""A real server, started as a person starts it: `trainyard serve` in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+START_S = 60.0
+STOP_S = 30.0
+
+
+def command(*arguments: str) -> list[str]:
+    """`trainyard` with these arguments, from this checkout."""
+    return [sys.executable, "-m", "backend.cli.main", *arguments]
+
+
+def environment(**settings: object) -> dict[str, str]:
+    """The environment with these settings (`data_dir` becomes TRAINYARD_DATA_DIR) and no others of ours."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("TRAINYARD_")}
+    return kept | {f"TRAINYARD_{name.upper()}": str(value) for name, value in settings.items()}
+
+
+def run(*arguments: str, **settings: object) -> subprocess.CompletedProcess[str]:
+    """Run one command to its end."""
+    return subprocess.run(
+        command(*arguments), env=environment(**settings), cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+class LiveServer:
+    """Serves while the block runs. `url` is its address."""
+
+    def __init__(self, data_dir: Path, *, port: int = 0, **settings: Any) -> None:
+        self.data_dir = data_dir
+        self._port = port
+        self._settings = settings
+        self.url = ""
+        self.output: list[str] = []
+        self._ready = threading.Event()
+
+    def __enter__(self) -> LiveServer:
+        self.process = subprocess.Popen(
+            command("serve", "--port", str(self._port)),
+            env=environment(data_dir=self.data_dir, **self._settings),
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        if not self._ready.wait(START_S) or not self.url:
+            self.process.kill()
+            raise AssertionError("the server did not start:\n" + "".join(self.output))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.process.poll() is None:
+            self.stop()
+
+    def stop(self) -> int:
+        """Ask it to end, and answer its exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            code = self.process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise AssertionError("the server did not stop:\n" + "".join(self.output)) from None
+        self._reader.join(STOP_S)
+        return code
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.output.append(line)
+            if found := re.search(r"Trainyard is at (http\S+)", line):
+                self.url = found[1]
+                self._ready.set()
+        self._ready.set()  # it has ended

@@ -1,0 +1,142 @@
+"""Whatever is wrong with a request: a problem that names the field, its value, the rule and the remedy."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from tests.backend.job_specs import JSON, job_spec, submit
+
+BAD: dict[str, tuple[dict[str, Any], str, str]] = {
+    "unknown strategy": ({"strategy": {"name": "p4"}}, "strategy.name", "parameter-server"),
+    "unknown strategy option": ({"strategy": {"name": "p3", "options": {"x": 1}}}, "strategy.options.x", "Known"),
+    "strategy option of another type": (
+        {"strategy": {"name": "p3", "options": {"servers": "two"}}}, "strategy.options.servers", "",
+    ),
+    "zero workers": ({"cluster": {"workers": 0}}, "cluster.workers", "1 or more"),
+    "more workers than devices": ({"cluster": {"workers": 5}}, "cluster.workers", "at most 4"),
+    "no CUDA device": ({"cluster": {"device": "cuda"}}, "cluster.device", "cpu"),
+    "batch smaller than workers": (
+        {"training": {"steps": 1, "global_batch": 1}}, "training.global_batch", "at least 2",
+    ),
+    "single on two workers": ({"strategy": {"name": "single"}}, "cluster.workers", "workers: 1"),
+    "native and a paced network": (
+        {"strategy": {"name": "ddp"}, "network": {"rate": "10Mbit"}}, "network.rate", "network.rate out",
+    ),
+    "not a rate": ({"network": {"rate": "fast"}}, "network.rate", "300Mbit"),
+    "neither steps nor epochs": ({"training": {"global_batch": 32}}, "training.steps", "one of the two"),
+    "unknown model": ({"model": {"name": "gpt"}}, "model.name", "resnet-digits"),
+    "unknown model option": ({"model": {"name": "mlp", "options": {"depth": 3}}}, "model.options.depth", "hidden"),
+    "unknown data set": ({"data": {"name": "mnist"}}, "data.name", "digits"),
+    "model and data that do not fit": ({"model": {"name": "vgg-small"}}, "model", "fit together"),
+    "unknown optimizer": ({"optimizer": {"name": "sgdd"}}, "optimizer.name", "'sgd'"),
+    "unknown field": ({"stratgy": {"name": "p3"}}, "stratgy", "'strategy'"),
+    "text for a number": ({"cluster": {"workers": "2"}}, "cluster.workers", "Correct"),
+    "missing baseline": ({"baseline": "nobody"}, "baseline", "id of a job"),
+    "not built yet": ({"fidelity": "simulate"}, "fidelity", "train"),
+    "no name": ({"name": " "}, "name", "short name"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("path", ["jobs", "plans"])
+@pytest.mark.parametrize("case", BAD)
+def test_bad_specifications_are_refused(api: TestClient, case: str, path: str) -> None:
+    changes, field, remedy = BAD[case]
+    answer = api.post(f"/api/v1/{path}", json=job_spec(**changes))
+    assert answer.status_code == 422, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    body = answer.json()
+    (error,) = body["errors"]
+    assert error["field"] == field
+    assert error["rule"]
+    assert remedy in error["remedy"]
+    assert (body["status"], body["title"]) == (422, "Invalid input")
+    assert error["rule"] in body["detail"]
+    assert api.get("/api/v1/health").json()["status"] == "ok"
+
+
+def test_an_impossible_combination_names_rule_and_remedy(api: TestClient) -> None:
+    spec = job_spec(strategy={"name": "p3", "options": {"update": "server"}})
+    spec["training"]["clip_norm"] = 1.0
+    (error,) = api.post("/api/v1/plans", json=spec).json()["errors"]
+    assert "global norm" in error["rule"]
+    assert "clip_norm" in error["remedy"]
+
+
+def test_a_model_that_fails_to_import_gives_its_own_error(api: TestClient, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("import nothing_of_this_name\ndef build(): ...\n")
+    model = {"entrypoint": "mine:build", "directory": str(tmp_path)}
+    answer = api.post("/api/v1/jobs", json=job_spec(model=model))
+    assert answer.status_code == 422
+    assert "nothing_of_this_name" in answer.json()["detail"]
+    assert answer.json()["errors"][0]["field"].startswith("model")
+
+
+def test_a_model_is_described_anew_after_it_was_corrected(api: TestClient, tmp_path: Path) -> None:
+    model = {"entrypoint": "mine:build", "directory": str(tmp_path)}
+    source = "from torch import nn\ndef build():\n    return nn.Sequential(nn.Flatten(), nn.Linear({}, 10))\n"
+    (tmp_path / "mine.py").write_text(source.format(63))
+    assert api.post("/api/v1/plans", json=job_spec(model=model)).status_code == 422
+    (tmp_path / "mine.py").write_text(source.format(64) + "# corrected\n")
+    plan = api.post("/api/v1/plans", json=job_spec(model=model))
+    assert plan.status_code == 200, plan.text
+    assert plan.json()["parameters"] == 650
+
+
+@pytest.mark.parametrize("text", ["{", "", "[1, 2]", '"text"', "null", '{"name": NaN}'])
+def test_bodies_that_are_no_specification(api: TestClient, text: str) -> None:
+    answer = api.post("/api/v1/jobs", content=text, headers=JSON)
+    assert answer.status_code == 422
+    assert answer.headers["content-type"] == "application/problem+json"
+    json.loads(answer.text, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+
+
+def test_numbers_that_are_none_are_refused(api: TestClient) -> None:
+    text = json.dumps(job_spec(optimizer={"learning_rate": float("nan")}))
+    answer = api.post("/api/v1/jobs", content=text, headers=JSON)
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["field"] == "optimizer.learning_rate"
+    assert answer.json()["errors"][0]["value"] == "nan"
+
+
+def test_bodies_that_are_too_large(api: TestClient) -> None:
+    answer = api.post("/api/v1/jobs", json=job_spec("x" * (1 << 20)))
+    assert answer.status_code == 413
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize(
+    "path", ["jobs/nobody", "jobs/nobody/plan", "jobs/nobody/metrics", "jobs/nobody/events", "jobs/nobody/logs",
+             "jobs/nobody/summary", "jobs/nobody/figures/loss", "nothing/of/this/name"],
+)  # fmt: skip
+def test_what_is_not_there(api: TestClient, path: str) -> None:
+    answer = api.get(f"/api/v1/{path}")
+    assert answer.status_code == 404
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [({"limit": 0}, "limit"), ({"limit": "many"}, "limit"), ({"cursor": "!"}, "cursor"), ({"cursor": "YWJj"}, "cursor")],
+)
+def test_queries_out_of_range(api: TestClient, query: dict[str, Any], field: str) -> None:
+    answer = api.get("/api/v1/jobs", params=query)
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["field"] == field
+
+
+def test_names_that_are_not_there_list_the_known_ones(api: TestClient) -> None:
+    job = submit(api)["id"]
+    figure = api.get(f"/api/v1/jobs/{job}/figures/pie")
+    assert figure.status_code == 404
+    assert "timeline" in figure.json()["errors"][0]["remedy"]
+    backwards = api.get(f"/api/v1/jobs/{job}/figures/timeline", params={"from_ns": 2, "to_ns": 1})
+    assert backwards.status_code == 422
+    assert backwards.json()["errors"][0]["field"] == "to_ns"
+    alone = api.get("/api/v1/race", params={"jobs": job})
+    assert alone.status_code == 422
+    assert alone.json()["errors"][0]["field"] == "jobs"

@@ -1,0 +1,86 @@
+"""What every route owes, found by walking the OpenAPI document: no route can forget it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from backend.app import create_app, openapi
+from backend.settings import Settings
+
+DOCUMENT = openapi()
+WRITES = [
+    (method, path)
+    for path, operations in DOCUMENT["paths"].items()
+    for method in operations
+    if method not in {"get", "head", "options"}
+]
+
+
+def filled(path: str) -> str:
+    """The path with something for each of its parameters."""
+    return path.replace("{job_id}", "1").replace("{attempt}", "1").replace("{name}", "loss")
+
+
+def test_there_are_writes_to_walk() -> None:
+    assert len(WRITES) >= 4
+
+
+@pytest.mark.parametrize(("method", "path"), WRITES)
+@pytest.mark.parametrize("content_type", [None, "text/plain", "application/x-www-form-urlencoded", "multipart/form-data"])
+def test_every_write_refuses_what_a_browser_sends_across_origins(
+    api: TestClient, method: str, path: str, content_type: str | None
+) -> None:
+    headers = {} if content_type is None else {"Content-Type": content_type}
+    answer = api.request(method, filled(path), content=b"{}", headers=headers)
+    assert answer.status_code == 415
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert "application/json" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("path", [*DOCUMENT["paths"], "/", "/jobs"])
+def test_unknown_hosts_are_refused(api: TestClient, path: str) -> None:
+    answer = api.get(filled(path), headers={"Host": "rebound.example:8000"})
+    assert answer.status_code == 421
+    assert "127.0.0.1" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("host", ["localhost", "localhost:8000", "127.0.0.1:1", "[::1]:8000", "LOCALHOST"])
+def test_loopback_is_known(api: TestClient, host: str) -> None:
+    assert api.get("/api/v1/health", headers={"Host": host}).status_code == 200
+
+
+def test_further_hosts_are_a_setting(tmp_path: Path) -> None:
+    settings = Settings(data_dir=tmp_path, cpu_devices=2, paused=True, allowed_hosts=("lab.example",))
+    with TestClient(create_app(settings), base_url="http://lab.example") as client:
+        assert client.get("/api/v1/health").status_code == 200
+
+
+def test_nothing_is_offered_across_origins(api: TestClient) -> None:
+    for method in ("get", "options"):
+        answer = api.request(method, "/api/v1/jobs", headers={"Origin": "http://evil.example"})
+        assert not [name for name in answer.headers if name.startswith("access-control")]
+
+
+def test_every_operation_has_a_name_a_tag_and_documented_errors() -> None:
+    ids = set()
+    for operations in DOCUMENT["paths"].values():
+        for operation in operations.values():
+            assert operation["tags"]
+            assert operation["description"]
+            ids.add(operation["operationId"])
+            for status, response in operation["responses"].items():
+                if int(status) >= 400:
+                    assert list(response["content"]) == ["application/problem+json"]
+    assert len(ids) == sum(len(operations) for operations in DOCUMENT["paths"].values())
+
+
+def test_the_pages_client_is_generated_from_this_document() -> None:
+    """Where this fails: trainyard openapi > frontend/openapi.json"""
+    stored: dict[str, Any] = json.loads((Path(__file__).parents[2] / "frontend" / "openapi.json").read_text())
+    stored["info"]["version"] = DOCUMENT["info"]["version"]
+    assert stored == DOCUMENT
