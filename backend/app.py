@@ -45,7 +45,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         responses=problem_responses(422),
     )
     app.add_middleware(GZipMiddleware, minimum_size=2_000, compresslevel=4)
-    app.add_middleware(Guard, hosts=settings.hosts)
+    app.add_middleware(Guard, hosts=settings.hosts, max_json_bytes=MAX_BODY_BYTES)
     problems.install(app)
     document.install(app)
     app.include_router(router.build())

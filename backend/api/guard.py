@@ -22,16 +22,17 @@ BATCH = "application/octet-stream"
 class Guard:
     """ASGI middleware: host allow-list, content types of writes, a few headers for the browser."""
 
-    def __init__(self, app: ASGIApp, hosts: frozenset[str]) -> None:
+    def __init__(self, app: ASGIApp, hosts: frozenset[str], max_json_bytes: int) -> None:
         self.app = app
         self.hosts = hosts
+        self.max_json_bytes = max_json_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        refusal = self._host(headers) or self._content_type(scope["method"], headers)
+        refusal = self._host(headers) or self._body(scope["method"], headers)
         await (refusal or self.app)(scope, receive, send)
 
     def _host(self, headers: Headers) -> ASGIApp | None:
@@ -48,13 +49,22 @@ class Guard:
             f"TRAINYARD_ALLOWED_HOSTS='[\"{name or 'name'}\"]'",
         )
 
-    def _content_type(self, method: str, headers: Headers) -> ASGIApp | None:
+    def _body(self, method: str, headers: Headers) -> ASGIApp | None:
         given = headers.get("content-type", "").partition(";")[0].strip().lower()
-        if method in READS or given == JSON or (given == BATCH and "authorization" in headers):
+        if method in READS or (given == BATCH and "authorization" in headers):
             return None
+        if given == JSON:
+            return self._too_large(headers.get("content-length", "0"))
         return problem(
             415,
             "content-type",
             "Unsupported media type",
             f"Content-Type = {given!r}: writes are JSON. Send Content-Type: {JSON}, also with an empty body",
         )
+
+    def _too_large(self, length: str) -> ASGIApp | None:
+        """Announced lengths; the framework counts what comes without one."""
+        if length.isdecimal() and int(length) <= self.max_json_bytes:
+            return None
+        detail = f"Content-Length = {length}: a JSON body has at most {self.max_json_bytes} bytes. Send less"
+        return problem(413, "too-large", "Content too large", detail)

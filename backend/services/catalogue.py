@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import is_dataclass
 from functools import cache
 from typing import Any
 
@@ -17,8 +18,15 @@ from engine.strategies import STRATEGIES
 
 @cache
 def schema_of(kind: type) -> dict[str, Any]:
-    """JSON schema of a dataclass, with the strings under its fields as descriptions."""
-    return TypeAdapter(kind).json_schema()
+    """JSON schema of a dataclass, with the strings under its fields as descriptions, inherited ones included."""
+    schema = TypeAdapter(kind).json_schema()
+    for base in kind.__mro__[1:]:
+        if is_dataclass(base):  # pydantic reads the strings of the class's own source only
+            inherited = schema_of(base).get("properties", {})
+            for name, field in schema.get("properties", {}).items():
+                if "description" not in field and "description" in inherited.get(name, {}):
+                    field["description"] = inherited[name]["description"]
+    return schema
 
 
 @cache

@@ -7,7 +7,9 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from backend.db import Database
+from backend.executors.local import LocalExecutor
 from backend.scheduler.devices import take_inventory
+from backend.scheduler.loop import Scheduler
 from backend.services import lock
 from backend.services.context import Context
 from backend.services.descriptions import Descriptions
@@ -29,17 +31,28 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
         stack.enter_context(lock.held(settings.data_dir, address))
         database = await asyncio.to_thread(Database, settings.url)
         stack.push_async_callback(asyncio.to_thread, database.close)
-        inventory = Inventory(database, await asyncio.to_thread(take_inventory, settings.cpu_devices))
+        devices = await asyncio.to_thread(take_inventory, settings.cpu_devices)
+        inventory = Inventory(database, devices)
         views = Views()
         planner = Planner(Descriptions(settings.data_dir / "cache" / "descriptions"), inventory.check)
         hub = Hub(database, views, kept=settings.notices_kept)
         await hub.start()
         stack.push_async_callback(hub.stop)
+        scheduler = Scheduler(
+            database=database,
+            executor=LocalExecutor(),
+            inventory=devices,
+            data_dir=settings.data_dir,
+            url=address,
+        )
+        if not settings.paused:
+            await asyncio.to_thread(scheduler.start)
+            stack.push_async_callback(asyncio.to_thread, scheduler.close)
         yield Context(
             settings=settings,
             database=database,
             inventory=inventory,
-            jobs=Jobs(database, planner, views),
+            jobs=Jobs(database, planner, views, changed=scheduler.wake),
             telemetry=Telemetry(database, views),
             figures=Figures(database, views),
             hub=hub,

@@ -31,7 +31,13 @@ def environment(**settings: object) -> dict[str, str]:
 def run(*arguments: str, **settings: object) -> subprocess.CompletedProcess[str]:
     """Run one command to its end."""
     return subprocess.run(
-        command(*arguments), env=environment(**settings), cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+        command(*arguments),
+        env=environment(**settings),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
 
 

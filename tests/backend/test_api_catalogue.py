@@ -81,7 +81,7 @@ def test_a_server_without_its_page_says_how_to_build_it(tmp_path_factory: pytest
     (folder / "dist").mkdir()
     (folder / "dist" / "index.html").write_text("<title>built</title>")
     with TestClient(create_app(settings), base_url="http://127.0.0.1") as client:
-        assert "built" in client.get("/jobs/anything").text
+        assert "built" in client.get("/jobs/anything", headers={"Accept": "text/html"}).text
         assert client.get("/api/v1/nothing").headers["content-type"] == "application/problem+json"
 
 

@@ -121,7 +121,12 @@ def test_what_is_not_there(api: TestClient, path: str) -> None:
 
 @pytest.mark.parametrize(
     ("query", "field"),
-    [({"limit": 0}, "limit"), ({"limit": "many"}, "limit"), ({"cursor": "!"}, "cursor"), ({"cursor": "YWJj"}, "cursor")],
+    [
+        ({"limit": 0}, "limit"),
+        ({"limit": "many"}, "limit"),
+        ({"cursor": "!"}, "cursor"),
+        ({"cursor": "YWJj"}, "cursor"),
+    ],
 )
 def test_queries_out_of_range(api: TestClient, query: dict[str, Any], field: str) -> None:
     answer = api.get("/api/v1/jobs", params=query)

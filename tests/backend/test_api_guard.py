@@ -31,7 +31,9 @@ def test_there_are_writes_to_walk() -> None:
 
 
 @pytest.mark.parametrize(("method", "path"), WRITES)
-@pytest.mark.parametrize("content_type", [None, "text/plain", "application/x-www-form-urlencoded", "multipart/form-data"])
+@pytest.mark.parametrize(
+    "content_type", [None, "text/plain", "application/x-www-form-urlencoded", "multipart/form-data"]
+)
 def test_every_write_refuses_what_a_browser_sends_across_origins(
     api: TestClient, method: str, path: str, content_type: str | None
 ) -> None:

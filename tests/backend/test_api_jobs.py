@@ -17,7 +17,9 @@ def test_a_submission_answers_the_job_with_its_plan(api: TestClient) -> None:
     assert (job["name"], job["state"], job["strategy"], job["workers"]) == ("first", "queued", "p3", 2)
     assert [layer["row"]["layer"] for layer in job["plan"]["layers"]] == ["1", "3", "5"]
     assert all(layer["plan"]["order"]["rank"] == "priority" for layer in job["plan"]["layers"])
-    assert job["plan"]["wire_bytes_per_step"] == sum(layer["row"]["wire_bytes"] for layer in job["plan"]["layers"])
+    assert job["plan"]["wire_bytes_per_step"] == sum(
+        layer["row"]["wire_bytes"] for layer in job["plan"]["layers"]
+    )
     assert job["history"][0]["to_state"] == "queued"
     assert api.get(answer.headers["location"]).json() == job
 
