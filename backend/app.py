@@ -41,14 +41,13 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         redoc_url=None,
         separate_input_output_schemas=False,
         generate_unique_id_function=_operation_id,
-        max_body_size=MAX_BODY_BYTES,
         responses=problem_responses(422),
     )
     app.add_middleware(GZipMiddleware, minimum_size=2_000, compresslevel=4)
     app.add_middleware(Guard, hosts=settings.hosts, max_json_bytes=MAX_BODY_BYTES)
     problems.install(app)
     document.install(app)
-    app.include_router(router.build())
+    app.include_router(router.build(), max_body_size=MAX_BODY_BYTES)
     page.install(app, settings.frontend_dir)
     return app
 

@@ -32,6 +32,8 @@ class Settings(BaseSettings):
     """SQLAlchemy URL. None: a SQLite file in data_dir."""
     cpu_devices: int = Field(default_factory=_default_devices, ge=1)
     """How many workers fit on this machine's CPU at once."""
+    executor: str = "local"
+    """What starts the jobs' processes: a name of `backend.executors.registry`."""
     paused: bool = False
     """Take jobs in, but start none: for maintenance."""
     allowed_hosts: tuple[str, ...] = ()

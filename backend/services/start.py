@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from backend.db import Database
-from backend.executors.local import LocalExecutor
+from backend.executors.registry import make_executor
 from backend.scheduler.devices import take_inventory
 from backend.scheduler.loop import Scheduler
 from backend.services import lock
@@ -40,7 +40,7 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
         stack.push_async_callback(hub.stop)
         scheduler = Scheduler(
             database=database,
-            executor=LocalExecutor(),
+            executor=make_executor(settings.executor),
             inventory=devices,
             data_dir=settings.data_dir,
             url=address,

@@ -103,8 +103,10 @@ def test_numbers_that_are_none_are_refused(api: TestClient) -> None:
     assert answer.json()["errors"][0]["value"] == "nan"
 
 
-def test_bodies_that_are_too_large(api: TestClient) -> None:
-    answer = api.post("/api/v1/jobs", json=job_spec("x" * (1 << 20)))
+@pytest.mark.parametrize("announced", [True, False])
+def test_bodies_that_are_too_large(api: TestClient, announced: bool) -> None:
+    body = json.dumps(job_spec("x" * (1 << 20))).encode()
+    answer = api.post("/api/v1/jobs", content=body if announced else iter([body]), headers=JSON)
     assert answer.status_code == 413
     assert answer.headers["content-type"] == "application/problem+json"
 
