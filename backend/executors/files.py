@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,7 @@ def claim(directory: Path, who: Identity | None) -> bool:
 
     Exactly one of them gets it: a link, unlike a rename, does not replace what is there.
     """
-    temporary = directory / f"{SUPERVISOR}.{os.getpid()}.tmp"
+    temporary = directory / f"{SUPERVISOR}.{secrets.token_hex(8)}.tmp"
     temporary.write_text(json.dumps(ABANDONED if who is None else asdict(who)), encoding="utf-8")
     try:
         os.link(temporary, directory / SUPERVISOR)
