@@ -74,7 +74,7 @@ class NativeAllreduce:
         memory = self._context.memory
         mask = memory.mask(unit)
         counts = [float(mask[i // 8] >> (i % 8) & 1) for i in range(len(unit.segments))]
-        gradients = memory.device_sums(unit.segments)
+        gradients = memory.device_gradients(unit.segments)
         flat = torch.cat([*gradients, gradients[0].new_tensor(counts)])
         start_ns = self._context.recording.now_ns()
         work = dist.all_reduce(flat, async_op=True)
@@ -93,7 +93,7 @@ class NativeAllreduce:
             absent: list[Segment] = []
             for segment, part, count in zip(unit.segments, parts, parts[-1].tolist(), strict=False):
                 if count:
-                    context.memory.device_sums([segment])[0].copy_(part)
+                    context.memory.device_gradients([segment])[0].copy_(part)
                 else:
                     absent.append(segment)
             context.memory.drop_gradients(absent)

@@ -119,8 +119,9 @@ class RingAllreduce:
     def _finish(self, choice: Choice, turn: _Turn) -> None:
         context, unit = self._context, choice.unit
         del self._turns[unit.index]
-        context.memory.drop_gradients(set(unit.segments) - set(present(unit, turn.mask)))
-        context.memory.sums_written(unit)
+        segments = present(unit, turn.mask)
+        context.memory.drop_gradients(set(unit.segments) - set(segments))
+        context.memory.sums_written(unit, segments)
         context.versions.advance(unit.index, turn.step + 1)
 
     def _chunk_received(self, part: int) -> int:

@@ -83,7 +83,7 @@ class ServerExchange:
                     parts = memory.sums(segments)
                     choice.codec.decode(as_tensor(payload, choice.codec.wire_dtype(parts[0].dtype)), parts)
             memory.drop_gradients(set(unit.segments) - set(segments))
-            memory.sums_written(unit)
+            memory.sums_written(unit, segments)
         self._context.versions.advance(unit.index, header.step + 1)
 
     def missing(self, unit: Unit) -> str:

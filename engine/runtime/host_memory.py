@@ -65,15 +65,15 @@ class HostMemory:
 
     def sums(self, segments: Sequence[Segment]) -> list[Tensor]:
         """Views of where the summed gradients of `segments` belong; absent gradients become zeros first."""
+        return self.device_gradients(segments)
+
+    def device_gradients(self, segments: Sequence[Segment]) -> list[Tensor]:
+        """Views of the gradients on the worker's own device; absent ones become zeros first."""
         for segment in segments:
             parameter = self._parameters[segment.parameter]
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter, memory_format=torch.contiguous_format)
-        return self.gradients(segments)
-
-    def device_sums(self, segments: Sequence[Segment]) -> list[Tensor]:
-        """As `sums`, on the worker's own device: for collectives that run there."""
-        return self.sums(segments)
+        return [self._flat_gradient(s.parameter)[s.start : s.stop] for s in segments]
 
     def drop_gradients(self, segments: Iterable[Segment]) -> None:
         """Forget the gradients of parameters that no worker used in this step, so that their update is skipped."""
@@ -92,8 +92,11 @@ class HostMemory:
     def parameters_written(self, unit: Unit) -> None:
         """The unit's parameters have been received. On the CPU they are in place."""
 
-    def sums_written(self, unit: Unit) -> None:
-        """The unit's summed gradients have been received. On the CPU they are in place."""
+    def sums_written(self, unit: Unit, segments: Sequence[Segment]) -> None:
+        """The sums of the unit's `segments` have been received. On the CPU they are in place."""
+
+    def before_use(self, units: Sequence[Unit]) -> None:
+        """The units' parameters or sums are about to be used. On the CPU they are in place."""
 
     def _flat_gradient(self, name: str) -> Tensor:
         parameter = self._parameters[name]

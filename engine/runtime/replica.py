@@ -22,6 +22,7 @@ from engine.exchange.base import Choice, Exchange
 from engine.models.uses import UseFinder
 from engine.order import DEPART
 from engine.plan.units import Unit
+from engine.runtime.host_memory import HostMemory
 from engine.runtime.recording import Recording
 from engine.runtime.updates import Hyper, LayerUpdater
 from engine.runtime.versions import Versions
@@ -53,6 +54,7 @@ class PlanReplica:
         layers: Sequence[Layer],
         choices: Mapping[int, Choice],
         exchanges: Mapping[int, Exchange],
+        memory: HostMemory,
         versions: Versions,
         recording: Recording,
         hyper: Callable[[int], Hyper],
@@ -66,6 +68,7 @@ class PlanReplica:
         self._choices = choices
         self._exchanges = exchanges
         self._distinct = list(dict.fromkeys(exchanges.values()))
+        self._memory = memory
         self._versions = versions
         self._recording = recording
         self._hyper = hyper
@@ -194,6 +197,7 @@ class PlanReplica:
         waiting = self._layers if self._clip_norm is not None else [layer]
         for other in waiting:
             self._wait_for_units(other, needed)
+            self._memory.before_use(other.units)
         hyper = self._hyper(needed - 1)
         if self._clip_norm is not None:
             self._clip(self._clip_norm)

@@ -35,6 +35,7 @@ from engine.runtime.launch import Launch, write_json
 from engine.runtime.messages import Lane
 from engine.runtime.party import DEADLINE_S, PartyBase, home_of, load_choices, of_shard
 from engine.runtime.peer_replica import PeerReplica
+from engine.runtime.pinned_memory import PinnedMemory
 from engine.runtime.replica import Layer, PlanReplica
 from engine.runtime.servers import announce, end_training, make_shard
 from engine.runtime.trainer import Outcome, Replica, Trainer
@@ -189,7 +190,8 @@ class Worker:
                 launch, of_shard(choices, base.party.shard), initial.tensors, base, base.party.shard
             )
             server_lane.add(Shard.kinds, shard)
-        exchanges = self._make_exchanges(choices, trainable, versions, worker_lane)
+        memory = PinnedMemory(trainable) if self._device.type == "cuda" else HostMemory(trainable)
+        exchanges = self._make_exchanges(choices, memory, versions, worker_lane)
         layers = self._make_layers(choices, trainable)
         hosts = sorted({home_of(launch, c.unit.shard) for c in choices.values() if c.unit.shard is not None})
         return PlanReplica(
@@ -197,6 +199,7 @@ class Worker:
             layers=layers,
             choices=choices,
             exchanges=exchanges,
+            memory=memory,
             versions=versions,
             recording=base.recording,
             hyper=schedule.at,
@@ -207,13 +210,12 @@ class Worker:
     def _make_exchanges(
         self,
         choices: Mapping[int, Choice],
-        trainable: Mapping[str, Parameter],
+        memory: HostMemory,
         versions: Versions,
         lane: Dispatch,
     ) -> dict[int, Exchange]:
         """One instance per exchange of the plan; by unit index."""
         launch, base = self._launch, self._base
-        memory = HostMemory(trainable)
         by_unit: dict[int, Exchange] = {}
         for name in dict.fromkeys(c.layer.exchange for c in choices.values()):
             mine = {index: c for index, c in choices.items() if c.layer.exchange == name}

@@ -40,7 +40,9 @@ def _read() -> tuple[np.ndarray, np.ndarray]:
     importing scikit-learn takes in every worker."""
     package = find_spec("sklearn")
     if package is None or package.origin is None:
-        raise UserError("data.name", "digits", "needs scikit-learn, which is not installed", "pip install scikit-learn")
+        raise UserError(
+            "data.name", "digits", "needs scikit-learn, which is not installed", "pip install scikit-learn"
+        )
     file = Path(package.origin).parent / "datasets" / "data" / "digits.csv.gz"
     table = np.loadtxt(file, delimiter=",")
     return table[:, :-1], table[:, -1]

@@ -1,0 +1,100 @@
+"""Pinned memory: the units' memory of a worker on CUDA, mirrored on the host for the transport.
+
+Gradients go down and results come up on two side streams, so that copies overlap computation and each other:
+    down   waits until backward has computed the unit's gradients, copies them to the mirror, then the unit leaves
+    up     copies what was received to the parameter (or its gradient); forward waits for that copy's event
+A parameter is overwritten only after `down` has passed its gradient, hence after its last use in backward.
+Memory on the host: one pinned copy of the parameters and one of the gradients.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+
+from engine.plan.units import Segment, Unit
+from engine.runtime.host_memory import HostMemory
+
+
+class PinnedMemory(HostMemory):
+    """As HostMemory, for parameters on a CUDA device."""
+
+    def __init__(self, parameters: Mapping[str, Parameter]) -> None:
+        super().__init__(parameters)
+        self._device = next(iter(parameters.values())).device
+        self._down = torch.cuda.Stream(self._device)
+        self._up = torch.cuda.Stream(self._device)
+        self._values = {name: _mirror(p) for name, p in parameters.items()}
+        self._gradients = {name: _mirror(p) for name, p in parameters.items()}
+        self._arrivals: dict[int, torch.cuda.Event] = {}
+        self._copying: queue.SimpleQueue[tuple[torch.cuda.Event, Callable[[], None]]] = queue.SimpleQueue()
+        threading.Thread(target=self._release, name="staging", daemon=True).start()
+
+    def when_gradients_are_readable(self, unit: Unit, then: Callable[[], None]) -> None:
+        """Copy the unit's gradients down once backward has computed them; `then` runs in the staging thread."""
+        here = [s for s in unit.segments if self._parameters[s.parameter].grad is not None]
+        self._down.wait_stream(torch.cuda.current_stream(self._device))
+        with torch.cuda.stream(self._down):
+            for segment, gradient in zip(here, super().gradients(here), strict=True):
+                gradient.record_stream(self._down)
+                self._mirror_of(segment).copy_(gradient, non_blocking=True)
+            copied = self._down.record_event()
+        self._copying.put((copied, then))
+
+    def gradients(self, segments: Sequence[Segment]) -> list[Tensor]:
+        return [self._mirror_of(s) for s in segments]
+
+    def sums(self, segments: Sequence[Segment]) -> list[Tensor]:
+        for segment in segments:
+            if self._parameters[segment.parameter].grad is None:
+                self._mirror_of(segment).zero_()
+        return self.gradients(segments)
+
+    def parameters(self, segments: Sequence[Segment]) -> list[Tensor]:
+        return [self._values[s.parameter][s.start : s.stop] for s in segments]
+
+    def parameters_written(self, unit: Unit) -> None:
+        """Copy the received parameters up."""
+        with torch.no_grad(), torch.cuda.stream(self._up):
+            self._up.wait_stream(self._down)
+            for segment, value in zip(unit.segments, self.parameters(unit.segments), strict=True):
+                self._parameters[segment.parameter].detach().view(-1)[segment.start : segment.stop].copy_(
+                    value, non_blocking=True
+                )
+            self._arrivals[unit.index] = self._up.record_event()
+
+    def sums_written(self, unit: Unit, segments: Sequence[Segment]) -> None:
+        """Copy the received sums up into the gradients."""
+        targets = super().device_gradients(segments)
+        with torch.no_grad(), torch.cuda.stream(self._up):
+            self._up.wait_stream(self._down)
+            for target, value in zip(targets, self.gradients(segments), strict=True):
+                target.copy_(value, non_blocking=True)
+            self._arrivals[unit.index] = self._up.record_event()
+
+    def before_use(self, units: Sequence[Unit]) -> None:
+        """Let the device's current stream wait for what is still on its way up."""
+        stream = torch.cuda.current_stream(self._device)
+        for unit in units:
+            arrival = self._arrivals.pop(unit.index, None)
+            if arrival is not None:
+                stream.wait_event(arrival)
+
+    def _mirror_of(self, segment: Segment) -> Tensor:
+        return self._gradients[segment.parameter][segment.start : segment.stop]
+
+    def _release(self) -> None:
+        """Let units leave as their copies end, in the order in which they were issued."""
+        while True:
+            copied, then = self._copying.get()
+            copied.synchronize()
+            then()
+
+
+def _mirror(parameter: Parameter) -> Tensor:
+    return torch.empty(parameter.numel(), dtype=parameter.dtype, pin_memory=True)
