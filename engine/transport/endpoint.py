@@ -14,6 +14,7 @@ from engine.transport.buffers import ScratchPool
 from engine.transport.clock import Alignment, AttemptClock
 from engine.transport.counters import Counters
 from engine.transport.credit import ReceiverCredit, SenderCredit, Window
+from engine.transport.dialogue import Dialogue
 from engine.transport.errors import DeadlineMissed, PeerLost, ProtocolError
 from engine.transport.inbound import Inbox
 from engine.transport.lane import Delivery, Handle, Lane, Place
@@ -66,6 +67,8 @@ class Endpoint:
         """
         if len(names) != len(hosts) or not 0 <= index < len(names):
             raise ValueError(f"index = {index}, {len(names)} names, {len(hosts)} hosts: one each per party")
+        if silence_s < 3 * heartbeat_s:
+            raise ValueError(f"silence_s = {silence_s}: at least three heartbeats of {heartbeat_s} s")
         if len(token) > 16:
             raise ValueError(f"token has {len(token)} bytes: at most 16")
         self.index = index
@@ -139,15 +142,18 @@ class Endpoint:
                 token=self._token, deadline_s=self._deadline_s,
             )  # fmt: skip
         host = self.hosts[self.index]
-        self._loop = Loop(
-            [self._peer(peer, *pair) for peer, pair in sorted(sockets.items())],
-            egress=self._pacer.link(host, "egress") if self._pacer else None,
-            ingress=self._pacer.link(host, "ingress") if self._pacer else None,
+        dialogue = Dialogue(
+            {peer: self._peer(peer, *pair) for peer, pair in sorted(sockets.items())},
             clock=self.clock,
             counters=self.counters,
             window=self._window,
+            silence_ns=round(self._silence_s * 1e9),
+        )
+        self._loop = Loop(
+            dialogue,
+            egress=self._pacer.link(host, "egress") if self._pacer else None,
+            ingress=self._pacer.link(host, "ingress") if self._pacer else None,
             heartbeat_s=self._heartbeat_s,
-            silence_s=self._silence_s,
             failed=self._fail,
             name=f"{self.name} I/O",
         )
@@ -221,7 +227,7 @@ class Endpoint:
         seen = []
         end = time.monotonic() + self._deadline_s
         for _ in range(samples):
-            self._loop.ping(0, lambda _peer, sent, there, received: answers.put((sent, there, received)))
+            self._loop.ping(0, lambda sent, there, received: answers.put((sent, there, received)))
             try:
                 seen.append(answers.get(timeout=max(end - time.monotonic(), 0)))
             except queue.Empty:

@@ -29,6 +29,13 @@ def test_connect_names_who_is_missing() -> None:
         endpoint.close()
 
 
+def test_settings_without_meaning_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"silence_s = 1\.0: at least three heartbeats of 0\.5 s"):
+        Endpoint(index=0, names=NAMES, hosts=NAMES, heartbeat_s=0.5, silence_s=1.0)
+    with pytest.raises(ValueError, match="index = 3, 3 names, 3 hosts"):
+        Endpoint(index=3, names=NAMES, hosts=NAMES)
+
+
 def test_strangers_are_turned_away() -> None:
     """A caller with another job's token, and one that says nothing sensible, do not get in."""
     names = ("worker 0", "worker 1")

@@ -90,16 +90,18 @@ def test_messages_inside_a_host_are_not_paced(tmp_path: Path) -> None:
         record.wait(lambda: bool(record.handled))
 
 
-def test_long_messages_let_others_in_between(tmp_path: Path) -> None:
-    """A small message to another peer leaves while a huge one is on its way."""
-    with connected(
-        ("worker 0", "worker 1", "worker 2"), pacer=lambda: Pacer(tmp_path / "pacer", RATE_BPS)
-    ) as parties:
-        huge = Header(kind=1, origin=0, unit=1, priority=5, payload_bytes=2_000_000)
-        small = Header(kind=1, origin=0, unit=2, priority=1, payload_bytes=1000)
-        parties.endpoints[0].send(1, huge, [bytes(2_000_000)])
-        parties.endpoints[0].send(2, small, [bytes(1000)])
-        for index in (1, 2):
-            record = parties.records[index]
-            record.wait(lambda record=record: bool(record.handled))
-    assert parties.records[0].sent_units == [2, 1]
+@pytest.mark.parametrize("incast", [False, True], ids=["egress", "ingress"])
+def test_long_messages_let_urgent_ones_in_between(tmp_path: Path, incast: bool) -> None:
+    """A small urgent message to, or from, another peer passes while a huge one is on its way."""
+    names = ("worker 0", "worker 1", "worker 2")
+    huge, small = 2_000_000, 100_000
+    routes = [(1, 0), (2, 0)] if incast else [(0, 1), (0, 2)]
+    with connected(names, pacer=lambda: Pacer(tmp_path / "pacer", RATE_BPS)) as parties:
+        for (origin, destination), size, priority in zip(routes, (huge, small), (5, 1), strict=True):
+            header = Header(kind=1, origin=origin, unit=size, priority=priority, payload_bytes=size)
+            parties.endpoints[origin].send(destination, header, [bytes(size)])
+        for _, destination in routes:
+            record = parties.records[destination]
+            record.wait(lambda record=record: len(record.handled) == (2 if incast else 1))
+    shared = parties.records[0].received_units if incast else parties.records[0].sent_units
+    assert shared == [small, huge]

@@ -27,9 +27,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 def join(url: str, deadline_s: float = 20.0, parties: int = 3) -> list[Rendezvous]:
-    return [
-        Rendezvous(url, index=index, names=NAMES, deadline_s=deadline_s) for index in range(parties)
-    ]
+    return [Rendezvous(url, index=index, names=NAMES, deadline_s=deadline_s) for index in range(parties)]
 
 
 def test_addresses_agreement_and_barrier(url: str) -> None:

@@ -1,0 +1,158 @@
+"""What a process and its peers say on their control connections: credit, signs of life, time, partings."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+
+from engine.transport.clock import AttemptClock
+from engine.transport.control import Control, Frame
+from engine.transport.counters import Counters
+from engine.transport.credit import Window
+from engine.transport.errors import PeerLost
+from engine.transport.peer import Peer
+
+_DATA_END_GRACE_NS = 2 * 10**9
+
+PingAnswered = Callable[[int, int, int], None]
+"""(sent here, seen there, received here), in nanoseconds of the two attempt clocks."""
+
+
+class Dialogue:
+    """Belongs to the I/O thread; only `handled` may be called from others. What it reads may raise PeerLost."""
+
+    def __init__(
+        self,
+        peers: Mapping[int, Peer],
+        *,
+        clock: AttemptClock,
+        counters: Counters,
+        window: Window,
+        silence_ns: int,
+    ) -> None:
+        self.peers = peers
+        self.window = window
+        self.credit_withheld = False
+        """Whether some sender waits for our handlers, so that what they finish is worth waking up for."""
+        self._clock = clock
+        self._counters = counters
+        self._silence_ns = silence_ns
+        self._awake_ns: int | None = None
+        self._handled: deque[tuple[int, int]] = deque()
+        self._ping_answered: PingAnswered | None = None
+
+    # Credit.
+
+    def handled(self, peer: int, cost_bytes: int) -> None:
+        """A consumer finished a message from `peer`."""
+        self._handled.append((peer, cost_bytes))
+
+    def owes_credit(self) -> bool:
+        """Whether something was finished that a sender may be waiting for."""
+        return self.credit_withheld and bool(self._handled)
+
+    def senders(self) -> int:
+        """How many peers are in the middle of a message to us."""
+        return sum(peer.inbox.in_message() for peer in self.peers.values())
+
+    def grant(self, peer: Peer) -> None:
+        """Give `peer` the credit that is due, if it is worth a frame."""
+        count = peer.inbox.credit.take_grant(self.window.share(self.senders()))
+        if count and not peer.gone:
+            peer.control.put(Frame(Control.CREDIT, count))
+            self.flush(peer)
+
+    def return_credit(self) -> None:
+        """Account for what the consumers finished."""
+        touched = set()
+        while self._handled:
+            index, cost = self._handled.popleft()
+            self.peers[index].inbox.credit.handled += cost
+            touched.add(index)
+        for index in touched:
+            self.grant(self.peers[index])
+        self.credit_withheld = any(peer.inbox.credit.withheld() for peer in self.peers.values())
+
+    # Signs of life, time.
+
+    def beat(self, now_ns: int) -> None:
+        """Give every peer a sign of life, and raise PeerLost for one that gives none."""
+        for peer in self.peers.values():
+            if peer.left or peer.gone:
+                continue
+            peer.control.put(Frame(Control.HEARTBEAT))
+            if peer.heard_ns is not None and now_ns - peer.heard_ns > self._silence_ns:
+                raise peer.lost(f"no sign of life for {(now_ns - peer.heard_ns) / 1e9:.1f} s")
+            if peer.data_ended_ns is not None and now_ns - peer.data_ended_ns > _DATA_END_GRACE_NS:
+                raise peer.lost(peer.data_end_reason)
+
+    def awake(self, now_ns: int) -> None:
+        """To be called at every turn: after a long sleep of this process, silence counts from now."""
+        if self._awake_ns is not None and now_ns - self._awake_ns > self._silence_ns // 2:
+            for peer in self.peers.values():
+                if peer.heard_ns is not None:
+                    peer.heard_ns = now_ns
+        self._awake_ns = now_ns
+
+    def ping(self, peer: int, answered: PingAnswered) -> None:
+        """Ask `peer` what time it is; one question at a time."""
+        self._ping_answered = answered
+        self.peers[peer].control.put(Frame(Control.PING, self._clock.now_ns()))
+
+    # Frames.
+
+    def flush(self, peer: Peer) -> None:
+        """Give the kernel what waits for `peer`."""
+        try:
+            count = peer.control.flush()
+        except OSError:
+            return  # reading it will tell what happened, with what it still had to say
+        if count:
+            self._counters.sent(peer.index, -1, 0, count)
+
+    def read(self, peer: Peer) -> None:
+        """Take in what `peer` said and do it. Raises PeerLost where it is gone or gave up."""
+        try:
+            count = peer.control.receive()
+            reason = "its connections closed without a goodbye: it was killed or crashed"
+        except OSError as error:
+            count, reason = None, f"its control connection broke ({error}): it was killed or crashed"
+        if count is None:
+            if not peer.left:
+                raise peer.lost(reason)
+            if not peer.outbox.empty():
+                raise peer.lost("it left in good order while messages for it were still queued")
+            peer.gone = True
+            return
+        peer.heard_ns = time.monotonic_ns()
+        self._counters.received(peer.index, -1, 0, count)
+        for frame in peer.control.frames():
+            self._obey(peer, frame)
+
+    def _obey(self, peer: Peer, frame: Frame) -> None:
+        match frame.kind:
+            case Control.CREDIT:
+                peer.outbox.credit.granted(frame.a)
+            case Control.PING:
+                peer.control.put(Frame(Control.PONG, frame.a, self._clock.now_ns()))
+                self.flush(peer)
+            case Control.PONG:
+                if self._ping_answered is not None:
+                    self._ping_answered(frame.a, frame.b, self._clock.now_ns())
+            case Control.GOODBYE:
+                peer.left = True
+            case Control.FAREWELL:
+                peer.confirmed = True
+            case Control.ABORT:
+                raise self._aborted_by(peer, frame)
+            case Control.HEARTBEAT:
+                pass
+
+    def _aborted_by(self, peer: Peer, frame: Frame) -> PeerLost:
+        culprit = self.peers.get(frame.a)
+        if culprit is None:
+            return peer.lost(f"it gave up on this party: {frame.text}")
+        if culprit is peer:
+            return peer.lost(f"it gave up: {frame.text}")
+        return culprit.lost(f"{frame.text} (reported by {peer.name})")
