@@ -21,7 +21,12 @@ def finish(
     """Theme, height and `uirevision`. While `revision` stays the same, a viewer's zoom and hidden traces
     stay."""
     figure.update_layout(
-        template=template(request.theme), height=height, uirevision=revision, autosize=True, meta=meta or {}
+        template=template(request.theme),
+        height=height,
+        uirevision=revision,
+        autosize=True,
+        meta=meta or {},
+        dragmode=False if request.narrow else "zoom",  # on a phone, a finger scrolls the page
     )
     return figure
 

@@ -79,6 +79,8 @@ def bin_window(source: Source, links: Sequence[LinkFacts], request: FigureReques
     rows = source.step_rows(request.step or 0, (request.to_step or request.step or 0) + 1)
     window = choose_window(request, rows, request.step)
     if window is None:
+        trained = source.trained_until()
+        end = min(end, trained) if trained > start else end  # what follows is evaluation and leave-taking
         shown = min(end - start, request.width // PIXELS_PER_BIN * BIN_NS)
         origin, seen, step = 0, (end - shown, end), None
     else:

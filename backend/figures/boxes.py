@@ -58,6 +58,11 @@ def shade(layer: int, layers: int) -> int:
     return int(layer * SHADES // layers if layers >= SHADES else _few(np.array([layer]), layers)[0])
 
 
+def position(layer: int, layers: int) -> float:
+    """Where a layer lies on the scale of colour codes."""
+    return layer * (SHADES - 1) / max(layers - 1, 1)
+
+
 def _few(layer: np.ndarray, layers: int) -> np.ndarray:
     """Few layers spread over the whole palette."""
     return np.rint(layer * (SHADES - 1) / max(layers - 1, 1)).astype(np.int64)

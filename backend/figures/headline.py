@@ -39,8 +39,7 @@ def headline(contenders: Sequence[Contender], refused: Sequence[str], layer: Cal
     first, rest = ranked[0], ranked[1:]
     sooner = [other for other in rest if is_sooner(first.speed, other.speed)]
     if not sooner:
-        each = ", ".join(f"{c.name} {format_ms(c.speed.iteration_ns or 0.0)}" for c in ranked)
-        return f"No significant difference: a step takes {each}"
+        return f"No significant difference: a step takes {', '.join(_with_interval(c) for c in ranked)}"
     slowest = sooner[-1]
     ahead = [f"{_percent(first.speed, other.speed)} sooner than {other.name}" for other in sooner]
     result = f"{first.name} finishes a step {_percent(first.speed, slowest.speed)} sooner"
@@ -78,6 +77,13 @@ def cause(fast: Contender, slow: Contender, layer: Callable[[int], str]) -> str 
             return f"{layer(most)} waits {less} less behind {layer(ahead)}"
     compute = (slow.speed.compute_ns or 0.0) - (fast.speed.compute_ns or 0.0)
     return f"it computes {format_ms(compute)} less" if compute >= 0.5 * gain else None
+
+
+def _with_interval(contender: Contender) -> str:
+    """`p3 41 ms (40 ms to 43 ms)`: the median and what it may as well be."""
+    speed = contender.speed
+    low, high = speed.interval_ns or (0.0, 0.0)
+    return f"{contender.name} {format_ms(speed.iteration_ns or 0.0)} ({format_ms(low)} to {format_ms(high)})"
 
 
 def _percent(fast: Speed, slow: Speed) -> str:

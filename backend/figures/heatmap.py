@@ -133,7 +133,7 @@ def draw(
         ticks="",
     )
     figure.update_xaxes(tickformat="~s", ticksuffix="s", showgrid=False)
-    figure.update_layout(dragmode="pan", hovermode="closest")
+    figure.update_layout(hovermode="closest")
     if request.narrow:
         figure.update_traces(showscale=False)
     height = 2 * max(90, min(ROW_PX * len(names), MAX_ROWS_PX)) + 110

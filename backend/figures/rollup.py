@@ -80,7 +80,7 @@ def draw_rollup(
         fixedrange=True,
         ticks="",
     )
-    figure.update_layout(dragmode="pan", hovermode="closest")
+    figure.update_layout(hovermode="closest")
     return finish(
         figure,
         request,

@@ -10,7 +10,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from backend.figures import words
-from backend.figures.boxes import SHADES, Boxes, place, shade
+from backend.figures.boxes import SHADES, Boxes, place, position
 from backend.figures.draw import LABEL_SHARE, MAX_BARS, MAX_OUTLINES, bars, cells, outlines
 from backend.figures.facts import JobFacts
 from backend.figures.request import FigureRequest
@@ -103,7 +103,6 @@ def set_axes(figure: go.Figure, rows: Sequence[Row], view: View, bottom: float, 
     figure.update_layout(
         bargap=0,
         barmode="overlay",
-        dragmode="pan",
         hovermode="closest",
         uniformtext={"mode": "hide", "minsize": 9},
     )
@@ -179,7 +178,7 @@ def add_layer_scale(figure: go.Figure, layers: Sequence[str], request: FigureReq
                     "ypad": 30,
                     "xpad": 0,
                     "outlinewidth": 0,
-                    "tickvals": np.array([shade(int(i), len(layers)) for i in chosen]),
+                    "tickvals": np.array([position(int(i), len(layers)) for i in chosen]),
                     "ticktext": [layers[i][: 9 if request.narrow else 24] for i in chosen],
                     "tickfont": {"size": 11, "color": COLOURS[request.theme].muted},
                     "ticks": "",

@@ -127,6 +127,13 @@ class Source:
         last = self._session.scalar(select(func.max(StepRow.step)).where(StepRow.attempt_id == self.attempt))
         return -1 if last is None else int(last)
 
+    def trained_until(self) -> int:
+        """When the last step ended, in ns; 0 where none did."""
+        last = self._session.scalar(
+            select(func.max(StepRow.end_ns)).where(StepRow.attempt_id == self.attempt)
+        )
+        return int(last or 0)
+
     def steps_between(self, from_ns: int, to_ns: int) -> tuple[int, int]:
         """First and last step that overlap a window of time; (0, -1) where none does."""
         first, last = self._session.execute(

@@ -128,7 +128,7 @@ def draw(
             _area(figure, row, one.other, bin_ns, name="other", fillcolor=colours.other, common=common)
         _scale(figure, row, one, bin_ns, colours.rate)
     figure.update_xaxes(tickformat="~s", ticksuffix="s", showgrid=True)
-    figure.update_layout(hovermode="closest", dragmode="pan")
+    figure.update_layout(hovermode="closest")
     figure.add_trace(
         go.Scatter(
             x=[None],
