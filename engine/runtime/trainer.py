@@ -7,6 +7,7 @@ global batch, so uneven shards and accumulation need no special case.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -52,6 +53,8 @@ class Outcome:
     """The step at which the target accuracy was reached."""
     train_ns: int
     """From the first step's start to the last step's end, evaluations included."""
+    cpu_ns: int
+    """CPU time of the whole process in that time, its transport and server threads included."""
 
 
 class Trainer:
@@ -86,7 +89,7 @@ class Trainer:
         loss: float | None = None
         target_step: int | None = None
         samples = steps = evaluated = 0
-        start_ns = recording.now_ns()
+        start_ns, cpu_ns = recording.now_ns(), time.process_time_ns()
         batches = iter(self._loader)
         for step in range(self._loader.steps):
             recording.begin_step(step)
@@ -117,6 +120,7 @@ class Trainer:
             test_loss=loss,
             target_step=target_step,
             train_ns=recording.now_ns() - start_ns,
+            cpu_ns=time.process_time_ns() - cpu_ns,
         )
 
     def _step(self, micro_batches: list[MicroBatch], global_weight: float) -> float:

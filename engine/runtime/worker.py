@@ -292,6 +292,7 @@ class Worker:
             "test_loss": outcome.test_loss,
             "target_step": outcome.target_step,
             "train_ns": outcome.train_ns,
+            "cpu_ns": outcome.cpu_ns,
             "sent_payload_bytes": {
                 f"{peer}/{layer}": count for (peer, layer), count in sorted(traffic.sent_payload.items())
             },
