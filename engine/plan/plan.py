@@ -18,6 +18,7 @@ from engine.inputs import INPUT
 from engine.memory import ACTIVATIONS
 from engine.order import DEPART, RANK, RETURNS, UNIT
 from engine.placement import PLACEMENT
+from engine.plan.consistency import Consistency
 
 AXES: tuple[Axis, ...] = (
     PLACEMENT, EXCHANGE, CODEC, UNIT, DEPART, RANK, RETURNS, CONSISTENCY, ACTIVATIONS, INPUT,
@@ -64,12 +65,16 @@ class LayerPlan:
     """The layer's name: its module path in the model."""
     placement: str = "replicated"
     """Where the layer is computed."""
+    place: int | None = None
+    """`device`: the device's number; `stage`: the pipeline stage's. Null for replicated layers."""
     exchange: str = "none"
     """How the workers' contributions meet."""
     update: Literal["auto", "worker", "server"] = "auto"
     """Where the optimizer runs. `auto`: on the server where the exchange has one, else on the worker."""
     codec: str = "fp32"
     """What travels."""
+    entropy_coding: bool = False
+    """Whether what the codec selects is entropy-coded as well (sparse codecs only)."""
     order: Order = Order()
     """Units, departure, rank and return."""
     activations: str = "keep"
@@ -80,6 +85,31 @@ class LayerPlan:
             axis.require(getattr(self, axis.name), axis.name)
         if self.update not in ("auto", "worker", "server"):
             raise UserError("update", self.update, "no such update site", "Use auto, worker or server")
+        if self.placement == "replicated" and self.place is not None:
+            raise UserError("place", self.place, "a replicated layer is on every worker", "Leave place out")
+        if self.entropy_coding and "sparse" not in CODEC[self.codec].traits:
+            raise UserError(
+                "entropy_coding",
+                True,
+                f"{self.codec} sends every element: there is nothing to code",
+                "Leave it out",
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Edge:
+    """Activations, and their gradients on the way back, that travel between layers placed differently."""
+
+    __pydantic_config__ = {"use_attribute_docstrings": True, "extra": "forbid"}
+
+    source: str
+    """The layer whose output travels."""
+    destination: str
+    """The layer that takes it."""
+    codec: str = "fp32"
+    """What travels."""
+    order: Order = Order()
+    """Units, departure and rank of this edge."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,19 +135,6 @@ class Servers:
             raise UserError(
                 "servers.split_over", self.split_over, "must be at least 1", "Leave it out to never split"
             )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Consistency:
-    """How far workers may drift. Chosen for the job; every other axis may differ from layer to layer."""
-
-    __pydantic_config__ = {"use_attribute_docstrings": True, "extra": "forbid"}
-
-    mode: str = "every-step"
-    """A value of the axis `consistency`."""
-
-    def __post_init__(self) -> None:
-        CONSISTENCY.require(self.mode, "consistency.mode")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,6 +166,8 @@ class Plan:
     """One entry for every layer with trainable parameters."""
     servers: Servers = Servers()
     """The server shards, where any layer's exchange has them."""
+    edges: tuple[Edge, ...] = ()
+    """What travels between layers that are not replicated."""
     consistency: Consistency = Consistency()
     """How far workers may drift."""
     input: Input = Input()
@@ -162,6 +181,13 @@ class Plan:
             if layer.layer in seen:
                 raise UserError("layers", layer.layer, "listed twice", "Give every layer one entry")
             seen.add(layer.layer)
+        if self.edges and all(layer.placement == "replicated" for layer in self.layers):
+            raise UserError(
+                "edges",
+                len(self.edges),
+                "every layer is replicated: no activation travels",
+                "Leave edges out",
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
