@@ -80,9 +80,9 @@ def bin_window(source: Source, links: Sequence[LinkFacts], request: FigureReques
     window = choose_window(request, rows, request.step)
     if window is None:
         trained = source.trained_until()
-        end = min(end, trained) if trained > start else end  # what follows is evaluation and leave-taking
-        shown = min(end - start, request.width // PIXELS_PER_BIN * BIN_NS)
-        origin, seen, step = 0, (end - shown, end), None
+        until = min(end, trained) if trained > start else end  # what follows is evaluation and leave-taking
+        shown = min(until - start, request.width // PIXELS_PER_BIN * BIN_NS)
+        origin, seen, step = 0, (until - shown, until), None
     else:
         origin, seen, step = window.origin_ns, (window.from_ns, window.to_ns), window.step
     level = level_for(seen[1] - seen[0], request.width)

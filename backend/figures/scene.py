@@ -20,6 +20,9 @@ from backend.figures.theme import COLOURS, colourscale
 Level = Literal["bars", "outlines", "cells"]
 ROW_PX = 25
 MAX_LAYER_TICKS = 9
+TICK_CHARACTER_PX, TICK_GAP_PX = 6.6, 16
+SCALE_SHARE = 0.62
+"""Of the drawing's width, for the palette with the layers' names."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,8 +153,11 @@ def add_layer_scale(figure: go.Figure, layers: Sequence[str], request: FigureReq
     """The palette under the time axis, with `layers` (short names) along it; nothing without layers."""
     if not layers:
         return
-    most = 4 if request.narrow else MAX_LAYER_TICKS
-    chosen = np.unique(np.linspace(0, len(layers) - 1, min(most, len(layers))).round().astype(int))
+    share = 1.0 if request.narrow else SCALE_SHARE
+    names = [name[: 9 if request.narrow else 24] for name in layers]
+    most = int(share * (request.width - 150) / (max(map(len, names)) * TICK_CHARACTER_PX + TICK_GAP_PX))
+    most = max(2, min(most, MAX_LAYER_TICKS, len(layers)))
+    chosen = np.unique(np.linspace(0, len(layers) - 1, most).round().astype(int))
     figure.add_trace(
         go.Scatter(
             x=[None],
@@ -169,7 +175,7 @@ def add_layer_scale(figure: go.Figure, layers: Sequence[str], request: FigureReq
                 "colorbar": {
                     "orientation": "h",
                     "thickness": 9,
-                    "len": 1.0 if request.narrow else 0.62,
+                    "len": share,
                     "x": 0,
                     "xanchor": "left",
                     "y": 0,
@@ -179,7 +185,7 @@ def add_layer_scale(figure: go.Figure, layers: Sequence[str], request: FigureReq
                     "xpad": 0,
                     "outlinewidth": 0,
                     "tickvals": np.array([position(int(i), len(layers)) for i in chosen]),
-                    "ticktext": [layers[i][: 9 if request.narrow else 24] for i in chosen],
+                    "ticktext": [names[i] for i in chosen],
                     "tickfont": {"size": 11, "color": COLOURS[request.theme].muted},
                     "ticks": "",
                     "tickangle": 0,
