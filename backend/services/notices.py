@@ -22,7 +22,7 @@ from backend.services.views import Views
 
 logger = logging.getLogger(__name__)
 
-PACE_S = 0.1
+PACE_S = 0.2
 """Notices that come within this time leave together."""
 QUEUE = 1_000
 """Notices that a listener may leave unread; it is cut off then, and catches up when it comes back."""

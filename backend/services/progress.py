@@ -6,23 +6,22 @@ until the job's revision changes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from backend.db.models import Attempt, Job, Metric, StepRow
+from backend.db.models import Attempt, Job, Metric
+from backend.figures import speed
+from backend.figures.source import Source
 from backend.services.remember import Remembered
-from engine.telemetry import definitions
+from engine.telemetry.definitions import WARM_UP_STEPS
 
 WINDOW_STEPS = 1_000
-"""Medians are over the newest this many steps of every worker."""
+"""Medians are over the newest this many steps."""
 REMEMBERED = 4_096
 ACCURACY = "test_accuracy"
-
-_ROW = np.dtype([("step", "<i4"), ("start", "<i8"), ("end", "<i8"), ("samples", "<i8"), ("loss", "<f8"),
-                 ("exposed", "<i8"), ("compute", "<i8"), ("input", "<i8")])  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +38,7 @@ class Progress:
     iteration_ns: float | None = None
     samples_per_s: float | None = None
     exposed_ns: float | None = None
-    """Of the worker that waited longest, median over the window."""
+    """Median of the worker that has most; so are the next two."""
     compute_ns: float | None = None
     input_ns: float | None = None
 
@@ -55,54 +54,39 @@ class ProgressReader:
         if attempt is None:
             return Progress()
         workers = job.spec["cluster"]["workers"]
-        return self._known.get((attempt.id, job.revision), lambda: read(session, attempt.id, workers))
+        key = (attempt.id, job.revision)
+        return self._known.get(key, lambda: read(session, job.id, attempt.id, workers))
 
 
-def read(session: Session, attempt_id: int, workers: int) -> Progress:
+def read(session: Session, job_id: str, attempt_id: int, workers: int) -> Progress:
     """Progress from the database."""
-    accuracy = session.scalars(
-        select(Metric.value)
-        .where(Metric.attempt_id == attempt_id, Metric.name == ACCURACY)
-        .order_by(Metric.step.desc())
-        .limit(1)
-    ).first()
-    rows = [_newest(session, attempt_id, worker) for worker in range(workers)]
-    if not all(len(r) for r in rows):
+    newest = select(Metric.value).where(Metric.attempt_id == attempt_id, Metric.name == ACCURACY)
+    accuracy = session.scalars(newest.order_by(Metric.step.desc()).limit(1)).first()
+    source = Source(session, job_id)
+    end = source.last_step()
+    rows = source.step_rows(max(0, end - WINDOW_STEPS), end)
+    rows = rows[rows["party"] < workers]
+    lasts = [rows["step"][rows["party"] == worker].max(initial=-1) for worker in range(workers)]
+    last = int(min(lasts))
+    if last < 0:
         return Progress(test_accuracy=accuracy)
-    last = min(int(r["step"].max()) for r in rows)
-    warm = [r[r["step"] >= definitions.WARM_UP_STEPS] for r in rows]
-    medians = [definitions.median_iteration_ns(r["step"], r["start"]) for r in rows]
-    speeds = [definitions.worker_throughput(r["samples"], m) for r, m in zip(warm, medians, strict=True)]
-    figures = Progress(
+    warm = rows[rows["step"] >= WARM_UP_STEPS]
+    found = speed.speed_of(warm, workers, WARM_UP_STEPS, last)
+    waited = [warm["input"][warm["party"] == worker] for worker in range(workers)]
+    return Progress(
         done=last + 1,
-        window=min(len(r) for r in warm),
-        loss=_loss([r[r["step"] == last] for r in rows]),
+        window=len(np.unique(warm["step"])),
+        loss=_loss(rows[rows["step"] == last]),
         test_accuracy=accuracy,
-        iteration_ns=definitions.job_iteration_ns(medians),
-        samples_per_s=sum(s for s in speeds if s is not None) if all(speeds) else None,
-    )
-    if not all(len(r) for r in warm):
-        return figures
-    slowest = {name: max(float(np.median(r[name])) for r in warm) for name in ("exposed", "compute", "input")}
-    return replace(
-        figures, exposed_ns=slowest["exposed"], compute_ns=slowest["compute"], input_ns=slowest["input"]
+        iteration_ns=found.iteration_ns,
+        samples_per_s=found.samples_per_s,
+        exposed_ns=found.exposed_ns,
+        compute_ns=found.compute_ns,
+        input_ns=max(map(float, map(np.median, waited))) if all(len(own) for own in waited) else None,
     )
 
 
-def _newest(session: Session, attempt_id: int, worker: int) -> np.ndarray:
-    columns = (StepRow.step, StepRow.start_ns, StepRow.end_ns, StepRow.samples, StepRow.loss,
-               StepRow.exposed_ns, StepRow.compute_ns, StepRow.input_ns)  # fmt: skip
-    query = (
-        select(*columns)
-        .where(StepRow.attempt_id == attempt_id, StepRow.party == worker)
-        .order_by(StepRow.step.desc())
-        .limit(WINDOW_STEPS)
-    )
-    return np.array([tuple(row) for row in session.execute(query)], _ROW)  # NULL becomes NaN
-
-
-def _loss(rows: list[np.ndarray]) -> float | None:
-    last = np.concatenate(rows)
-    weight = last["samples"].sum()
-    loss = float((last["loss"] * last["samples"]).sum() / weight) if weight else float("nan")
+def _loss(rows: np.ndarray) -> float | None:
+    weight = rows["samples"].sum()
+    loss = float((rows["loss"] * rows["samples"]).sum() / weight) if weight else float("nan")
     return loss if np.isfinite(loss) else None

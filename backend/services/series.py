@@ -8,7 +8,8 @@ import numpy as np
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from backend.db.models import Metric, StepRow
+from backend.db.models import Metric
+from backend.figures.source import Source
 from backend.schemas.telemetry import Point
 from engine.errors import UnknownNameError
 
@@ -16,9 +17,6 @@ MAX_POINTS = 2_000
 PER_STRETCH = 4
 """First, smallest, largest and last of every stretch are kept."""
 OF_STEPS = ("loss", "throughput", "iteration_ms", "exposed_ms")
-
-_ROW = np.dtype([("party", "<i2"), ("step", "<i4"), ("start", "<i8"), ("end", "<i8"), ("samples", "<i8"),
-                 ("loss", "<f8"), ("exposed", "<i8")])  # fmt: skip
 
 
 def thin(value: np.ndarray, limit: int = MAX_POINTS) -> np.ndarray:
@@ -36,13 +34,14 @@ def thin(value: np.ndarray, limit: int = MAX_POINTS) -> np.ndarray:
     return np.array(sorted(kept))
 
 
-def read(session: Session, attempt_id: int, workers: int, name: str | None) -> dict[str, list[Point]]:
+def read(session: Session, source: Source, name: str | None) -> dict[str, list[Point]]:
     """Every series, or the one called `name`. Raises UnknownNameError listing the known ones."""
+    attempt_id = source.attempt
     measured = _measured(session, attempt_id, name)
     if name is not None and name not in OF_STEPS and name not in measured:
         raise UnknownNameError("name", name, "series", [*OF_STEPS, *_names(session, attempt_id)])
     wanted = OF_STEPS if name is None else {name} & set(OF_STEPS)
-    found = {**(_of_steps(session, attempt_id, workers) if wanted else {}), **measured}
+    found = {**(_of_steps(source) if wanted else {}), **measured}
     return {key: _points(*columns) for key, columns in found.items() if name in (None, key)}
 
 
@@ -50,18 +49,9 @@ Columns = tuple[np.ndarray, np.ndarray, np.ndarray]
 """step, value and time (ns), each (n)."""
 
 
-def _of_steps(session: Session, attempt_id: int, workers: int) -> dict[str, Columns]:
-    query = select(
-        StepRow.party,
-        StepRow.step,
-        StepRow.start_ns,
-        StepRow.end_ns,
-        StepRow.samples,
-        StepRow.loss,
-        StepRow.exposed_ns,
-    ).where(StepRow.attempt_id == attempt_id, StepRow.party < workers)
-    rows = np.array([tuple(row) for row in session.execute(query)], _ROW)
-    by_worker = [rows[rows["party"] == worker] for worker in range(workers)]
+def _of_steps(source: Source) -> dict[str, Columns]:
+    rows = source.step_rows()
+    by_worker = [rows[rows["party"] == worker] for worker in range(source.job.workers)]
     steps = by_worker[0]["step"]
     for own in by_worker[1:]:
         steps = np.intersect1d(steps, own["step"])

@@ -9,6 +9,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from backend.db import Database, models
+from backend.figures.source import Source
 from backend.schemas import telemetry as schema
 from backend.services import events, logs, series
 from backend.services.jobs import find
@@ -38,11 +39,10 @@ class Telemetry:
         """Series by name. Raises NotFound, or UnknownNameError for a series that there is not."""
         with self._database.read() as session:
             job = find(session, job_id)
-            attempt = latest_attempt(session, job)
-            if attempt is None:
+            source = Source(session, job_id)
+            if source.job.attempt is None:
                 return schema.Metrics(series={}, revision=job.revision)
-            found = series.read(session, attempt.id, job.spec["cluster"]["workers"], name)
-            return schema.Metrics(series=found, revision=job.revision)
+            return schema.Metrics(series=series.read(session, source, name), revision=job.revision)
 
     def events(
         self, job_id: str, *, worker: int | None, step_from: int | None, step_to: int | None, limit: int

@@ -8,16 +8,17 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from backend.db import models
+from backend.figures import speed
+from backend.figures.source import Source
 from backend.schemas import jobs as schema
 from backend.schemas.plans import PlanView
 from backend.services import plans
-from backend.services.comparison import compare
 from backend.services.progress import Progress, ProgressReader
 from backend.services.remember import Remembered
 from backend.services.stored import planned_of, source_name, spec_of
 from backend.services.times import moment, moment_or_none
-from engine.plan.job import JobSpec
-from engine.telemetry.definitions import SpeedUp
+from engine.inputs.sharding import total_steps
+from engine.telemetry.definitions import SpeedUp, speed_up
 
 PLANS_REMEMBERED = 256
 
@@ -59,7 +60,10 @@ class Views:
         baseline = session.get(models.Job, chosen) if chosen else None
         if baseline is None:
             return None
-        return baseline, compare(session, job, self.of(session, job), baseline, self.of(session, baseline))
+        here, there = Source(session, job.id), Source(session, baseline.id)
+        ours = speed.conditions(here, self.of(session, job).samples_per_s)
+        theirs = speed.conditions(there, self.of(session, baseline).samples_per_s)
+        return baseline, speed_up(ours, theirs, speed.scaling(here, there))
 
     def of(self, session: Session, job: models.Job) -> Progress:
         """The newest figures of the job's latest attempt."""
@@ -70,6 +74,7 @@ class Views:
         progress = self.progress.of(session, job, attempt)
         compared = self.speed_up(session, job)
         spec = spec_of(job)
+        samples = (job.description or {}).get("samples")
         return {
             "id": job.id,
             "name": job.name,
@@ -88,7 +93,7 @@ class Views:
             "started_at": moment_or_none(job.started_unix_ns),
             "ended_at": moment_or_none(job.ended_unix_ns),
             "step": progress.done or None,
-            "steps": total_steps(spec),
+            "steps": total_steps(spec.training, samples) if samples else spec.training.steps,
             "loss": progress.loss,
             "test_accuracy": progress.test_accuracy,
             "samples_per_s": progress.samples_per_s,
@@ -105,11 +110,6 @@ def latest_attempt(session: Session, job: models.Job) -> models.Attempt | None:
         select(models.Attempt).where(models.Attempt.job_id == job.id).order_by(models.Attempt.number.desc())
     )
     return session.scalars(newest.limit(1)).first()
-
-
-def total_steps(spec: JobSpec) -> int | None:
-    """How many steps the job runs; None where it is given in epochs, whose length the workers know."""
-    return spec.training.steps
 
 
 def milliseconds(ns: float | None) -> float | None:

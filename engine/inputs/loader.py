@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.inputs.sharding import global_batches, micro_batches, shard, steps_per_epoch
+from engine.inputs.sharding import global_batches, micro_batches, shard, steps_per_epoch, total_steps
 from engine.inputs.source import Source
 from engine.inputs.task import weight
 from engine.plan.job import EvaluationSpec, TrainingSpec
@@ -72,11 +72,7 @@ class Loader:
         self._dtype = dtype
         self._filler = filler
         per_epoch = steps_per_epoch(len(source), training.global_batch)
-        self.steps = (
-            training.steps
-            if training.steps is not None
-            else max(1, round((training.epochs or 0) * per_epoch))
-        )
+        self.steps = total_steps(training, len(source))
         """Steps of the whole job."""
         self._period = None if evaluation.every_epochs is None else evaluation.every_epochs * per_epoch
 

@@ -13,6 +13,7 @@ import json
 import math
 import sys
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -89,10 +90,10 @@ def describe_request(request: dict[str, Any]) -> ModelDescription:
     try:
         with torch.device("meta"):
             model = build_model(source, precision)
-        return describe(model, inputs.to("meta"), targets.to("meta"), name, task)
+        described = describe(model, inputs.to("meta"), targets.to("meta"), name, task)
     except Exception as meta_error:  # a model that looks at values cannot run without them
         try:
-            return describe(build_model(source, precision), inputs, targets, name, task)
+            described = describe(build_model(source, precision), inputs, targets, name, task)
         except UserError:
             raise
         except Exception as error:
@@ -103,6 +104,7 @@ def describe_request(request: dict[str, Any]) -> ModelDescription:
                 f"{last_lines(error)}\n",
                 "Choose a model and data that fit together",
             ) from meta_error
+    return replace(described, samples=len(dataset.train))
 
 
 def main() -> int:

@@ -95,6 +95,8 @@ class ModelDescription:
     """In the order of first use in forward; `layers[i].index == i`."""
     buffer_bytes: int = 0
     """Bytes of its buffers (batch statistics and the like), which stay local."""
+    samples: int | None = None
+    """Training samples of the data that it was described with; None where it was described without."""
 
     def __post_init__(self) -> None:
         if [layer.index for layer in self.layers] != list(range(len(self.layers))):

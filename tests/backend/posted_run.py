@@ -1,0 +1,123 @@
+"""A run whose telemetry is posted over HTTP, as an attempt's supervisor does it; its figures are known."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fastapi.testclient import TestClient
+from sqlalchemy.orm import Session
+
+from backend.db.models import Attempt, Job
+from backend.ingest import new_token, token_sha256
+from backend.lifecycle import Event, Reason
+from backend.scheduler import record
+from engine.telemetry.detail import DetailPolicy
+from engine.telemetry.events import Kind, Track
+from engine.telemetry.recorder import Recorder
+
+MS = 1_000_000
+STEP_MS = (40, 50)
+"""Iteration time of each worker: the second one is the slowest."""
+STEPS = 20
+SAMPLES = 16
+"""Per worker and step."""
+BINARY = "application/octet-stream"
+
+
+@dataclass(kw_only=True)
+class Posted:
+    """An attempt and the batches that tell its story."""
+
+    job_id: str
+    attempt: int
+    token: str
+    batches: list[bytes]
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.token}", "Content-Type": BINARY}
+
+    def post(self, api: TestClient, body: bytes, **headers: str) -> Any:
+        """Send one batch."""
+        url = f"/api/v1/attempts/{self.attempt}/batches"
+        return api.post(url, content=body, headers=self.headers | headers)
+
+    def post_all(self, api: TestClient) -> None:
+        """Send everything."""
+        for body in self.batches:
+            assert self.post(api, body).status_code == 200
+
+    def seal(self, api: TestClient, last: dict[str, int]) -> Any:
+        url = f"/api/v1/attempts/{self.attempt}/seal"
+        return api.post(url, json=last, headers={"Authorization": f"Bearer {self.token}"})
+
+
+def start_attempt(api: TestClient, job_id: str, directory: Path) -> Posted:
+    """Give a queued job an attempt that runs, as the scheduler does, without any process."""
+    token = new_token()
+
+    def write(session: Session) -> int:
+        job = session.get_one(Job, job_id)
+        attempt = Attempt(
+            job_id=job_id,
+            number=1,
+            parties=["worker 0", "worker 1"],
+            devices=["cpu:0", "cpu:1"],
+            token_sha256=token_sha256(token),
+            epoch_unix_ns=time.time_ns(),
+            directory=str(directory),
+            created_unix_ns=time.time_ns(),
+        )
+        record.place(session, job, attempt)
+        record.advance(session, job, attempt, Event.LAUNCHED)
+        record.advance(session, job, attempt, Event.BEGAN)
+        return attempt.id
+
+    database = api.app.state.context.database  # type: ignore[attr-defined]
+    return Posted(job_id=job_id, attempt=database.writer.run(write), token=token, batches=[])
+
+
+def end_attempt(api: TestClient, posted: Posted) -> None:
+    """The attempt succeeds."""
+
+    def write(session: Session) -> None:
+        attempt = session.get_one(Attempt, posted.attempt)
+        for event in (Event.FINISHED, Event.ENDED):
+            record.advance(session, attempt.job, attempt, event, reason=Reason.COMPLETED, message="done")
+
+    api.app.state.context.database.writer.run(write)  # type: ignore[attr-defined]
+
+
+def record_steps(posted: Posted, *, slower: int = 1) -> None:
+    """Record STEPS steps of two workers; `slower` multiplies every time."""
+    for worker, step_ms in enumerate(STEP_MS):
+        recorder = Recorder(
+            worker, f"worker {worker}", lambda: 0, None, attempt=posted.attempt, flush_s=3600,
+            detail=DetailPolicy(mode="all"),
+        )  # fmt: skip
+        length = step_ms * slower * MS
+        for step in range(STEPS):
+            start = step * length
+            middle = start + length // 2
+            recorder.event(Kind.FORWARD, Track.COMPUTE, step=step, layer=0, start=start, end=middle)
+            recorder.event(
+                Kind.SEND,
+                Track.SEND,
+                step=step,
+                layer=0,
+                peer=1 - worker,
+                start=start,
+                end=middle,
+                bytes=1000,
+            )
+            recorder.step(
+                step, start=start, end=start + length, samples=SAMPLES, loss=1 / (1 + step), exposed=length // 10,
+                compute=length // 2,
+            )  # fmt: skip
+        if worker == 0:
+            recorder.metric("test_accuracy", STEPS - 1, 0.875)
+        recorder.close()
+        posted.batches += recorder.memory

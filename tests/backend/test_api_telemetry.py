@@ -1,0 +1,187 @@
+"""Telemetry in over HTTP and out again: series, events, logs, summary, figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+
+from backend.services.series import thin
+from tests.backend.job_specs import submit
+from tests.backend.posted_run import SAMPLES, STEP_MS, STEPS, Posted, end_attempt, record_steps, start_attempt
+
+
+@pytest.fixture(scope="module")
+def run(api: TestClient, tmp_path_factory: pytest.TempPathFactory) -> Posted:
+    """A job whose telemetry was posted, and its directory with logs."""
+    directory = tmp_path_factory.mktemp("attempt")
+    posted = start_attempt(api, submit(api, "posted")["id"], directory)
+    record_steps(posted)
+    posted.post_all(api)
+    end_attempt(api, posted)
+    (directory / "logs").mkdir()
+    (directory / "logs" / "worker-0.log").write_text("Größe: 3 µs\n" * 1000, encoding="utf-8")
+    return posted
+
+
+def get(api: TestClient, run: Posted, path: str, **query: object) -> dict[str, object]:
+    answer = api.get(f"/api/v1/jobs/{run.job_id}/{path}", params=query)  # type: ignore[arg-type]
+    assert answer.status_code == 200, answer.text
+    found: dict[str, object] = answer.json()
+    return found
+
+
+def test_the_list_shows_what_was_measured(api: TestClient, run: Posted) -> None:
+    (row,) = api.get("/api/v1/jobs", params={"text": "posted"}).json()["items"]
+    assert (row["step"], row["steps"], row["state"], row["reason"]) == (STEPS, 20, "succeeded", "completed")
+    assert row["iteration_ms"] == max(STEP_MS)
+    assert row["samples_per_s"] == pytest.approx(sum(SAMPLES * 1000 / ms for ms in STEP_MS))
+    assert row["test_accuracy"] == 0.875
+    assert row["loss"] == pytest.approx(1 / STEPS)
+
+
+def test_the_summary_follows_the_definitions(api: TestClient, run: Posted) -> None:
+    summary = get(api, run, "summary")
+    assert summary["iteration_ms"] == 50
+    assert summary["exposed_ms"] == 5
+    assert summary["compute_ms"] == 25
+    assert summary["steps"] == STEPS
+    assert summary["window_steps"] == STEPS - 5  # warm-up left out
+    assert summary["duration_s"] == pytest.approx(STEPS * 0.05)
+
+
+def test_series_hold_every_step(api: TestClient, run: Posted) -> None:
+    series = get(api, run, "metrics")["series"]
+    assert isinstance(series, dict)
+    assert [point["step"] for point in series["loss"]] == list(range(STEPS))
+    assert [point["value"] for point in series["loss"]] == pytest.approx([1 / (1 + s) for s in range(STEPS)])
+    assert {point["value"] for point in series["iteration_ms"]} == {50}
+    assert {point["value"] for point in series["throughput"]} == {2 * SAMPLES * 1000 / 50}
+    assert series["test_accuracy"] == [{"step": STEPS - 1, "value": 0.875, "time_ns": 0}]
+    assert list(get(api, run, "metrics", name="loss")["series"]) == ["loss"]  # type: ignore[call-overload]
+    unknown = api.get(f"/api/v1/jobs/{run.job_id}/metrics", params={"name": "los"})
+    assert unknown.status_code == 422
+    assert "'loss'" in unknown.json()["errors"][0]["remedy"]
+
+
+def test_thinning_keeps_ends_and_spikes() -> None:
+    value = np.zeros(100_000)
+    value[[777, 50_001]] = 9, -9
+    value[1234] = np.nan
+    kept = thin(value)
+    assert len(kept) <= 2_000
+    assert {0, 777, 50_001, 99_999} <= set(kept.tolist())
+    assert thin(np.full(5_000, np.nan)).tolist()[-1] == 4_999
+
+
+def test_events_are_columns_in_order(api: TestClient, run: Posted) -> None:
+    events = get(api, run, "events", step_from=3, step_to=4)
+    assert set(events["step"]) == {3, 4}  # type: ignore[call-overload]
+    assert events["start_ns"] == sorted(events["start_ns"])  # type: ignore[call-overload]
+    assert set(events["kind"]) == {"forward", "send"}  # type: ignore[call-overload]
+    assert len(events["step"]) == 2 * 2 * 2  # type: ignore[arg-type]
+    assert events["parties"] == ["worker 0", "worker 1"]
+    assert events["truncated"] is False
+    few = get(api, run, "events", step_from=0, step_to=STEPS, limit=5, worker=1)
+    assert (len(few["step"]), set(few["worker"]), few["truncated"]) == (5, {1}, True)  # type: ignore[arg-type,call-overload]
+    newest = get(api, run, "events")
+    assert set(newest["step"]) == set(range(STEPS - 10, STEPS))  # type: ignore[call-overload]
+
+
+def test_pieces_of_a_log_put_together_are_the_log(api: TestClient, run: Posted) -> None:
+    text, offset = "", 0
+    while True:
+        piece = get(api, run, "logs", party="worker 0", offset=offset, limit=257)
+        if piece["next_offset"] == offset:
+            break
+        text += str(piece["text"])
+        offset = int(str(piece["next_offset"]))
+    assert text == "Größe: 3 µs\n" * 1000
+    assert offset == piece["size"]
+    assert str(get(api, run, "logs", offset=-15)["text"]).endswith("Größe: 3 µs\n")
+
+
+@pytest.mark.parametrize("party", ["../../../etc/passwd", "worker 7", "worker-0.log", "/etc/passwd"])
+def test_logs_are_of_parties_and_never_of_paths(api: TestClient, run: Posted, party: str) -> None:
+    answer = api.get(f"/api/v1/jobs/{run.job_id}/logs", params={"party": party})
+    assert answer.status_code == 422
+    assert "worker 0, worker 1" in answer.json()["errors"][0]["remedy"]
+
+
+def test_a_repeated_batch_changes_nothing(api: TestClient, run: Posted) -> None:
+    before = api.get(f"/api/v1/jobs/{run.job_id}").json()
+    answer = run.post(api, run.batches[0])
+    assert (answer.status_code, answer.json()["repeated"]) == (200, True)
+    assert api.get(f"/api/v1/jobs/{run.job_id}").json() == before
+
+
+@pytest.mark.parametrize("header", ["", "Bearer wrong", "Basic wrong"])
+def test_telemetry_needs_the_attempts_own_token(api: TestClient, run: Posted, header: str) -> None:
+    answer = run.post(api, run.batches[0], Authorization=header)
+    assert answer.status_code == 401
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+def test_what_is_no_batch_is_refused(api: TestClient, run: Posted) -> None:
+    assert run.post(api, b"nonsense").status_code == 400
+
+
+def test_a_sealed_attempt_takes_no_more(api: TestClient, tmp_path: Path) -> None:
+    posted = start_attempt(api, submit(api, "sealed")["id"], tmp_path)
+    record_steps(posted)
+    posted.post_all(api)
+    last = {"0": 0, "1": 0}
+    assert posted.seal(api, last | {"1": 1}).status_code == 409  # one is missing
+    assert posted.seal(api, last).json() == {"batches": 2, "repeated": False}
+    assert posted.seal(api, last).json() == {"batches": 2, "repeated": True}
+    assert api.get(f"/api/v1/jobs/{posted.job_id}").json()["attempts"][0]["sealed"] is True
+    other = start_attempt(api, submit(api, "other")["id"], tmp_path)
+    record_steps(other)
+    assert posted.post(api, other.batches[0]).status_code in {400, 410}
+
+
+def test_figures_are_answered_again_only_when_the_data_changed(api: TestClient, tmp_path: Path) -> None:
+    posted = start_attempt(api, submit(api, "drawn")["id"], tmp_path)
+    record_steps(posted)
+    posted.post(api, posted.batches[0])
+    path = f"/api/v1/jobs/{posted.job_id}/figures/loss"
+    first = api.get(path)
+    assert first.status_code == 200
+    assert "data" in first.json()
+    tag = {"If-None-Match": first.headers["etag"]}
+    again = api.get(path, headers=tag)
+    assert (again.status_code, again.content) == (304, b"")
+    assert api.get(path, params={"theme": "dark"}, headers=tag).status_code == 200
+    posted.post(api, posted.batches[1])
+    assert api.get(path, headers=tag).status_code == 200
+
+
+def test_every_figure_of_the_catalogue_is_answered(api: TestClient, run: Posted) -> None:
+    for entry in api.get("/api/v1/figures").json():
+        figure = get(api, run, f"figures/{entry['name']}", width=800)
+        assert {"data", "layout"} <= set(figure)
+
+
+def test_a_race_and_a_speed_up_over_the_baseline(api: TestClient, run: Posted, tmp_path: Path) -> None:
+    posted = start_attempt(api, submit(api, "slow", baseline=run.job_id)["id"], tmp_path)
+    record_steps(posted, slower=2)
+    posted.post_all(api)
+    end_attempt(api, posted)
+    faster = get(api, posted, "summary")["speed_up"]
+    assert isinstance(faster, dict)
+    assert (faster["value"], faster["kind"], faster["comparable"]) == (0.5, "strong", True)
+    other_way = get(api, run, "summary", baseline=posted.job_id)["speed_up"]
+    assert isinstance(other_way, dict)
+    assert other_way["value"] == 2
+    answer = api.get("/api/v1/race", params={"jobs": f"{run.job_id},{posted.job_id}", "step": 7})
+    assert answer.status_code == 200, answer.text
+    race = answer.json()
+    assert [job["id"] for job in race["jobs"]] == [run.job_id, posted.job_id]
+    assert race["step"] == 7
+    assert race["steps"]["previous"] == 6
+    assert race["headline"]
+    assert race["figure"]["data"]
+    tag = {"If-None-Match": answer.headers["etag"]}
+    assert api.get(str(answer.request.url), headers=tag).status_code == 304
