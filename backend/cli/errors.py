@@ -35,6 +35,7 @@ def reported() -> Iterator[None]:
 
 
 def _print(field: str, value: Any, rule: str, remedy: str) -> None:
-    typer.echo(f"error: {field} = {value!r}" if field else "error:", err=True)
+    what = f"{field} = {value!r}" if field else str(value or "the request")
+    typer.echo(f"error: {what}", err=True)
     typer.echo(f"  rule:   {rule}", err=True)
     typer.echo(f"  remedy: {remedy}", err=True)

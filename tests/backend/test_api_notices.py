@@ -1,0 +1,136 @@
+"""The live feed, over a real server: no gaps, no repetitions, and an end when the server ends."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from backend.client import Client
+from tests.backend.job_specs import job_spec
+from tests.backend.live_server import LiveServer
+
+QUIET_S = 30.0
+"""A feed that says nothing for so long has lost something."""
+
+
+class Feed:
+    """One connection to the feed."""
+
+    def __init__(self, server: LiveServer, last_seen: str | None = None) -> None:
+        headers = {} if last_seen is None else {"Last-Event-ID": last_seen}
+        self._http = httpx.Client(base_url=server.url, timeout=QUIET_S, trust_env=False)
+        self._stream = self._http.stream("GET", "/api/v1/notices", headers=headers)
+        response = self._stream.__enter__()
+        assert response.status_code == 200
+        assert response.headers["content-type"].startswith("text/event-stream")
+        self._lines = response.iter_lines()
+
+    def __enter__(self) -> Feed:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stream.__exit__(None, None, None)
+        self._http.close()
+
+    def events(self) -> Iterator[dict[str, Any]]:
+        """Events as they come: kind, id and data."""
+        event: dict[str, Any] = {}
+        for line in self._lines:
+            if not line:
+                if event:
+                    yield event
+                event = {}
+            elif not line.startswith(":"):
+                name, _, value = line.partition(": ")
+                event[name] = json.loads(value) if name == "data" else value
+
+    def until(self, wanted: str, job_id: str | None = None, state: str | None = None) -> list[dict[str, Any]]:
+        """Everything up to the first event of this kind (of this job, in this state)."""
+        seen = []
+        for event in self.events():
+            seen.append(event)
+            data = event["data"]
+            if (
+                event["event"] == wanted
+                and job_id in (None, data.get("job_id"))
+                and state in (None, data.get("state"))
+            ):
+                return seen
+        raise AssertionError(f"the feed ended before {wanted} of {job_id}: {seen}")
+
+
+@pytest.fixture
+def client(live: LiveServer) -> Iterator[Client]:
+    with Client(live.url) as found:
+        yield found
+
+
+def test_a_page_hears_of_a_job_and_of_its_end(live: LiveServer, client: Client) -> None:
+    with Feed(live) as feed:
+        feed.until("ready")
+        job = client.submit(job_spec("heard"))
+        told = feed.until("job", job.id, "queued")[-1]
+        assert told["data"]["revision"] == job.revision
+        assert set(told["data"]) == {"job_id", "revision", "state", "step", "steps", "loss", "samples_per_s"}
+        client.cancel(job.id)
+        assert feed.until("job", job.id, "cancelled")
+
+
+def test_a_page_that_was_away_misses_nothing(live: LiveServer, client: Client) -> None:
+    with Feed(live) as feed:
+        feed.until("ready")
+        first = client.submit(job_spec("before"))
+        last_seen = feed.until("job", first.id)[-1]["id"]
+    missed = [client.submit(job_spec(f"missed {i}")).id for i in range(3)]
+    client.cancel(missed[0])
+    with Feed(live, last_seen) as feed:
+        later = client.submit(job_spec("after"))
+        seen = feed.until("job", later.id)
+    numbers = [int(event["id"]) for event in seen]
+    assert numbers == sorted(set(numbers))
+    assert min(numbers) > int(last_seen)
+    newest = {event["data"]["job_id"]: event["data"]["state"] for event in seen}
+    assert newest == {missed[0]: "cancelled", missed[1]: "queued", missed[2]: "queued", later.id: "queued"}
+
+
+@pytest.mark.parametrize("last_seen", ["999999999", "not a number", "-5"])
+def test_an_id_that_is_not_kept_means_ask_again(live: LiveServer, client: Client, last_seen: str) -> None:
+    with Feed(live, last_seen) as feed:
+        reset = feed.until("reset")[0]
+        assert reset["event"] == "reset"
+        job = client.submit(job_spec("after a reset"))
+        assert int(feed.until("job", job.id)[-1]["id"]) > int(reset["id"])
+
+
+def test_many_pages_hear_the_same(live: LiveServer, client: Client) -> None:
+    feeds = [Feed(live) for _ in range(5)]
+    for feed in feeds:
+        feed.until("ready")
+    job = client.submit(job_spec("for all"))
+    ids = {feed.until("job", job.id)[-1]["id"] for feed in feeds}
+    assert len(ids) == 1
+    for feed in feeds:
+        feed.__exit__()
+
+
+def test_requests_are_answered_while_pages_listen(live: LiveServer, client: Client) -> None:
+    feeds = [Feed(live) for _ in range(50)]  # more than there are worker threads
+    assert client.health().status == "ok"
+    for feed in feeds:
+        feed.__exit__()
+
+
+def test_open_feeds_end_with_the_server(tmp_path: Path) -> None:
+    with LiveServer(tmp_path, paused=True) as server, Feed(server) as feed:
+        feed.until("ready")
+        began = time.monotonic()
+        assert server.stop() == 0
+        assert list(feed.events()) == []
+        assert time.monotonic() - began < 20  # seconds; without an end, uvicorn waits for the stream
+    assert not [line for line in server.output if "Traceback" in line or "Cancel" in line]
