@@ -32,7 +32,11 @@ export function problemFrom(status: number, body: unknown): ApiProblem {
   return new ApiProblem(status, title, detail, errors);
 }
 
-export const client = createClient<paths>({ baseUrl: window.location.origin });
+export const client = createClient<paths>({
+  baseUrl: window.location.origin,
+  // The service asks for it on every write, also on those without a body: other sites cannot send it unasked.
+  headers: { "Content-Type": "application/json" },
+});
 
 /** The data of an openapi-fetch answer; throws ApiProblem where there is none. */
 export async function unwrap<T>(

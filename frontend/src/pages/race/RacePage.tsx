@@ -62,6 +62,9 @@ export function RacePage() {
     ["F", () => goTo(search.step === undefined ? shown?.step : undefined)],
   ]);
 
+  const ahead = recent.data?.items.find(
+    (job) => isLive(job.state) && job.state !== "queued" && !jobs.some(({ id }) => id === job.id),
+  );
   const running = jobs.filter((job) => isLive(job.state) && job.state !== "queued");
   usePageTitle(shown ? `${running.length > 0 ? "● " : ""}Step ${shown.step} · Race` : "Race");
 
@@ -113,7 +116,7 @@ export function RacePage() {
             <PlotlyChart figure={shown.figure as never} title={shown.headline} testId="figure-race" />
           </>
         ) : (
-          <RaceWaiting jobs={jobs} loading={loading} />
+          <RaceWaiting jobs={jobs} ahead={ahead} loading={loading} />
         )}
         {race.error && started.length > 1 && (
           <Problem error={race.error} onRetry={() => void race.refetch()} />

@@ -13,15 +13,18 @@ import { HowToRead } from "./HowToRead";
 
 interface Props {
   jobs: JobSummary[];
+  /** The job that runs while these wait, if it is none of them. */
+  ahead: JobSummary | undefined;
   loading: boolean;
 }
 
 /** Before two jobs have a step in common: who is coming, in which order, what each does differently, and the first
  * one's own pictures as soon as it runs. */
-export function RaceWaiting({ jobs, loading }: Props) {
+export function RaceWaiting({ jobs, ahead, loading }: Props) {
   if (loading) return <Skeleton height={320} />;
   if (jobs.length === 0) return <Nothing />;
-  const leader = jobs.findLast((job) => job.step !== null);
+  const own = jobs.findLast((job) => job.step !== null);
+  const leader = own ?? (ahead?.step === null ? undefined : ahead);
   return (
     <Grid gap="lg" data-testid="race-waiting">
       <Grid.Col span={{ base: 12, md: leader ? 5 : 12 }}>
@@ -38,10 +41,14 @@ export function RaceWaiting({ jobs, loading }: Props) {
         <Grid.Col span={{ base: 12, md: 7 }}>
           <Stack gap="sm">
             <Text size="sm" fw={600} c="dimmed">
-              Until then: {leader.name}
+              {own ? "Until then: " : "Running ahead of this race: "}
+              <Link to="/jobs/$jobId" params={{ jobId: leader.id }} className="ty-link">
+                {leader.name}
+              </Link>
             </Text>
-            <JobFigure jobId={leader.id} name="timeline" />
-            <JobFigure jobId={leader.id} name="loss" />
+            {!own && <JobProgress job={leader} />}
+            <JobFigure key={`${leader.id} timeline`} jobId={leader.id} name="timeline" />
+            <JobFigure key={`${leader.id} loss`} jobId={leader.id} name="loss" />
           </Stack>
         </Grid.Col>
       )}
