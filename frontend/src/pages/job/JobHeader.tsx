@@ -3,7 +3,7 @@ import { notifications } from "@mantine/notifications";
 import { IconCopy, IconPlayerStop } from "@tabler/icons-react";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { client, unwrap } from "../../api/client";
-import { jobQuery, recentJobsQuery } from "../../api/queries";
+import { jobQuery } from "../../api/queries";
 import type { Job } from "../../api/types";
 import { JobProgress } from "../../components/JobProgress";
 import { LinkAnchor, LinkButton } from "../../components/links";
@@ -20,7 +20,8 @@ export function JobHeader({ job }: { job: Job }) {
     onSuccess: (updated) => queries.setQueryData(jobQuery(job.id).queryKey, updated),
     onError: (error) => notifications.show({ color: "red", title: "Not cancelled", message: error.message }),
   });
-  const why = useWhy(job);
+  // The service says it in words, for a job in the queue also its place there.
+  const why = job.message ?? job.reason;
   return (
     <Stack gap="sm">
       <Group justify="space-between" align="flex-start" gap="sm">
@@ -107,23 +108,4 @@ function Baseline({ id }: { id: string }) {
       </LinkAnchor>
     </Text>
   );
-}
-
-/** Why it is in its state: the service's own words; for a job in the queue also its place there. */
-function useWhy(job: Job): string {
-  const recent = useQuery({ ...recentJobsQuery, enabled: job.state === "queued" }).data;
-  const words = job.message ?? job.reason ?? "";
-  if (job.state !== "queued" || !recent) return words;
-  const ahead = recent.items.filter(
-    (other) =>
-      other.state === "queued" &&
-      other.id !== job.id &&
-      (other.priority > job.priority ||
-        (other.priority === job.priority && other.created_at < job.created_at)),
-  ).length;
-  const place =
-    ahead === 0
-      ? "Next in the queue."
-      : `${ahead} ${ahead === 1 ? "job is" : "jobs are"} ahead in the queue.`;
-  return words ? `${place} ${words}` : place;
 }

@@ -142,8 +142,7 @@ function useChosenJobs(ids: string[] | undefined) {
 /** The steps that one can go to from here. */
 function stepsAround(race: Race | undefined): StepNeighbours {
   if (race?.step == null || !race.steps) return { min: null, max: null, previous: null, next: null };
-  const { min, max, previous, next }: StepNeighbours = { previous: null, next: null, ...race.steps };
-  return { min, max, previous, next };
+  return race.steps;
 }
 
 function keyOf(jobs: JobSummary[]): string {
