@@ -30,7 +30,7 @@ export function PlanTable({ plan, brief = false }: { plan: PlanView; brief?: boo
       )}
       {rows.length > 0 && (
         <Table.ScrollContainer minWidth={brief ? 420 : 980} maxHeight={brief ? 420 : undefined} type="native">
-          <Table fz="sm" verticalSpacing={4} stickyHeader={brief} data-testid="plan-table">
+          <Table fz={brief ? "sm" : "xs"} verticalSpacing={4} stickyHeader={brief} data-testid="plan-table">
             <Table.Thead>
               <Table.Tr>
                 <Table.Th>Layer</Table.Th>
@@ -57,15 +57,15 @@ export function PlanTable({ plan, brief = false }: { plan: PlanView; brief?: boo
                   <Table.Td ta="right" className="ty-number">
                     {row.parameters.toLocaleString("en")}
                   </Table.Td>
-                  <Table.Td>{row.exchange}</Table.Td>
+                  <Table.Td className="ty-number">{row.exchange}</Table.Td>
                   {!brief && <Table.Td>{row.codec}</Table.Td>}
                   {!brief && <Table.Td>{row.order}</Table.Td>}
                   <Table.Td ta="right" className="ty-number">
                     {row.units}
                   </Table.Td>
                   {!brief && (
-                    <Table.Td>
-                      {row.payload}, back: {row.answer}
+                    <Table.Td className="ty-number">
+                      {row.payload} → {row.answer}
                     </Table.Td>
                   )}
                   {!brief && <Table.Td>{row.update}</Table.Td>}

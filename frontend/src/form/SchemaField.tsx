@@ -127,8 +127,11 @@ export function ObjectFields({
   );
 }
 
-/** A description with `code` as the engine's docstrings mark it. */
+/** A description with `code` as the engine's docstrings mark it. What is null in JSON is an empty field here. */
 export function Described({ text }: { text: string }) {
-  const parts = text.replaceAll("\n", " ").split("`");
+  const parts = text
+    .replaceAll("\n", " ")
+    .replace(/\bNull:/g, "Empty:")
+    .split("`");
   return parts.map((part, index) => (index % 2 === 1 ? <code key={part}>{part}</code> : part));
 }

@@ -28,7 +28,7 @@ export function useLogs(
   useEffect(() => {
     const abort = new AbortController();
     let timer: ReturnType<typeof setTimeout> | undefined;
-    let offset: number | null = null;
+    let offset = whole ? 0 : -TAIL_BYTES; // negative: from the end
     setLogs(EMPTY);
 
     const read = (from: number, limit: number) =>
@@ -41,14 +41,10 @@ export function useLogs(
 
     const next = async () => {
       try {
-        if (offset === null) {
-          const { size } = await read(0, 1);
-          offset = whole ? 0 : Math.max(0, size - TAIL_BYTES);
-          const skipped = offset;
-          setLogs((known) => ({ ...known, skipped }));
-        }
         const chunk = await read(offset, CHUNK_BYTES);
-        const more = chunk.next_offset < chunk.size && chunk.next_offset > offset;
+        const begin = chunk.next_offset - new TextEncoder().encode(chunk.text).length;
+        if (offset < 0) setLogs((known) => ({ ...known, skipped: Math.max(0, begin) }));
+        const more = chunk.next_offset < chunk.size && chunk.next_offset > begin;
         offset = chunk.next_offset;
         setLogs((known) => ({
           ...known,

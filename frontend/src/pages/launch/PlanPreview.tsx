@@ -20,7 +20,12 @@ export function PlanPreview({ preview }: { preview: ReturnType<typeof usePlanPre
           <PlanTable plan={preview.data} brief />
         </div>
       ) : (
-        <Skeleton height={200} />
+        <>
+          <Text size="xs" c="dimmed" mb="sm">
+            The model is being described …
+          </Text>
+          <Skeleton height={200} />
+        </>
       )}
     </Paper>
   );

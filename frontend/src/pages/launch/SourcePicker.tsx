@@ -67,7 +67,7 @@ export function SourcePicker({ entries, what, path, value, errors, onChange }: P
         <>
           <Select
             aria-label={what}
-            data={entries.map((entry) => entry.name)}
+            data={byPurpose(entries)}
             value={(source.name as string | null) ?? null}
             error={errorAt(errors, `${path}.name`) ?? errorAt(errors, path)}
             allowDeselect={false}
@@ -96,4 +96,14 @@ export function SourcePicker({ entries, what, path, value, errors, onChange }: P
       )}
     </Stack>
   );
+}
+
+function byPurpose(entries: SourceEntry[]) {
+  const names = (testing: boolean) =>
+    entries.filter((entry) => (entry.purpose === "testing") === testing).map((entry) => entry.name);
+  const groups = [
+    { group: "To train", items: names(false) },
+    { group: "To exercise the engine", items: names(true) },
+  ];
+  return groups.filter(({ items }) => items.length > 0);
 }

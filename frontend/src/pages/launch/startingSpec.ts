@@ -14,15 +14,28 @@ export function startingSpec(
     const spec = { ...from.spec, name: `${from.name} again`, baseline: from.baseline_id ?? from.id };
     return fill(empty, spec) as Record<string, unknown>;
   }
+  const [model, data] = matching(models, datasets);
   return fill(empty, {
-    model: first(models),
-    data: first(datasets),
+    model: chosen(model),
+    data: chosen(data),
     training: { ...(empty.training as object), epochs: 5 },
   }) as Record<string, unknown>;
 }
 
-function first(entries: SourceEntry[]): object | undefined {
-  const entry = entries.find((candidate) => candidate.purpose === "training") ?? entries[0];
+/** The first model and data set that fit together: a form should start with a job that can run. */
+export function matching(models: SourceEntry[], datasets: SourceEntry[]): [SourceEntry?, SourceEntry?] {
+  const real = (entries: SourceEntry[]) => entries.filter((entry) => entry.purpose === "training");
+  for (const data of real(datasets)) {
+    const shape = JSON.stringify(data.sample_shape);
+    const model = real(models).find(
+      (entry) => JSON.stringify(entry.sample_shape) === shape && entry.classes === data.classes,
+    );
+    if (model && data.sample_shape) return [model, data];
+  }
+  return [models[0], datasets[0]];
+}
+
+function chosen(entry: SourceEntry | undefined): object | undefined {
   if (entry === undefined) return undefined;
   const schema = entry.options_schema as JsonSchema;
   return { name: entry.name, entrypoint: null, directory: null, options: initialValue(schema, schema) };

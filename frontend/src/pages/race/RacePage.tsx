@@ -1,5 +1,6 @@
 import {
   Group,
+  Kbd,
   Paper,
   SegmentedControl,
   Skeleton,
@@ -20,7 +21,6 @@ import { usePageTitle } from "../../components/usePageTitle";
 import { useScreen } from "../../components/useScreen";
 import { isLive } from "../../lib/jobState";
 import { currentRace, findRaces } from "../../lib/races";
-import { HowToRead } from "./HowToRead";
 import { RaceTable } from "./RaceTable";
 import { RaceWaiting } from "./RaceWaiting";
 import { StepControl, type StepNeighbours } from "./StepControl";
@@ -72,29 +72,29 @@ export function RacePage() {
   const loading = recent.isPending || (search.jobs !== undefined && chosen.isPending);
   return (
     <Stack gap="md">
-      <Group justify="space-between" align="flex-end" gap="sm">
-        <Stack gap={2} style={{ flex: "1 1 420px" }}>
+      <Stack gap={4}>
+        <Group justify="space-between" gap="xs" mih={30}>
           <Text size="xs" c="dimmed" fw={600}>
             {jobs[0] ? `Race · ${jobs[0].model} on ${jobs[0].dataset}` : "Race"}
           </Text>
-          <Title order={1} fz={{ base: 22, sm: 28 }} lh={1.2} data-testid="headline" aria-live="polite">
-            {loading ? <Skeleton height={30} width="60%" /> : headline}
-          </Title>
-        </Stack>
-        {races.length > 1 && (
-          <SegmentedControl
-            size="xs"
-            data-testid="race-choice"
-            aria-label="Which race"
-            value={keyOf(jobs)}
-            onChange={(ids) => navigate({ search: { jobs: ids.split(",") } })}
-            data={races
-              .slice(0, 4)
-              .toReversed()
-              .map((group) => ({ value: keyOf(group.jobs), label: group.label }))}
-          />
-        )}
-      </Group>
+          {races.length > 1 && (
+            <SegmentedControl
+              size="xs"
+              data-testid="race-choice"
+              aria-label="Which race"
+              value={keyOf(jobs)}
+              onChange={(ids) => navigate({ search: { jobs: ids.split(",") } })}
+              data={races
+                .slice(0, 4)
+                .toReversed()
+                .map((group) => ({ value: keyOf(group.jobs), label: group.label }))}
+            />
+          )}
+        </Group>
+        <Title order={1} fz={{ base: 22, sm: 28 }} lh={1.2} data-testid="headline" aria-live="polite">
+          {loading ? <Skeleton height={30} width="60%" /> : headline}
+        </Title>
+      </Stack>
 
       {(recent.error ?? chosen.error) && (
         <Problem error={(recent.error ?? chosen.error) as Error} onRetry={() => void recent.refetch()} />
@@ -111,7 +111,9 @@ export function RacePage() {
                 onStep={goTo}
                 live={running.length > 0}
               />
-              <HowToRead />
+              <Text size="xs" c="dimmed" visibleFrom="sm">
+                <Kbd size="xs">←</Kbd> <Kbd size="xs">→</Kbd> step by step, <Kbd size="xs">F</Kbd> follow
+              </Text>
             </Group>
             <PlotlyChart figure={shown.figure as never} title={shown.headline} testId="figure-race" />
           </>
