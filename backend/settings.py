@@ -21,7 +21,7 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="TRAINYARD_", use_attribute_docstrings=True, frozen=True)
 
-    data_dir: Path = Path("~/.local/share/trainyard").expanduser()
+    data_dir: Path = Field(default_factory=lambda: Path("~/.local/share/trainyard").expanduser())
     """The database, the jobs' directories, caches. One server at a time."""
     host: str = "127.0.0.1"
     """The address to listen on. Anything but loopback lets others run code on this machine: jobs are
