@@ -29,7 +29,7 @@ def progress(job: Job) -> str:
     """How a running job stands, e.g. `step 40 of 120  loss 0.412  812 samples/s`."""
     parts = []
     if job.step is not None:
-        parts.append(f"step {job.step + 1}" + (f" of {job.steps}" if job.steps else ""))
+        parts.append(f"step {job.step}" + (f" of {job.steps}" if job.steps else ""))
     if job.loss is not None:
         parts.append(f"loss {job.loss:.3f}")
     if job.samples_per_s is not None:
