@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Executable, case, func, select
+from sqlalchemy import ColumnElement, Executable, Integer, case, func, literal_column, select
 from sqlalchemy.orm import Session
 
 from backend.db.models import Attempt, Batch, Job, LayerTotal, Link, LinkBin, Metric, StepRow
@@ -246,7 +246,7 @@ class Source:
 
     def track_shares(self, first: int, last: int, stride: int) -> np.ndarray:
         """SHARE_ROW of steps `first` to `last` in groups of `stride`, by party and step."""
-        group = StepRow.step // stride
+        group = StepRow.step // whole(stride)
         steps = select(
             StepRow.party,
             func.min(StepRow.step),
@@ -258,7 +258,7 @@ class Source:
         rows = self._session.execute(
             steps.group_by(StepRow.party, group).order_by(StepRow.party, group)
         ).all()
-        group = LayerTotal.step // stride
+        group = LayerTotal.step // whole(stride)
         moved = select(LayerTotal.party, group, LayerTotal.kind, func.sum(LayerTotal.busy_ns)).where(
             LayerTotal.attempt_id == self.attempt,
             LayerTotal.step >= first,
@@ -331,8 +331,8 @@ class Source:
             func.avg(of.iteration_ns),
             func.min(of.iteration_ns),
             func.max(of.iteration_ns),
-        ).group_by(of.step // stride)
-        return self._rows(query.order_by(of.step // stride), PROGRESS_ROW)
+        ).group_by(of.step // whole(stride))
+        return self._rows(query.order_by(of.step // whole(stride)), PROGRESS_ROW)
 
     def _touching(self, from_ns: int, to_ns: int) -> tuple[Any, ...]:
         return (
@@ -357,3 +357,9 @@ class Source:
     def _rows(self, query: Executable, dtype: np.dtype) -> np.ndarray:
         # A NULL float arrives as None, which NumPy turns into NaN.
         return np.array([tuple(row) for row in self._session.execute(query)], dtype)
+
+
+def whole(number: int) -> ColumnElement[int]:
+    """A number written into the statement: PostgreSQL takes two parameters for two different expressions, and then
+    refuses to group by the one and to show the other."""
+    return literal_column(str(int(number)), Integer)

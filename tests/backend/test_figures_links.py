@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from backend.db import Database
-from backend.db.engine import sqlite_url
 from backend.figures.bins import level_for
 from backend.figures.heatmap import heatmap
 from backend.figures.request import FigureRequest
@@ -17,12 +16,13 @@ from backend.figures.source import Source
 from backend.figures.utilization import utilization
 from engine.telemetry.events import Kind
 from tests.backend.figures_drawn import answer, column, notes, traces
+from tests.backend.ingest_server import open_database
 from tests.backend.recorded_run import LAYERS, Run, record_run
 
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
-    database = Database(sqlite_url(tmp_path_factory.mktemp("db") / "t.db"))
+    database = open_database(tmp_path_factory.mktemp("db"))
     yield database
     database.close()
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from backend.db import Database
-from backend.db.engine import sqlite_url
 from backend.figures.headline import Contender, headline
 from backend.figures.race import Race, race
 from backend.figures.request import FigureRequest
 from backend.figures.speed import Speed, median_interval
 from engine.telemetry.events import Kind
 from tests.backend.figures_drawn import answer, column, notes, traces
+from tests.backend.ingest_server import open_database
 from tests.backend.recorded_run import Run, add_job, record_run
 
 SECOND = 1e9
@@ -22,7 +22,7 @@ SECOND = 1e9
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
-    database = Database(sqlite_url(tmp_path_factory.mktemp("db") / "t.db"))
+    database = open_database(tmp_path_factory.mktemp("db"))
     yield database
     database.close()
 

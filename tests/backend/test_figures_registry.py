@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from backend.db import Database
-from backend.db.engine import sqlite_url
 from backend.figures.registry import FIGURES, figure
 from backend.figures.request import THEMES, FigureRequest
 from backend.figures.source import Source
@@ -20,6 +19,7 @@ from backend.figures.step_time import straggler
 from backend.figures.theme import COLOURS, palette
 from engine.errors import UnknownNameError
 from tests.backend.figures_drawn import answer, column, notes, traces
+from tests.backend.ingest_server import open_database
 from tests.backend.recorded_run import Run, add_job, record_run
 
 WIDTHS = (360, 1280)
@@ -27,7 +27,7 @@ WIDTHS = (360, 1280)
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
-    database = Database(sqlite_url(tmp_path_factory.mktemp("db") / "t.db"))
+    database = open_database(tmp_path_factory.mktemp("db"))
     yield database
     database.close()
 

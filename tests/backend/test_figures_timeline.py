@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from backend.db import Database
-from backend.db.engine import sqlite_url
 from backend.figures.boxes import place
 from backend.figures.draw import MAX_OUTLINES, cell_time
 from backend.figures.request import FigureRequest
@@ -18,6 +17,7 @@ from backend.figures.timeline import draw, timeline
 from backend.figures.window import Window
 from engine.telemetry.events import Kind, Track
 from tests.backend.figures_drawn import answer, column, notes, traces
+from tests.backend.ingest_server import open_database
 from tests.backend.recorded_run import Run, add_job, record_run
 
 SECOND = 1e9
@@ -25,7 +25,7 @@ SECOND = 1e9
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
-    database = Database(sqlite_url(tmp_path_factory.mktemp("db") / "t.db"))
+    database = open_database(tmp_path_factory.mktemp("db"))
     yield database
     database.close()
 
