@@ -22,7 +22,7 @@ from engine.plan.plan import Peer, Plan
 from engine.plan.serde import from_plain, to_plain
 from engine.runtime.gang import Gang, GangEnd
 from engine.runtime.launch import Launch
-from engine.runtime.updates import HyperSchedule, build_optimizer, apply_hyper
+from engine.runtime.updates import HyperSchedule, apply_hyper, build_optimizer
 from engine.runtime.worker import seed_everything
 from engine.strategies import build_plan
 
