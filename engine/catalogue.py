@@ -69,7 +69,7 @@ class Axis:
         try:
             mechanism = self[name]
         except UnknownNameError as error:
-            raise UserError.rebuild(error, field) from None
+            raise error.at(field) from None
         if mechanism.missing is not None:
             ready = ", ".join(m.name for m in self.mechanisms if m.available)
             raise UserError(field, name, f"not available: {mechanism.missing}", f"Use one of: {ready}")

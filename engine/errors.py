@@ -9,27 +9,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Self
 
 
 class UserError(ValueError):
-    """Bad input. `field` is a dotted path into the job specification, e.g. `cluster.workers`."""
+    """Bad input. `field` is a dotted path into the job specification or plan, e.g. `cluster.workers`; empty where
+    the value as a whole is meant."""
 
     def __init__(self, field: str, value: Any, rule: str, remedy: str) -> None:
         self.field = field
         self.value = value
         self.rule = rule
         self.remedy = remedy
-        super().__init__(f"{field} = {value!r}: {rule}. {remedy}" if field else f"{rule}. {remedy}")
+        super().__init__(
+            f"{field} = {value!r}: {rule}. {remedy}" if field else f"{value!r}: {rule}. {remedy}"
+        )
 
-    def within(self, prefix: str) -> UserError:
+    def at(self, field: str) -> Self:
+        """The same error, of the same class, about `field`."""
+        moved = type(self).__new__(type(self))
+        UserError.__init__(moved, field, self.value, self.rule, self.remedy)
+        return moved
+
+    def within(self, prefix: str) -> Self:
         """The same error with its field seen from an enclosing object."""
-        field = f"{prefix}.{self.field}" if self.field else prefix
-        return type(self).rebuild(self, field)
-
-    @staticmethod
-    def rebuild(error: UserError, field: str) -> UserError:
-        return UserError(field, error.value, error.rule, error.remedy)
+        return self.at(f"{prefix}.{self.field}" if self.field else prefix)
 
     def to_dict(self) -> dict[str, Any]:
         return {"field": self.field, "value": self.value, "rule": self.rule, "remedy": self.remedy}

@@ -67,4 +67,4 @@ class UserLoss:
         return BatchLoss(total, torch.as_tensor(correct) if isinstance(correct, int) else correct)
 
     def _refuse(self, rule: str) -> UserError:
-        return UserError("", self._where, f"{self._where}: {rule}", "Sum over samples; never take the mean")
+        return UserError("", self._where, rule, "Sum over samples; never take the mean")

@@ -9,7 +9,7 @@ ACTIVATIONS = Axis(
         Mechanism(
             name="keep",
             summary="They stay on the device until backward has used them.",
-            implementation="engine.runtime.trainer:train",
+            implementation="engine.runtime.trainer:Trainer",
         ),
         Mechanism(
             name="swap",

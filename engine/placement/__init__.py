@@ -9,7 +9,7 @@ PLACEMENT = Axis(
         Mechanism(
             name="replicated",
             summary="On every worker; the workers' gradients meet in the layer's exchange.",
-            implementation="engine.runtime.trainer:train",
+            implementation="engine.runtime.replica:PlanReplica",
         ),
         Mechanism(
             name="device",

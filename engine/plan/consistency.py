@@ -47,11 +47,11 @@ class Consistency:
     """`bounded-staleness`: steps that the fastest worker may be ahead of the slowest."""
 
     def __post_init__(self) -> None:
-        CONSISTENCY.require(self.mode, "consistency.mode")
+        CONSISTENCY.require(self.mode, "mode")
         for name, modes in _BELONGS.items():
             if getattr(self, name) is not None and self.mode not in modes:
                 raise UserError(
-                    f"consistency.{name}",
+                    name,
                     getattr(self, name),
                     f"means nothing for {self.mode}",
                     f"Leave it out; it belongs to {', '.join(modes)}",

@@ -18,7 +18,7 @@ _STRICT = {"use_attribute_docstrings": True, "extra": "forbid"}
 
 
 def _positive(name: str, value: float | None, unit: str) -> None:
-    if value is not None and not (value > 0 and math.isfinite(value)):
+    if value is not None and not 0 < value < math.inf:
         raise UserError(name, value, f"must be greater than zero ({unit})", "Give a positive number")
 
 

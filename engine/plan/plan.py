@@ -45,14 +45,12 @@ class Order:
 
     def __post_init__(self) -> None:
         for axis, name in ((UNIT, "unit"), (DEPART, "depart"), (RANK, "rank"), (RETURNS, "returns")):
-            axis.require(getattr(self, name), f"order.{name}")
+            axis.require(getattr(self, name), name)
         if self.unit == "layer" and self.size is not None:
-            raise UserError(
-                "order.size", self.size, "whole layers have no size", "Leave size out, or use slices"
-            )
+            raise UserError("size", self.size, "whole layers have no size", "Leave size out, or use slices")
         if self.unit != "layer" and (self.size is None or self.size < 1):
             what = "elements per slice" if self.unit == "slice" else "bytes per bucket"
-            raise UserError("order.size", self.size, f"must be at least 1 ({what})", "Give a positive size")
+            raise UserError("size", self.size, f"must be at least 1 ({what})", "Give a positive size")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +109,9 @@ class Edge:
     order: Order = Order()
     """Units, departure and rank of this edge."""
 
+    def __post_init__(self) -> None:
+        CODEC.require(self.codec, "codec")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Servers:
@@ -128,12 +129,12 @@ class Servers:
 
     def __post_init__(self) -> None:
         if self.count < 0:
-            raise UserError("servers.count", self.count, "must not be negative", "Use 0 for no server")
+            raise UserError("count", self.count, "must not be negative", "Use 0 for no server")
         if self.where not in ("beside", "dedicated"):
-            raise UserError("servers.where", self.where, "no such place", "Use beside or dedicated")
+            raise UserError("where", self.where, "no such place", "Use beside or dedicated")
         if self.split_over is not None and self.split_over < 1:
             raise UserError(
-                "servers.split_over", self.split_over, "must be at least 1", "Leave it out to never split"
+                "split_over", self.split_over, "must be at least 1", "Leave it out to never split"
             )
 
 
@@ -149,9 +150,9 @@ class Input:
     """Batches prepared ahead of the step that uses them. 0: prepared when needed."""
 
     def __post_init__(self) -> None:
-        INPUT.require(self.where, "input.where")
+        INPUT.require(self.where, "where")
         if not 0 <= self.prefetch <= 64:
-            raise UserError("input.prefetch", self.prefetch, "must be from 0 to 64", "Use 1 or 2")
+            raise UserError("prefetch", self.prefetch, "must be from 0 to 64", "Use 1 or 2")
 
 
 @dataclass(frozen=True, kw_only=True)

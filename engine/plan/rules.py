@@ -30,6 +30,7 @@ def resolve(plan: Plan | Peer, model: ModelDescription, cluster: Cluster, job: J
         _buckets_have_no_home(layer, field)
         _ordered_collectives_keep_one_order(layer, field)
         _native_sums_what_it_is_given(layer, field)
+        _half_precision_is_real(layer, model, field)
     _native_cannot_be_paced(any(lp.exchange == "native" for lp in plan.layers), cluster)
     return _settle_update_sites(plan, job)
 
@@ -134,6 +135,17 @@ def _native_sums_what_it_is_given(layer: LayerPlan, field: str) -> None:
             "fp16",
             "the native allreduce would sum in half precision",
             "Use fp32, or ring-allreduce",
+        )
+
+
+def _half_precision_is_real(layer: LayerPlan, model: ModelDescription, field: str) -> None:
+    parameters = model.layer(layer.layer).parameters
+    if layer.codec == "fp16" and any(p.trainable and p.dtype.startswith("complex") for p in parameters):
+        raise UserError(
+            f"{field}.codec",
+            "fp16",
+            "half precision would drop the imaginary parts of this layer",
+            "Use fp32",
         )
 
 

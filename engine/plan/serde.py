@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
+import sys
 from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
@@ -12,6 +14,8 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 from engine.errors import UnknownNameError, UserError
 
 T = TypeVar("T")
+
+_EXPONENT = re.compile(r"^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)[eE][-+]?[0-9]+$")
 
 
 def to_plain(value: Any) -> Any:
@@ -51,7 +55,7 @@ def from_plain(cls: type[T], data: Any, field: str = "") -> T:
 def load_text(text: str, where: str) -> Any:
     """Parse YAML (and so JSON). Raises UserError with the line of a syntax error."""
     try:
-        import yaml  # noqa: PLC0415 - an extra: the core needs only JSON
+        yaml, loader, _ = _yaml()
     except ModuleNotFoundError:
         try:
             return json.loads(text)
@@ -60,8 +64,8 @@ def load_text(text: str, where: str) -> Any:
                 "", where, f"is not JSON: {error}", "Write JSON, or install PyYAML to read YAML"
             ) from None
     try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
+        return yaml.load(text, loader)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise UserError("", where, f"is neither YAML nor JSON: {error}", "Correct the syntax") from None
 
 
@@ -78,9 +82,25 @@ def load_file(cls: type[T], path: Path) -> T:
 
 def dump_yaml(value: Any) -> str:
     """A dataclass as YAML, fields in their declared order."""
-    import yaml  # noqa: PLC0415 - an extra
+    yaml, _, dumper = _yaml()
+    text: str = yaml.dump(to_plain(value), Dumper=dumper, sort_keys=False, allow_unicode=True)
+    return text
 
-    return yaml.safe_dump(to_plain(value), sort_keys=False, allow_unicode=True)
+
+@cache
+def _yaml() -> tuple[Any, Any, Any]:
+    """PyYAML with its safe loader and dumper, changed so that `1e-3` is a number, as in YAML 1.2 and JSON, not text."""
+    import yaml  # noqa: PLC0415 - an extra: the core needs only JSON
+
+    class Loader(yaml.SafeLoader):
+        pass
+
+    class Dumper(yaml.SafeDumper):
+        pass
+
+    for kind in (Loader, Dumper):
+        kind.add_implicit_resolver("tag:yaml.org,2002:float", _EXPONENT, list("-+0123456789."))
+    return yaml, Loader, Dumper
 
 
 def _join(field: str, name: Any) -> str:
@@ -121,6 +141,8 @@ def _convert(hint: Any, value: Any, field: str) -> Any:  # noqa: PLR0911, PLR091
     if dataclasses.is_dataclass(hint):
         return value if isinstance(value, hint) else from_plain(hint, value, field)  # type: ignore[arg-type]
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        if abs(value) > sys.float_info.max:
+            raise UserError(field, value, "is too large for a number", "Give a smaller one")
         return float(value)
     if hint is Any or (isinstance(value, hint) and (hint is bool or not isinstance(value, bool))):
         return value

@@ -11,11 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from engine.plan.cluster import parties, shard_party
-from engine.plan.description import ModelDescription
+from engine.plan.description import DTYPE_BYTES, ModelDescription
 from engine.plan.plan import LayerPlan, Peer, Plan
 from engine.plan.units import Unit, cut
-
-ITEM_BYTES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,7 +41,7 @@ def chunk(count: int, parts: int, index: int) -> tuple[int, int]:
 
 def item_bytes(codec: str, dtype: str) -> int:
     """Bytes of one element on the wire."""
-    return 2 if codec == "fp16" else ITEM_BYTES[dtype]
+    return 2 if codec == "fp16" else DTYPE_BYTES[dtype]
 
 
 def declared(plan: Plan | Peer, model: ModelDescription, workers: int) -> Iterator[Transfer]:
@@ -70,7 +68,7 @@ def _messages(plan: Plan, layer: LayerPlan, unit: Unit, workers: int) -> Iterato
     item = item_bytes(layer.codec, unit.dtype)
     if unit.shard is not None:
         home = shard_party(plan, workers, unit.shard)
-        back = ITEM_BYTES[unit.dtype] if layer.update == "server" else item
+        back = DTYPE_BYTES[unit.dtype] if layer.update == "server" else item
         for worker in range(workers):
             yield worker, home, unit.count * item
             yield home, worker, unit.count * back
@@ -99,6 +97,9 @@ def wire_bytes_by_layer(plan: Plan | Peer, model: ModelDescription, workers: int
             by_unit[transfer.unit] += transfer.bytes
     totals: dict[str, int] = {layer.layer: 0 for layer in plan.layers}
     for unit in cut(plan, model):
-        for segment in unit.segments:
-            totals[owner[segment.parameter]] += by_unit[unit.index] * segment.count // unit.count
+        size, before = by_unit[unit.index], 0
+        for segment in unit.segments:  # shared out so that not a byte is lost to rounding
+            after = before + segment.count
+            totals[owner[segment.parameter]] += size * after // unit.count - size * before // unit.count
+            before = after
     return totals

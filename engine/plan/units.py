@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, repeat
 
 from engine.plan.description import LayerDescription, ModelDescription, ParameterDescription
 from engine.plan.plan import LayerPlan, Plan
@@ -67,15 +67,17 @@ def cut(plan: Plan, model: ModelDescription) -> tuple[Unit, ...]:
             count = sum(p.count for p in parameters)
             if layer_plan.order.unit == "slice":
                 assert layer_plan.order.size is not None
-                runs = _runs(parameters, layer_plan.order.size)
-                for run in runs:  # P3 deals its slices round robin
+                for run in _runs(parameters, repeat(layer_plan.order.size)):
                     shard = next_shard if served else None
-                    next_shard = (next_shard + 1) % max(1, plan.servers.count)
+                    if served:  # P3 deals its slices round robin
+                        loads[next_shard] += sum(s.count for s in run)
+                        next_shard = (next_shard + 1) % plan.servers.count
                     pieces.append((layer_plan, (layer,), dtype, run, shard))
             elif served and plan.servers.split_over is not None and count > plan.servers.split_over:
-                parts = list(_runs(parameters, -(-count // plan.servers.count)))
-                pieces += [(layer_plan, (layer,), dtype, run, j) for j, run in enumerate(parts)]
-                for j, run in enumerate(parts):
+                shards = min(plan.servers.count, count)
+                even = (count * (j + 1) // shards - count * j // shards for j in range(shards))
+                for j, run in enumerate(_runs(parameters, even)):
+                    pieces.append((layer_plan, (layer,), dtype, run, j))
                     loads[j] += sum(s.count for s in run)
             else:
                 shard = min(range(len(loads)), key=loads.__getitem__) if served else None
@@ -112,10 +114,10 @@ def _by_dtype(parameters: Iterable[ParameterDescription]) -> Iterator[tuple[str,
         yield dtype, list(group)
 
 
-def _runs(parameters: Iterable[ParameterDescription], size: int) -> Iterator[tuple[Segment, ...]]:
-    """The parameters laid end to end, cut every `size` elements."""
+def _runs(parameters: Iterable[ParameterDescription], sizes: Iterator[int]) -> Iterator[tuple[Segment, ...]]:
+    """The parameters laid end to end, cut into runs of `sizes` elements; the last run may be shorter."""
     run: list[Segment] = []
-    room = size
+    room = next(sizes)
     for parameter in parameters:
         start = 0
         while start < parameter.count:
@@ -125,7 +127,7 @@ def _runs(parameters: Iterable[ParameterDescription], size: int) -> Iterator[tup
             start = stop
             if room == 0:
                 yield tuple(run)
-                run, room = [], size
+                run, room = [], next(sizes, 0)
     if run:
         yield tuple(run)
 

@@ -14,15 +14,17 @@ def parse_rate(text: str, field: str) -> int:
     """Bits per second of `300Mbit`, `10 Gbit/s`, `1.5Gbps` (decimal prefixes, as network equipment counts)."""
     match = _RATE.match(text)
     value = float(match[1]) * _FACTOR[match[2]] if match else 0
-    if value < 1000:
-        raise UserError(field, text, "is not a rate of at least 1 kbit/s", "Write it as 300Mbit or 10Gbit")
+    if not 10**3 <= value <= 10**14:
+        raise UserError(
+            field, text, "is not a rate from 1 kbit/s to 100 Tbit/s", "Write it as 300Mbit or 10Gbit"
+        )
     return round(value)
 
 
 def format_rate(bps: float) -> str:
     """`300 Mbit/s` of 300000000."""
     for factor, prefix in ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k")):
-        if bps >= factor:
+        if bps >= 0.9995 * factor:  # what rounds to 1000 of one prefix is 1 of the next
             return f"{bps / factor:.3g} {prefix}bit/s"
     return f"{bps:.3g} bit/s"
 

@@ -6,25 +6,14 @@ workers, because losses are scaled by the global batch). Bytes: Gloo's or NCCL's
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from engine.plan.cluster import Cluster
 from engine.plan.description import ModelDescription
 from engine.plan.plan import Peer
 from engine.strategies.base import Strategy
+from engine.strategies.options import BucketOptions
 
 
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """Options of DDP."""
-
-    __pydantic_config__ = {"use_attribute_docstrings": True, "extra": "forbid"}
-
-    bucket_bytes: int = 25 * 1024 * 1024
-    """DDP's bucket_cap_mb, in bytes."""
-
-
-def build(model: ModelDescription, cluster: Cluster, options: Options) -> Peer:
+def build(model: ModelDescription, cluster: Cluster, options: BucketOptions) -> Peer:
     """DDP with its own buckets."""
     return Peer(strategy="ddp", runner="ddp", bucket_bytes=options.bucket_bytes)
 
@@ -35,6 +24,6 @@ STRATEGY = Strategy(
     loses_when="the network is slow and heavy layers hold up the optimizer step: nothing overlaps the next forward.",
     source="torch.nn.parallel.DistributedDataParallel",
     proof="exact",
-    options=Options,
+    options=BucketOptions,
     build=build,
 )

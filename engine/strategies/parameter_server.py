@@ -15,7 +15,7 @@ from engine.plan.cluster import Cluster
 from engine.plan.description import ModelDescription
 from engine.plan.plan import Order, Plan
 from engine.strategies.base import Strategy, uniform
-from engine.strategies.options import ServerOptions
+from engine.strategies.options import ServerOptions, at_least_one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +24,10 @@ class Options(ServerOptions):
 
     split_over: int = 1_000_000
     """Layers with more elements than this are split evenly over all shards (MXNET_KVSTORE_BIGARRAY_BOUND)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least_one("split_over", self.split_over, "elements")
 
 
 def build(model: ModelDescription, cluster: Cluster, options: Options) -> Plan:

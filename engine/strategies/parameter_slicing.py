@@ -14,7 +14,7 @@ from engine.plan.cluster import Cluster
 from engine.plan.description import ModelDescription
 from engine.plan.plan import Order, Plan
 from engine.strategies.base import Strategy, uniform
-from engine.strategies.options import ServerOptions
+from engine.strategies.options import ServerOptions, at_least_one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +23,10 @@ class Options(ServerOptions):
 
     slice_size: int = 50_000
     """Elements per slice at most; the paper's best value (papers 004, section 5.6)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least_one("slice_size", self.slice_size, "elements")
 
 
 def sliced(strategy: str, rank: str, model: ModelDescription, cluster: Cluster, options: Options) -> Plan:

@@ -13,7 +13,7 @@ from engine.plan.cluster import Cluster
 from engine.plan.description import ModelDescription
 from engine.plan.plan import Order, Plan
 from engine.strategies.base import Strategy, uniform
-from engine.strategies.options import CodecOptions
+from engine.strategies.options import CodecOptions, at_least_one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +22,10 @@ class Options(CodecOptions):
 
     bucket_bytes: int = 4 * 1024 * 1024
     """Neighbouring layers are joined until a bucket holds this many bytes."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least_one("bucket_bytes", self.bucket_bytes, "bytes")
 
 
 def ring(strategy: str, depart: str, model: ModelDescription, options: Options) -> Plan:
@@ -42,7 +46,7 @@ def build(model: ModelDescription, cluster: Cluster, options: Options) -> Plan:
 
 STRATEGY = Strategy(
     name="ring-allreduce",
-    summary="Scatter-reduce and allgather around a ring at the end of backward: every port carries 2 (n-1)/n |W|.",
+    summary="Scatter-reduce, then allgather, around a ring after backward: every port carries 2 (n-1)/n of the model.",
     loses_when="communication could overlap backward, or rounds of a long ring cost more than the bytes.",
     source="papers 003 (ring allreduce)",
     proof="exact",

@@ -1,4 +1,4 @@
-"""single: one worker, nothing travels. The baseline that speed-up is measured against.
+"""single: one worker, nothing travels. The baseline that speed-up is measured against (papers 000, Table 2; 002).
 
 Update rule: w <- w - lr * g(w; the global batch). Bytes: none.
 """

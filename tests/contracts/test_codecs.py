@@ -1,0 +1,151 @@
+"""What every codec must hold: what returns, what it weighs, and what it does to odd tensors."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from engine.codec import CODEC
+from engine.codec.base import Codec
+from engine.plan.description import DTYPE_BYTES
+from engine.plan.traffic import item_bytes
+
+NAMES = [mechanism.name for mechanism in CODEC if mechanism.available]
+LOSSLESS = [name for name in NAMES if "lossless" in CODEC[name].traits]
+RELATIVE = {"fp16": 2.0**-11}
+"""Largest relative error of one element in the codec's normal range: half a unit in the last place."""
+TYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
+
+each = pytest.mark.parametrize("name", NAMES)
+
+
+def codec(name: str) -> Codec:
+    made: Codec = CODEC[name].load()()
+    return made
+
+
+def travel(name: str, parts: list[Tensor]) -> list[Tensor]:
+    """Encode, join as the transport does, decode into fresh memory."""
+    made = codec(name)
+    payload = torch.cat([part.clone() for part in made.encode(parts)])
+    found = [torch.full_like(part, 123) for part in parts]
+    made.decode(payload, found)
+    return found
+
+
+def normal(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64).to(dtype)
+
+
+def same(left: Tensor, right: Tensor) -> bool:
+    """Bit for bit, so that -0 is not 0 and NaN is NaN."""
+    return torch.equal(left.view(torch.uint8), right.view(torch.uint8))
+
+
+def test_every_lossy_codec_has_a_bound() -> None:
+    assert set(RELATIVE) == set(NAMES) - set(LOSSLESS)
+
+
+ODD = {
+    "zero": torch.zeros(5),
+    "negative zero": torch.full((3,), -0.0),
+    "constant": torch.full((7,), 0.25),
+    "one element": torch.tensor([-3.5]),
+    "empty": torch.empty(0),
+    "infinite": torch.tensor([math.inf, -math.inf, 1.0]),
+    "not a number": torch.tensor([math.nan, 1.0]),
+}
+
+
+@each
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize("tensor", ODD.values(), ids=ODD)
+def test_odd_tensors_come_back_as_they_are(name: str, dtype: torch.dtype, tensor: Tensor) -> None:
+    """All of these are exact in every codec of this list; what is not finite stays so, and is seen."""
+    part = tensor.to(dtype)
+    (found,) = travel(name, [part])
+    assert torch.equal(found.isnan(), part.isnan())
+    assert same(found[~part.isnan()], part[~part.isnan()])
+
+
+@pytest.mark.parametrize("name", LOSSLESS)
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_lossless_is_bitwise_and_costs_no_copy(name: str, dtype: torch.dtype) -> None:
+    parts = [normal(1000, dtype=dtype) * 10.0**9, normal(3, dtype=dtype) * 10.0**-9]
+    assert all(map(same, travel(name, parts), parts))
+    encoded = codec(name).encode(parts)
+    assert [e.data_ptr() for e in encoded] == [p.data_ptr() for p in parts]
+
+
+@pytest.mark.parametrize("name", RELATIVE)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+def test_lossy_stays_within_its_bound(name: str, dtype: torch.dtype) -> None:
+    part = normal(10_000, dtype=dtype)
+    part = part[part.abs() > 2.0**-14]
+    (found,) = travel(name, [part])
+    assert found.dtype == dtype
+    assert float(((found - part) / part).abs().max()) <= RELATIVE[name]
+    (again,) = travel(name, [found])
+    assert same(again, found), "what has been rounded once is not rounded again"
+
+
+def test_fp16_overflows_to_infinity_and_underflows_to_zero() -> None:
+    """As its description says; the loss check sees the first."""
+    (found,) = travel("fp16", [torch.tensor([70_000.0, -70_000.0, 1e-8])])
+    assert found.tolist() == [math.inf, -math.inf, 0.0]
+
+
+@each
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_it_weighs_what_the_plan_declares(name: str, dtype: torch.dtype) -> None:
+    parts = [normal(5, dtype=dtype), normal(0, dtype=dtype), normal(8, dtype=dtype)]
+    made = codec(name)
+    encoded = made.encode(parts)
+    declared = 13 * item_bytes(name, str(dtype).removeprefix("torch."))
+    assert sum(part.nbytes for part in encoded) == declared
+    assert made.wire_dtype(dtype).itemsize * 13 == declared
+    assert {part.dtype for part in encoded} == {made.wire_dtype(dtype)}
+    assert [part.numel() for part in encoded] == [5, 0, 8]
+    assert all(part.is_contiguous() and part.ndim == 1 for part in encoded)
+
+
+def test_declared_sizes_are_torchs() -> None:
+    assert {name: getattr(torch, name).itemsize for name in DTYPE_BYTES} == DTYPE_BYTES
+
+
+@each
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+def test_adding_is_decoding_and_then_adding_in_full_precision(name: str, dtype: torch.dtype) -> None:
+    parts = [normal(50, dtype=dtype), normal(1, dtype=dtype)]
+    sums = [torch.full_like(part, 1e5) for part in parts]
+    expected = [s + t for s, t in zip(sums, travel(name, parts), strict=True)]
+    made = codec(name)
+    made.decode_add(torch.cat(made.encode(parts)), sums)
+    assert all(map(same, sums, expected))
+
+
+@each
+def test_pieces_of_a_unit_are_written_in_place_and_nothing_beside_them(name: str) -> None:
+    """Decoding goes into views of parameters; their neighbours stay as they are."""
+    memory = torch.full((10,), 7.0)
+    parts = [memory[1:4], memory[6:8]]
+    made = codec(name)
+    payload = torch.cat(made.encode([torch.tensor([1.0, 2.0, 3.0]), torch.tensor([4.0, 5.0])]))
+    made.decode(payload, parts)
+    assert memory.tolist() == [7, 1, 2, 3, 7, 7, 4, 5, 7, 7]
+    made.decode_add(payload, parts)
+    assert memory.tolist() == [7, 2, 4, 6, 7, 7, 8, 10, 7, 7]
+
+
+@each
+def test_encoding_leaves_the_gradients_alone_and_refuses_nothing_silently(name: str) -> None:
+    part = normal(20)
+    before = part.clone()
+    made = codec(name)
+    payload = torch.cat(made.encode([part]))
+    assert same(part, before)
+    with pytest.raises(RuntimeError):
+        made.decode(payload[:-1], [part])

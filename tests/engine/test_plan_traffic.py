@@ -1,0 +1,154 @@
+"""Declared bytes: the papers' figures, the formulas of the exchanges, and nothing lost between units and layers."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from engine.models.registry import MODELS
+from engine.plan.plan import LayerPlan, Order, Peer
+from engine.plan.traffic import chunk, declared, item_bytes, wire_bytes, wire_bytes_by_layer
+from tests.plans import PLANNED, built, described, made_up, planned, resolved, ring, trainable_bytes
+
+MIB = 2**20
+
+
+def ports(strategy: str, name: str, workers: int, **options: object) -> tuple[Counter[int], Counter[int]]:
+    """Bytes that each party sends and receives over the network in one step."""
+    sent: Counter[int] = Counter()
+    received: Counter[int] = Counter()
+    for transfer in declared(planned(strategy, name, workers, **options), described(name), workers):
+        if transfer.wire:
+            sent[transfer.source] += transfer.bytes
+            received[transfer.destination] += transfer.bytes
+    return sent, received
+
+
+@pytest.mark.parametrize(("workers", "mib"), [(2, 930.3), (4, 1860.5), (8, 3721.0)])
+def test_alexnet_under_central_reduce_moves_what_table_2_says(workers: int, mib: float) -> None:
+    model = described("alexnet")
+    plan = planned("central-reduce", model, workers, where="dedicated")
+    assert wire_bytes(plan, model, workers) == 2 * workers * model.parameter_bytes
+    assert round(wire_bytes(plan, model, workers) / MIB, 1) == mib
+
+
+@pytest.mark.parametrize(("workers", "mib"), [(2, 465.1), (4, 1395.4)])
+def test_a_reducer_beside_a_worker_saves_that_workers_share(workers: int, mib: float) -> None:
+    model = described("alexnet")
+    plan = planned("central-reduce", model, workers)
+    assert wire_bytes(plan, model, workers) == 2 * (workers - 1) * model.parameter_bytes
+    assert round(wire_bytes(plan, model, workers) / MIB, 1) == mib
+    sent, received = ports("central-reduce", "alexnet", workers)
+    assert sent[0] == received[0] == (workers - 1) * model.parameter_bytes
+
+
+@pytest.mark.parametrize("strategy", ["ring-allreduce", "ring-allreduce-overlap", "native-allreduce"])
+@pytest.mark.parametrize("workers", [2, 3, 4, 7])
+def test_every_port_of_a_ring_carries_its_share(strategy: str, workers: int) -> None:
+    """2 (n-1)/n |W|, to two chunks' rounding per unit; in total exactly 2 (n-1) |W|."""
+    model = described("alexnet")
+    plan = planned(strategy, model, workers)
+    sent, received = ports(strategy, "alexnet", workers)
+    units = len({t.unit for t in declared(plan, model, workers)})
+    share = 2 * (workers - 1) * model.parameter_bytes / workers
+    assert sum(sent.values()) == 2 * (workers - 1) * model.parameter_bytes
+    for rank in range(workers):
+        assert abs(sent[rank] - share) <= 2 * 4 * units
+        assert abs(received[rank] - share) <= 2 * 4 * units
+
+
+@pytest.mark.parametrize("workers", [2, 3, 5])
+def test_the_rings_formula_is_its_rounds_played_out(workers: int) -> None:
+    model = made_up((17,))
+    plan = resolved(model, ring("l0"), workers=workers)
+    size = [stop - start for start, stop in (chunk(17, workers, i) for i in range(workers))]
+    for transfer in declared(plan, model, workers):
+        r = transfer.source
+        scatter = [size[(r - k) % workers] for k in range(workers - 1)]
+        gather = [size[(r + 1 - k) % workers] for k in range(workers - 1)]
+        assert transfer.destination == (r + 1) % workers
+        assert transfer.bytes == 4 * (sum(scatter) + sum(gather))
+
+
+SERVED = [name for name in PLANNED if name.startswith(("parameter", "p3"))]
+
+
+@pytest.mark.parametrize("strategy", SERVED)
+@pytest.mark.parametrize("workers", [2, 4])
+def test_parameter_servers_move_the_model_there_and_back(strategy: str, workers: int) -> None:
+    """Each worker sends and receives |W|; beside the workers, what its own shard holds stays at home."""
+    model = described("vgg-small")
+    size = trainable_bytes(model)
+    dedicated = planned(strategy, model, workers, where="dedicated", servers=3)
+    assert wire_bytes(dedicated, model, workers) == 2 * workers * size
+    beside = planned(strategy, model, workers)
+    assert wire_bytes(beside, model, workers) == 2 * (workers - 1) * size
+    sent, received = ports(strategy, "vgg-small", workers, where="dedicated", servers=3)
+    assert all(sent[rank] == received[rank] == size for rank in range(workers))
+
+
+def test_p3_moves_the_same_bytes_as_the_parameter_server() -> None:
+    for entry in MODELS:
+        model = described(entry.name)
+        moved = {wire_bytes(planned(s, model, 4), model, 4) for s in SERVED}
+        assert len(moved) == 1
+
+
+@pytest.mark.parametrize("strategy", ["central-reduce", "p3", "ring-allreduce"])
+def test_half_precision_halves_what_it_encodes(strategy: str) -> None:
+    """A server that updates answers with parameters, exact: only the way in is halved."""
+    model = described("cnn")
+    full = wire_bytes(planned(strategy, model, 2), model, 2)
+    half = wire_bytes(planned(strategy, model, 2, codec="fp16"), model, 2)
+    assert half * 4 == full * (2 if strategy == "ring-allreduce" else 3)
+    if strategy != "ring-allreduce":
+        on_workers = planned(strategy, model, 2, codec="fp16", update="worker")
+        assert wire_bytes(on_workers, model, 2) * 2 == full
+
+
+@pytest.mark.parametrize(
+    ("codec", "dtype", "size"),
+    [("fp32", "float64", 8), ("fp32", "bfloat16", 2), ("fp32", "complex64", 8), ("fp16", "float64", 2)],
+)
+def test_bytes_of_one_element(codec: str, dtype: str, size: int) -> None:
+    assert item_bytes(codec, dtype) == size
+
+
+@pytest.mark.parametrize("strategy", PLANNED)
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_layers_bytes_add_up_to_the_wires(strategy: str, workers: int) -> None:
+    for name in ("resnet32", "mixed", "tied", "frozen"):
+        model = described(name)
+        plan = planned(strategy, model, workers)
+        by_layer = wire_bytes_by_layer(plan, model, workers)
+        assert by_layer.keys() == {layer.layer for layer in plan.layers}
+        assert sum(by_layer.values()) == wire_bytes(plan, model, workers)
+        assert workers > 1 or sum(by_layer.values()) == 0
+
+
+def test_a_buckets_bytes_are_shared_by_elements() -> None:
+    model = made_up((10,), (30,))
+    order = Order(unit="bucket", size=1000)
+    plan = resolved(model, ring("l0", order=order), ring("l1", order=order))
+    assert wire_bytes_by_layer(plan, model, 2) == {"l0": 80, "l1": 240}
+
+
+def test_a_peer_and_a_lone_worker_declare_nothing() -> None:
+    peer = built("ddp", "cnn", 2)
+    assert isinstance(peer, Peer)
+    assert list(declared(peer, described("cnn"), 2)) == []
+    assert wire_bytes_by_layer(peer, described("cnn"), 2) == {}
+    alone = resolved(made_up((4,)), LayerPlan(layer="l0"), workers=1)
+    assert list(declared(alone, made_up((4,)), 1)) == []
+
+
+@pytest.mark.parametrize("count", [0, 1, 6, 7, 100])
+@pytest.mark.parametrize("parts", [1, 2, 3, 8])
+def test_chunks_are_a_partition_into_nearly_equal_parts(count: int, parts: int) -> None:
+    spans = [chunk(count, parts, i) for i in range(parts)]
+    assert spans[0][0] == 0
+    assert spans[-1][1] == count
+    assert all(left[1] == right[0] for left, right in zip(spans, spans[1:], strict=False))
+    sizes = [stop - start for start, stop in spans]
+    assert max(sizes) - min(sizes) <= 1

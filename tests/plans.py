@@ -1,0 +1,107 @@
+"""Descriptions, jobs and plans for tests: of the catalogue's models on meta tensors, and of layers made up."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import torch
+
+from engine.models.describe import describe
+from engine.models.registry import model
+from engine.plan.cluster import Cluster
+from engine.plan.description import LayerDescription, ModelDescription, ParameterDescription
+from engine.plan.job import JobSpec
+from engine.plan.plan import LayerPlan, Order, Peer, Plan, Servers
+from engine.plan.rules import resolve
+from engine.plan.serde import from_plain
+from engine.strategies import STRATEGIES, build_plan
+
+WORKERS = (1, 2, 4)
+PLANNED = [entry.name for entry in STRATEGIES if entry.name not in ("single", "ddp")]
+"""The strategies that give several workers a plan of ours: all but the baseline and the peer."""
+
+
+@cache
+def described(name: str) -> ModelDescription:
+    """The description of a model of the catalogue."""
+    entry = model(name)
+    with torch.device("meta"):
+        inputs = torch.empty(2, *entry.input_shape)
+        return describe(entry.build(), inputs, torch.empty(2, dtype=torch.int64), name)
+
+
+def made_up(*layers: tuple[int | tuple[int, str] | tuple[int, str, bool], ...]) -> ModelDescription:
+    """Layers l0, l1, ... in forward order. A parameter is its count, with its type, with whether it is trainable."""
+    found = []
+    for index, parameters in enumerate(layers):
+        parts = [(p, "float32", True) if isinstance(p, int) else (*p, True)[:3] for p in parameters]
+        found.append(
+            LayerDescription(
+                name=f"l{index}",
+                kind="Linear",
+                index=index,
+                parameters=tuple(
+                    ParameterDescription(name=f"l{index}.p{i}", shape=(count,), dtype=dtype, trainable=trainable)
+                    for i, (count, dtype, trainable) in enumerate(parts)
+                ),
+            )
+        )
+    return ModelDescription(name="made up", layers=tuple(found))
+
+
+def job(strategy: str = "single", workers: int = 1, options: dict[str, Any] | None = None, **changes: Any) -> JobSpec:
+    """A valid job; `changes` replace top-level fields."""
+    plain = {
+        "name": "test",
+        "model": {"name": "cnn"},
+        "data": {"name": "digits"},
+        "strategy": {"name": strategy, "options": options or {}},
+        "cluster": {"workers": workers},
+        "training": {"steps": 10, "global_batch": 64},
+        **changes,
+    }
+    return from_plain(JobSpec, plain)
+
+
+def built(
+    strategy: str, description: ModelDescription | str, workers: int, **options: Any
+) -> Plan | Peer:
+    """The resolved plan of a strategy."""
+    model_ = described(description) if isinstance(description, str) else description
+    return build_plan(job(strategy, workers, options), model_)
+
+
+def planned(strategy: str, description: ModelDescription | str, workers: int, **options: Any) -> Plan:
+    """As `built`, for strategies that give a plan of ours."""
+    plan = built(strategy, description, workers, **options)
+    assert isinstance(plan, Plan)
+    return plan
+
+
+def resolved(
+    description: ModelDescription, *layers: LayerPlan, workers: int = 2, servers: Servers | None = None, **changes: Any
+) -> Plan:
+    """A plan written by hand, resolved for a job; `changes` go to the job."""
+    spec = job(workers=workers, **changes)
+    plan = Plan(strategy="by hand", layers=layers, servers=servers or Servers())
+    cluster = Cluster(workers=workers, rate_bps=spec.network.rate_bps)
+    found = resolve(plan, description, cluster, spec)
+    assert isinstance(found, Plan)
+    return found
+
+
+def ring(layer: str, **changes: Any) -> LayerPlan:
+    """A layer that goes around the ring whole."""
+    return LayerPlan(**{"layer": layer, "exchange": "ring-allreduce"} | changes)
+
+
+def served(layer: str, *, unit: str = "layer", size: int | None = None, **changes: Any) -> LayerPlan:
+    """A layer on the parameter servers, pushed back."""
+    order = Order(unit=unit, size=size, rank="priority", returns="push")
+    return LayerPlan(**{"layer": layer, "exchange": "parameter-server", "order": order} | changes)
+
+
+def trainable_bytes(description: ModelDescription) -> int:
+    """|W|: bytes of all that is trained."""
+    return sum(p.nbytes for p in description.parameters if p.trainable)
