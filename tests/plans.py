@@ -42,7 +42,9 @@ def made_up(*layers: tuple[int | tuple[int, str] | tuple[int, str, bool], ...]) 
                 kind="Linear",
                 index=index,
                 parameters=tuple(
-                    ParameterDescription(name=f"l{index}.p{i}", shape=(count,), dtype=dtype, trainable=trainable)
+                    ParameterDescription(
+                        name=f"l{index}.p{i}", shape=(count,), dtype=dtype, trainable=trainable
+                    )
                     for i, (count, dtype, trainable) in enumerate(parts)
                 ),
             )
@@ -50,7 +52,9 @@ def made_up(*layers: tuple[int | tuple[int, str] | tuple[int, str, bool], ...]) 
     return ModelDescription(name="made up", layers=tuple(found))
 
 
-def job(strategy: str = "single", workers: int = 1, options: dict[str, Any] | None = None, **changes: Any) -> JobSpec:
+def job(
+    strategy: str = "single", workers: int = 1, options: dict[str, Any] | None = None, **changes: Any
+) -> JobSpec:
     """A valid job; `changes` replace top-level fields."""
     plain = {
         "name": "test",
@@ -64,9 +68,7 @@ def job(strategy: str = "single", workers: int = 1, options: dict[str, Any] | No
     return from_plain(JobSpec, plain)
 
 
-def built(
-    strategy: str, description: ModelDescription | str, workers: int, **options: Any
-) -> Plan | Peer:
+def built(strategy: str, description: ModelDescription | str, workers: int, **options: Any) -> Plan | Peer:
     """The resolved plan of a strategy."""
     model_ = described(description) if isinstance(description, str) else description
     return build_plan(job(strategy, workers, options), model_)
@@ -80,7 +82,11 @@ def planned(strategy: str, description: ModelDescription | str, workers: int, **
 
 
 def resolved(
-    description: ModelDescription, *layers: LayerPlan, workers: int = 2, servers: Servers | None = None, **changes: Any
+    description: ModelDescription,
+    *layers: LayerPlan,
+    workers: int = 2,
+    servers: Servers | None = None,
+    **changes: Any,
 ) -> Plan:
     """A plan written by hand, resolved for a job; `changes` go to the job."""
     spec = job(workers=workers, **changes)

@@ -140,7 +140,9 @@ def test_wrong_options_are_named_as_the_job_names_them(
 
 
 def test_an_unknown_strategy_lists_the_known_ones() -> None:
-    with pytest.raises(UnknownNameError, match=r"Did you mean 'single'\? Known: central-reduce, ddp") as caught:
+    with pytest.raises(
+        UnknownNameError, match=r"Did you mean 'single'\? Known: central-reduce, ddp"
+    ) as caught:
         build_plan(job("singel", 2), described("cnn"))
     assert caught.value.field == "strategy.name"
     assert strategy("p3").name == "p3"
@@ -164,7 +166,13 @@ def test_dedicated_servers_come_after_the_workers_on_hosts_of_their_own() -> Non
     assert [party.name for party in parties(plan, 2)] == [
         "worker 0", "worker 1", "server 0", "server 1", "server 2",
     ]  # fmt: skip
-    assert [(p.rank, p.shard) for p in parties(plan, 2)] == [(0, None), (1, None), (None, 0), (None, 1), (None, 2)]
+    assert [(p.rank, p.shard) for p in parties(plan, 2)] == [
+        (0, None),
+        (1, None),
+        (None, 0),
+        (None, 1),
+        (None, 2),
+    ]
     assert [p.host for p in parties(plan, 2)] == [f"host{i}" for i in range(5)]
 
 

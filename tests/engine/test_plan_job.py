@@ -78,7 +78,9 @@ BROKEN: list[tuple[str, Any, str, str]] = [
 
 
 @pytest.mark.parametrize(("path", "value", "field", "message"), BROKEN)
-def test_every_rule_names_field_value_rule_and_remedy(path: str, value: Any, field: str, message: str) -> None:
+def test_every_rule_names_field_value_rule_and_remedy(
+    path: str, value: Any, field: str, message: str
+) -> None:
     with pytest.raises(UserError) as caught:
         from_plain(JobSpec, changed(path, value))
     error = caught.value
@@ -130,7 +132,10 @@ def test_an_error_moved_into_an_enclosing_object_stays_what_it_is() -> None:
     inner = UnknownNameError("rank", "prio", "value", ["fifo", "priority"])
     moved = inner.within("order").within("layers.0")
     assert type(moved) is UnknownNameError
-    assert str(moved) == "layers.0.order.rank = 'prio': no such value. Did you mean 'priority'? Known: fifo, priority"
+    assert (
+        str(moved)
+        == "layers.0.order.rank = 'prio': no such value. Did you mean 'priority'? Known: fifo, priority"
+    )
     assert str(UserError("", [1], "is a list", "Write an object")) == "[1]: is a list. Write an object"
     assert UserError("", 3, "is odd", "Use 2").within("cluster").field == "cluster"
 
@@ -160,7 +165,9 @@ def test_every_field_of_the_schema_is_explained(kind: type) -> None:
 def test_schema_and_reader_know_the_same_fields() -> None:
     schema = dict(objects(TypeAdapter(JobSpec).json_schema()))
     for title, found in schema.items():
-        kinds = {type(v).__name__: type(v) for v in nested(job("p3", 2, optimizer={"groups": [{"match": "*"}]}))}
+        kinds = {
+            type(v).__name__: type(v) for v in nested(job("p3", 2, optimizer={"groups": [{"match": "*"}]}))
+        }
         assert set(found["properties"]) == {f.name for f in fields(kinds[title]) if f.init}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 
@@ -149,6 +150,6 @@ def test_chunks_are_a_partition_into_nearly_equal_parts(count: int, parts: int) 
     spans = [chunk(count, parts, i) for i in range(parts)]
     assert spans[0][0] == 0
     assert spans[-1][1] == count
-    assert all(left[1] == right[0] for left, right in zip(spans, spans[1:], strict=False))
+    assert all(left[1] == right[0] for left, right in pairwise(spans))
     sizes = [stop - start for start, stop in spans]
     assert max(sizes) - min(sizes) <= 1

@@ -110,7 +110,9 @@ def test_kvstore_splits_large_layers_evenly_and_balances_small_ones(strategy: st
     assert max(loads.values()) - min(loads.values()) <= 1_000_000
 
 
-@pytest.mark.parametrize(("count", "shards", "sizes"), [(9, 4, [2, 2, 2, 3]), (10, 3, [3, 3, 4]), (2, 4, [1, 1])])
+@pytest.mark.parametrize(
+    ("count", "shards", "sizes"), [(9, 4, [2, 2, 2, 3]), (10, 3, [3, 3, 4]), (2, 4, [1, 1])]
+)
 def test_an_even_split_differs_by_at_most_one_element(count: int, shards: int, sizes: list[int]) -> None:
     model = made_up((count,))
     servers = Servers(count=shards, where="dedicated", split_over=1)
@@ -162,4 +164,7 @@ def test_every_party_cuts_alike() -> None:
 def test_one_worker_without_exchange_has_units_without_a_home() -> None:
     model = made_up((3, 2), (4,))
     units = cut(resolved(model, LayerPlan(layer="l0"), LayerPlan(layer="l1"), workers=1), model)
-    assert [(unit.layers, unit.count, unit.shard) for unit in units] == [(("l0",), 5, None), (("l1",), 4, None)]
+    assert [(unit.layers, unit.count, unit.shard) for unit in units] == [
+        (("l0",), 5, None),
+        (("l1",), 4, None),
+    ]
