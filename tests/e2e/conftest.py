@@ -1,0 +1,54 @@
+"""A real server with the built page, and a page of a real Chromium that tells its complaints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import expect
+
+from backend.client import Client
+from backend.settings import Settings
+from tests.backend.live_server import LiveServer
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+NOT_BUILT = "the page is not built: cd frontend && npm ci && npm run build (make test does)"
+TIMEOUT_MS = 60_000
+"""The workers of these jobs share two cores with the browser; a step may take seconds there."""
+
+expect.set_options(timeout=TIMEOUT_MS)
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
+    """A server for all browser tests, its scheduler running."""
+    if not (Settings().frontend_dir / "index.html").is_file():
+        pytest.fail(NOT_BUILT)
+    with LiveServer(tmp_path_factory.mktemp("e2e"), cpu_devices=2) as running:
+        yield running
+
+
+@pytest.fixture
+def client(server: LiveServer) -> Iterator[Client]:
+    with Client(server.url) as found:
+        yield found
+
+
+@pytest.fixture
+def page(browser: Browser, server: LiveServer) -> Iterator[Page]:
+    """A page on a laptop's screen. Afterwards: it broke nowhere, and it asked nobody but the server."""
+    context = browser.new_context(viewport={"width": 1280, "height": 800}, base_url=server.url)
+    context.set_default_timeout(TIMEOUT_MS)
+    opened = context.new_page()
+    broken: list[str] = []
+    strangers: set[str] = set()
+    opened.on("pageerror", lambda error: broken.append(str(error)))
+    opened.on("request", lambda request: strangers.add(urlsplit(request.url).netloc))
+    yield opened
+    context.close()
+    assert not broken
+    assert strangers <= {urlsplit(server.url).netloc, ""}  # blob: and data: addresses name nobody

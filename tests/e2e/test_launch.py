@@ -1,0 +1,90 @@
+"""A job from the form to its end, and charts that draw what the API says."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import expect
+
+from backend.client import Client
+from tests.e2e.drawn import said, trace, traces
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.browser
+STEPS = 12
+FINISH_MS = 150_000
+
+
+def fill_form(page: Page, name: str, *, strategy: str, workers: int) -> None:
+    page.goto("/launch")
+    page.get_by_test_id("field-name").fill(name)
+    page.get_by_test_id(f"strategy-{strategy}").click()
+    page.get_by_test_id("field-cluster.workers").fill(str(workers))
+    page.get_by_test_id("field-training.epochs").fill("")
+    page.get_by_test_id("field-training.steps").fill(str(STEPS))
+
+
+def test_a_job_launched_from_the_form_is_watched_to_its_end(page: Page, client: Client) -> None:
+    fill_form(page, "from the form", strategy="p3", workers=2)
+    expect(page.get_by_test_id("plan-totals")).to_contain_text("on the wire per step")
+    expect(page.get_by_test_id("plan-table")).to_contain_text("parameter-server")
+    page.get_by_test_id("launch").click()
+
+    expect(page.get_by_test_id("job-name")).to_have_text("from the form")
+    job_id = re.search(r"/jobs/([\w-]+)", page.url)[1]
+    page.evaluate("window.untouched = true")
+    expect(page.get_by_test_id("state")).to_have_attribute("data-state", "running")
+    expect(page.get_by_test_id("state")).to_have_attribute("data-state", "succeeded", timeout=FINISH_MS)
+    assert page.evaluate("window.untouched"), "the page was loaded again"
+
+    job, summary = client.job(job_id), client.summary(job_id)
+    assert (job.step, job.strategy, job.workers) == (STEPS, "p3", 2)
+    expect(page.get_by_test_id("value-accuracy")).to_have_text(f"{100 * summary.test_accuracy:.1f} %")
+    expect(page.get_by_test_id("value-loss")).to_have_text(f"{summary.loss:.3g}")
+
+    series = client.metrics(job_id).series
+    points = series["loss"]
+    expect(page.get_by_test_id("figure-loss")).to_be_visible()
+    page.wait_for_function(
+        "steps => document.querySelector('[data-testid=figure-loss]')._fullData?.[0].x.length === steps",
+        arg=STEPS,
+    )
+    drawn = trace(page, "figure-loss", "loss")
+    assert drawn["x"] == [point.step for point in points]
+    assert drawn["y"] == pytest.approx([point.value for point in points], rel=1e-6)
+    rate = trace(page, "figure-throughput", "samples/s")
+    assert rate["y"] == pytest.approx([point.value for point in series["throughput"]], rel=1e-6)
+
+
+def test_timeline_and_links_draw_the_figures_of_the_api(page: Page, client: Client) -> None:
+    job = next(job for job in client.jobs(limit=50) if job.state == "succeeded" and job.workers == 2)
+    for tab, name in (("timeline", "timeline"), ("links", "utilization")):
+        with page.expect_response(re.compile(f"/figures/{name}")) as answer:
+            page.goto(f"/jobs/{job.id}?tab={tab}")
+        wanted = answer.value.json()["data"]
+        drawn = traces(page, f"figure-{name}")
+        assert len(drawn) == len(wanted) > 1
+        for entry, trace_said in zip(drawn, wanted, strict=True):
+            for axis in ("x", "y"):
+                assert entry[axis] == pytest.approx(said(trace_said.get(axis)), nan_ok=True)
+
+
+def test_what_the_service_refuses_is_said_at_the_field(page: Page, client: Client) -> None:
+    before = client.health().jobs
+    fill_form(page, "refused", strategy="p3", workers=0)
+    field = page.get_by_test_id("field-cluster.workers")
+    expect(field).to_have_attribute("aria-invalid", "true")
+    page.get_by_test_id("launch").click()
+    problem = page.get_by_test_id("launch-problem")
+    expect(problem).to_contain_text("at least one worker")
+    expect(problem).to_contain_text("Use 1 or more")
+    assert page.url.endswith("/launch")
+    assert client.health().jobs == before
+
+    field.fill("2")
+    expect(field).not_to_have_attribute("aria-invalid", "true")
+    expect(page.get_by_test_id("plan-totals")).to_be_visible()
