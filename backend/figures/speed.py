@@ -89,8 +89,9 @@ def median_interval(values: np.ndarray) -> tuple[float, float] | None:
     return float(ordered[low]), float(ordered[high])
 
 
-def conditions(source: Source, samples_per_s: float | None) -> RunConditions:
-    """What the definitions must know of a run to compare it."""
+def conditions(source: Source, samples_per_s: float | None, *, alone: bool | None = None) -> RunConditions:
+    """What the definitions must know of a run to compare it. `alone` is looked up, over all jobs, where it is
+    not given: a caveat that the value itself does not depend on."""
     job = source.job
     return RunConditions(
         samples_per_s=samples_per_s,
@@ -99,7 +100,7 @@ def conditions(source: Source, samples_per_s: float | None) -> RunConditions:
         workers=job.workers,
         threads=job.threads,
         device=job.device,
-        alone=source.ran_alone(),
+        alone=source.ran_alone() if alone is None else alone,
     )
 
 

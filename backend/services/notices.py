@@ -158,7 +158,7 @@ class Hub:
 
     def _prune(self) -> None:
         """Forget the oldest notices, now and then."""
-        if self._last - self._pruned < PRUNE_EVERY:
+        if self._last - self._pruned < min(PRUNE_EVERY, self._kept):
             return
         self._pruned = self._last
         limit = self._last - self._kept

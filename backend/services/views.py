@@ -52,7 +52,7 @@ class Views:
         return self._plans.get(job.id, lambda: plans.view(planned_of(job)))
 
     def speed_up(
-        self, session: Session, job: models.Job, baseline_id: str | None = None
+        self, session: Session, job: models.Job, baseline_id: str | None = None, *, caveats: bool = True
     ) -> tuple[models.Job, SpeedUp] | None:
         """The baseline (the job's own, unless another is given) and the comparison with it; None without
         one."""
@@ -61,8 +61,9 @@ class Views:
         if baseline is None:
             return None
         here, there = Source(session, job.id), Source(session, baseline.id)
-        ours = speed.conditions(here, self.of(session, job).samples_per_s)
-        theirs = speed.conditions(there, self.of(session, baseline).samples_per_s)
+        alone = None if caveats else True  # looked up over all jobs: too slow for every row of a list
+        ours = speed.conditions(here, self.of(session, job).samples_per_s, alone=alone)
+        theirs = speed.conditions(there, self.of(session, baseline).samples_per_s, alone=alone)
         return baseline, speed_up(ours, theirs, speed.scaling(here, there))
 
     def of(self, session: Session, job: models.Job) -> Progress:
@@ -72,7 +73,7 @@ class Views:
     def _summary(self, session: Session, job: models.Job) -> dict[str, Any]:
         attempt = latest_attempt(session, job)
         progress = self.progress.of(session, job, attempt)
-        compared = self.speed_up(session, job)
+        compared = self.speed_up(session, job, caveats=False)
         spec = spec_of(job)
         samples = (job.description or {}).get("samples")
         return {

@@ -108,6 +108,19 @@ def test_an_id_that_is_not_kept_means_ask_again(live: LiveServer, client: Client
         assert int(feed.until("job", job.id)[-1]["id"]) > int(reset["id"])
 
 
+def test_too_much_missed_means_ask_again(tmp_path: Path, descriptions: Path) -> None:
+    (tmp_path / "cache").symlink_to(descriptions)
+    with LiveServer(tmp_path, paused=True, notices_kept=3) as server, Client(server.url) as client:
+        for number in range(8):
+            with Feed(server) as feed:
+                feed.until("ready")
+                feed.until("job", client.submit(job_spec(f"job {number}")).id)
+        with Feed(server, "1") as feed:
+            assert feed.until("reset")
+        with Feed(server, "7") as feed:
+            assert feed.until("job")[0]["id"] == "8"
+
+
 def test_many_pages_hear_the_same(live: LiveServer, client: Client) -> None:
     feeds = [Feed(live) for _ in range(5)]
     for feed in feeds:

@@ -164,6 +164,15 @@ def test_every_figure_of_the_catalogue_is_answered(api: TestClient, run: Posted)
         assert {"data", "layout"} <= set(figure)
 
 
+def test_a_race_of_jobs_that_wait_says_so(api: TestClient) -> None:
+    ids = [submit(api, "waits")["id"] for _ in range(2)]
+    race = api.get("/api/v1/race", params={"jobs": ",".join(ids)}).json()
+    assert race["step"] is None
+    assert race["steps"] == {"min": None, "max": None, "previous": None, "next": None}
+    assert race["aligned"] is False
+    assert [job["state"] for job in race["jobs"]] == ["queued", "queued"]
+
+
 def test_a_race_and_a_speed_up_over_the_baseline(api: TestClient, run: Posted, tmp_path: Path) -> None:
     posted = start_attempt(api, submit(api, "slow", baseline=run.job_id)["id"], tmp_path)
     record_steps(posted, slower=2)
