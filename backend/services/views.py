@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import cast
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -21,6 +21,7 @@ from engine.inputs.sharding import total_steps
 from engine.telemetry.definitions import SpeedUp, speed_up
 
 PLANS_REMEMBERED = 256
+SUMMARIES_REMEMBERED = 4_096
 
 
 class Views:
@@ -29,10 +30,13 @@ class Views:
     def __init__(self) -> None:
         self.progress = ProgressReader()
         self._plans: Remembered[PlanView] = Remembered(room=PLANS_REMEMBERED)
+        self._summaries: Remembered[schema.JobSummary] = Remembered(room=SUMMARIES_REMEMBERED)
 
     def summary(self, session: Session, job: models.Job) -> schema.JobSummary:
-        """One row of the list."""
-        return schema.JobSummary(**self._summary(session, job))
+        """One row of the list. All that it says goes with the revisions of the job and of its baseline."""
+        baseline = session.get(models.Job, job.baseline_id) if job.baseline_id else None
+        key = (job.id, job.revision, baseline.revision if baseline else None)
+        return self._summaries.get(key, lambda: self._summary(session, job))
 
     def whole(self, session: Session, job: models.Job) -> schema.Job:
         """The job with its plan, attempts and history."""
@@ -40,7 +44,7 @@ class Views:
             models.Transition.job_id == job.id, models.Transition.attempt_id.is_(None)
         )
         return schema.Job(
-            **self._summary(session, job),
+            **dict(self.summary(session, job)),
             spec=spec_of(job),
             plan=self.plan(job),
             attempts=[_attempt(attempt) for attempt in job.attempts],
@@ -70,39 +74,39 @@ class Views:
         """The newest figures of the job's latest attempt."""
         return self.progress.of(session, job, latest_attempt(session, job))
 
-    def _summary(self, session: Session, job: models.Job) -> dict[str, Any]:
+    def _summary(self, session: Session, job: models.Job) -> schema.JobSummary:
         attempt = latest_attempt(session, job)
         progress = self.progress.of(session, job, attempt)
         compared = self.speed_up(session, job, caveats=False)
         spec = spec_of(job)
         samples = (job.description or {}).get("samples")
-        return {
-            "id": job.id,
-            "name": job.name,
-            "state": job.state,
-            "reason": job.reason,
-            "message": job.message,
-            "strategy": spec.strategy.name,
-            "model": source_name(job.spec["model"]),
-            "dataset": source_name(job.spec["data"]),
-            "workers": spec.cluster.workers,
-            "global_batch": spec.training.global_batch,
-            "rate_bps": spec.network.rate_bps,
-            "priority": job.priority,
-            "baseline_id": job.baseline_id,
-            "created_at": moment(job.created_unix_ns),
-            "started_at": moment_or_none(job.started_unix_ns),
-            "ended_at": moment_or_none(job.ended_unix_ns),
-            "step": progress.done or None,
-            "steps": total_steps(spec.training, samples) if samples else spec.training.steps,
-            "loss": progress.loss,
-            "test_accuracy": progress.test_accuracy,
-            "samples_per_s": progress.samples_per_s,
-            "iteration_ms": milliseconds(progress.iteration_ns),
-            "speed_up": compared[1].value if compared else None,
-            "revision": job.revision,
-            "attempt": str(attempt.id) if attempt else None,
-        }
+        return schema.JobSummary(
+            id=job.id,
+            name=job.name,
+            state=cast(schema.State, job.state),
+            reason=job.reason,
+            message=job.message,
+            strategy=spec.strategy.name,
+            model=source_name(job.spec["model"]),
+            dataset=source_name(job.spec["data"]),
+            workers=spec.cluster.workers,
+            global_batch=spec.training.global_batch,
+            rate_bps=spec.network.rate_bps,
+            priority=job.priority,
+            baseline_id=job.baseline_id,
+            created_at=moment(job.created_unix_ns),
+            started_at=moment_or_none(job.started_unix_ns),
+            ended_at=moment_or_none(job.ended_unix_ns),
+            step=progress.done or None,
+            steps=total_steps(spec.training, samples) if samples else spec.training.steps,
+            loss=progress.loss,
+            test_accuracy=progress.test_accuracy,
+            samples_per_s=progress.samples_per_s,
+            iteration_ms=milliseconds(progress.iteration_ns),
+            speed_up=compared[1].value if compared else None,
+            revision=job.revision,
+            attempt=str(attempt.id) if attempt else None,
+        )
 
 
 def latest_attempt(session: Session, job: models.Job) -> models.Attempt | None:
