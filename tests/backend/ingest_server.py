@@ -59,7 +59,7 @@ class IngestServer:
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
-            def do_POST(self) -> None:  # noqa: N802 (the name http.server calls)
+            def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 token = self.headers["Authorization"].removeprefix("Bearer ")
                 attempt, resource = self.path.removeprefix("/api/v1/attempts/").split("/")
