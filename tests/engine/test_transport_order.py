@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from engine.transport import Header, PriorityQueue
+from engine.transport import Header
 from tests.engine.transport_parties import WAIT_S, Parties, connected
 
 WORKER, SERVER = 0, 1
@@ -106,25 +106,3 @@ def test_equal_priorities_keep_their_order_and_local_messages_queue_too() -> Non
         gate.open.set()
         record.wait(lambda: len(record.handled_units) == 9)
     assert record.handled_units == [FIRST, URGENT, *BACKLOG]
-
-
-@pytest.mark.parametrize(("by_priority", "gap"), [(False, 4), (True, 2)])
-def test_figure_4_of_p3_on_a_virtual_clock(by_priority: bool, gap: int) -> None:
-    """Three layers; forward 1, backward 1, synchronization 2 units each, on one serial link (papers 004)."""
-    ready_at = {2: 1, 1: 2, 0: 3}  # backward runs from the last layer to the first
-    backward_ends = max(ready_at.values())
-    queue: PriorityQueue[int] = PriorityQueue()
-    arrivals = sorted((time, layer) for layer, time in ready_at.items())
-    synchronized: dict[int, int] = {}
-    now = 0
-    while len(synchronized) < 3:
-        while arrivals and arrivals[0][0] <= now:
-            _, layer = arrivals.pop(0)
-            queue.push(layer if by_priority else 0, layer)
-        if queue:
-            layer = queue.pop()
-            now += 2
-            synchronized[layer] = now
-        else:
-            now = arrivals[0][0]
-    assert synchronized[0] - backward_ends == gap

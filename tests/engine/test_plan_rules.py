@@ -1,0 +1,186 @@
+"""What cannot combine is refused with the rule and the remedy; what follows is settled, warned of and shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from engine.errors import UnknownNameError, UserError
+from engine.plan.cluster import Cluster
+from engine.plan.flow import Flow, derive
+from engine.plan.plan import LayerPlan, Order, Plan, Servers
+from engine.plan.rules import is_served, resolve
+from engine.plan.table import rows, text
+from tests.plans import built, described, job, made_up, planned, resolved, ring, served
+
+MODEL = made_up((4, 2), (6,), ((3, "float32", False),))
+ONE, TWO = Servers(count=1), Servers(count=2)
+BUCKETS = Order(unit="bucket", size=100, returns="push")
+
+
+def both(make: Any, **changes: Any) -> list[LayerPlan]:
+    return [make("l0", **changes), make("l1", **changes)]
+
+
+def native(layer: str, **changes: Any) -> LayerPlan:
+    return ring(layer, exchange="native", **changes)
+
+
+REFUSED: list[tuple[str, list[LayerPlan], dict[str, Any], str, str]] = [
+    ("layer unknown", [*both(ring), ring("l2")], {}, "layers.l2", "no such trainable layer of made up"),
+    ("layer missing", [ring("l0")], {}, "layers", r"\['l1'\]: these layers have no entry. Give every"),
+    ("no server", both(served), {}, "servers.count", "parameter-server needs a server. Use at least one"),
+    ("server for nobody", both(ring), {"servers": ONE}, "servers.count", "no layer's exchange uses a server"),
+    ("two reducers", both(served, exchange="central-reducer"), {"servers": TWO}, "servers.count", "is one process"),
+    ("shards beside nobody", both(served), {"servers": Servers(count=3)}, "servers.count", "only 2 workers to stand"),
+    ("never agree", [LayerPlan(layer="l0"), LayerPlan(layer="l1")], {}, "layers.l0.exchange", "2 workers would never"),
+    ("no return", both(served, order=Order()), {"servers": ONE}, "layers.l0.order.returns", "Use push, notify-pull"),
+    ("return from a ring", both(ring, order=Order(returns="push")), {}, "layers.l0.order.returns", "has no server"),
+    ("update on a ring", both(ring, update="server"), {}, "layers.l0.update", "ring-allreduce has no server to update"),
+    ("bucket on a server", both(served, order=BUCKETS), {"servers": ONE}, "layers.l0.order.unit", "no home shard"),
+    ("priority", both(native, order=Order(rank="priority")), {}, "layers.l0.order.rank", "hang or mix data"),
+    ("half sums", both(native, codec="fp16"), {}, "layers.l0.codec", "would sum in half precision. Use fp32"),
+    ("paced", both(native), {"network": {"rate": "1Gbit"}}, "network.rate", "Leave network.rate out"),
+    (
+        "clipping on a server", both(served, update="server"),
+        {"servers": ONE, "training": {"steps": 1, "clip_norm": 1.0}},
+        "layers.l0.update", "global norm, so the update runs on the workers. Use worker. Leave clip_norm out",
+    ),
+    (
+        "Muon on a server", both(served, update="server"), {"servers": ONE, "optimizer": {"name": "muon"}},
+        "layers.l0.update", "muon looks at whole parameters.*Choose an element-wise optimizer",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("layers", "changes", "field", "message"),
+    [case[1:] for case in REFUSED],
+    ids=[case[0] for case in REFUSED],
+)
+def test_what_cannot_combine_is_refused(
+    layers: list[LayerPlan], changes: dict[str, Any], field: str, message: str
+) -> None:
+    with pytest.raises(UserError, match=message) as caught:
+        resolved(MODEL, *layers, **changes)
+    assert caught.value.field == field
+    assert caught.value.remedy
+
+
+def test_half_precision_never_drops_imaginary_parts() -> None:
+    model = made_up(((4, "complex64"),))
+    with pytest.raises(UserError, match=r"would drop the imaginary parts of this layer\. Use fp32"):
+        resolved(model, ring("l0", codec="fp16"))
+    assert resolved(model, ring("l0"))
+
+
+def test_a_peer_cannot_be_paced_either_but_alone_it_need_not_be() -> None:
+    peer, model = built("ddp", "cnn", 2), described("cnn")
+    with pytest.raises(UserError, match="the native backends cannot be paced in software"):
+        resolve(peer, model, Cluster(workers=2, rate_bps=10**9), job("ddp", 2))
+    assert resolve(peer, model, Cluster(workers=1, rate_bps=10**9), job("ddp")) == peer
+
+
+def test_an_unknown_layer_lists_the_known_ones() -> None:
+    with pytest.raises(UnknownNameError, match="Known: l0, l1"):
+        resolved(MODEL, *both(ring), ring("l2"))
+
+
+def test_auto_is_the_server_where_there_is_one() -> None:
+    plan = resolved(MODEL, served("l0"), ring("l1"), servers=ONE)
+    assert [layer.update for layer in plan.layers] == ["server", "worker"]
+    assert [is_served(layer) for layer in plan.layers] == [True, False]
+    assert plan.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "warnings"),
+    [
+        (
+            {"training": {"steps": 1, "clip_norm": 1.0}},
+            ["training.clip_norm needs", "clip_norm is a barrier"],
+        ),
+        ({"optimizer": {"name": "muon"}}, ["muon looks at whole parameters"]),
+        ({"optimizer": {"name": "adafactor"}}, ["adafactor looks at whole parameters"]),
+    ],
+)
+def test_auto_moves_to_the_workers_with_a_warning(changes: dict[str, Any], warnings: list[str]) -> None:
+    plan = resolved(MODEL, *both(served), servers=ONE, **changes)
+    assert {layer.update for layer in plan.layers} == {"worker"}
+    assert len(plan.warnings) == len(warnings)
+    assert all(part in found for part, found in zip(warnings, plan.warnings, strict=True))
+    again = resolve(plan, MODEL, Cluster(workers=2), job(workers=2, **changes))
+    assert again == plan, "a plan that is resolved again does not repeat its warnings"
+
+
+def test_what_was_on_the_workers_anyway_is_not_warned_of() -> None:
+    assert resolved(MODEL, *both(ring), optimizer={"name": "muon"}).warnings == ()
+    assert (
+        resolved(MODEL, *both(served, update="worker"), servers=ONE, optimizer={"name": "muon"}).warnings
+        == ()
+    )
+    clipped = {"steps": 1, "clip_norm": 1.0}
+    alone = [LayerPlan(layer="l0"), LayerPlan(layer="l1")]
+    assert resolved(MODEL, *alone, workers=1, training=clipped).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("layer", "servers", "workers", "clip", "flow"),
+    [
+        (served("l0"), ONE, 2, None, ("gradient", "parameters", "server", "none")),
+        (served("l0", update="worker"), ONE, 2, None, ("gradient", "summed gradient", "worker", "none")),
+        (served("l0"), ONE, 2, 1.0, ("gradient", "summed gradient", "worker", "all units")),
+        (ring("l0"), None, 2, None, ("gradient", "summed gradient", "worker", "none")),
+        (ring("l0"), None, 2, 0.5, ("gradient", "summed gradient", "worker", "all units")),
+        (LayerPlan(layer="l0"), None, 1, None, ("none", "none", "worker", "none")),
+        (LayerPlan(layer="l0"), None, 1, 1.0, ("none", "none", "worker", "all units")),
+    ],
+)
+def test_flow_follows_from_the_choices(
+    layer: LayerPlan, servers: Servers | None, workers: int, clip: float | None, flow: tuple[str, ...]
+) -> None:
+    model, training = made_up((4,)), {"steps": 1, "clip_norm": clip}
+    plan = resolved(model, layer, workers=workers, servers=servers, training=training)
+    found = derive(plan.layers[0], job(workers=workers, training=training))
+    assert isinstance(found, Flow)
+    assert (found.payload, found.answer, found.update, found.barrier) == flow
+
+
+def test_one_plan_may_mix_its_choices_layer_by_layer() -> None:
+    """Slices by priority for one layer, a ring for the other: two optimizer homes in one job."""
+    plan = resolved(MODEL, served("l0", unit="slice", size=4), ring("l1", codec="fp16"), servers=TWO)
+    table = rows(plan, MODEL, job(workers=2))
+    assert [(r.position, r.layer, r.kind, r.parameters, r.units, r.update, r.answer) for r in table] == [
+        (0, "l0", "Linear", 6, 2, "server", "parameters"),
+        (1, "l1", "Linear", 6, 1, "worker", "summed gradient"),
+    ]
+    assert [r.order for r in table] == ["slices of 4, when-ready, priority, push", "layers, when-ready, fifo"]
+    assert [r.wire_bytes for r in table] == [2 * 6 * 4, 2 * 6 * 2]
+
+
+def test_the_table_in_text_lines_up_and_ends_with_total_and_warnings() -> None:
+    clipped = {"steps": 1, "clip_norm": 1.0, "global_batch": 8}
+    plan = resolved(MODEL, *both(served), servers=ONE, training=clipped)
+    lines = text(plan, MODEL, job(workers=2, training=clipped)).splitlines()
+    assert lines[0].split() == [
+        "layer", "kind", "parameters", "exchange", "codec", "order", "units", "update", "barrier", "wire/step",
+    ]  # fmt: skip
+    column = lines[0].index("exchange")
+    assert [line[column:].split()[0] for line in lines[1:3]] == ["parameter-server"] * 2
+    assert [line.split()[-2:] for line in lines[1:3]] == [["48", "B"], ["48", "B"]]
+    assert lines[3] == ""
+    assert lines[4] == "by hand: 96 B on the wire per step"
+    assert [line.split(":")[0] for line in lines[5:]] == ["warning", "warning"]
+
+
+def test_the_table_of_one_worker_says_that_nothing_travels() -> None:
+    plan = planned("single", "cnn", 1)
+    assert all(row.order == "-" and row.wire_bytes == 0 for row in rows(plan, described("cnn"), job()))
+    assert text(plan, described("cnn"), job()).endswith("single: 0 B on the wire per step")
+
+
+def test_rows_are_in_forward_order_however_the_plan_lists_its_layers() -> None:
+    plan = resolved(MODEL, *reversed(both(ring)))
+    assert isinstance(plan, Plan)
+    assert [row.layer for row in rows(plan, MODEL, job(workers=2))] == ["l0", "l1"]
