@@ -21,6 +21,7 @@ def resolve(plan: Plan | Peer, model: ModelDescription, cluster: Cluster, job: J
     if isinstance(plan, Peer):
         _native_cannot_be_paced(True, cluster)
         return plan
+    _nothing_is_empty(model)
     _covers_the_model(plan, model)
     _servers_fit(plan, cluster)
     for layer in plan.layers:
@@ -38,6 +39,17 @@ def resolve(plan: Plan | Peer, model: ModelDescription, cluster: Cluster, job: J
 def is_served(layer: LayerPlan) -> bool:
     """Whether the layer's contributions meet on server shards."""
     return "server" in EXCHANGE[layer.exchange].traits
+
+
+def _nothing_is_empty(model: ModelDescription) -> None:
+    for parameter in model.parameters:
+        if parameter.trainable and parameter.count == 0:
+            raise UserError(
+                "model",
+                parameter.name,
+                f"this parameter of shape {parameter.shape} has no elements to train",
+                "Remove it, or set its requires_grad to False",
+            )
 
 
 def _covers_the_model(plan: Plan, model: ModelDescription) -> None:

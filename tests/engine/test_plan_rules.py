@@ -68,6 +68,15 @@ def test_what_cannot_combine_is_refused(
     assert caught.value.remedy
 
 
+def test_a_parameter_without_elements_is_refused_unless_it_is_frozen() -> None:
+    with pytest.raises(
+        UserError, match=r"model = 'l0.p1': this parameter of shape \(0,\) has no elements"
+    ) as caught:
+        resolved(made_up((4, 0)), ring("l0"))
+    assert caught.value.remedy == "Remove it, or set its requires_grad to False"
+    assert resolved(made_up((4, (0, "float32", False))), ring("l0"))
+
+
 def test_half_precision_never_drops_imaginary_parts() -> None:
     model = made_up(((4, "complex64"),))
     with pytest.raises(UserError, match=r"would drop the imaginary parts of this layer\. Use fp32"):
