@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Annotated
 
@@ -30,7 +32,7 @@ def demo(once: Once = False) -> None:
     from backend.cli.background import BackgroundServer  # noqa: PLC0415 - the server's packages, only here
 
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    signal.signal(signal.SIGTERM, _interrupt)
+    interrupt, succeeded = Interrupt(), None
     # One device per worker of the widest run: jobs wait for each other, and nothing disturbs a measurement.
     wanted = read_settings(cpu_devices=max(run.workers for run in RUNS))
     try:
@@ -39,7 +41,7 @@ def demo(once: Once = False) -> None:
                 typer.echo(f"Port {wanted.port} is taken; this server took {server.settings.port}.")
             typer.echo(f"Trainyard is at {server.settings.address}")
             typer.echo(f"Its data are in {wanted.data_dir.resolve()}")
-            succeeded = Demo(client).run()
+            succeeded = Demo(client, interrupt).run()
             if not once:
                 typer.echo(
                     "The server goes on until Ctrl-C. It offers the devices that these jobs used;\n"
@@ -49,7 +51,8 @@ def demo(once: Once = False) -> None:
                     server.wait(POLL_S)
     except KeyboardInterrupt:
         typer.echo("\nStopped.")
-        raise typer.Exit(INTERRUPTED if once else 0) from None
+        if succeeded is None:
+            raise typer.Exit(INTERRUPTED) from None
     if not succeeded:
         raise typer.Exit(FAILURE)
 
@@ -57,8 +60,9 @@ def demo(once: Once = False) -> None:
 class Demo:
     """The runs, submitted and followed as any client would."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, interrupt: Interrupt) -> None:
         self._client = client
+        self._interrupt = interrupt
         self._start = time.monotonic()
         self._ids: dict[Run, str] = {}
 
@@ -79,11 +83,13 @@ class Demo:
         return all(job.state == "succeeded" for job, _ in results)
 
     def _submit(self) -> None:
+        typer.echo("Submitting the jobs; each model is described once, which takes some seconds.")
         submitted: dict[tuple[str, str | None], str] = {}
         for run in RUNS:
             baseline = submitted[run.template, run.baseline] if run.baseline else None
-            job = self._client.submit(run.specification(baseline))
-            self._ids[run] = submitted[run.template, run.strategy] = job.id
+            with self._interrupt.held():  # a job whose id we never learned could not be cancelled
+                job = self._client.submit(run.specification(baseline))
+                self._ids[run] = submitted[run.template, run.strategy] = job.id
 
     def _follow(self, run: Run) -> None:
         """Print how the run stands until it has ended."""
@@ -110,5 +116,27 @@ class Demo:
         typer.echo(f"{clock(time.monotonic() - self._start):>5}  {run.name:<{width}}  {text}")
 
 
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
+class Interrupt:
+    """Ctrl-C and SIGTERM as KeyboardInterrupt, also where a shell's background job would ignore the first."""
+
+    def __init__(self) -> None:
+        self._holding = self._pending = False
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._come)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Inside, an interrupt waits until the block is left."""
+        self._holding = True
+        try:
+            yield
+        finally:
+            self._holding = False
+        if self._pending:
+            raise KeyboardInterrupt
+
+    def _come(self, _number: int, _frame: FrameType | None) -> None:
+        if self._holding:
+            self._pending = True
+        else:
+            raise KeyboardInterrupt
