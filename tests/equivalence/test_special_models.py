@@ -1,0 +1,78 @@
+"""Exact class, models that break simple engines: tied, unused, frozen, functional and mixed parameters."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from engine.inputs.build import load_dataset
+from engine.inputs.sharding import global_batch_at, shard
+from engine.models.build import build_model
+from engine.plan.job import JobSpec
+from engine.runtime.worker import seed_everything
+from tests.jobs import distance, job, reference, succeed
+
+EIGHT_BY_EIGHT = {"name": "synthetic", "options": {"shape": [1, 8, 8], "samples": 80, "test_samples": 4}}
+"""Inputs of either sign, so that `sometimes` uses `odd` on some ranks only, on all and on none."""
+MODELS = {"tied": "float64", "sometimes": "float64", "frozen": "float64", "attention": "float64", "mixed": "float32"}
+"""Model -> precision; `mixed` has types of its own, which float64 would hide."""
+STRATEGIES: dict[str, dict[str, Any]] = {
+    "parameter-server": {"split_over": 500},
+    "p3": {"slice_size": 300},
+    "ring-allreduce-overlap": {"bucket_bytes": 8000},
+    "native-allreduce": {"bucket_bytes": 8000},
+    "ddp": {"bucket_bytes": 8000},
+}
+
+
+def spec_of(model: str, strategy: str, workers: int) -> JobSpec:
+    return job(
+        model={"name": model, "options": {"hidden": 16}},
+        data=EIGHT_BY_EIGHT,
+        strategy={"name": strategy, "options": STRATEGIES.get(strategy, {})},
+        cluster={"workers": workers},
+        optimizer={"name": "sgd", "learning_rate": 0.05, "options": {"momentum": 0.9, "weight_decay": 0.01}},
+        training={"steps": 8, "global_batch": 7, "precision": MODELS[model]},
+    )
+
+
+@cache
+def expected(model: str, workers: int) -> dict[str, Tensor]:
+    return reference(spec_of(model, "single", 1), workers)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize(
+    ("model", "workers"), [("tied", 2), ("sometimes", 3), ("frozen", 2), ("attention", 2), ("mixed", 2)]
+)
+def test_special_models_equal_one_process(model: str, workers: int, strategy: str, tmp_path: Path) -> None:
+    state = succeed(spec_of(model, strategy, workers), tmp_path).state
+    assert distance(state, expected(model, workers)) <= (1e-5 if MODELS[model] == "float32" else 1e-12)
+    if model == "sometimes":  # absent everywhere: not even decayed
+        assert torch.equal(state["never.weight"], _initial(model)["never.weight"])
+    if model == "tied":
+        assert torch.equal(state["encode.weight"], state["decode.weight"])
+
+
+def test_the_data_use_a_layer_on_some_ranks_only() -> None:
+    """Otherwise the cases above would prove nothing about absent gradients."""
+    spec = spec_of("sometimes", "p3", 3)
+    train, training = load_dataset(spec.data).train, spec.training
+    users = []
+    for step in range(training.steps or 0):
+        indices = global_batch_at(step, len(train), training.global_batch, training.seed)
+        firsts = [train.batch(shard(indices, rank, 3))[0][0] for rank in range(3)]
+        users.append(sum(bool(first.sum() > 0) for first in firsts))
+    assert {1, 2} & set(users)
+    assert 0 in users or 3 in users
+
+
+def _initial(model: str) -> dict[str, Tensor]:
+    spec = spec_of(model, "single", 1)
+    seed_everything(spec.training.seed, False)
+    return build_model(spec.model, spec.training.precision).state_dict()
