@@ -79,7 +79,7 @@ class Gang:
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while self._end is None:
             running = [process for _, process in self._processes if process.exitcode is None]
-            if any(process.exitcode not in (None, 0) for _, process in self._processes):
+            if any(self._failed(party, process.exitcode) for party, process in self._processes):
                 self._end = self._fail()
             elif not running:
                 self._end = GangEnd(status="succeeded", reason="training finished")
@@ -100,19 +100,22 @@ class Gang:
             self._end = GangEnd(status="stopped", reason="stopped on request")
         return self._end
 
+    def _failed(self, party: Party, code: int | None) -> bool:
+        """Whether a process has ended in failure. Exit code 0 is no success for a worker that left no result:
+        a library may have ended its process."""
+        if code == 0 and party.rank is not None:
+            return not self._launch.summary(party.rank).exists()
+        return code not in (None, 0)
+
     def _fail(self) -> GangEnd:
         """Find the root cause: a lost peer is a consequence, whoever died first of its own is the cause."""
-        first = {
-            party.name: process.exitcode
-            for party, process in self._processes
-            if process.exitcode not in (None, 0)
-        }
+        first = {party.name for party, process in self._processes if self._failed(party, process.exitcode)}
         self._wait_all(_FOLLOW_S)
         ended = [(party, process.exitcode) for party, process in self._processes]
         self._kill()
         suspects = []
         for party, code in ended:
-            if code in (None, 0):
+            if code is None or not self._failed(party, code):
                 continue
             error = self._read_error(party)
             consequence = bool(error and error["consequence"])

@@ -5,7 +5,7 @@ Layout of an attempt's directory (every file is written to a temporary name and 
   logs/<party>.log       standard output and error of each process
   errors/<party>.json    why a process failed, in its own words
   spool/                 telemetry batches that the server has not acknowledged
-  result/model.pt        the trained state_dict; result/summary.json: its figures
+  result/model.pt        the trained state_dict; result/summary.json: its figures (worker 1: summary-1.json)
 """
 
 from __future__ import annotations
@@ -63,6 +63,10 @@ class Launch:
     @property
     def result(self) -> Path:
         return self.directory / "result"
+
+    def summary(self, rank: int) -> Path:
+        """A worker's figures: the last thing that it writes, so a worker without them has not finished."""
+        return self.result / ("summary.json" if rank == 0 else f"summary-{rank}.json")
 
     def write(self) -> None:
         """Create the directory and write `launch.json`."""

@@ -29,9 +29,9 @@ def main(directory: Path, index: int, lifeline: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the supervisor's to handle
     try:
         _run(launch, index)
-    except BaseException as error:
-        if isinstance(error, SystemExit):
-            raise
+    except _Terminated:
+        raise
+    except BaseException as error:  # SystemExit, too: a user's code has no business to end the process
         _explain(launch, index, error)
         sys.stdout.flush()
         os._exit(1)  # threads that still talk to lost peers must not hold the process
@@ -93,5 +93,9 @@ def _watch(lifeline: Connection) -> None:
         os._exit(ORPHANED)
 
 
+class _Terminated(SystemExit):
+    """The gang has stopped this process."""
+
+
 def _terminate(signum: int, frame: FrameType | None) -> None:
-    raise SystemExit(128 + signum)
+    raise _Terminated(128 + signum)
