@@ -143,7 +143,7 @@ class Trainer:
         return total
 
     def _forward(self, micro: MicroBatch) -> BatchLoss | None:
-        if micro.samples == 0:  # the last, small batch of an epoch may leave a worker without samples
+        if len(micro.targets) == 0:  # a small batch left this worker without samples, and it needs no filler
             return None
         with self._autocast():
             return self._task(self._replica.model, micro.inputs, micro.targets)
