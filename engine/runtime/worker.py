@@ -41,6 +41,7 @@ from engine.runtime.servers import announce, end_training, make_shard
 from engine.runtime.trainer import Outcome, Replica, Trainer
 from engine.runtime.updates import HyperSchedule, LayerUpdater
 from engine.runtime.versions import Versions
+from engine.transport.rendezvous import checksum
 
 
 class Worker:
@@ -102,6 +103,7 @@ class Worker:
         base.endpoint.on_failure(initial.fail)
         base.connect()
         base.rendezvous.agree("model and key order", _checksum(model, self._launch))
+        self._agree_on_buffers(model, gather)
         self._share_initial_state(model, initial)
         replica = self._make_replica(model, initial, worker_lane, server_lane, loader.steps)
         base.rendezvous.barrier("ready")
@@ -131,11 +133,11 @@ class Worker:
         )
         outcome = trainer.train()
         save_state(model, gather, self._launch.result / "model.pt" if self._rank == 0 else None)
-        self._write_summary(outcome)
         replica.close()
         if self._rank == 0:
             end_training(base.endpoint, [p.index for p in self._launch.parties if p.rank is None])
         base.part()
+        self._write_summary(outcome)  # everything has left by now, so that its byte counts are final
 
     def _check_model(self, model: nn.Module) -> None:
         """The plan was made for a description; the model that was built must be the same."""
@@ -145,6 +147,19 @@ class Worker:
                 self._launch.model.name,
                 "its parameters differ from those that the plan was made for",
                 "Build the same model every time: do not let names or shapes depend on time or chance",
+            )
+
+    def _agree_on_buffers(self, model: nn.Module, gather: Gather) -> None:
+        """Buffers are not part of the description, but they are handed out and averaged. Collective."""
+        mine = [f"{name} {tuple(b.shape)} {b.dtype}" for name, b in model.named_buffers()]
+        digest = torch.tensor(list(checksum(mine).encode()), dtype=torch.uint8)
+        everyone = [part[0] for part in gather.run([digest])]
+        if not torch.equal(digest, everyone[0]):
+            raise UserError(
+                "model",
+                self._launch.model.name,
+                f"its buffers on worker {self._rank} differ from worker 0's; here they are: {', '.join(mine)}",
+                "Build the same model on every worker",
             )
 
     def _share_initial_state(self, model: nn.Module, initial: InitialState) -> None:
@@ -300,8 +315,7 @@ class Worker:
                 f"{peer}/{layer}": count for (peer, layer), count in sorted(traffic.received_payload.items())
             },
         }
-        name = "summary.json" if self._rank == 0 else f"summary-{self._rank}.json"
-        write_json(self._launch.result / name, summary)
+        write_json(self._launch.summary(self._rank), summary)
 
 
 def seed_everything(seed: int, deterministic: bool) -> None:
