@@ -1,4 +1,7 @@
-"""Exact class: after 10 steps every synchronous strategy holds the parameters of one-process training."""
+"""Exact class: after 10 steps every synchronous strategy holds the parameters of one-process training.
+
+The same runs show that the transport counted exactly the bytes that the plan declares.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from torch import Tensor
 
 from engine.strategies import STRATEGIES
 from tests.jobs import distance, job, reference, succeed
+from tests.traffic import counted_by_our_transport, counted_bytes, declared_bytes
 
 SYNCHRONOUS = [s.name for s in STRATEGIES if s.proof == "exact" and s.name != "single"]
 SMALL_SLICES = {"slice_size": 100}
@@ -50,10 +54,13 @@ def expected(case: str, workers: int) -> dict[str, Tensor]:
 @pytest.mark.parametrize("strategy", SYNCHRONOUS)
 def test_equals_one_process_on_the_same_shards(strategy: str, workers: int, case: str, tmp_path: Path) -> None:
     changes, limit = CASES[case]
-    state = succeed(spec_of(strategy, workers, changes), tmp_path).state
+    run = succeed(spec_of(strategy, workers, changes), tmp_path)
+    state = run.state
     assert distance(state, expected(case, workers)) <= limit
     if case != "batch-norm":  # without batch statistics one big batch is the same function
         assert distance(state, expected(case, 1)) <= limit
+    if counted_by_our_transport(run):
+        assert counted_bytes(run) == declared_bytes(run)
 
 
 def test_single_equals_plain_pytorch(tmp_path: Path) -> None:

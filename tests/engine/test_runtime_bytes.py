@@ -1,0 +1,134 @@
+"""Bytes on the wire are what the plan declares, exactly; half precision halves them within its error ceiling.
+
+(Full precision: tests/equivalence/test_synchronous_strategies.py asserts the same of every run.)
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from engine.inputs.build import load_dataset
+from engine.inputs.sharding import global_batch_at, shard
+from engine.models.build import build_model
+from engine.plan.job import JobSpec
+from engine.plan.plan import Plan
+from engine.runtime.worker import seed_everything
+from tests.jobs import job, reference, succeed
+from tests.traffic import counted_bytes, declared_bytes
+
+STRATEGIES: dict[str, dict[str, Any]] = {
+    "central-reduce": {},
+    "parameter-server": {"split_over": 1000},
+    "parameter-server-deferred": {"split_over": 1000},
+    "parameter-slicing": {"slice_size": 100},
+    "p3": {"slice_size": 100},
+    "ring-allreduce": {"bucket_bytes": 4000},
+    "ring-allreduce-overlap": {"bucket_bytes": 4000},
+}
+HALF = [(name, 3, {}) for name in STRATEGIES] + [
+    ("parameter-server", 2, {"update": "worker"}),
+    ("p3", 4, {"where": "dedicated", "servers": 2}),
+    ("ring-allreduce-overlap", 2, {}),
+    ("ring-allreduce-overlap", 4, {}),
+]
+HALF_ULP = 2.0**-11
+"""The largest relative rounding error of a half precision number."""
+
+
+def half(strategy: str, workers: int, changes: dict[str, Any]) -> JobSpec:
+    options = {**STRATEGIES.get(strategy, {}), **changes}
+    if strategy != "single":
+        options["codec"] = "fp16"
+    return job(strategy={"name": strategy, "options": options}, cluster={"workers": workers})
+
+
+@cache
+def exact(workers: int) -> dict[str, Tensor]:
+    return reference(half("single", 1, {}), workers)
+
+
+@cache
+def ceilings(workers: int) -> dict[str, float]:
+    """How far half precision may lead each tensor astray, as a norm.
+
+    A rank's contribution is rounded at most `workers` times on its way (once per hop of the ring; twice where
+    servers answer with sums), each time by at most HALF_ULP of its size, and moves the parameters by no more than
+    rate / (1 - momentum) times itself. A factor of 2 for later gradients being taken at slightly other points.
+    """
+    spec = half("single", 1, {})
+    training, optimizer = spec.training, spec.optimizer
+    seed_everything(training.seed, False)
+    train, model = load_dataset(spec.data).train, build_model(spec.model)
+    sgd = torch.optim.SGD(model.parameters(), lr=optimizer.learning_rate, **optimizer.options)
+    size = {name: 0.0 for name, _ in model.named_parameters()}
+    for step in range(training.steps or 0):
+        indices = global_batch_at(step, len(train), training.global_batch, training.seed)
+        total = {name: torch.zeros_like(p) for name, p in model.named_parameters()}
+        for rank in range(workers):
+            inputs, targets = train.batch(shard(indices, rank, workers))
+            loss = functional.cross_entropy(model(inputs), targets, reduction="sum") / len(indices)
+            model.zero_grad()
+            loss.backward()
+            for name, parameter in model.named_parameters():
+                assert parameter.grad is not None
+                total[name] += parameter.grad
+                size[name] += float(parameter.grad.norm())
+        for name, parameter in model.named_parameters():
+            parameter.grad = total[name]
+        sgd.step()
+    reach = optimizer.learning_rate / (1 - optimizer.options["momentum"])
+    return {name: 2 * workers * HALF_ULP * reach * norm for name, norm in size.items()}
+
+
+@pytest.mark.parametrize(("strategy", "workers", "changes"), HALF)
+def test_half_precision_halves_the_bytes_within_its_ceiling(
+    strategy: str, workers: int, changes: dict[str, Any], tmp_path: Path
+) -> None:
+    run = succeed(half(strategy, workers, changes), tmp_path)
+    counted = counted_bytes(run)
+    assert counted == declared_bytes(run)
+
+    plan = run.launch.plan
+    assert isinstance(plan, Plan)
+    whole = sum(p.count for layer in run.launch.model.layers for p in layer.parameters)
+    if any(layer.exchange == "ring-allreduce" for layer in plan.layers):
+        per_step = 2 * (workers - 1) * whole * 2
+    else:
+        back = 4 if plan.layers[0].update == "server" else 2  # parameters come back in full precision
+        links = workers if plan.servers.where == "dedicated" else workers - 1
+        per_step = links * whole * (2 + back)
+    assert sum(counted.values()) == per_step * run.summary()["steps"]
+
+    state, limits = run.state, ceilings(workers)
+    for name, right in exact(workers).items():
+        assert 0 < (state[name] - right).norm() <= limits[name], name
+
+
+@pytest.mark.parametrize(
+    ("workers", "where", "mebibytes"),
+    [(2, "dedicated", 930.3), (4, "dedicated", 1860.5), (2, "beside", 465.1), (4, "beside", 1395.4)],
+)
+def test_alexnet_moves_what_the_paper_counts(
+    workers: int, where: str, mebibytes: float, tmp_path: Path
+) -> None:
+    """Papers 000, Table 2: naive data parallelism of AlexNet, MiB per iteration."""
+    spec = job(
+        model={"name": "alexnet"},
+        data={"name": "synthetic", "options": {"shape": [3, 227, 227], "classes": 1000, "samples": 8}},
+        strategy={"name": "central-reduce", "options": {"where": where}},
+        cluster={"workers": workers},
+        optimizer={"name": "sgd", "learning_rate": 0.001},
+        training={"steps": 1, "global_batch": workers},
+    )
+    run = succeed(spec, tmp_path)
+    (run.launch.result / "model.pt").unlink()  # 244 MB
+    counted = counted_bytes(run)
+    assert counted == declared_bytes(run)
+    assert round(sum(counted.values()) / 2**20, 1) == mebibytes

@@ -1,0 +1,235 @@
+"""Whatever happens to one process, the job ends soon, says why, and leaves no process behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.plan.job import JobSpec
+from engine.runtime.gang import Gang, GangEnd
+from tests.jobs import job, prepare, run
+
+USER_CODE = Path(__file__).parent / "user_code"
+SOON_S = 5.0
+"""The promise: a job ends within this time after the death of one of its processes."""
+
+
+def spec_of(
+    strategy: str, workers: int, options: dict[str, Any] | None = None, entry: str = "build", **model: Any
+) -> JobSpec:
+    return job(
+        model={"entrypoint": f"trouble:{entry}", "directory": str(USER_CODE), "options": model},
+        strategy={"name": strategy, "options": options or {}},
+        cluster={"workers": workers},
+        training={"steps": 100_000},
+    )
+
+
+def gone(pids: Iterable[int]) -> bool:
+    """Whether none of these processes is alive any more (a zombie is not)."""
+    for pid in pids:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if state not in "ZX":
+            return False
+    return True
+
+
+def wait_until(condition: Any, what: str, timeout_s: float = 60.0) -> None:
+    end = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < end, f"{what}: not within {timeout_s} s"
+        time.sleep(0.05)
+
+
+def wait_for_death(pid: int, timeout_s: float = 60.0) -> None:
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        assert select.select([handle], [], [], timeout_s)[0], f"process {pid} is still alive"
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def started(spec: JobSpec, directory: Path) -> Iterator[Gang]:
+    gang = Gang(prepare(spec, directory))
+    gang.start()
+    try:
+        yield gang
+    finally:
+        gang.stop()
+
+
+def end_after_death_of(gang: Gang, party: str) -> GangEnd:
+    wait_for_death(gang.pids[party])
+    end = gang.wait(SOON_S)
+    assert end is not None, f"{party} is dead, and the job still runs after {SOON_S} s"
+    assert gone(gang.pids.values())
+    assert end.status == "failed"
+    return end
+
+
+@pytest.mark.parametrize(
+    ("strategy", "options", "victim"),
+    [
+        ("parameter-server", {"servers": 1, "where": "dedicated"}, "server 0"),
+        ("native-allreduce", {}, "worker 1"),
+        ("ddp", {}, "worker 0"),
+    ],
+)
+def test_a_killed_process_ends_the_job(
+    strategy: str, options: dict[str, Any], victim: str, tmp_path: Path
+) -> None:
+    with started(spec_of(strategy, 2, options, marks=str(tmp_path)), tmp_path) as gang:
+        wait_until((tmp_path / "worker 1").exists, "step 3 on worker 1")
+        os.kill(gang.pids[victim], signal.SIGKILL)
+        end = end_after_death_of(gang, victim)
+    assert (end.party, end.exit_code) == (victim, -signal.SIGKILL)
+    assert "SIGKILL" in end.reason
+
+
+@pytest.mark.parametrize("strategy", ["ring-allreduce-overlap", "ddp"])
+def test_the_reason_is_the_own_error_of_who_failed_first(strategy: str, tmp_path: Path) -> None:
+    with started(spec_of(strategy, 3, trouble="raise", marks=str(tmp_path)), tmp_path) as gang:
+        end = end_after_death_of(gang, "worker 1")
+    assert (end.party, end.exit_code) == ("worker 1", 1)
+    assert "this model dislikes Mondays" in end.reason
+    assert end.error is not None
+    assert end.error["type"] == "ValueError"
+
+
+@pytest.mark.parametrize("trouble", ["leave", "vanish"])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_leaving_early_is_a_failure(trouble: str, workers: int, tmp_path: Path) -> None:
+    """Also with exit code 0: a job without a result has not succeeded."""
+    party = f"worker {workers - 1}"
+    spec = spec_of("parameter-server", workers, trouble=trouble, party=party, marks=str(tmp_path))
+    with started(spec, tmp_path) as gang:
+        end = end_after_death_of(gang, party)
+    assert end.party == party
+    assert end.reason.startswith(f"{party} failed: ")
+
+
+def test_a_nan_loss_names_step_and_remedy(tmp_path: Path) -> None:
+    end = run(spec_of("p3", 2, trouble="nan", marks=str(tmp_path)), tmp_path).end
+    assert end.status == "failed"
+    assert end.party == "worker 1"
+    assert "the loss is nan at step 3" in end.reason
+    assert "learning_rate" in end.reason
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ("wider_on_one_worker", "its parameters differ from those that the plan was made for"),
+        ("other_buffers_on_one_worker", "seen"),
+        ("fails_on_one_worker", "no such file: weights.pt"),
+    ],
+)
+def test_a_worker_with_another_model_is_found_at_the_start(entry: str, message: str, tmp_path: Path) -> None:
+    end = run(spec_of("ring-allreduce", 2, entry=entry), tmp_path).end
+    assert end.status == "failed"
+    assert message in end.reason
+    assert not list((tmp_path / "result").iterdir())
+
+
+def test_an_optimizer_option_that_torch_refuses_is_named(tmp_path: Path) -> None:
+    optimizer = {"name": "sgd", "learning_rate": 0.1, "options": {"momentumm": 0.9}}
+    end = run(job(optimizer=optimizer, strategy={"name": "p3"}, cluster={"workers": 2}), tmp_path).end
+    assert end.status == "failed"
+    assert "momentumm" in end.reason
+    assert end.error is not None
+    assert end.error["user"]["field"] == "optimizer.options"
+
+
+@pytest.mark.parametrize("strategy", ["p3", "ddp"])
+def test_stop_ends_every_process_without_force(strategy: str, tmp_path: Path) -> None:
+    with started(spec_of(strategy, 2, marks=str(tmp_path)), tmp_path) as gang:
+        wait_until((tmp_path / "worker 0").exists, "step 3 on worker 0")
+        begun = time.monotonic()
+        end = gang.stop(grace_s=30)
+        assert time.monotonic() - begun < 30, "SIGTERM was not enough"
+        assert end.status == "stopped"
+        assert gone(gang.pids.values())
+        assert gang.stop() == end
+
+
+# --- with a supervisor in a process of its own ---
+
+
+@contextmanager
+def supervised(directory: Path, *arguments: str, fault: str = "") -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.engine.gang_program", str(directory), *arguments],
+        stdout=subprocess.PIPE,
+        bufsize=0,
+        env={**os.environ, "TRAINYARD_FAULT": fault},
+    ) as program:
+        try:
+            yield program
+        finally:
+            program.kill()
+
+
+def heard(program: subprocess.Popen[bytes], timeout_s: float) -> dict[str, Any]:
+    """The program's next line."""
+    assert program.stdout is not None
+    assert select.select([program.stdout], [], [], timeout_s)[0], f"no word within {timeout_s} s"
+    found: dict[str, Any] = json.loads(program.stdout.readline())
+    return found
+
+
+@pytest.mark.parametrize(
+    ("strategy", "fault", "exit_code", "word"),
+    [
+        ("parameter-server", "kill", -signal.SIGKILL, "SIGKILL"),
+        ("p3", "raise", 1, "injected fault at step 3"),
+        ("ring-allreduce", "exit", 3, "without a word"),
+    ],
+)
+def test_injected_faults_end_the_job_with_their_reason(
+    strategy: str, fault: str, exit_code: int, word: str, tmp_path: Path
+) -> None:
+    prepare(spec_of(strategy, 3), tmp_path)
+    with supervised(tmp_path, fault=f"worker 1/3/{fault}") as program:
+        pids = heard(program, 60)
+        wait_for_death(pids["worker 1"])
+        end = heard(program, SOON_S)
+        assert gone(pids.values())
+    assert (end["status"], end["party"], end["exit_code"]) == ("failed", "worker 1", exit_code)
+    assert word in end["reason"]
+
+
+def test_nobody_outlives_the_supervisor(tmp_path: Path) -> None:
+    spec = spec_of("parameter-server", 2, {"servers": 1, "where": "dedicated"}, marks=str(tmp_path))
+    prepare(spec, tmp_path)
+    with supervised(tmp_path) as program:
+        pids = heard(program, 60)
+        wait_until((tmp_path / "worker 0").exists, "step 3 on worker 0")
+        program.kill()
+        wait_until(lambda: gone(pids.values()), "the end of all workers", timeout_s=10)
+
+
+def test_all_processes_start_or_none(tmp_path: Path) -> None:
+    prepare(spec_of("parameter-server", 4), tmp_path)
+    with supervised(tmp_path, "8") as program:
+        said = heard(program, 60)
+        assert "Too many open files" in said["error"]
+        assert 0 < len(said["pids"]) < 4
+        assert gone(said["pids"].values())

@@ -1,0 +1,60 @@
+"""A user's model that gets into trouble on one worker, at a chosen step."""
+
+from __future__ import annotations
+
+import os
+import sys
+from multiprocessing import current_process
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+
+class Troubled(nn.Sequential):
+    """(n, 1, 8, 8) -> (n, 10); leaves a file named after its process in `marks` when it comes to step `at`."""
+
+    def __init__(self, trouble: str, party: str, at: int, marks: str) -> None:
+        super().__init__(nn.Flatten(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
+        self._calls = 0
+        self._trouble = trouble if current_process().name == party else ""
+        self._at = at
+        self._mark = Path(marks) / current_process().name
+
+    def forward(self, x: Tensor) -> Tensor:
+        step, self._calls = self._calls, self._calls + 1
+        if step == self._at:
+            self._mark.touch()
+            if self._trouble == "raise":
+                raise ValueError("this model dislikes Mondays")
+            if self._trouble == "leave":
+                sys.exit(0)
+            if self._trouble == "vanish":
+                os._exit(0)
+            if self._trouble == "nan":
+                return super().forward(x) * float("nan")
+        return super().forward(x)
+
+
+def build(trouble: str = "", party: str = "worker 1", at: int = 3, marks: str = "/tmp") -> nn.Module:
+    return Troubled(trouble, party, at, marks)
+
+
+def wider_on_one_worker() -> nn.Module:
+    """Another shape on worker 1 than everywhere else."""
+    width = 33 if current_process().name == "worker 1" else 32
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, width), nn.ReLU(), nn.Linear(width, 10))
+
+
+def other_buffers_on_one_worker() -> nn.Module:
+    """The same parameters everywhere, but worker 1 keeps fewer statistics."""
+    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
+    model.register_buffer("seen", torch.zeros(1 if current_process().name == "worker 1" else 2))
+    return model
+
+
+def fails_on_one_worker() -> nn.Module:
+    """Its weights are missing on worker 1."""
+    if current_process().name == "worker 1":
+        raise FileNotFoundError("no such file: weights.pt")
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
