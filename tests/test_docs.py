@@ -16,7 +16,7 @@ from engine.strategies import STRATEGIES
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "DECISIONS.md", "CHANGELOG.md")
-MADE = ("frontend/node_modules", "frontend/dist", "tests/contracts/", "tests/e2e/")
+MADE = ("frontend/node_modules", "frontend/dist")
 
 
 def read(name: str) -> str:
