@@ -1,8 +1,9 @@
 """A server shard: the home of some units. It sums the workers' gradients and answers with what the plan says.
 
 Sums are in the parameters' own precision, in the order of arrival; in rank order where `deterministic`, so that
-they repeat bitwise. Memory: one copy of its parameters and optimizer state (update on the server), one
-accumulator per unit under way, and n-1 gradients per unit where sums wait for rank order.
+they repeat bitwise. Memory: one copy of its parameters and optimizer state (update on the server), or of the last
+sums (update on the workers), one accumulator per unit under way, and n-1 gradients per unit where sums wait for
+rank order.
 """
 
 from __future__ import annotations
@@ -31,9 +32,8 @@ class _Home:
     """One unit's state on its shard."""
 
     choice: Choice
-    parameters: list[Tensor] | None
-    """One 1-D tensor per segment where this shard updates them, else None."""
     updater: PieceUpdater | None
+    """Of its parameters, one 1-D tensor per segment, where this shard updates them."""
     dtype: torch.dtype
     version: int = 0
     """How many steps' contributions are in it."""
@@ -44,7 +44,12 @@ class _Home:
     sums: list[Tensor] = field(default_factory=list)
     """The accumulator of the step under way. A new one every step: the last one may still be on its way out."""
     mask: bytes = b""
-    """Segments present anywhere."""
+    """Segments present anywhere in the step under way."""
+    answer: list[Tensor] = field(default_factory=list)
+    """What workers get: the parameters, or the last complete step's sums. Kept apart from `sums`: a fast worker
+    may push the next step before a slow one has pulled this one's."""
+    answer_mask: bytes = b""
+    """Segments present anywhere in the last complete step."""
     waiting: dict[int, int] = field(default_factory=dict)
     """Workers that asked for a version that is not there yet: rank -> version."""
     first_arrival_s: float = 0.0
@@ -130,9 +135,9 @@ class Shard:
         unit = choice.unit
         dtype = initial[unit.segments[0].parameter].dtype
         if choice.layer.update == "worker":
-            return _Home(choice=choice, parameters=None, updater=None, dtype=dtype)
+            return _Home(choice=choice, updater=None, dtype=dtype)
         pieces = [initial[s.parameter].detach().reshape(-1)[s.start : s.stop].clone() for s in unit.segments]
-        return _Home(choice=choice, parameters=pieces, updater=make_updater(choice, pieces), dtype=dtype)
+        return _Home(choice=choice, updater=make_updater(choice, pieces), dtype=dtype, answer=pieces)
 
     def _take(self, home: _Home, header: Header, payload: Payload) -> None:
         """Add a contribution, or keep it until the ranks before it are there."""
@@ -164,7 +169,9 @@ class Shard:
                 [s if _has(home.mask, i) else None for i, s in enumerate(home.sums)], self._hyper[step]
             )
             self._recording.updated(choice, step, start_ns)
-            home.sums = []
+        else:
+            home.answer = home.sums
+        home.sums, home.answer_mask = [], home.mask
         home.version = step + 1
         home.arrived.clear()
         home.masks.clear()
@@ -188,16 +195,10 @@ class Shard:
 
     def _answer(self, home: _Home, rank: int) -> None:
         """Send a worker what it waits for: the parameters, or the sum of the step."""
-        if home.parameters is not None:
-            self._send(home, rank, Message.ANSWER, home.parameters, home.mask)
-        else:
-            self._send(
-                home,
-                rank,
-                Message.ANSWER,
-                home.choice.codec.encode(_present(home.sums, home.mask)),
-                home.mask,
-            )
+        parts = home.answer
+        if home.updater is None:
+            parts = home.choice.codec.encode(_present(parts, home.answer_mask))
+        self._send(home, rank, Message.ANSWER, parts, home.answer_mask)
 
     def _send(self, home: _Home, rank: int, kind: Message, parts: list[Tensor], mask: bytes) -> None:
         choice = home.choice
