@@ -24,8 +24,9 @@ _BATCH = 256
 
 def averaged_buffers(model: nn.Module, gather: Gather) -> dict[str, Tensor]:
     """The model's buffers, averaged over the workers. Collective."""
-    names = [name for name, _ in model.named_buffers()]
-    local = [buffer.detach().cpu() for _, buffer in model.named_buffers()]
+    # Under every name of its own: a buffer that two modules share is twice in the state_dict.
+    named = dict(model.named_buffers(remove_duplicate=False))
+    names, local = list(named), [buffer.detach().cpu() for buffer in named.values()]
     if not names:
         return {}
     everyone = gather.run(local)

@@ -7,9 +7,11 @@ from torch import Tensor, nn
 
 
 class ChannelsLast(nn.Sequential):
-    """(n, 1, 8, 8) -> (n, 10) with 4-d parameters, activations and gradients in channels_last layout."""
+    """(n, 1, 8, 8) -> (n, 10); 4-d parameters, activations and gradients are channels_last, a weight transposed."""
 
     def __init__(self) -> None:
+        last = nn.Linear(48, 10)
+        last.weight.data = last.weight.data.t().contiguous().t()
         super().__init__(
             nn.Conv2d(1, 12, 3, padding=1),
             nn.ReLU(),
@@ -17,17 +19,38 @@ class ChannelsLast(nn.Sequential):
             nn.ReLU(),
             nn.AdaptiveAvgPool2d(2),
             nn.Flatten(),
-            nn.Linear(48, 10),
+            last,
         )
-        self.to(memory_format=torch.channels_last)
-        self[6].weight.data = self[6].weight.data.t().contiguous().t()
 
     def forward(self, x: Tensor) -> Tensor:
-        return super().forward(x.contiguous(memory_format=torch.channels_last))
+        logits: Tensor = super().forward(x.contiguous(memory_format=torch.channels_last))
+        return logits
 
 
 def channels_last() -> nn.Module:
-    return ChannelsLast()
+    model: nn.Module = ChannelsLast()
+    return model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+
+class Counting(nn.Sequential):
+    """Counts its training samples in a buffer that two modules share."""
+
+    seen: Tensor
+
+    def __init__(self) -> None:
+        super().__init__(nn.Flatten(), nn.Linear(64, 10))
+        self.register_buffer("seen", torch.zeros(()))
+        self[1].register_buffer("seen", self.seen)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training:
+            self.seen += len(x)
+        logits: Tensor = super().forward(x)
+        return logits
+
+
+def counting() -> nn.Module:
+    return Counting()
 
 
 class Sparse(nn.Module):
