@@ -166,8 +166,8 @@ def distance(found: dict[str, Tensor], expected: dict[str, Tensor]) -> float:
     """The largest relative difference over tensors, norm-wise: ||a - b|| / ||b||."""
     assert found.keys() == expected.keys()
     worst = 0.0
-    for name in expected:
-        left, right = found[name].double(), expected[name].double()
+    for name, value in expected.items():
+        left, right = found[name].double(), value.double()
         norm = right.norm()
         worst = max(worst, float((left - right).norm() / (norm if norm > 0 else 1.0)))
     return worst

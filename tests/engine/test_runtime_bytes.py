@@ -32,7 +32,7 @@ STRATEGIES: dict[str, dict[str, Any]] = {
     "ring-allreduce": {"bucket_bytes": 4000},
     "ring-allreduce-overlap": {"bucket_bytes": 4000},
 }
-HALF = [(name, 3, {}) for name in STRATEGIES] + [
+HALF: list[tuple[str, int, dict[str, Any]]] = [(name, 3, {}) for name in STRATEGIES] + [
     ("parameter-server", 2, {"update": "worker"}),
     ("p3", 4, {"where": "dedicated", "servers": 2}),
     ("ring-allreduce-overlap", 2, {}),

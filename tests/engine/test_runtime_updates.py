@@ -1,0 +1,83 @@
+"""Updates of pieces on servers equal updates of whole tensors, for every optimizer that claims to be element-wise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn, optim
+
+from engine.errors import UserError
+from engine.plan.job import OptimizerSpec, ParameterGroupSpec, ScheduleSpec
+from engine.plan.optimizers import OPTIMIZERS, SCHEDULES
+from engine.runtime.updates import HyperSchedule, PieceUpdater, build_optimizer
+
+ELEMENTWISE = [name for name in OPTIMIZERS if OptimizerSpec(name=name).elementwise]
+CUTS = [7, 4, 13]
+SCHEDULE_OPTIONS: dict[str, dict[str, Any]] = {
+    "step": {"step_size": 2},
+    "multi-step": {"milestones": [1, 3]},
+    "exponential": {"gamma": 0.5},
+}
+
+
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_pieces_are_updated_as_the_whole(name: str) -> None:
+    """One piece has no gradient in the second step: it is left alone, as torch leaves a whole tensor alone."""
+    spec = OptimizerSpec(name=name, learning_rate=0.01, options={"weight_decay": 0.1})
+    torch.manual_seed(0)
+    whole = torch.randn(sum(CUTS), dtype=torch.float64)
+    parts = [piece.clone() for piece in whole.split(CUTS)]
+    updater = PieceUpdater(spec, ["w"] * len(CUTS), parts)
+    wholes = [nn.Parameter(piece.clone()) for piece in whole.split(CUTS)]
+    plain = getattr(optim, OPTIMIZERS[name][0])(wholes, lr=0.01, weight_decay=0.1)
+    schedule = HyperSchedule(spec, ScheduleSpec(), 4)
+    for step in range(4):
+        gradients = [torch.randn(count, dtype=torch.float64) for count in CUTS]
+        given = [None if (step, i) == (1, 1) else g for i, g in enumerate(gradients)]
+        for parameter, gradient in zip(wholes, given, strict=True):
+            parameter.grad = gradient
+        plain.step()
+        updater.update(given, schedule.at(step))
+    for part, parameter in zip(parts, wholes, strict=True):
+        assert torch.equal(part, parameter.detach())
+
+    together = nn.Parameter(whole.clone())
+    one = build_optimizer(spec, [("w", together)])
+    apart = [piece.clone() for piece in whole.split(CUTS)]
+    updater = PieceUpdater(spec, ["w"] * len(CUTS), apart)
+    for _ in range(3):
+        together.grad = torch.randn(sum(CUTS), dtype=torch.float64)
+        updater.update(list(together.grad.split(CUTS)), schedule.at(3))
+        one.step()
+    assert torch.equal(torch.cat(apart), together.detach())
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_every_optimizer_takes_every_schedule(optimizer: str, schedule: str) -> None:
+    if schedule == "one-cycle" and optimizer not in (
+        "sgd",
+        "adam",
+        "adamw",
+        "adamax",
+        "nadam",
+        "radam",
+        "muon",
+    ):
+        pytest.skip("one-cycle cycles a momentum, which this optimizer does not have")
+    options = {"momentum": 0.9} if optimizer in ("sgd", "muon") else {}
+    groups = (ParameterGroupSpec(match="*.bias", options={"lr": 0.5}),)
+    spec = OptimizerSpec(name=optimizer, learning_rate=0.1, options=options, groups=groups)
+    found = HyperSchedule(spec, ScheduleSpec(name=schedule, options=SCHEDULE_OPTIONS.get(schedule, {})), 6)
+    rates = [[group["lr"] for group in found.at(step)] for step in range(6)]
+    assert all(len(rate) == 2 for rate in rates)
+    assert (schedule == "constant") == (rates[0] == rates[-1] and rates[1] == rates[0])
+
+
+def test_refused_options_name_the_class_and_the_option() -> None:
+    with pytest.raises(UserError, match=r"RMSprop refuses them.*centred"):
+        HyperSchedule(OptimizerSpec(name="rmsprop", options={"centred": True}), ScheduleSpec(), 1)
+    with pytest.raises(UserError, match=r"StepLR refuses them.*step_size"):
+        HyperSchedule(OptimizerSpec(), ScheduleSpec(name="step"), 1)
