@@ -3,6 +3,7 @@
 .PHONY: help demo serve test lint bench clean
 
 BIN := .venv/bin
+BENCHMARKS := $(subst /,.,$(basename $(wildcard engine/benchmarks/[a-z]*.py backend/*/benchmark.py)))
 # What a checkout runs keeps its data in the checkout; an installed `trainyard` uses the home directory.
 export TRAINYARD_DATA_DIR ?= $(CURDIR)/.trainyard
 
@@ -29,9 +30,9 @@ lint:  ## ruff, mypy and the front end's own
 	$(BIN)/mypy
 	./setup.sh npm run lint
 
-bench:  ## the benchmarks of engine/benchmarks, one after another
-	./setup.sh environment server
-	@set -e; for script in engine/benchmarks/[!_]*.py; do echo "== $$script"; $(BIN)/python $$script; done
+bench:  ## every benchmark, one after another; one alone: NAME=engine.benchmarks.transport
+	./setup.sh environment server bench
+	@set -e; for name in $(or $(NAME),$(BENCHMARKS)); do echo "== $$name"; $(BIN)/python -m $$name; done
 
 clean:  ## remove what was made: .venv, the page, caches (not .trainyard, which holds the jobs)
 	rm -rf .venv frontend/node_modules frontend/dist .pytest_cache .mypy_cache .ruff_cache *.egg-info
