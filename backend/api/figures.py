@@ -13,8 +13,8 @@ router = APIRouter(tags=["figures"])
 
 Width = Annotated[int, Query(ge=200, le=8192, description="Of the drawing, in CSS pixels")]
 Theme = Literal["light", "dark"]
-Step = Annotated[int | None, Query(ge=0, description="The step that time counts from")]
-Time = Annotated[int | None, Query(description="Nanoseconds on the attempt's clock")]
+Step = Annotated[int | None, Query(ge=0, le=2**31 - 1, description="The step that time counts from")]
+Time = Annotated[int | None, Query(ge=-(2**62), le=2**62, description="Nanoseconds on the attempt's clock")]
 Tag = Annotated[str | None, Header(description="The `ETag` of the answer held")]
 
 FIGURE: dict[int | str, dict[str, Any]] = {
@@ -70,7 +70,8 @@ def race(
     *,
     jobs: Annotated[str, Query(description="Ids with commas, at least two")],
     step: Annotated[
-        int | None, Query(ge=0, description="Left out: the latest step that all kept every event of")
+        int | None,
+        Query(ge=0, le=2**31 - 1, description="Left out: the latest step that all kept every event of"),
     ] = None,
     width: Width = 1280,
     theme: Theme = "light",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Header, Request
+from fastapi import APIRouter, Body, Header, Path, Request
 from starlette.concurrency import run_in_threadpool
 
 from backend.api.deps import Services, problems
@@ -14,6 +14,8 @@ from backend.services.ingest import MAX_BODY_BYTES, accept, seal
 
 router = APIRouter(prefix="/attempts/{attempt}", tags=["ingest"])
 Authorization = Annotated[str, Header(description="`Bearer` and the attempt's token")]
+
+AttemptId = Annotated[int, Path(ge=1, le=2**62)]
 
 BATCH_BODY = {
     "requestBody": {"required": True, "content": {BATCH: {"schema": {"type": "string", "format": "binary"}}}}
@@ -27,7 +29,7 @@ BATCH_BODY = {
     max_body_size=MAX_BODY_BYTES,
 )
 async def batches(
-    services: Services, attempt: int, request: Request, authorization: Authorization = ""
+    services: Services, attempt: AttemptId, request: Request, authorization: Authorization = ""
 ) -> Accepted:
     """Store one batch; answered after the commit. The same batch again changes nothing."""
     body = await request.body()
@@ -37,7 +39,7 @@ async def batches(
 @router.post("/seal", responses=problems(401, 409, 410, 415))
 def seal_attempt(
     services: Services,
-    attempt: int,
+    attempt: AttemptId,
     last_sequences: Annotated[
         dict[int, int], Body(description="Party number to its last sequence number, -1: none")
     ],

@@ -10,7 +10,7 @@ from backend.api.deps import Services, problems
 from backend.schemas.telemetry import Events, Logs, Metrics, Summary
 
 router = APIRouter(prefix="/jobs/{job_id}", tags=["telemetry"])
-Step = Annotated[int | None, Query(ge=0)]
+Step = Annotated[int | None, Query(ge=0, le=2**31 - 1)]
 
 
 @router.get("/metrics", responses=problems(404, 422))
@@ -27,7 +27,7 @@ def events(
     services: Services,
     job_id: str,
     *,
-    worker: Annotated[int | None, Query(ge=0, description="Party number")] = None,
+    worker: Annotated[int | None, Query(ge=0, le=2**15 - 1, description="Party number")] = None,
     step_from: Step = None,
     step_to: Step = None,
     limit: Annotated[int, Query(ge=1, le=20_000)] = 20_000,
@@ -41,7 +41,7 @@ def logs(
     services: Services,
     job_id: str,
     party: Annotated[str | None, Query(description="E.g. `worker 0`, which is the default")] = None,
-    offset: Annotated[int, Query(description="In bytes; negative: from the end")] = 0,
+    offset: Annotated[int, Query(ge=-(2**62), le=2**62, description="In bytes; negative: from the end")] = 0,
     limit: Annotated[int, Query(ge=16, le=1 << 20, description="In bytes")] = 1 << 16,
 ) -> Logs:
     """What one process printed."""

@@ -11,7 +11,7 @@ from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from backend.db import Database, models, uuid7
-from backend.lifecycle import InvalidTransitionError
+from backend.lifecycle import InvalidTransitionError, State
 from backend.scheduler import record
 from backend.schemas import jobs as schema
 from backend.schemas.plans import PlanView
@@ -19,7 +19,7 @@ from backend.services import cursor as cursors
 from backend.services.errors import Conflict, NotFound
 from backend.services.plans import Planned, Planner, view
 from backend.services.views import Views
-from engine.errors import UserError
+from engine.errors import UnknownNameError, UserError
 from engine.plan.job import JobSpec
 from engine.plan.serde import to_plain
 
@@ -97,7 +97,7 @@ class Jobs:
         """Newest first, one page. `text` is looked for in names and ids."""
         query = select(models.Job).order_by(models.Job.id.desc()).limit(limit + 1)
         if state:
-            query = query.where(models.Job.state.in_(state.split(",")))
+            query = query.where(models.Job.state.in_(map(_state, state.split(","))))
         if strategy:
             query = query.where(models.Job.spec["strategy"]["name"].as_string() == strategy)
         if model:
@@ -172,6 +172,12 @@ def _repeated(session: Session, key: str | None, body: str) -> models.Job | None
         )
         raise Conflict(str(error), [error])
     return held
+
+
+def _state(name: str) -> State:
+    if name not in list(State):
+        raise UnknownNameError("state", name, "state", State)
+    return State(name)
 
 
 def _check_baseline(session: Session, spec: JobSpec) -> None:

@@ -14,6 +14,8 @@ from engine.errors import UnknownNameError, UserError
 from engine.plan.optimizers import OPTIMIZERS, SCHEDULES
 from engine.plan.units_of_measure import parse_rate
 
+LARGEST = 2**31 - 1
+"""Of steps, epochs and batches: telemetry counts them in 32 bits."""
 _STRICT = {"use_attribute_docstrings": True, "extra": "forbid"}
 
 
@@ -200,6 +202,11 @@ class TrainingSpec:
             )
         _positive("steps", self.steps, "steps")
         _positive("epochs", self.epochs, "passes over the data")
+        for name in ("steps", "epochs", "global_batch", "micro_batches"):
+            if (getattr(self, name) or 0) > LARGEST:
+                raise UserError(
+                    name, getattr(self, name), f"must be at most {LARGEST}", "Use a smaller number"
+                )
         _positive("clip_norm", self.clip_norm, "a norm")
         if self.global_batch < 1:
             raise UserError(

@@ -15,6 +15,10 @@ from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
 from engine.plan.plan import LayerPlan, Peer, Plan
 
+MOST_UNITS = 100_000
+"""Slices of one layer."""
+MOST_SERVERS = 1024
+
 
 def resolve(plan: Plan | Peer, model: ModelDescription, cluster: Cluster, job: JobSpec) -> Plan | Peer:
     """Validate `plan` for this model, cluster and job, and settle what `auto` means."""
@@ -24,6 +28,7 @@ def resolve(plan: Plan | Peer, model: ModelDescription, cluster: Cluster, job: J
     _nothing_is_empty(model)
     _covers_the_model(plan, model)
     _servers_fit(plan, cluster)
+    _units_can_be_listed(plan, model)
     for layer in plan.layers:
         field = f"layers.{layer.layer}"
         _none_means_one_worker(layer, cluster, field)
@@ -66,7 +71,29 @@ def _covers_the_model(plan: Plan, model: ModelDescription) -> None:
         )
 
 
+def _units_can_be_listed(plan: Plan, model: ModelDescription) -> None:
+    """Every party holds a list of all units: a slip in their size must not exhaust its memory."""
+    sizes = {layer.name: layer.parameter_count for layer in model.layers}
+    for entry in plan.layers:
+        count = (
+            -(-sizes[entry.layer] // entry.order.size)
+            if entry.order.unit == "slice" and entry.order.size
+            else 1
+        )
+        if count > MOST_UNITS:
+            raise UserError(
+                f"layers.{entry.layer}.order.size",
+                entry.order.size,
+                f"would cut {sizes[entry.layer]} elements into {count} slices, more than {MOST_UNITS}",
+                f"Use slices of at least {-(-sizes[entry.layer] // MOST_UNITS)}",
+            )
+
+
 def _servers_fit(plan: Plan, cluster: Cluster) -> None:
+    if plan.servers.count > MOST_SERVERS:
+        raise UserError(
+            "servers.count", plan.servers.count, f"more than {MOST_SERVERS} cannot be run", "Use fewer shards"
+        )
     served = [layer for layer in plan.layers if is_served(layer)]
     count = plan.servers.count
     if served and count == 0:

@@ -144,7 +144,18 @@ def _convert(hint: Any, value: Any, field: str) -> Any:  # noqa: PLR0911, PLR091
         if abs(value) > sys.float_info.max:
             raise UserError(field, value, "is too large for a number", "Give a smaller one")
         return float(value)
+    if hint is str and isinstance(value, str) and not _is_unicode(value):
+        shown = value.encode("ascii", "backslashreplace").decode()
+        raise UserError(field, shown, "holds half of a character (a lone surrogate)", "Write valid text")
     if hint is Any or (isinstance(value, hint) and (hint is bool or not isinstance(value, bool))):
         return value
     names = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
     raise UserError(field, value, f"must be {names.get(hint, hint)}", "Correct the value")
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

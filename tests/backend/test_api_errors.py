@@ -87,10 +87,10 @@ def test_a_model_is_described_anew_after_it_was_corrected(api: TestClient, tmp_p
     assert plan.json()["parameters"] == 650
 
 
-@pytest.mark.parametrize("text", ["{", "", "[1, 2]", '"text"', "null", '{"name": NaN}'])
+@pytest.mark.parametrize("text", ["{", "", "[1, 2]", '"text"', "null", '{"name": NaN}', "[" * 50_000])
 def test_bodies_that_are_no_specification(api: TestClient, text: str) -> None:
     answer = api.post("/api/v1/jobs", content=text, headers=JSON)
-    assert answer.status_code == 422
+    assert answer.status_code in {400, 422}
     assert answer.headers["content-type"] == "application/problem+json"
     json.loads(answer.text, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
 
@@ -124,6 +124,7 @@ def test_what_is_not_there(api: TestClient, path: str) -> None:
 @pytest.mark.parametrize(
     ("query", "field"),
     [
+        ({"state": "gone"}, "state"),
         ({"limit": 0}, "limit"),
         ({"limit": "many"}, "limit"),
         ({"cursor": "!"}, "cursor"),
