@@ -1,5 +1,6 @@
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 import type { JobsSearch } from "../lib/search";
+import { timed } from "../live/costs";
 import { client, unwrap } from "./client";
 import type { PlotlyFigure, Theme } from "./types";
 
@@ -58,13 +59,17 @@ export interface FigureParams {
 export const figureQuery = (id: string, name: string, params: FigureParams) =>
   queryOptions({
     queryKey: ["figure", id, name, params],
-    queryFn: async ({ signal }) =>
-      (await unwrap(
-        client.GET("/api/v1/jobs/{job_id}/figures/{name}", {
-          params: { path: { job_id: id, name }, query: params },
-          signal,
-        }),
-      )) as unknown as PlotlyFigure,
+    queryFn: ({ signal, queryKey }) =>
+      timed(
+        queryKey,
+        () =>
+          unwrap(
+            client.GET("/api/v1/jobs/{job_id}/figures/{name}", {
+              params: { path: { job_id: id, name }, query: params },
+              signal,
+            }),
+          ) as Promise<unknown> as Promise<PlotlyFigure>,
+      ),
     placeholderData: keepPreviousData,
     meta: { jobs: [id] },
   });
@@ -72,12 +77,9 @@ export const figureQuery = (id: string, name: string, params: FigureParams) =>
 export const raceQuery = (ids: string[], params: { theme: Theme; width: number; step?: number }) =>
   queryOptions({
     queryKey: ["race", ids, params],
-    queryFn: ({ signal }) =>
-      unwrap(
-        client.GET("/api/v1/race", {
-          params: { query: { jobs: ids.join(","), ...params } },
-          signal,
-        }),
+    queryFn: ({ signal, queryKey }) =>
+      timed(queryKey, () =>
+        unwrap(client.GET("/api/v1/race", { params: { query: { jobs: ids.join(","), ...params } }, signal })),
       ),
     placeholderData: keepPreviousData,
     enabled: ids.length > 0,

@@ -3,6 +3,7 @@ import { IconInfoCircle } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { type ReactNode, useEffect, useRef } from "react";
 import { figureQuery, figuresQuery } from "../api/queries";
+import { drawn } from "../live/costs";
 import { PlotlyChart, type XRange } from "./PlotlyChart";
 import { Problem } from "./Problem";
 import { useScreen } from "./useScreen";
@@ -26,10 +27,8 @@ export function JobFigure({ jobId, name, step, from_ns, to_ns, actions, onMeta, 
   const { visible, width } = useScreen(frame);
   const theme = useComputedColorScheme("light");
   const entry = useQuery(figuresQuery).data?.find((figure) => figure.name === name);
-  const query = useQuery({
-    ...figureQuery(jobId, name, { width, theme, step, from_ns, to_ns }),
-    enabled: visible && width > 0,
-  });
+  const options = figureQuery(jobId, name, { width, theme, step, from_ns, to_ns });
+  const query = useQuery({ ...options, enabled: visible && width > 0 });
   const meta = query.data?.layout.meta;
   useEffect(() => {
     if (meta) onMeta?.(meta);
@@ -55,6 +54,7 @@ export function JobFigure({ jobId, name, step, from_ns, to_ns, actions, onMeta, 
           figure={query.data}
           title={title}
           testId={`figure-${name}`}
+          onDrawn={(ms) => drawn(options.queryKey, ms)}
           onXRange={onXRange && ((range) => onXRange(range, meta ?? {}))}
         />
       ) : (

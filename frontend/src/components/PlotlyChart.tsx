@@ -18,15 +18,19 @@ interface Props {
   figure: PlotlyFigure;
   title: string;
   testId: string;
+  /** How long drawing took, in ms. */
+  onDrawn?: (ms: number) => void;
   /** A person zoomed or panned along x; null: everything again. */
   onXRange?: (range: XRange) => void;
 }
 
 /** Draws a figure that the backend built, and redraws it in place: zoom and hidden traces stay (uirevision). */
-export function PlotlyChart({ figure, title, testId, onXRange }: Props) {
+export function PlotlyChart({ figure, title, testId, onDrawn, onXRange }: Props) {
   const element = useRef<HTMLDivElement>(null);
   const rangeHandler = useRef(onXRange);
   rangeHandler.current = onXRange;
+  const drawnHandler = useRef(onDrawn);
+  drawnHandler.current = onDrawn;
 
   useEffect(() => {
     const target = element.current;
@@ -35,7 +39,9 @@ export function PlotlyChart({ figure, title, testId, onXRange }: Props) {
     void loadPlotly().then(async (plotly) => {
       if (gone) return;
       const layout = { uirevision: testId, ...figure.layout, autosize: true, width: undefined };
+      const start = performance.now();
       const chart = await plotly.react(target, figure.data, layout, CONFIG);
+      drawnHandler.current?.(performance.now() - start);
       if (gone) return;
       chart.removeAllListeners("plotly_relayout");
       chart.on("plotly_relayout", (change) => {

@@ -1,5 +1,6 @@
 import { QueryClient, QueryObserver } from "@tanstack/react-query";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { drawn } from "./costs";
 import { Refresher } from "./refresher";
 
 const INTERVAL = 1000;
@@ -60,6 +61,20 @@ test("a slow answer is waited for, and a change that came meanwhile is not lost"
   expect(asked.times).toBe(1);
   await vi.advanceTimersByTimeAsync(3 * INTERVAL);
   expect(asked.times).toBe(2);
+});
+
+test("a costly answer is asked for more rarely", async () => {
+  const client = new QueryClient();
+  const asked = watched(client, ["costly"]);
+  await vi.advanceTimersByTimeAsync(10);
+  drawn(["figure", ["costly"], 0, true], INTERVAL);
+  const refresher = new Refresher(client, INTERVAL);
+  for (let second = 0; second < 12; second += 1) {
+    refresher.changed("costly");
+    await vi.advanceTimersByTimeAsync(INTERVAL);
+  }
+  // At once, and again after each five times what it costs.
+  expect(asked.times).toBe(1 + 3);
 });
 
 test("what is off screen is not fetched", async () => {

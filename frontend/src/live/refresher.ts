@@ -1,4 +1,5 @@
 import type { Query, QueryClient } from "@tanstack/react-query";
+import { costOf } from "./costs";
 
 declare module "@tanstack/react-query" {
   interface Register {
@@ -9,8 +10,12 @@ declare module "@tanstack/react-query" {
   }
 }
 
+// A query may take one part in so many of the time: the jobs that train often share these cores.
+const SHARE = 5;
+
 /**
- * Asks again for what changed, at most once in `intervalMs`, and only for queries that are on screen.
+ * Asks again for what changed, at most once in `intervalMs`, more rarely where the answer is costly, and only for
+ * queries that are on screen.
  *
  * Each job has a counter of its changes. A live query that has not seen the newest count is invalidated, unless
  * it is being fetched (then it is asked again afterwards, so that the last change is never lost and a slow
@@ -20,7 +25,7 @@ export class Refresher {
   readonly #client: QueryClient;
   readonly #intervalMs: number;
   readonly #changes = new Map<string, number>();
-  readonly #seen = new WeakMap<Query, number>();
+  readonly #seen = new WeakMap<Query, { count: number; at: number }>();
   #total = 0;
   #timer: ReturnType<typeof setTimeout> | null = null;
   #paused = false;
@@ -64,12 +69,13 @@ export class Refresher {
     let left = false;
     for (const query of this.#client.getQueryCache().getAll()) {
       const count = this.#count(query);
-      if (count === (this.#seen.get(query) ?? 0)) continue;
-      if (query.state.fetchStatus === "fetching") {
+      const seen = this.#seen.get(query) ?? { count: 0, at: 0 };
+      if (count === seen.count) continue;
+      if (query.state.fetchStatus === "fetching" || Date.now() - seen.at < SHARE * costOf(query.queryHash)) {
         left = true;
         continue;
       }
-      this.#seen.set(query, count);
+      this.#seen.set(query, { count, at: Date.now() });
       void this.#client.invalidateQueries({ queryKey: query.queryKey, exact: true });
     }
     if (left) this.#schedule();

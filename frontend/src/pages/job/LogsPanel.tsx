@@ -67,7 +67,7 @@ export function LogsPanel({ job, party, onParty }: Props) {
         }}
       >
         <pre className="ty-log" data-testid="log-text">
-          {logs.text || "(nothing written yet)"}
+          {logs.text || (isLive(job.state) ? "(nothing written yet)" : "(nothing written)")}
         </pre>
       </ScrollArea>
     </Paper>

@@ -14,13 +14,15 @@ import { useQueries, useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useRef } from "react";
 import { jobQuery, raceQuery, recentJobsQuery } from "../../api/queries";
-import type { JobSummary, Race } from "../../api/types";
+import type { JobSummary, PlotlyFigure, Race } from "../../api/types";
 import { PlotlyChart } from "../../components/PlotlyChart";
 import { Problem } from "../../components/Problem";
 import { usePageTitle } from "../../components/usePageTitle";
 import { useScreen } from "../../components/useScreen";
-import { isLive } from "../../lib/jobState";
+import { formatPercent } from "../../lib/format";
+import { isLive, progress } from "../../lib/jobState";
 import { currentRace, findRaces } from "../../lib/races";
+import { drawn } from "../../live/costs";
 import { RaceTable } from "./RaceTable";
 import { RaceWaiting } from "./RaceWaiting";
 import { StepControl, type StepNeighbours } from "./StepControl";
@@ -43,10 +45,8 @@ export function RacePage() {
   const frame = useRef<HTMLDivElement>(null);
   const { visible, width } = useScreen(frame);
   const theme = useComputedColorScheme("light");
-  const race = useQuery({
-    ...raceQuery(started, { theme, width, step: search.step }),
-    enabled: visible && width > 0 && started.length > 1,
-  });
+  const options = raceQuery(started, { theme, width, step: search.step });
+  const race = useQuery({ ...options, enabled: visible && width > 0 && started.length > 1 });
   const shown =
     started.length > 1 && race.data?.step != null ? { ...race.data, step: race.data.step } : undefined;
 
@@ -66,7 +66,13 @@ export function RacePage() {
     (job) => isLive(job.state) && job.state !== "queued" && !jobs.some(({ id }) => id === job.id),
   );
   const running = jobs.filter((job) => isLive(job.state) && job.state !== "queued");
-  usePageTitle(shown ? `${running.length > 0 ? "● " : ""}Step ${shown.step} · Race` : "Race");
+  const [first] = running;
+  const title = shown
+    ? `Step ${shown.step}`
+    : first
+      ? `${first.name} ${formatPercent(progress(first))}`
+      : "Race";
+  usePageTitle(first ? `● ${title}` : title);
 
   const headline = shown?.headline ?? waitingHeadline(jobs);
   const loading = recent.isPending || (search.jobs !== undefined && chosen.isPending);
@@ -115,7 +121,12 @@ export function RacePage() {
                 <Kbd size="xs">←</Kbd> <Kbd size="xs">→</Kbd> step by step, <Kbd size="xs">F</Kbd> follow
               </Text>
             </Group>
-            <PlotlyChart figure={shown.figure as never} title={shown.headline} testId="figure-race" />
+            <PlotlyChart
+              figure={shown.figure as unknown as PlotlyFigure}
+              title={shown.headline}
+              testId="figure-race"
+              onDrawn={(ms) => drawn(options.queryKey, ms)}
+            />
           </>
         ) : (
           <RaceWaiting jobs={jobs} ahead={ahead} loading={loading} />
