@@ -30,7 +30,13 @@ export function PlanTable({ plan, brief = false }: { plan: PlanView; brief?: boo
       )}
       {rows.length > 0 && (
         <Table.ScrollContainer minWidth={brief ? 420 : 980} maxHeight={brief ? 420 : undefined} type="native">
-          <Table fz={brief ? "sm" : "xs"} verticalSpacing={4} stickyHeader={brief} data-testid="plan-table">
+          <Table
+            fz="xs"
+            horizontalSpacing={brief ? 6 : "sm"}
+            verticalSpacing={4}
+            stickyHeader={brief}
+            data-testid="plan-table"
+          >
             <Table.Thead>
               <Table.Tr>
                 <Table.Th>Layer</Table.Th>
@@ -57,7 +63,7 @@ export function PlanTable({ plan, brief = false }: { plan: PlanView; brief?: boo
                   <Table.Td ta="right" className="ty-number">
                     {row.parameters.toLocaleString("en")}
                   </Table.Td>
-                  <Table.Td className="ty-number">{row.exchange}</Table.Td>
+                  <Table.Td className={brief ? undefined : "ty-number"}>{row.exchange}</Table.Td>
                   {!brief && <Table.Td>{row.codec}</Table.Td>}
                   {!brief && <Table.Td>{row.order}</Table.Td>}
                   <Table.Td ta="right" className="ty-number">

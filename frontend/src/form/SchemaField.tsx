@@ -19,8 +19,10 @@ export interface FieldProps {
 
 /** One field of a schema, by its kind. Objects lay their fields out below each other. */
 export function SchemaField(props: FieldProps) {
-  const { schema, root, path, value, errors, onChange } = props;
+  const { schema, root, path, errors, onChange } = props;
   const field = resolve(schema, root);
+  // What a specification leaves out keeps its default: show it.
+  const value = props.value === undefined ? field.default : props.value;
   const name = path.split(".").at(-1) ?? path;
   const common = {
     label: humanize(name),

@@ -16,7 +16,7 @@ export function JobsTable({ jobs, selected, onSelect }: Props) {
   const toggle = (id: string) =>
     onSelect(selected.includes(id) ? selected.filter((other) => other !== id) : [...selected, id]);
   return (
-    <Table className="ty-table" data-testid="jobs-table" highlightOnHover>
+    <Table className="ty-table" data-testid="jobs-table" highlightOnHover horizontalSpacing="xs">
       <Table.Thead>
         <Table.Tr>
           <Table.Th w={36} />

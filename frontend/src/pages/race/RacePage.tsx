@@ -74,7 +74,7 @@ export function RacePage() {
       : "Race";
   usePageTitle(first ? `● ${title}` : title);
 
-  const headline = shown?.headline ?? waitingHeadline(jobs);
+  const headline = (started.length > 1 && race.data?.headline) || waitingHeadline(jobs);
   const loading = recent.isPending || (search.jobs !== undefined && chosen.isPending);
   return (
     <Stack gap="md">
@@ -167,9 +167,11 @@ function waitingHeadline(jobs: JobSummary[]): string {
   const next = jobs.find((job) => job.state === "queued");
   if (running && running.step !== null && next) return `${running.name} sets the pace, ${next.name} is next`;
   if (running) return `${running.name} is ${running.step === null ? "starting" : "running"}`;
-  if (jobs.some((job) => job.state === "queued")) {
+  if (next) {
     return `${jobs.length} ${jobs.length === 1 ? "job is" : "jobs are"} on the way: the race begins with the first step`;
   }
+  const ran = jobs.filter((job) => job.step !== null);
+  if (ran.length > 0) return `Only ${ran[0]?.name} has run: a race takes two`;
   return jobs.length > 0
     ? "These jobs ended before their first step"
     : "No jobs yet: launch two and watch them race";
