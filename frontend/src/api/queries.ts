@@ -2,7 +2,7 @@ import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/
 import type { JobsSearch } from "../lib/search";
 import { timed } from "../live/costs";
 import { client, unwrap } from "./client";
-import type { PlotlyFigure, Theme } from "./types";
+import type { PlotlyFigure, Race, Theme } from "./types";
 
 // Every query that changes while jobs run says so in `meta.jobs`: the ids of the jobs that it shows, or "all".
 // live/refresher.ts asks for it again when a notice says that one of them changed.
@@ -81,7 +81,9 @@ export const raceQuery = (ids: string[], params: { theme: Theme; width: number; 
       timed(queryKey, () =>
         unwrap(client.GET("/api/v1/race", { params: { query: { jobs: ids.join(","), ...params } }, signal })),
       ),
-    placeholderData: keepPreviousData,
+    // Another race's picture is no placeholder for this one; the same with a job fewer is.
+    placeholderData: (previous: Race | undefined, query) =>
+      (query?.queryKey[1] as string[] | undefined)?.every((id) => ids.includes(id)) ? previous : undefined,
     enabled: ids.length > 0,
     meta: { jobs: ids },
   });
