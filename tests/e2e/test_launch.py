@@ -68,6 +68,8 @@ def test_timeline_and_links_draw_the_figures_of_the_api(page: Page, client: Clie
         wanted = answer.value.json()["data"]
         drawn = traces(page, f"figure-{name}")
         assert len(drawn) == len(wanted) > 1
+        assert page.locator(".modebar-btn").count() > 0
+        assert page.locator("[data-title*=Share]").count() == 0, "plotly.js offers to upload the chart"
         for entry, trace_said in zip(drawn, wanted, strict=True):
             for axis in ("x", "y"):
                 assert entry[axis] == pytest.approx(said(trace_said.get(axis)), nan_ok=True)

@@ -6,7 +6,10 @@ const CONFIG = {
   displaylogo: false,
   responsive: false, // The resize observer below also sees the page's own layout change.
   scrollZoom: false,
-  modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
+  showTips: false,
+  // Nothing here leaves the machine: plotly.js otherwise offers to upload the chart.
+  plotlyServerURL: "",
+  modeBarButtonsToRemove: ["sendChartToCloud", "select2d", "lasso2d", "autoScale2d"],
   doubleClick: "reset+autosize",
 };
 

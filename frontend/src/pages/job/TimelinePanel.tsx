@@ -65,6 +65,16 @@ export function TimelinePanel({ jobId, search }: { jobId: string; search: JobSea
               →
             </Button>
           </Button.Group>
+          {search.from_ns !== undefined && (
+            <Button
+              size="compact-sm"
+              variant="default"
+              data-testid="timeline-whole-step"
+              onClick={() => show({ step: search.step })}
+            >
+              Whole step
+            </Button>
+          )}
           <Button
             size="compact-sm"
             variant="default"
