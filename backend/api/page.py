@@ -13,8 +13,8 @@ NOT_BUILT = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Train
 <h1>The page is not built yet</h1>
 <p>The service is running; its page is missing from <code>{folder}</code>. Build it with</p>
 <pre>cd frontend &amp;&amp; npm ci &amp;&amp; npm run build</pre>
-<p>or start with <code>make serve</code>, which does. The API is at <a
-href="/api/v1/docs">/api/v1/docs</a>.</p>
+<p>or start with <code>make serve</code>, which does. The API is described at <a
+href="/api/v1/openapi.json">/api/v1/openapi.json</a>.</p>
 """
 
 
