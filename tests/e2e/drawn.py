@@ -32,6 +32,14 @@ def trace(page: Page, figure: str, name: str) -> dict[str, Any]:
     return found
 
 
+def wait_for_points(page: Page, figure: str, count: int) -> None:
+    """Wait until the figure's first trace has so many points: the page asks again by itself."""
+    page.wait_for_function(
+        "([id, count]) => document.querySelector(`[data-testid=${id}]`)?._fullData?.[0]?.x?.length === count",
+        arg=[figure, count],
+    )
+
+
 def said(values: Any) -> list[Any]:
     """A trace's x or y as the API sends it: a list, or Plotly's typed array."""
     if isinstance(values, dict):

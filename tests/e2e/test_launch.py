@@ -9,7 +9,8 @@ import pytest
 from playwright.sync_api import expect
 
 from backend.client import Client
-from tests.e2e.drawn import said, trace, traces
+from tests.e2e.complete import with_all_telemetry
+from tests.e2e.drawn import said, trace, traces, wait_for_points
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -41,21 +42,19 @@ def test_a_job_launched_from_the_form_is_watched_to_its_end(page: Page, client: 
     expect(page.get_by_test_id("state")).to_have_attribute("data-state", "succeeded", timeout=FINISH_MS)
     assert page.evaluate("window.untouched"), "the page was loaded again"
 
-    job, summary = client.job(job_id), client.summary(job_id)
+    job = with_all_telemetry(client, job_id)
+    summary = client.summary(job_id)
     assert (job.step, job.strategy, job.workers) == (STEPS, "p3", 2)
     expect(page.get_by_test_id("value-accuracy")).to_have_text(f"{100 * summary.test_accuracy:.1f} %")
     expect(page.get_by_test_id("value-loss")).to_have_text(f"{summary.loss:.3g}")
 
     series = client.metrics(job_id).series
     points = series["loss"]
-    expect(page.get_by_test_id("figure-loss")).to_be_visible()
-    page.wait_for_function(
-        "steps => document.querySelector('[data-testid=figure-loss]')._fullData?.[0].x.length === steps",
-        arg=STEPS,
-    )
+    wait_for_points(page, "figure-loss", len(points))
     drawn = trace(page, "figure-loss", "loss")
     assert drawn["x"] == [point.step for point in points]
     assert drawn["y"] == pytest.approx([point.value for point in points], rel=1e-6)
+    wait_for_points(page, "figure-throughput", len(series["throughput"]))
     rate = trace(page, "figure-throughput", "samples/s")
     assert rate["y"] == pytest.approx([point.value for point in series["throughput"]], rel=1e-6)
 

@@ -11,6 +11,7 @@ from playwright.sync_api import expect
 from backend.client import Client
 from tests.backend.job_specs import job_spec
 from tests.backend.live_server import LiveServer
+from tests.e2e.complete import with_all_telemetry
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,6 +45,7 @@ def test_two_jobs_race_while_they_run(page: Page, client: Client) -> None:
     expect(page.get_by_test_id(f"race-row-{second.id}").get_by_test_id("state")).to_have_attribute(
         "data-state", "succeeded", timeout=RUN_MS
     )
+    with_all_telemetry(client, second.id)
     race = client.race(ids)
     expect(page.get_by_test_id("headline")).to_have_text(race.headline)
     expect(page.get_by_test_id("step")).to_have_value(str(race.step))
