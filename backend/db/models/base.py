@@ -31,7 +31,7 @@ Name = Annotated[str, mapped_column(String(200))]
 
 class Base(DeclarativeBase):
     metadata = MetaData(naming_convention=NAMING)
-    type_annotation_map = {  # noqa: RUF012 (SQLAlchemy reads it from the class)
+    type_annotation_map = {
         JsonObject: JSON(none_as_null=True),
         list[str]: JSON(none_as_null=True),
         dict[str, int]: JSON(none_as_null=True),

@@ -17,7 +17,7 @@ class Notice(Base):
 
     __tablename__ = "notices"
     # AUTOINCREMENT: an id stays unique after old notices were deleted.
-    __table_args__ = {"sqlite_autoincrement": True}  # noqa: RUF012 (SQLAlchemy reads it from the class)
+    __table_args__ = {"sqlite_autoincrement": True}
 
     id: Mapped[int] = mapped_column(RowId, primary_key=True)
     job_id: Mapped[str | None] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), index=True)
