@@ -26,7 +26,7 @@ def check(context: Context) -> Health:
     """Looks at the database; what fails there is the answer's error."""
     count = select(Job.state, func.count()).where(Job.state.not_in(ENDS)).group_by(Job.state)
     with context.database.read() as session:
-        states = {state: number for state, number in session.execute(count)}
+        states = dict(session.execute(count).all())
     queued = states.pop("queued", 0)
     return Health(
         status="ok",
