@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
@@ -13,6 +14,9 @@ from backend.db import Database, notify
 from backend.db.models import Attempt, Batch, Job
 from backend.ingest.errors import IngestError
 from backend.ingest.tokens import authorize
+
+NAMED = 10
+"""Missing batches that a refusal names."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,5 +85,7 @@ def _received(session: Session, attempt_id: int) -> dict[int, tuple[int, int]]:
 
 def _missing(session: Session, attempt_id: int, party: int, last: int) -> str:
     query = select(Batch.sequence).where(Batch.attempt_id == attempt_id, Batch.party == party)
-    missing = sorted(set(range(last + 1)) - set(session.scalars(query)))
-    return ", ".join(map(str, missing[:10])) + (", ..." if len(missing) > 10 else "") or "none"
+    received = set(session.scalars(query))
+    # `last` is whatever was sent: counted up to, never laid out.
+    missing = list(islice((number for number in range(last + 1) if number not in received), NAMED + 1))
+    return ", ".join(map(str, missing[:NAMED])) + (", ..." if len(missing) > NAMED else "") or "none"

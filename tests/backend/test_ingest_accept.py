@@ -215,6 +215,8 @@ def test_a_seal_needs_every_batch_and_then_nothing_follows(database: Database) -
         seal(database, attempt, TOKEN, {0: last - 1})
     with pytest.raises(IngestError, match="of party 1 the server has 0 batches"):
         seal(database, attempt, TOKEN, {0: last, 1: 0})
+    with pytest.raises(IngestError, match=r"Missing: 4, 5, .*, 13, \.\.\."):
+        seal(database, attempt, TOKEN, {0: 2**62})  # counted up to, it would fill the memory
     with pytest.raises(IngestError) as refused:
         seal(database, attempt, "a guess", {0: last})
     assert refused.value.status == 401
