@@ -34,7 +34,11 @@ class Drain:
 
     def _loop(self) -> None:
         while True:
-            self._drain(self._queue.get())
+            directory = self._queue.get()
+            try:
+                self._drain(directory)
+            except Exception:  # what one attempt's files hold must not keep the others' telemetry
+                logger.exception("the spool of %s cannot be sent", directory)
 
     def _drain(self, directory: Path) -> None:
         ingest = files.read_ingest(directory)

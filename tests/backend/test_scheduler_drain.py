@@ -1,0 +1,34 @@
+"""What attempts left in their spools is sent, whatever another attempt's directory holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from backend.db.models import Attempt
+from backend.executors import files
+from backend.executors.base import Ingest
+from backend.scheduler.drain import Drain
+from tests.backend.executor_attempts import until
+from tests.backend.ingest_server import TOKEN, IngestServer, add_attempt, open_database
+
+
+def test_a_broken_directory_does_not_keep_the_telemetry_of_the_others(tmp_path: Path) -> None:
+    broken, whole = tmp_path / "broken", tmp_path / "whole"
+    for directory in (broken, whole):
+        (directory / "spool").mkdir(parents=True)
+    (broken / "ingest.json").write_text("{")
+    database = open_database(tmp_path)
+    attempt = add_attempt(database)
+    server = IngestServer(database, 0)
+    files.write_ingest(whole, Ingest(url=server.url, attempt=attempt, token=TOKEN))
+    drain = Drain(server.url)
+    drain.add(broken)
+    drain.add(whole)
+
+    def sealed() -> bool:
+        with database.read() as session:
+            return session.get_one(Attempt, attempt).sealed
+
+    until(sealed, "the whole directory is sealed")
+    server.close()
+    database.close()
