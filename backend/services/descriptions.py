@@ -16,6 +16,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +38,8 @@ AT_ONCE = 2
 """Processes that describe at one time: each holds an interpreter with torch."""
 KEPT = 256
 """Descriptions kept in memory; all are on disk."""
-SOURCE_FILES = 5_000
-"""More source files than this in a user's directory are not looked at for changes."""
+LOOKED_AT = 20_000
+"""So many names in a user's directory are looked at for changes: it may be `/`, while somebody types."""
 
 
 class Descriptions:
@@ -83,6 +84,7 @@ class Descriptions:
 def _run(request: str, timeout_s: float) -> dict[str, Any]:
     command = [sys.executable, "-m", "engine.models.describe"]
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+    environment.pop("TRAINYARD_DATABASE_URL", None)  # may hold a password, and user code runs there
     try:
         done = subprocess.run(
             command,
@@ -122,11 +124,14 @@ def _key(request: dict[str, Any], directories: list[Path]) -> str:
 
 
 def _state(folder: Path) -> Iterable[tuple[str, int, int]]:
-    """Name, size and time of every Python file below `folder`, in a fixed order."""
-    if not folder.is_dir():
-        return
-    for count, path in enumerate(sorted(folder.rglob("*.py"))):
-        if count >= SOURCE_FILES:
+    """Name, size and time of the Python files below `folder`, in a fixed order."""
+    looked_at = 0
+    for where, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith((".", "__")))
+        looked_at += len(folders) + len(names)
+        for path in (Path(where, name) for name in sorted(names) if name.endswith(".py")):
+            with suppress(OSError):  # gone meanwhile, or a link to nothing
+                stat = path.stat()
+                yield str(path), stat.st_size, stat.st_mtime_ns
+        if looked_at > LOOKED_AT:
             return
-        stat = path.stat()
-        yield str(path), stat.st_size, stat.st_mtime_ns

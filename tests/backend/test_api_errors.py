@@ -76,6 +76,28 @@ def test_a_model_that_fails_to_import_gives_its_own_error(api: TestClient, tmp_p
     assert answer.json()["errors"][0]["field"].startswith("model")
 
 
+def test_a_models_code_does_not_get_the_databases_password(
+    api: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRAINYARD_DATABASE_URL", "postgresql://me:secret@nowhere/trainyard")
+    (tmp_path / "mine.py").write_text("import os\nraise RuntimeError(sorted(os.environ))\n")
+    model = {"entrypoint": "mine:build", "directory": str(tmp_path)}
+    detail = api.post("/api/v1/plans", json=job_spec(model=model)).json()["detail"]
+    assert "OMP_NUM_THREADS" in detail
+    assert "TRAINYARD_DATABASE_URL" not in detail
+
+
+def test_a_directory_that_holds_everything_is_not_searched_to_its_end(
+    api: TestClient, tmp_path: Path
+) -> None:
+    (tmp_path / "nowhere.py").symlink_to(tmp_path / "gone.py")
+    for directory in ("/", str(tmp_path)):
+        model = {"entrypoint": "mine_of_no_name:build", "directory": directory}
+        answer = api.post("/api/v1/plans", json=job_spec(model=model))
+        assert answer.status_code == 422
+        assert "mine_of_no_name" in answer.json()["detail"]
+
+
 def test_a_model_is_described_anew_after_it_was_corrected(api: TestClient, tmp_path: Path) -> None:
     model = {"entrypoint": "mine:build", "directory": str(tmp_path)}
     source = "from torch import nn\ndef build():\n    return nn.Sequential(nn.Flatten(), nn.Linear({}, 10))\n"
