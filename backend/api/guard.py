@@ -4,12 +4,13 @@ A job is a program: whoever can submit one runs code here. The server listens on
 other sites run in a browser on the same machine. Two rules keep them out: a request must ask for a host name
 of ours (so that a name of theirs which resolves to 127.0.0.1 is of no use), and a write must carry a content
 type that a browser does not send across origins without asking first (we never answer that question).
+And no page may frame ours: a click that somebody means for elsewhere could launch or cancel a job.
 """
 
 from __future__ import annotations
 
 from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from backend.api.problems import problem
 
@@ -17,10 +18,16 @@ READS = frozenset({"GET", "HEAD", "OPTIONS"})
 JSON = "application/json"
 BATCH = "application/octet-stream"
 """Telemetry batches travel in binary, with a bearer token: neither may cross origins unasked."""
+HEADERS = (
+    (b"content-security-policy", b"frame-ancestors 'none'"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"same-origin"),
+)
+"""Of every answer, for the browser."""
 
 
 class Guard:
-    """ASGI middleware: host allow-list, content types of writes, a few headers for the browser."""
+    """ASGI middleware: host allow-list, content types and sizes of writes, a few headers for the browser."""
 
     def __init__(self, app: ASGIApp, hosts: frozenset[str], max_json_bytes: int) -> None:
         self.app = app
@@ -31,9 +38,15 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *HEADERS]
+            await send(message)
+
         headers = Headers(scope=scope)
         refusal = self._host(headers) or self._body(scope["method"], headers)
-        await (refusal or self.app)(scope, receive, send)
+        await (refusal or self.app)(scope, receive, send_with_headers)
 
     def _host(self, headers: Headers) -> ASGIApp | None:
         asked = headers.get("host", "")

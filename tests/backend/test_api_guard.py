@@ -44,6 +44,13 @@ def test_every_write_refuses_what_a_browser_sends_across_origins(
     assert "application/json" in answer.json()["detail"]
 
 
+@pytest.mark.parametrize("path", ["/", "/jobs", "/api/v1/health", "/api/v1/jobs/1", "/api/v1/nothing"])
+def test_no_answer_may_be_framed_or_guessed_at(api: TestClient, path: str) -> None:
+    answer = api.get(path)
+    assert answer.headers["content-security-policy"] == "frame-ancestors 'none'"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
 @pytest.mark.parametrize("path", [*DOCUMENT["paths"], "/", "/jobs"])
 def test_unknown_hosts_are_refused(api: TestClient, path: str) -> None:
     answer = api.get(filled(path), headers={"Host": "rebound.example:8000"})
