@@ -1,5 +1,5 @@
-"""How fast a job is, by the definitions: medians over all steps after the warm-up, and whether two jobs may
-be compared at all."""
+"""How fast a job is, by the definitions: medians over its newest steps, warm-up left out, and whether two jobs
+may be compared at all."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ from engine.telemetry.definitions import (
     worker_throughput,
 )
 
-MAX_STEPS = 5_000
-"""The window: at most so many of the latest steps."""
+WINDOW_STEPS = 1_000
+"""Medians are over at most so many of the latest steps, in figures, lists and summaries alike: a job has one
+speed."""
 MIN_TIMES = 8
 """Fewer iteration times say nothing about their median."""
 
@@ -47,7 +48,7 @@ class Speed:
 def measure(source: Source) -> Speed:
     """The speed of a job's latest attempt."""
     last = source.last_step()
-    first = max(WARM_UP_STEPS, last - MAX_STEPS)
+    first = max(WARM_UP_STEPS, last - WINDOW_STEPS)
     return speed_of(source.step_rows(first, last), source.job.workers, first, last)
 
 
@@ -104,11 +105,16 @@ def conditions(source: Source, samples_per_s: float | None, *, alone: bool | Non
     )
 
 
-def compare(job: Source, baseline: Source) -> SpeedUp:
-    """The speed-up of a job over another, strong where their global batches are equal, else weak where their
-    batches per worker are; refused, with the reasons, where neither is."""
-    ours, theirs = (conditions(source, measure(source).samples_per_s) for source in (job, baseline))
-    return speed_up(ours, theirs, scaling(job, baseline))
+def compare(
+    job: Source, baseline: Source, ours: float | None, theirs: float | None, *, alone: bool | None = None
+) -> SpeedUp:
+    """The speed-up of a job that makes `ours` samples per second over another that makes `theirs`.
+
+    Strong where their global batches are equal, else weak where their batches per worker are; refused, with
+    the reasons, where neither is. `alone`: see `conditions`.
+    """
+    here, there = conditions(job, ours, alone=alone), conditions(baseline, theirs, alone=alone)
+    return speed_up(here, there, scaling(job, baseline))
 
 
 def scaling(job: Source, baseline: Source) -> Scaling:

@@ -9,9 +9,9 @@ from backend.figures.base import finish, notice, wrap
 from backend.figures.facts import JobFacts
 from backend.figures.request import FigureRequest
 from backend.figures.source import Source
-from backend.figures.speed import conditions, measure, scaling
+from backend.figures.speed import compare, measure
 from backend.figures.theme import COLOURS, ink
-from engine.telemetry.definitions import SpeedUp, speed_up
+from engine.telemetry.definitions import SpeedUp
 
 KINDS = {"strong": "equal global batch (strong scaling)", "weak": "equal batch per worker (weak scaling)"}
 
@@ -23,12 +23,12 @@ def speed_up_figure(source: Source, request: FigureRequest) -> go.Figure:
         text = "This job has no baseline: name one at launch, and its speed-up is shown here"
         return notice(request, revision=revision, text=text)
     baseline = source.other(job.baseline_id)
-    ours, theirs = (conditions(one, measure(one).samples_per_s) for one in (source, baseline))
-    result = speed_up(ours, theirs, scaling(source, baseline))
-    if result.value is None or not theirs.samples_per_s:
+    ours, theirs = (measure(one).samples_per_s for one in (source, baseline))
+    result = compare(source, baseline, ours, theirs)
+    if result.value is None or not theirs:
         reasons = "; ".join(result.refused)
         return notice(request, revision=revision, text=f"Not comparable with {baseline.job.name}. {reasons}")
-    return draw(job, baseline.job, result, theirs.samples_per_s, request)
+    return draw(job, baseline.job, result, theirs, request)
 
 
 def draw(

@@ -10,10 +10,10 @@ from backend.figures.facts import JobFacts
 from backend.figures.request import FigureRequest
 from backend.figures.rows import abbreviate
 from backend.figures.source import Source
+from backend.figures.speed import WINDOW_STEPS
 from backend.figures.theme import COLOURS
 from engine.telemetry.definitions import WARM_UP_STEPS, median_iteration_ns
 
-MAX_STEPS = 5_000
 STRAGGLER = 0.05
 """The worker whose own work (computation and input) exceeds the others' median by this share holds them
 up."""
@@ -23,9 +23,9 @@ PARTS = ("compute", "exposed", "input", "idle")
 
 
 def step_time(source: Source, request: FigureRequest) -> go.Figure:
-    """Medians over all steps after the warm-up."""
+    """Medians over the newest steps, warm-up left out."""
     last = source.last_step()
-    rows = source.step_rows(max(last - MAX_STEPS, 0), last)
+    rows = source.step_rows(max(last - WINDOW_STEPS, 0), last)
     if (rows["step"] >= WARM_UP_STEPS).any():
         rows = rows[rows["step"] >= WARM_UP_STEPS]
     if not len(rows):

@@ -18,8 +18,6 @@ from backend.figures.source import Source
 from backend.services.remember import Remembered
 from engine.telemetry.definitions import WARM_UP_STEPS
 
-WINDOW_STEPS = 1_000
-"""Medians are over the newest this many steps."""
 REMEMBERED = 4_096
 ACCURACY = "test_accuracy"
 
@@ -64,7 +62,7 @@ def read(session: Session, job_id: str, attempt_id: int, workers: int) -> Progre
     accuracy = session.scalars(newest.order_by(Metric.step.desc()).limit(1)).first()
     source = Source(session, job_id)
     end = source.last_step()
-    rows = source.step_rows(max(0, end - WINDOW_STEPS), end)
+    rows = source.step_rows(max(0, end - speed.WINDOW_STEPS), end)
     rows = rows[rows["party"] < workers]
     lasts = [rows["step"][rows["party"] == worker].max(initial=-1) for worker in range(workers)]
     last = int(min(lasts))

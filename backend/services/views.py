@@ -18,7 +18,7 @@ from backend.services.remember import Remembered
 from backend.services.stored import planned_of, source_name, spec_of
 from backend.services.times import moment, moment_or_none
 from engine.inputs.sharding import total_steps
-from engine.telemetry.definitions import SpeedUp, speed_up
+from engine.telemetry.definitions import SpeedUp
 
 PLANS_REMEMBERED = 256
 SUMMARIES_REMEMBERED = 4_096
@@ -66,9 +66,8 @@ class Views:
             return None
         here, there = Source(session, job.id), Source(session, baseline.id)
         alone = None if caveats else True  # looked up over all jobs: too slow for every row of a list
-        ours = speed.conditions(here, self.of(session, job).samples_per_s, alone=alone)
-        theirs = speed.conditions(there, self.of(session, baseline).samples_per_s, alone=alone)
-        return baseline, speed_up(ours, theirs, speed.scaling(here, there))
+        ours, theirs = (self.of(session, each).samples_per_s for each in (job, baseline))
+        return baseline, speed.compare(here, there, ours, theirs, alone=alone)
 
     def of(self, session: Session, job: models.Job) -> Progress:
         """The newest figures of the job's latest attempt."""

@@ -9,14 +9,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sqlalchemy.orm import Session
 
 from backend.db import Database
+from backend.db.models import StepRow
 from backend.figures.registry import FIGURES, figure
 from backend.figures.request import THEMES, FigureRequest
 from backend.figures.source import Source
-from backend.figures.speed import compare
+from backend.figures.speed import WINDOW_STEPS, compare, measure
 from backend.figures.step_time import straggler
 from backend.figures.theme import COLOURS, palette
+from backend.services import progress
 from engine.errors import UnknownNameError
 from tests.backend.figures_drawn import answer, column, notes, traces
 from tests.backend.ingest_server import open_database
@@ -116,7 +119,8 @@ def test_equal_workers_have_no_straggler() -> None:
 def test_the_speed_up_is_the_definitions(database: Database, jobs: dict[str, str], baseline: Run) -> None:
     content = build(database, jobs["whole"], "speed-up")
     with database.read() as session:
-        result = compare(Source(session, jobs["whole"]), Source(session, baseline.job_id))
+        ours, theirs = Source(session, jobs["whole"]), Source(session, baseline.job_id)
+        result = compare(ours, theirs, measure(ours).samples_per_s, measure(theirs).samples_per_s)
     assert result.value is not None
     rates = [float(column(bar["x"])[0]) for bar in traces(content, "bar")]
     assert rates[1] / rates[0] == pytest.approx(result.value)
@@ -162,3 +166,25 @@ def test_waiting_stands_out_from_every_layer_for_every_eye(theme: Any, deficienc
     red = lab(COLOURS[theme].wait, seen)
     for colour in [*palette(theme, 16), COLOURS[theme].other]:
         assert np.linalg.norm(lab(colour, seen) - red) > 15, colour
+
+
+def test_a_long_job_has_one_speed_in_figures_and_in_lists(database: Database) -> None:
+    job_id, attempt = add_job(database, "slower later")
+    slow_from, steps = WINDOW_STEPS, 2 * WINDOW_STEPS + 10
+
+    def write(session: Session) -> None:
+        for party in (0, 1):
+            for step in range(steps):
+                start_ns = step * 10**7 + max(0, step - slow_from) * 10**7
+                row = StepRow(
+                    attempt_id=attempt, step=step, party=party, start_ns=start_ns, end_ns=start_ns + 10**7
+                )
+                row.samples, row.loss = 32, 1.0
+                row.exposed_ns = row.compute_ns = row.input_ns = 0
+                session.add(row)
+
+    database.writer.run(write)
+    with database.read() as session:
+        drawn = measure(Source(session, job_id))
+        listed = progress.read(session, job_id, attempt, workers=2)
+    assert drawn.samples_per_s == listed.samples_per_s == pytest.approx(64 / 0.02)
