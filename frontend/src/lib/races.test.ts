@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { JobSummary } from "../api/types";
-import { currentRace, findRaces } from "./races";
+import { currentRace, findRaces, MOST_RACERS } from "./races";
 
 let clock = 0;
 function job(id: string, change: Partial<JobSummary> = {}): JobSummary {
@@ -42,6 +42,16 @@ test("two runs of the same demo are two races", () => {
     ["s2", "p2"],
     ["s1", "p1"],
   ]);
+});
+
+test("of more jobs than one race takes, the baseline and the newest race", () => {
+  const single = job("single");
+  const others = Array.from({ length: MOST_RACERS + 1 }, (_, index) =>
+    job(`p${index}`, { baseline_id: "single" }),
+  );
+  const [raced] = ids(findRaces([single, ...others]));
+  expect(raced).toEqual(["single", ...others.slice(2).map(({ id }) => id)]);
+  expect(raced).toHaveLength(MOST_RACERS);
 });
 
 test("a circle of baselines ends", () => {

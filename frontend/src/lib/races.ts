@@ -9,7 +9,11 @@ export interface RaceGroup {
   jobs: JobSummary[];
 }
 
-/** All races among `jobs`, newest first. A group of one is no race, but it may become one. */
+/** The service races at most so many. */
+export const MOST_RACERS = 8;
+
+/** All races among `jobs`, newest first. A group of one is no race, but it may become one. Of a group that is too
+ * large for one race, the first (the baseline) and the newest are left. */
 export function findRaces(jobs: JobSummary[]): RaceGroup[] {
   const byId = new Map(jobs.map((job) => [job.id, job]));
   const referenced = new Set(jobs.flatMap((job) => (job.baseline_id ? [job.baseline_id] : [])));
@@ -28,7 +32,8 @@ export function findRaces(jobs: JobSummary[]): RaceGroup[] {
         (a, b) => a.created_at.localeCompare(b.created_at) || a.id.localeCompare(b.id),
       );
       const first = ordered[0] as JobSummary;
-      return { key, label: `${first.model} on ${first.dataset}`, jobs: ordered };
+      const racers = ordered.length > MOST_RACERS ? [first, ...ordered.slice(1 - MOST_RACERS)] : ordered;
+      return { key, label: `${first.model} on ${first.dataset}`, jobs: racers };
     })
     .toSorted((a, b) => newest(b).localeCompare(newest(a)));
 }

@@ -8,6 +8,7 @@ import { LinkButton } from "../../components/links";
 import { Problem } from "../../components/Problem";
 import { usePageTitle } from "../../components/usePageTitle";
 import { isLive } from "../../lib/jobState";
+import { MOST_RACERS } from "../../lib/races";
 import { JobFilters } from "./JobFilters";
 import { JobsTable } from "./JobsTable";
 
@@ -34,11 +35,15 @@ export function JobsPage() {
           <Button
             variant="light"
             leftSection={<IconFlag size={16} />}
-            disabled={selected.length < 2}
+            disabled={selected.length < 2 || selected.length > MOST_RACERS}
             onClick={() => void navigate({ to: "/race", search: { jobs: selected } })}
             data-testid="race-selected"
           >
-            {selected.length < 2 ? "Select two to race" : `Race ${selected.length} jobs`}
+            {selected.length < 2
+              ? "Select two to race"
+              : selected.length > MOST_RACERS
+                ? `Select at most ${MOST_RACERS} to race`
+                : `Race ${selected.length} jobs`}
           </Button>
           <LinkButton to="/launch" leftSection={<IconPlus size={16} />}>
             Launch
