@@ -27,6 +27,14 @@ export const theme = createTheme({
     Paper: Paper.extend({ defaultProps: { withBorder: true } }),
     Badge: Badge.extend({ defaultProps: { variant: "light", tt: "none", fw: 600 } }),
     Table: Table.extend({ defaultProps: { verticalSpacing: "xs", horizontalSpacing: "sm" } }),
-    Tooltip: Tooltip.extend({ defaultProps: { withArrow: true, multiline: true, maw: 360, openDelay: 150 } }),
+    Tooltip: Tooltip.extend({
+      defaultProps: {
+        withArrow: true,
+        multiline: true,
+        maw: 360,
+        openDelay: 150,
+        events: { hover: true, focus: true, touch: true }, // Also for keyboards and fingers.
+      },
+    }),
   },
 });

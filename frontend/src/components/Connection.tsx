@@ -23,8 +23,8 @@ export function Connection() {
         wrap="nowrap"
         data-testid="connection"
         data-state={connection}
-        role="status"
-        aria-label={explanation}
+        role="group"
+        aria-label="Connection to the service"
       >
         <span className="ty-dot" data-state={connection} />
         <Text
@@ -34,7 +34,8 @@ export function Connection() {
           visibleFrom="xs"
           style={{ whiteSpace: "nowrap" }}
         >
-          {WORDS[connection]}
+          {/* Only the state is announced when it changes, not the seconds beside it. */}
+          <span role="status">{WORDS[connection]}</span>
           {connection === "live" && age !== null && (
             <Text span inherit fw={400} visibleFrom="sm">
               {" · "}

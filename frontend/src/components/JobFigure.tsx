@@ -43,7 +43,7 @@ export function JobFigure({ jobId, name, step, from_ns, to_ns, actions, onMeta, 
           </Title>
           {entry && (
             <Tooltip label={entry.summary}>
-              <IconInfoCircle size={16} opacity={0.5} aria-label={entry.summary} />
+              <IconInfoCircle size={16} opacity={0.5} role="img" aria-label={entry.summary} tabIndex={0} />
             </Tooltip>
           )}
         </Group>

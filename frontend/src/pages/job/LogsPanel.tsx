@@ -60,7 +60,8 @@ export function LogsPanel({ job, party, onParty }: Props) {
         h="min(62vh, 640px)"
         viewportRef={viewport}
         type="auto"
-        tabIndex={0}
+        // The viewport is what scrolls: with the focus there, arrow keys scroll the log and not the page.
+        viewportProps={{ tabIndex: 0, role: "region", "aria-label": `Log of ${logs.party ?? "the job"}` }}
         onScrollPositionChange={({ y }) => {
           const target = viewport.current;
           if (target) setFollow(target.scrollHeight - target.clientHeight - y < 24);

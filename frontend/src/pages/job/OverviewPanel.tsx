@@ -106,7 +106,7 @@ interface TileProps {
 function Tile({ name, label, value, note, hint, wait }: TileProps) {
   return (
     <Tooltip label={hint ?? ""} disabled={!hint}>
-      <Paper px="sm" py={10} data-testid={`tile-${name}`}>
+      <Paper px="sm" py={10} tabIndex={hint ? 0 : undefined} data-testid={`tile-${name}`}>
         <Text size="xs" c="dimmed" fw={600}>
           {label}
         </Text>

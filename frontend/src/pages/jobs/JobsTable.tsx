@@ -19,7 +19,7 @@ export function JobsTable({ jobs, selected, onSelect }: Props) {
     <Table className="ty-table" data-testid="jobs-table" highlightOnHover horizontalSpacing="xs">
       <Table.Thead>
         <Table.Tr>
-          <Table.Th w={36} />
+          <Table.Th w={36} aria-label="Selected for a race" />
           <Table.Th>Name</Table.Th>
           <Table.Th w={110}>State</Table.Th>
           <Table.Th>Strategy</Table.Th>
