@@ -61,3 +61,13 @@ def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
 def test_a_database_that_cannot_work_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match=r"sqlite:///"):
         open_engine(url, readonly=False)
+
+
+def test_who_ran_at_the_same_time_is_looked_up_in_an_index(tmp_path: Path) -> None:
+    engine = migrated(tmp_path / "a.db")
+    with engine.connect() as connection:
+        plan = connection.exec_driver_sql(
+            "EXPLAIN QUERY PLAN SELECT count(*) FROM jobs WHERE id != 'a' AND started_unix_ns IS NOT NULL "
+            "AND (ended_unix_ns IS NULL OR ended_unix_ns > 5) AND started_unix_ns < 9"
+        ).all()
+    assert "ix_jobs_started_unix_ns_ended_unix_ns" in str(plan)
