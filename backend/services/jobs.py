@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from sqlalchemy import or_, select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, defer
 
 from backend.db import Database, models, uuid7
 from backend.lifecycle import InvalidTransitionError, State
@@ -95,7 +95,9 @@ class Jobs:
         cursor: str | None,
     ) -> schema.JobPage:
         """Newest first, one page. `text` is looked for in names and ids."""
-        query = select(models.Job).order_by(models.Job.id.desc()).limit(limit + 1)
+        # Plans and descriptions are large, and rows that are remembered do without them.
+        rows_only = (defer(models.Job.plan), defer(models.Job.description))
+        query = select(models.Job).options(*rows_only).order_by(models.Job.id.desc()).limit(limit + 1)
         if state:
             query = query.where(models.Job.state.in_(map(_state, state.split(","))))
         if strategy:
