@@ -9,22 +9,22 @@ from plotly.subplots import make_subplots
 from backend.figures.base import finish, format_ms, notice
 from backend.figures.request import FigureRequest
 from backend.figures.source import Source
+from backend.figures.speed import measure
 from backend.figures.theme import COLOURS
-from engine.telemetry.definitions import WARM_UP_STEPS
 
 MAX_POINTS = 1_000
 HEADROOM = 3.0
-"""The axis ends at this multiple of the median: one pause (an evaluation) must not flatten everything
+"""The axis ends at this multiple of the usual iteration: one pause (an evaluation) must not flatten everything
 else."""
 
 
 def throughput(source: Source, request: FigureRequest) -> go.Figure:
     """Samples per second and iteration time (the slowest worker's) by step."""
-    return draw(source.job.id, source.progress(MAX_POINTS), request)
+    return draw(source.job.id, source.progress(MAX_POINTS), measure(source).iteration_ns, request)
 
 
-def draw(job_id: str, progress: np.ndarray, request: FigureRequest) -> go.Figure:
-    """The figure of PROGRESS_ROW."""
+def draw(job_id: str, progress: np.ndarray, median_ns: float | None, request: FigureRequest) -> go.Figure:
+    """The figure of PROGRESS_ROW, with a line at the job's iteration time where that is known."""
     progress = progress[np.isfinite(progress["iteration"])]
     revision = f"throughput:{job_id}"
     if not len(progress):
@@ -72,22 +72,22 @@ def draw(job_id: str, progress: np.ndarray, request: FigureRequest) -> go.Figure
         row=2,
         col=1,
     )
-    warm = ms[steps >= WARM_UP_STEPS] if (steps >= WARM_UP_STEPS).any() else ms
-    median = float(np.median(warm))
-    figure.add_hline(y=median, line={"color": colours.muted, "width": 1, "dash": "dot"}, row=2, col=1)
-    figure.add_annotation(
-        xref="x2 domain",
-        x=1,
-        y=median,
-        yshift=9,
-        xanchor="right",
-        row=2,
-        col=1,
-        text=f"median {format_ms(median * 1e6)}",
-        font={"color": colours.text, "size": 12},
-    )
+    usual = float(np.median(ms)) if median_ns is None else median_ns / 1e6
+    if median_ns is not None:
+        figure.add_hline(y=usual, line={"color": colours.muted, "width": 1, "dash": "dot"}, row=2, col=1)
+        figure.add_annotation(
+            xref="x2 domain",
+            x=1,
+            y=usual,
+            yshift=9,
+            xanchor="right",
+            row=2,
+            col=1,
+            text=f"median {format_ms(median_ns)}",
+            font={"color": colours.text, "size": 12},
+        )
     figure.update_yaxes(title_text="samples/s", rangemode="tozero", row=1, col=1)
-    top = min(float(progress["iteration_max"].max()) / 1e6, HEADROOM * median)
+    top = min(float(progress["iteration_max"].max()) / 1e6, HEADROOM * usual)
     figure.update_yaxes(title_text="iteration", ticksuffix=" ms", range=[0, top * 1.08], row=2, col=1)
     figure.update_xaxes(title_text="step", row=2, col=1)
     figure.update_layout(hovermode="x unified", showlegend=False)

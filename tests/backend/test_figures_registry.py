@@ -97,6 +97,11 @@ def test_throughput_is_samples_over_iteration_time(database: Database, baseline:
     drawn = column(next(t for t in traces(content, "scatter") if t["name"] == "samples/s")["y"])
     slowest = [max(baseline.starts[w, s + 1] - baseline.starts[w, s] for w in (0, 1)) for s in range(15)]
     assert drawn.tolist() == pytest.approx([64e9 / ns for ns in slowest])
+    with database.read() as session:
+        median_ns = measure(Source(session, baseline.job_id)).iteration_ns
+    (line,) = (shape["y0"] for shape in content["layout"]["shapes"])
+    assert median_ns is not None
+    assert line == pytest.approx(median_ns / 1e6)
 
 
 def test_the_straggler_is_marked_and_its_parts_add_up(database: Database, jobs: dict[str, str]) -> None:
