@@ -102,6 +102,7 @@ def conditions(source: Source, samples_per_s: float | None, *, alone: bool | Non
         threads=job.threads,
         device=job.device,
         alone=source.ran_alone() if alone is None else alone,
+        rate=job.rate,
     )
 
 

@@ -141,6 +141,8 @@ class RunConditions:
     """Kind of device, e.g. `cpu`."""
     alone: bool
     """No other job ran on the machine meanwhile."""
+    rate: str | None = None
+    """Limit of its network, e.g. `100Mbit`; None: unlimited."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,6 +191,9 @@ def speed_up(job: RunConditions, baseline: RunConditions, scaling: Scaling) -> S
         for who, run in (("this job", job), ("the baseline", baseline))
         if not run.alone
     ]
+    if job.rate != baseline.rate and min(job.workers, baseline.workers) > 1:
+        here, there = job.rate or "unlimited", baseline.rate or "unlimited"
+        caveats.append(f"network rate: {here} here, {there} in the baseline")
     value = job.samples_per_s / baseline.samples_per_s
     return SpeedUp(value=value, scaling=scaling, caveats=tuple(caveats))
 

@@ -96,6 +96,12 @@ def test_unequal_runs_are_not_compared(change: dict, reason: str) -> None:
 def test_company_during_a_run_is_said() -> None:
     result = d.speed_up(replace(BASE, alone=False), BASE, "strong")
     assert (result.value, result.caveats) == (1.0, ("another job ran on the machine during this job",))
+    two = replace(BASE, workers=2)
+    result = d.speed_up(replace(two, rate="100Mbit"), two, "strong")
+    assert result.caveats == ("network rate: 100Mbit here, unlimited in the baseline",)
+    assert d.speed_up(replace(two, rate="100Mbit"), BASE, "strong").caveats == (), (
+        "one worker uses no network"
+    )
 
 
 def test_convergence_speed_up_is_the_ratio_of_times_to_one_target() -> None:
