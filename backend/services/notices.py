@@ -116,13 +116,21 @@ class Hub:
             await self._wake.wait()
             self._wake.clear()
             try:
-                events = await asyncio.to_thread(self._news)
-                for event in events:
-                    self._hand_out(event)
+                await self._tell()
                 await asyncio.to_thread(self._prune)
             except Exception:  # the feed outlives one failed look; the next commit wakes it again
                 logger.exception("notices could not be delivered")
             await asyncio.sleep(PACE_S)
+
+    async def _tell(self) -> None:
+        newest = await asyncio.to_thread(self._newest)
+        if not self._listeners:
+            # Nobody to tell: figures that nobody sees would slow down what trains. Who comes after this line
+            # catches up from the database, which holds everything until `newest` already.
+            self._last = max(self._last, newest)
+            return
+        for event in await asyncio.to_thread(self._news):
+            self._hand_out(event)
 
     def _hand_out(self, event: Event) -> None:
         self._last = max(self._last, event.id)
