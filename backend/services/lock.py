@@ -22,7 +22,7 @@ def held(data_dir: Path, address: str) -> Iterator[None]:
     """
     path = data_dir / NAME
     try:
-        data_dir.mkdir(parents=True, exist_ok=True)
+        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)  # logs and results are nobody else's
         file = path.open("a+", encoding="utf-8")
     except OSError as error:
         raise UserError(

@@ -7,6 +7,7 @@ import sqlite3
 from pathlib import Path
 
 from backend.client import Client
+from backend.services import lock
 from tests.backend.job_specs import job_spec
 from tests.backend.live_server import LiveServer, run
 
@@ -92,3 +93,8 @@ def test_listening_for_others_warns(tmp_path: Path) -> None:
     with LiveServer(tmp_path, paused=True, host="0.0.0.0") as server:
         assert server.url.startswith("http://127.0.0.1:")
     assert any("can run programs on this machine" in line for line in server.output)
+
+
+def test_a_data_directory_that_the_server_makes_is_its_users_alone(tmp_path: Path) -> None:
+    with lock.held(tmp_path / "data", "http://127.0.0.1:1"):
+        assert (tmp_path / "data").stat().st_mode & 0o077 == 0
