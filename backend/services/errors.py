@@ -3,8 +3,6 @@
 ServiceError
     NotFound      404  no such job, figure, party, ...
     Conflict      409  what is asked for contradicts what is there
-    Forbidden     403
-    Unavailable   503  the service is shutting down, or a part of it is missing
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from backend.db import WriterError
 from backend.ingest import IngestError
 from engine.errors import UserError
 
-__all__ = ["Conflict", "Forbidden", "IngestError", "NotFound", "ServiceError", "Unavailable", "WriterError"]
+__all__ = ["Conflict", "IngestError", "NotFound", "ServiceError", "WriterError"]
 
 
 class ServiceError(Exception):
@@ -37,11 +35,3 @@ class NotFound(ServiceError):  # noqa: N818 - named as HTTP names it
 
 class Conflict(ServiceError):  # noqa: N818
     status, kind, title = 409, "conflict", "Conflict"
-
-
-class Forbidden(ServiceError):  # noqa: N818
-    status, kind, title = 403, "forbidden", "Forbidden"
-
-
-class Unavailable(ServiceError):  # noqa: N818
-    status, kind, title = 503, "unavailable", "Not available now"

@@ -112,12 +112,6 @@ export const figuresQuery = queryOptions({
   ...FOREVER,
 });
 
-export const devicesQuery = queryOptions({
-  queryKey: ["devices"],
-  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/devices", { signal })),
-  meta: { jobs: "all" },
-});
-
 export const jobSchemaQuery = queryOptions({
   queryKey: ["schema", "job"],
   queryFn: ({ signal }) => unwrap(client.GET("/api/v1/schema/job", { signal })),

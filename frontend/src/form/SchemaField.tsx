@@ -96,17 +96,9 @@ export function SchemaField(props: FieldProps) {
 }
 
 /** The fields of an object in two columns; wide ones (maps, lists) take a row each. */
-export function ObjectFields({
-  schema,
-  root,
-  path,
-  value,
-  errors,
-  onChange,
-  skip = [],
-}: FieldProps & { skip?: string[] }) {
+export function ObjectFields({ schema, root, path, value, errors, onChange }: FieldProps) {
   const { properties = {} } = resolve(schema, root).schema;
-  const entries = Object.entries(properties).filter(([name]) => !skip.includes(name));
+  const entries = Object.entries(properties);
   const wide = (property: JsonSchema) => ["map", "list", "object"].includes(resolve(property, root).kind);
   const field = ([name, property]: [string, JsonSchema]): ReactNode => (
     <SchemaField
