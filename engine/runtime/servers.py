@@ -77,7 +77,7 @@ class Server:
         failed = threading.Event()
         base.endpoint.on_failure(lambda error: failed.set())
         lane = Dispatch(base.endpoint, Lane.SERVER)
-        shapes = {p.name: (p.shape, p.dtype) for layer in launch.model.layers for p in layer.parameters}
+        shapes = {p.name: (p.shape, p.dtype) for p in launch.model.parameters}
         initial = InitialState(empty_state(shapes), DEADLINE_S)
         base.endpoint.on_failure(initial.fail)
         lane.add(initial.kinds, initial)

@@ -173,9 +173,8 @@ class Worker:
             initial.send(
                 self._base.endpoint, [(index, lane) for index, lane in others if lane == Lane.WORKER]
             )
-            parameters = {
-                name: t for name, t in initial.tensors.items() if name in dict(model.named_parameters())
-            }
+            # In the description's order: a server knows no other, and messages carry positions only.
+            parameters = {p.name: initial.tensors[p.name] for p in self._launch.model.parameters}
             servers = [(index, lane) for index, lane in others if lane == Lane.SERVER]
             InitialState(parameters, DEADLINE_S).send(self._base.endpoint, servers)
         else:
