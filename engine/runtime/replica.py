@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn import Parameter
 
 from engine.consistency.every_step import EveryStep
+from engine.errors import TrainingError
 from engine.exchange.base import Choice, Exchange
 from engine.models.uses import UseFinder
 from engine.order import DEPART
@@ -79,6 +80,8 @@ class PlanReplica:
         self._forward = False
         self._departing = False
         self._finder: UseFinder | None = None
+        self._first_waits: list[Layer] = []
+        """What a pass may use before it calls any module."""
         self._waits: dict[str, list[Layer]] = {}
         self._names = {module: name for name, module in model.named_modules()}
         self._layer_of = {name: layer for layer in layers for name in layer.parameters}
@@ -88,6 +91,8 @@ class PlanReplica:
                 self._units_of[name].append(choice.unit)
         self._layer_gradients: dict[str, int] = {}
         self._unit_gradients: dict[int, int] = {}
+        self._accumulated: set[str] = set()
+        """Parameters whose gradient of the step is final."""
         self._started: set[int] = set()
         self._departures = {
             name: DEPART[name].load()(self._start)
@@ -111,6 +116,8 @@ class PlanReplica:
         self._forward = True
         if self._finder is not None:
             self._finder.__enter__()
+        for layer in self._first_waits:
+            self._wait(layer)
 
     def end_forward(self) -> None:
         """Wait for the layers that this pass did not use, too: their gradients are about to be due again."""
@@ -128,6 +135,7 @@ class PlanReplica:
         self._departing = last
         if last:
             self._announce(self._step, self._hyper(self._step))
+            self._accumulated.clear()
             self._started.clear()
             self._layer_gradients = {layer.name: len(layer.parameters) for layer in self._layers}
             self._unit_gradients = {
@@ -170,10 +178,9 @@ class PlanReplica:
         """Wait where the first pass truly used the parameters; where none was seen, in the root."""
         uses = finder.uses()
         modules = dict(self.model.named_modules())
-        waits = {module: self._layers_of(names) for module, names in uses.waits.items()}
-        waits[""] = list(dict.fromkeys([*self._layers_of(uses.before_forward), *waits.get("", [])]))
-        self._waits = waits
-        for name, layers in waits.items():
+        self._first_waits = self._layers_of(uses.before_forward)
+        self._waits = {module: self._layers_of(names) for module, names in uses.waits.items()}
+        for name, layers in self._waits.items():
             if layers:
                 modules[name].register_forward_pre_hook(self._before_module, prepend=True)
 
@@ -238,6 +245,13 @@ class PlanReplica:
         def hook(parameter: Tensor) -> None:
             if not self._departing:
                 return
+            if name in self._accumulated:
+                raise TrainingError(
+                    f"the gradient of {name} came in several parts, the second after the first had left:"
+                    " reentrant checkpointing does so with layers that are used more than once."
+                    " Call checkpoint with use_reentrant=False"
+                )
+            self._accumulated.add(name)
             self._layer_gradients[layer.name] -= 1
             if self._layer_gradients[layer.name] == 0:
                 self._recording.gradient(layer.index)

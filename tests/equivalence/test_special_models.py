@@ -15,8 +15,9 @@ from engine.inputs.sharding import global_batch_at, shard
 from engine.models.build import build_model
 from engine.plan.job import JobSpec
 from engine.runtime.worker import seed_everything
-from tests.jobs import distance, job, reference, succeed
+from tests.jobs import distance, job, reference, run, succeed
 
+USER_CODE = Path(__file__).parent / "user_code"
 EIGHT_BY_EIGHT = {"name": "synthetic", "options": {"shape": [1, 8, 8], "samples": 80, "test_samples": 4}}
 """Inputs of either sign, so that `sometimes` uses `odd` on some ranks only, on all and on none."""
 MODELS = {
@@ -81,6 +82,37 @@ def test_the_data_use_a_layer_on_some_ranks_only() -> None:
         users.append(sum(bool(first.sum() > 0) for first in firsts))
     assert {1, 2} & set(users)
     assert 0 in users or 3 in users
+
+
+def user_spec(entrypoint: str, strategy: str, workers: int = 2, **options: Any) -> JobSpec:
+    return job(
+        model={"entrypoint": entrypoint, "directory": str(USER_CODE)},
+        strategy={"name": strategy, "options": {**STRATEGIES.get(strategy, {}), **options}},
+        cluster={"workers": workers},
+        training={"precision": "float64"},
+    )
+
+
+def test_dedicated_servers_start_where_worker_0_does(tmp_path: Path) -> None:
+    """Also where layers of one shape are not registered in forward order."""
+    spec = user_spec("uses:backwards", "p3", where="dedicated", servers=1)
+    state = succeed(spec, tmp_path).state
+    assert distance(state, reference(user_spec("uses:backwards", "single", 1), 2)) <= 1e-12
+
+
+@pytest.mark.parametrize("strategy", ["p3", "parameter-server-deferred", "ring-allreduce-overlap"])
+def test_a_parameter_used_outside_of_every_module_is_waited_for(strategy: str, tmp_path: Path) -> None:
+    state = succeed(user_spec("rootless:model", strategy), tmp_path).state
+    assert distance(state, reference(user_spec("rootless:model", "single", 1), 2)) <= 1e-12
+
+
+@pytest.mark.parametrize("strategy", ["p3", "ring-allreduce-overlap"])
+def test_a_gradient_that_comes_in_parts_is_refused(strategy: str, tmp_path: Path) -> None:
+    """Reentrant checkpointing accumulates a shared layer's gradient once per segment."""
+    end = run(user_spec("uses:twice", strategy), tmp_path).end
+    assert end.status == "failed"
+    assert "middle" in end.reason
+    assert "use_reentrant=False" in end.reason
 
 
 def _initial(model: str) -> dict[str, Tensor]:
