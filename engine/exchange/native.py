@@ -81,24 +81,26 @@ class NativeAllreduce:
         self._under_way.put((unit, step, flat, work, start_ns))
 
     def _finish(self) -> None:
+        try:
+            while (item := self._under_way.get()) is not None:
+                self._complete(*item)
+        except BaseException as error:  # nobody joins this thread to see it: the forward pass raises it
+            self._context.versions.fail(error)
+
+    def _complete(self, unit: Unit, step: int, flat: Tensor, work: dist.Work, start_ns: int) -> None:
+        """Wait for one unit's sum and hand it out."""
         context = self._context
-        while (item := self._under_way.get()) is not None:
-            unit, step, flat, work, start_ns = item
-            try:
-                work.wait()
-            except RuntimeError as error:
-                context.versions.fail(error)
-                return
-            parts = flat.split([*(s.count for s in unit.segments), len(unit.segments)])
-            absent: list[Segment] = []
-            for segment, part, count in zip(unit.segments, parts, parts[-1].tolist(), strict=False):
-                if count:
-                    context.memory.device_gradients([segment])[0].copy_(part)
-                else:
-                    absent.append(segment)
-            context.memory.drop_gradients(absent)
-            context.recording.collective(context.choices[unit.index], step, start_ns, flat.nbytes)
-            context.versions.advance(unit.index, step + 1)
+        work.wait()
+        parts = flat.split([*(s.count for s in unit.segments), len(unit.segments)])
+        absent: list[Segment] = []
+        for segment, part, count in zip(unit.segments, parts, parts[-1].tolist(), strict=False):
+            if count:
+                context.memory.device_gradients([segment])[0].copy_(part)
+            else:
+                absent.append(segment)
+        context.memory.drop_gradients(absent)
+        context.recording.collective(context.choices[unit.index], step, start_ns, flat.nbytes)
+        context.versions.advance(unit.index, step + 1)
 
 
 def join_process_group(*, device: str, rendezvous: str, rank: int, workers: int, deadline_s: float) -> None:
