@@ -10,7 +10,10 @@ that all replicas stay equal.
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -25,7 +28,7 @@ from engine.transport.message import Header
 
 @dataclass(kw_only=True)
 class _Turn:
-    """One unit on its way around the ring. Touched only by the worker lane's consumer thread."""
+    """One unit on its way around the ring. Touched only by the worker lane's consumer thread, except `open`."""
 
     step: int
     mask: bytes = b""
@@ -35,6 +38,10 @@ class _Turn:
     """Rounds whose chunk has been taken in."""
     early: list[tuple[Header, Tensor]] = field(default_factory=list)
     """Chunks that came before this rank's own gradients."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    open: int = 1
+    """What the unit's version waits for: its sums, and each chunk that has not left. Under the lock: chunks leave in
+    the I/O thread."""
 
 
 class RingAllreduce:
@@ -82,10 +89,16 @@ class RingAllreduce:
             turn.early.append((header, received.clone()))
 
     def missing(self, unit: Unit) -> str:
-        left = (self._context.rank - 1) % self._context.workers
+        rank, workers = self._context.rank, self._context.workers
+        left, right = (self._context.party_name((rank + way) % workers) for way in (-1, 1))
         turn = self._turns.get(unit.index)
-        done = turn.handled if turn else 0
-        return f"round {done + 1} of {self._rounds} is missing from {self._context.party_name(left)}"
+        if turn is None:
+            return f"the last chunk could not be handed to {right}"
+        text = f"round {turn.handled + 1} of {self._rounds} is missing from {left}"
+        if 0 < turn.handled < workers - 1:  # each round brings what began one rank further to the left
+            origin = self._context.party_name((rank - 1 - turn.handled) % workers)
+            text += f", which itself waits for {origin}: that one has not begun"
+        return text
 
     def close(self) -> None:
         """Nothing is held."""
@@ -114,7 +127,10 @@ class RingAllreduce:
         if part == self._context.workers - 1 and choice.layer.codec != "fp32":
             for whole, encoded in zip(parts, payload, strict=True):
                 whole.copy_(encoded)  # the owner keeps what the others will get
-        self._send(choice, Message.RING, turn.step, part, [as_bytes(p) for p in payload], turn.mask)
+        with turn.lock:
+            turn.open += 1
+        left = partial(self._settle, choice.unit, turn)
+        self._send(choice, Message.RING, turn.step, part, [as_bytes(p) for p in payload], turn.mask, left)
 
     def _finish(self, choice: Choice, turn: _Turn) -> None:
         context, unit = self._context, choice.unit
@@ -122,7 +138,15 @@ class RingAllreduce:
         segments = present(unit, turn.mask)
         context.memory.drop_gradients(set(unit.segments) - set(segments))
         context.memory.sums_written(unit, segments)
-        context.versions.advance(unit.index, turn.step + 1)
+        self._settle(unit, turn)
+
+    def _settle(self, unit: Unit, turn: _Turn) -> None:
+        """The sums are there, or a chunk has left; the last of these completes the unit."""
+        with turn.lock:
+            turn.open -= 1
+            complete = turn.open == 0
+        if complete:
+            self._context.versions.advance(unit.index, turn.step + 1)
 
     def _chunk_received(self, part: int) -> int:
         """The chunk that comes from the left in round `part`, and leaves to the right in the next one."""
@@ -143,7 +167,14 @@ class RingAllreduce:
         return self._context.memory.gradients(pieces)
 
     def _send(
-        self, choice: Choice, kind: Message, step: int, part: int, payload: list[memoryview], mask: bytes
+        self,
+        choice: Choice,
+        kind: Message,
+        step: int,
+        part: int,
+        payload: list[memoryview],
+        mask: bytes,
+        on_sent: Callable[[], None] | None = None,
     ) -> None:
         context = self._context
         header = Header(
@@ -160,7 +191,7 @@ class RingAllreduce:
             meta=mask,
         )
         here = kind == Message.RING_START
-        context.endpoint.send(context.rank if here else (context.rank + 1) % context.workers, header, payload)
+        context.endpoint.send(context.rank if here else (context.rank + 1) % context.workers, header, payload, on_sent)
 
 
 def _dtype(unit: Unit) -> torch.dtype:

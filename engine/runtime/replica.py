@@ -228,14 +228,9 @@ class PlanReplica:
         return self._exchanges[unit.index].missing(unit)
 
     def _clip(self, limit: float) -> None:
-        """Scale all summed gradients so that their global norm is at most `limit`, as torch's clip_grad_norm_ does;
-        out of place, because a ring may still be sending them."""
+        """Scale all summed gradients so that their global norm is at most `limit`."""
         parameters = [p for layer in self._layers for p in layer.parameters.values()]
-        norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
-        scale = torch.clamp(limit / (norm + 1e-6), max=1.0)
-        for parameter in parameters:
-            if parameter.grad is not None:
-                parameter.grad = parameter.grad * scale.to(parameter.grad.dtype)
+        torch.nn.utils.clip_grad_norm_(parameters, limit)
 
     # --- backward ---
 

@@ -139,6 +139,23 @@ def test_cosine_with_adamw_and_groups_on_slices(tmp_path: Path) -> None:
     assert distance(succeed(spec, tmp_path).state, expected) <= 1e-9
 
 
+@pytest.mark.parametrize("strategy", ["ring-allreduce-overlap", "parameter-server"])
+def test_an_optimizer_may_change_gradients_in_place(strategy: str, tmp_path: Path) -> None:
+    """SGD with nesterov and foreach does, and on a slow network the sums of a ring are still being sent then."""
+    options = {"momentum": 0.9, "nesterov": True, "foreach": True}
+    spec = spec_of(
+        strategy,
+        workers=3,
+        options={"update": "worker"} if strategy == "parameter-server" else {},
+        model={"name": "mlp", "options": {"hidden": 128}},
+        network={"rate": "40Mbit"},
+        optimizer={"name": "sgd", "learning_rate": 0.05, "options": options},
+        training={"steps": 4},
+    )
+    expected = plain(spec, lambda model: optim.SGD(model.parameters(), 0.05, 0.9, nesterov=True))
+    assert distance(succeed(spec, tmp_path).state, expected) <= 1e-12
+
+
 def test_rmsprop_on_split_layers(tmp_path: Path) -> None:
     options = {"momentum": 0.5, "centered": True}
     optimizer = {"name": "rmsprop", "learning_rate": 0.001, "options": options}
