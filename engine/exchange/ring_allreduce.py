@@ -191,7 +191,9 @@ class RingAllreduce:
             meta=mask,
         )
         here = kind == Message.RING_START
-        context.endpoint.send(context.rank if here else (context.rank + 1) % context.workers, header, payload, on_sent)
+        context.endpoint.send(
+            context.rank if here else (context.rank + 1) % context.workers, header, payload, on_sent
+        )
 
 
 def _dtype(unit: Unit) -> torch.dtype:
