@@ -88,7 +88,9 @@ class ServerExchange:
 
     def missing(self, unit: Unit) -> str:
         assert unit.shard is not None
-        return f"no answer from {self._context.party_name(self._context.shard_party(unit.shard))}"
+        here = self._context.late()  # the shard that owes the answer may only be waiting itself
+        home = self._context.party_name(self._context.shard_party(unit.shard))
+        return f"no answer from {home}" if here is None else f"{here}; so no answer from {home}"
 
     def close(self) -> None:
         """Nothing is held."""

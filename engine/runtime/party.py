@@ -24,6 +24,8 @@ from engine.transport.rendezvous import Rendezvous
 
 DEADLINE_S = 120.0
 """How long anybody waits for anybody: start-up of slow imports and long steps included."""
+PATIENCE_S = 5.0
+"""How much longer workers wait for an answer: the servers, which know who is missing, are to speak first."""
 
 
 class PartyBase:

@@ -33,7 +33,7 @@ from engine.runtime.host_memory import HostMemory, contiguous_parameters
 from engine.runtime.initial import InitialState, host_state
 from engine.runtime.launch import Launch, write_json
 from engine.runtime.messages import Lane
-from engine.runtime.party import DEADLINE_S, PartyBase, home_of, load_choices, of_shard
+from engine.runtime.party import DEADLINE_S, PATIENCE_S, PartyBase, home_of, load_choices, of_shard
 from engine.runtime.peer_replica import PeerReplica
 from engine.runtime.pinned_memory import PinnedMemory
 from engine.runtime.replica import Layer, PlanReplica
@@ -197,15 +197,16 @@ class Worker:
         if isinstance(launch.plan, Peer):
             return self._make_peer(model, trainable, schedule, launch.plan)
         choices = load_choices(launch)
-        versions = Versions(len(choices), DEADLINE_S)
+        versions = Versions(len(choices), DEADLINE_S + PATIENCE_S)
         base.endpoint.on_failure(versions.fail)
+        shard: Shard | None = None
         if base.party.shard is not None:
-            shard: Shard = make_shard(
+            shard = make_shard(
                 launch, of_shard(choices, base.party.shard), initial.tensors, base, base.party.shard
             )
             server_lane.add(Shard.kinds, shard)
         memory = PinnedMemory(trainable) if self._device.type == "cuda" else HostMemory(trainable)
-        exchanges = self._make_exchanges(choices, memory, versions, worker_lane)
+        exchanges = self._make_exchanges(choices, memory, versions, worker_lane, shard)
         layers = self._make_layers(choices, trainable)
         hosts = sorted({home_of(launch, c.unit.shard) for c in choices.values() if c.unit.shard is not None})
         return PlanReplica(
@@ -227,6 +228,7 @@ class Worker:
         memory: HostMemory,
         versions: Versions,
         lane: Dispatch,
+        shard: Shard | None,
     ) -> dict[int, Exchange]:
         """One instance per exchange of the plan; by unit index."""
         launch, base = self._launch, self._base
@@ -243,6 +245,7 @@ class Worker:
                 recording=base.recording,
                 shard_party=partial(home_of, launch),
                 party_name=lambda index: base.names[index],
+                late=shard.overdue if shard else lambda: None,
                 device=str(self._device),
                 rendezvous=launch.rendezvous + "-native",
                 deadline_s=DEADLINE_S,
