@@ -46,7 +46,9 @@ class Run:
         return found
 
     def logs(self) -> str:
-        return "\n".join(f"--- {p.name}\n{p.read_text()}" for p in sorted((self.launch.directory / "logs").glob("*")))
+        return "\n".join(
+            f"--- {p.name}\n{p.read_text()}" for p in sorted((self.launch.directory / "logs").glob("*"))
+        )
 
 
 def job(**changes: Any) -> JobSpec:
@@ -56,7 +58,11 @@ def job(**changes: Any) -> JobSpec:
         "name": "test",
         "model": {"name": "cnn"},
         "data": {"name": "digits"},
-        "optimizer": {"name": "sgd", "learning_rate": 0.05, "options": {"momentum": 0.9, "weight_decay": 1e-3}},
+        "optimizer": {
+            "name": "sgd",
+            "learning_rate": 0.05,
+            "options": {"momentum": 0.9, "weight_decay": 1e-3},
+        },
         "evaluation": {"every_epochs": None, "at_end": False},
         "training": training,
         **changes,

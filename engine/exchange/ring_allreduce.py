@@ -106,6 +106,11 @@ class RingAllreduce:
     def _take(self, choice: Choice, turn: _Turn, header: Header, received: Tensor) -> None:
         """Round `header.part` has come from the left: add or keep its chunk, and pass it on."""
         context, unit, part = self._context, choice.unit, header.part
+        if (header.step, part) != (turn.step, turn.handled):
+            raise RuntimeError(
+                f"worker {header.origin} sent round {part} of step {header.step} of unit {header.unit},"
+                f" which is at round {turn.handled} of step {turn.step}"
+            )
         parts = self._views(unit, self._chunk_received(part))
         turn.mask = union(turn.mask, header.meta)
         start_ns = context.recording.now_ns()

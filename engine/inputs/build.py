@@ -33,6 +33,17 @@ class MapStyleSource:
 
 
 def load_dataset(source: SourceSpec) -> Dataset:
+    """Load the data that the job names; see `_load`. Raises UserError also where either part is empty."""
+    found = _load(source)
+    for part, samples in (("training", len(found.train)), ("test", len(found.test))):
+        if samples == 0:
+            raise UserError(
+                "data", found.name, f"its {part} part has no samples", "Give at least one sample to each part"
+            )
+    return found
+
+
+def _load(source: SourceSpec) -> Dataset:
     """Load the data that the job names, or call its entry point.
 
     An entry point returns a Dataset, or a pair (train, test) of Sources or torch map-style data sets. Raises

@@ -24,8 +24,10 @@ from engine.runtime.host_memory import HostMemory
 class PinnedMemory(HostMemory):
     """As HostMemory, for parameters on a CUDA device."""
 
-    def __init__(self, parameters: Mapping[str, Parameter]) -> None:
+    def __init__(self, parameters: Mapping[str, Parameter], failed: Callable[[BaseException], None]) -> None:
+        """`failed` is told what goes wrong in the staging thread."""
         super().__init__(parameters)
+        self._failed = failed
         self._device = next(iter(parameters.values())).device
         self._down = torch.cuda.Stream(self._device)
         self._up = torch.cuda.Stream(self._device)
@@ -90,10 +92,13 @@ class PinnedMemory(HostMemory):
 
     def _release(self) -> None:
         """Let units leave as their copies end, in the order in which they were issued."""
-        while True:
-            copied, then = self._copying.get()
-            copied.synchronize()
-            then()
+        try:
+            while True:
+                copied, then = self._copying.get()
+                copied.synchronize()
+                then()
+        except BaseException as error:  # the forward pass that waits for the unit raises it
+            self._failed(error)
 
 
 def _mirror(parameter: Parameter) -> Tensor:

@@ -175,14 +175,17 @@ class PlanReplica:
     # --- forward ---
 
     def _install_waits(self, finder: UseFinder) -> None:
-        """Wait where the first pass truly used the parameters; where none was seen, in the root."""
+        """Wait where the first pass truly used the parameters, and in every module that registers them, because a
+        later pass may take another way; where no use was seen, in the root."""
         uses = finder.uses()
-        modules = dict(self.model.named_modules())
+        names = {id(parameter): name for name, parameter in self.model.named_parameters()}
         self._first_waits = self._layers_of(uses.before_forward)
-        self._waits = {module: self._layers_of(names) for module, names in uses.waits.items()}
-        for name, layers in self._waits.items():
+        for path, module in self.model.named_modules():
+            registered = [names[id(parameter)] for parameter in module.parameters(recurse=False)]
+            layers = self._layers_of([*uses.waits.get(path, ()), *registered])
             if layers:
-                modules[name].register_forward_pre_hook(self._before_module, prepend=True)
+                self._waits[path] = layers
+                module.register_forward_pre_hook(self._before_module, prepend=True)
 
     def _layers_of(self, parameters: Iterable[str]) -> list[Layer]:
         return list(dict.fromkeys(self._layer_of[name] for name in parameters if name in self._layer_of))

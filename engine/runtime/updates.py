@@ -100,7 +100,9 @@ class HyperSchedule:
 
     def __init__(self, optimizer: OptimizerSpec, schedule: ScheduleSpec, total_steps: int) -> None:
         """Raises UserError for options that the classes refuse."""
-        groups = {index: [torch.zeros(1, 1, requires_grad=True)] for index in range(len(optimizer.groups) + 1)}
+        groups = {
+            index: [torch.zeros(1, 1, requires_grad=True)] for index in range(len(optimizer.groups) + 1)
+        }
         self._optimizer = _optimizer(optimizer, groups)
         self._scheduler = _scheduler(self._optimizer, optimizer, schedule, total_steps)
         self._step = 0

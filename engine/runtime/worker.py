@@ -205,7 +205,9 @@ class Worker:
                 launch, of_shard(choices, base.party.shard), initial.tensors, base, base.party.shard
             )
             server_lane.add(Shard.kinds, shard)
-        memory = PinnedMemory(trainable) if self._device.type == "cuda" else HostMemory(trainable)
+        memory = (
+            PinnedMemory(trainable, versions.fail) if self._device.type == "cuda" else HostMemory(trainable)
+        )
         exchanges = self._make_exchanges(choices, memory, versions, worker_lane, shard)
         layers = self._make_layers(choices, trainable)
         hosts = sorted({home_of(launch, c.unit.shard) for c in choices.values() if c.unit.shard is not None})

@@ -40,7 +40,9 @@ CASES: dict[str, tuple[dict[str, Any], float]] = {
 
 def spec_of(strategy: str, workers: int, changes: dict[str, Any]) -> Any:
     return job(
-        strategy={"name": strategy, "options": OPTIONS.get(strategy, {})}, cluster={"workers": workers}, **changes
+        strategy={"name": strategy, "options": OPTIONS.get(strategy, {})},
+        cluster={"workers": workers},
+        **changes,
     )
 
 
@@ -52,7 +54,9 @@ def expected(case: str, workers: int) -> dict[str, Tensor]:
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("workers", [2, 3, 4])
 @pytest.mark.parametrize("strategy", SYNCHRONOUS)
-def test_equals_one_process_on_the_same_shards(strategy: str, workers: int, case: str, tmp_path: Path) -> None:
+def test_equals_one_process_on_the_same_shards(
+    strategy: str, workers: int, case: str, tmp_path: Path
+) -> None:
     changes, limit = CASES[case]
     run = succeed(spec_of(strategy, workers, changes), tmp_path)
     state = run.state
