@@ -28,10 +28,14 @@ class Choice:
     layer: LayerPlan
     """The plan of its first layer; every layer of a bucket agrees on exchange, codec and order."""
     codec: Codec
-    priority: int
-    """The rank of its messages; 0 leaves first."""
+    rank: Callable[[Unit, int], int]
+    """(unit, step) -> priority of its messages; smaller leaves first."""
     layer_index: int
     """Forward position of its first layer, for counters and events."""
+
+    def priority(self, step: int) -> int:
+        """Of the unit's messages in `step`."""
+        return self.rank(self.unit, step)
 
 
 @dataclass(frozen=True, kw_only=True)

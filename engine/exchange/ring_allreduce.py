@@ -190,7 +190,7 @@ class RingAllreduce:
             unit=choice.unit.index,
             part=part,
             layer=choice.layer_index,
-            priority=choice.priority,
+            priority=choice.priority(step),
             queued_ns=context.recording.now_ns(),
             payload_bytes=sum(map(len, payload)),
             meta=mask,

@@ -118,7 +118,7 @@ class ServerExchange:
             step=step,
             unit=unit.index,
             layer=choice.layer_index,
-            priority=choice.priority,
+            priority=choice.priority(step),
             queued_ns=context.recording.now_ns(),
             payload_bytes=sum(map(len, payload)),
             meta=meta,

@@ -210,7 +210,7 @@ class Shard:
             step=home.version - 1,
             unit=choice.unit.index,
             layer=choice.layer_index,
-            priority=choice.priority,
+            priority=choice.priority(home.version - 1),
             queued_ns=self._recording.now_ns(),
             payload_bytes=sum(map(len, payload)),
             meta=mask,

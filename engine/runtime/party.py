@@ -104,7 +104,7 @@ def load_choices(launch: Launch) -> dict[int, Choice]:
         codec = codecs.setdefault(layer.codec, CODEC[layer.codec].load()())
         rank = ranks.setdefault(layer.order.rank, RANK[layer.order.rank].load())
         found[unit.index] = Choice(
-            unit=unit, layer=layer, codec=codec, priority=rank(unit), layer_index=unit.position
+            unit=unit, layer=layer, codec=codec, rank=rank, layer_index=unit.position
         )
     return found
 

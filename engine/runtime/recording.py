@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from engine.order.keys import rank_in_step
 from engine.telemetry.events import NONE, Kind, Track
 from engine.telemetry.recorder import Recorder
 from engine.transport.message import Header
@@ -153,7 +154,7 @@ class Recording:
             layer=choice.layer_index,
             unit=choice.unit.index,
             peer=peer,
-            priority=choice.priority,
+            priority=rank_in_step(choice.priority(step)),
             start=start_ns,
             end=self.now_ns(),
         )
@@ -180,7 +181,7 @@ class Recording:
             layer=header.layer,
             unit=header.unit,
             peer=peer,
-            priority=header.priority,
+            priority=rank_in_step(header.priority),
             queued=queued_ns,
             start=start_ns,
             end=end_ns,

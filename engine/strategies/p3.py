@@ -5,8 +5,9 @@ Update rule: as parameter-server, slice by slice. A slice's priority is the forw
 receive. Updated slices are pushed to all workers without notify and pull (papers 004, section 4.2).
 Bytes as parameter-server: P3 moves the same data in a better order. Gains nothing where the network is fast
 enough to hide everything, or so slow that it is always busy (papers 004, section 5.2).
-Deviation: the public implementation orders two of the four queues; the paper's text asks for the worker's and
-the server's consumer; we hold the order at all four.
+Deviations: the public implementation orders two of the four queues; the paper's text asks for the worker's and
+the server's consumer; we hold the order at all four. Within it an older step goes before a newer one, which the
+paper leaves open: otherwise a worker that is ahead holds back what the others still wait for.
 """
 
 from __future__ import annotations

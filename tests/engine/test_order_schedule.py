@@ -8,7 +8,7 @@ import pytest
 
 from engine.order import DEPART, RANK
 from engine.order.departure import AfterBackward, WhenReady
-from engine.order.keys import by_forward_position, fifo
+from engine.order.keys import by_forward_position, fifo, rank_in_step
 from engine.plan.description import ModelDescription
 from engine.plan.plan import Order, Servers
 from engine.plan.units import Unit, cut
@@ -16,7 +16,7 @@ from engine.transport.queue import PriorityQueue
 from tests.plans import made_up, resolved, served
 
 
-def serial(arrivals: Iterable[tuple[int, Unit]], key: Callable[[Unit], int]) -> dict[Unit, int]:
+def serial(arrivals: Iterable[tuple[int, Unit]], key: Callable[[Unit, int], int]) -> dict[Unit, int]:
     """When each unit has left a link that takes one time unit per element, one unit after the other."""
     coming = sorted(arrivals, key=lambda arrival: arrival[0])
     queue: PriorityQueue[Unit] = PriorityQueue()
@@ -25,7 +25,7 @@ def serial(arrivals: Iterable[tuple[int, Unit]], key: Callable[[Unit], int]) -> 
     while coming or queue:
         while coming and coming[0][0] <= now:
             _, unit = coming.pop(0)
-            queue.push(key(unit), unit)
+            queue.push(key(unit, 0), unit)
         if queue:
             unit = queue.pop()
             now += unit.count
@@ -87,9 +87,17 @@ def test_slicing_shortens_the_example_of_figure_6(size: int | None, total: int) 
 
 def test_keys_are_equal_or_forward_positions() -> None:
     units = units_of(made_up((4,), (2,), (6,)), Order(unit="slice", size=2, rank="priority", returns="push"))
-    assert {fifo(unit) for unit in units} == {0}
-    assert [by_forward_position(unit) for unit in units] == [0, 0, 1, 2, 2, 2]
+    assert {fifo(unit, step) for unit in units for step in (0, 7)} == {0}
+    assert [by_forward_position(unit, 0) for unit in units] == [0, 0, 1, 2, 2, 2]
+    assert [rank_in_step(by_forward_position(unit, 7)) for unit in units] == [0, 0, 1, 2, 2, 2]
     assert [m.load() for m in RANK] == [fifo, by_forward_position]
+
+
+def test_an_older_step_goes_before_a_newer_one() -> None:
+    """A worker that is ahead must not hold back the parameters that the other one still waits for."""
+    first, *_, last = units_of(made_up((4,), (2,), (6,)), Order(rank="priority", returns="push"))
+    assert by_forward_position(last, 6) < by_forward_position(first, 7)
+    assert by_forward_position(last, 2**16 - 1) < 2**31
 
 
 def test_departures_let_every_unit_go_once_in_the_order_of_readiness() -> None:
