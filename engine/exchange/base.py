@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from engine.codec import CODEC
 from engine.codec.base import Codec
 from engine.plan.plan import LayerPlan
 from engine.plan.units import Unit
@@ -32,6 +33,11 @@ class Choice:
     """(unit, step) -> priority of its messages; smaller leaves first."""
     layer_index: int
     """Forward position of its first layer, for counters and events."""
+
+    @property
+    def lossless(self) -> bool:
+        """Whether what travels is the tensor itself, so that it can be received in place."""
+        return "lossless" in CODEC[self.layer.codec].traits
 
     def priority(self, step: int) -> int:
         """Of the unit's messages in `step`."""

@@ -129,7 +129,7 @@ class RingAllreduce:
         """Send the chunk of round `part` to the right."""
         parts = self._views(choice.unit, self._chunk_received(part - 1))
         payload = choice.codec.encode(parts)
-        if part == self._context.workers - 1 and choice.layer.codec != "fp32":
+        if part == self._context.workers - 1 and not choice.lossless:
             for whole, encoded in zip(parts, payload, strict=True):
                 whole.copy_(encoded)  # the owner keeps what the others will get
         with turn.lock:

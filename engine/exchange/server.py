@@ -60,7 +60,7 @@ class ServerExchange:
         if choice.layer.update == "server":
             memory.about_to_write(unit.segments)
             return [as_bytes(p) for p in memory.parameters(unit.segments)]
-        if choice.layer.codec != "fp32":
+        if not choice.lossless:
             return None
         return [as_bytes(p) for p in memory.sums(present(unit, header.meta))]
 

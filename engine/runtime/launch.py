@@ -39,6 +39,9 @@ class Launch:
     """Zero of the attempt's clock, as nanoseconds since 1970."""
     devices: tuple[str, ...]
     """One torch device per worker, e.g. `cpu` or `cuda:1`."""
+    deadline_s: float = 600.0
+    """How long anybody waits for anybody: slow imports and long steps included. Who dies is noticed at once; this
+    is for who lives and makes no progress."""
 
     @property
     def parties(self) -> tuple[Party, ...]:
@@ -80,6 +83,7 @@ class Launch:
             "model": self.model.to_dict(),
             "epoch_unix_ns": self.epoch_unix_ns,
             "devices": list(self.devices),
+            "deadline_s": self.deadline_s,
         }
         write_json(self.directory / "launch.json", data)
 
@@ -95,6 +99,7 @@ class Launch:
             directory=directory,
             epoch_unix_ns=data["epoch_unix_ns"],
             devices=tuple(data["devices"]),
+            deadline_s=data["deadline_s"],
         )
 
 

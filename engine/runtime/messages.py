@@ -35,7 +35,7 @@ class Message(IntEnum):
     """A chunk of a unit on the ring; part = round [the chunk; mask in meta]."""
     RING_START = 8
     """A rank's own gradients of a unit are ready for the ring [none; mask in meta]; never leaves the process."""
+    GATHER = 9
+    """One worker's part of an all-gather outside the training exchange [tensors]; `step` is its number."""
     END = 10
     """Worker 0 tells the dedicated servers that training is over [none]."""
-    GATHER = 9
-    """One worker's part of an all-gather outside the training exchange [tensors; key in meta]."""

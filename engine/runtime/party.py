@@ -22,8 +22,6 @@ from engine.transport.endpoint import Endpoint
 from engine.transport.pacing import Pacer
 from engine.transport.rendezvous import Rendezvous
 
-DEADLINE_S = 120.0
-"""How long anybody waits for anybody: start-up of slow imports and long steps included."""
 PATIENCE_S = 5.0
 """How much longer workers wait for an answer: the servers, which know who is missing, are to speak first."""
 
@@ -55,10 +53,10 @@ class PartyBase:
             clock=self.clock,
             observer=self.recording,
             pacer=None if rate is None else Pacer(launch.directory / "pacing", rate),
-            deadline_s=DEADLINE_S,
+            deadline_s=launch.deadline_s,
         )
         self.rendezvous = Rendezvous(
-            launch.rendezvous, index=party.index, names=self.names, deadline_s=DEADLINE_S
+            launch.rendezvous, index=party.index, names=self.names, deadline_s=launch.deadline_s
         )
         self._sampler: Sampler | None = None
 
@@ -103,9 +101,7 @@ def load_choices(launch: Launch) -> dict[int, Choice]:
         layer = by_layer[unit.layers[0]]
         codec = codecs.setdefault(layer.codec, CODEC[layer.codec].load()())
         rank = ranks.setdefault(layer.order.rank, RANK[layer.order.rank].load())
-        found[unit.index] = Choice(
-            unit=unit, layer=layer, codec=codec, rank=rank, layer_index=unit.position
-        )
+        found[unit.index] = Choice(unit=unit, layer=layer, codec=codec, rank=rank, layer_index=unit.position)
     return found
 
 

@@ -122,7 +122,7 @@ class Recording:
     def _coding(self, kind: Kind, choice: Choice, step: int) -> Iterator[None]:
         start_ns = self.now_ns()
         yield
-        if choice.layer.codec != "fp32":
+        if not choice.lossless:
             self._server(kind, choice, step, NONE, start_ns)
 
     def reduced(self, choice: Choice, step: int, origin: int, start_ns: int) -> None:

@@ -15,7 +15,7 @@ from engine.runtime.dispatch import Dispatch
 from engine.runtime.initial import InitialState, empty_state
 from engine.runtime.launch import Launch
 from engine.runtime.messages import Lane, Message, Payload
-from engine.runtime.party import DEADLINE_S, PartyBase, load_choices, of_shard
+from engine.runtime.party import PartyBase, load_choices, of_shard
 from engine.runtime.updates import Hyper, PieceUpdater
 from engine.transport.endpoint import Endpoint
 from engine.transport.message import Header
@@ -38,7 +38,7 @@ def make_shard(
         endpoint=base.endpoint,
         recording=base.recording,
         deterministic=launch.job.training.deterministic,
-        deadline_s=DEADLINE_S,
+        deadline_s=launch.deadline_s,
     )
 
 
@@ -78,7 +78,7 @@ class Server:
         base.endpoint.on_failure(lambda error: failed.set())
         lane = Dispatch(base.endpoint, Lane.SERVER)
         shapes = {p.name: (p.shape, p.dtype) for p in launch.model.parameters}
-        initial = InitialState(empty_state(shapes), DEADLINE_S)
+        initial = InitialState(empty_state(shapes), launch.deadline_s)
         base.endpoint.on_failure(initial.fail)
         lane.add(initial.kinds, initial)
         base.connect()

@@ -33,7 +33,7 @@ from engine.runtime.host_memory import HostMemory, contiguous_parameters
 from engine.runtime.initial import InitialState, host_state
 from engine.runtime.launch import Launch, write_json
 from engine.runtime.messages import Lane
-from engine.runtime.party import DEADLINE_S, PATIENCE_S, PartyBase, home_of, load_choices, of_shard
+from engine.runtime.party import PATIENCE_S, PartyBase, home_of, load_choices, of_shard
 from engine.runtime.peer_replica import PeerReplica
 from engine.runtime.pinned_memory import PinnedMemory
 from engine.runtime.replica import Layer, PlanReplica
@@ -93,10 +93,10 @@ class Worker:
         )
         worker_lane = Dispatch(base.endpoint, Lane.WORKER)
         server_lane = Dispatch(base.endpoint, Lane.SERVER)
-        gather = Gather(base.endpoint, self._rank, self._workers, DEADLINE_S)
+        gather = Gather(base.endpoint, self._rank, self._workers, self._launch.deadline_s)
         worker_lane.add(gather.kinds, gather)
         initial = InitialState(
-            host_state(dict(model.named_parameters()), dict(model.named_buffers())), DEADLINE_S
+            host_state(dict(model.named_parameters()), dict(model.named_buffers())), self._launch.deadline_s
         )
         worker_lane.add(initial.kinds, initial)
         base.endpoint.on_failure(gather.fail)
@@ -176,7 +176,7 @@ class Worker:
             # In the description's order: a server knows no other, and messages carry positions only.
             parameters = {p.name: initial.tensors[p.name] for p in self._launch.model.parameters}
             servers = [(index, lane) for index, lane in others if lane == Lane.SERVER]
-            InitialState(parameters, DEADLINE_S).send(self._base.endpoint, servers)
+            InitialState(parameters, self._launch.deadline_s).send(self._base.endpoint, servers)
         else:
             initial.wait()
             with torch.no_grad():
@@ -197,7 +197,7 @@ class Worker:
         if isinstance(launch.plan, Peer):
             return self._make_peer(model, trainable, schedule, launch.plan)
         choices = load_choices(launch)
-        versions = Versions(len(choices), DEADLINE_S + PATIENCE_S)
+        versions = Versions(len(choices), self._launch.deadline_s + PATIENCE_S)
         base.endpoint.on_failure(versions.fail)
         shard: Shard | None = None
         if base.party.shard is not None:
@@ -250,7 +250,7 @@ class Worker:
                 late=shard.overdue if shard else lambda: None,
                 device=str(self._device),
                 rendezvous=launch.rendezvous + "-native",
-                deadline_s=DEADLINE_S,
+                deadline_s=self._launch.deadline_s,
             )
             exchange: Exchange = EXCHANGE[name].load()(context)
             lane.add(exchange.kinds, exchange, mine)
@@ -282,7 +282,7 @@ class Worker:
             rendezvous=self._launch.rendezvous + "-native",
             rank=self._rank,
             workers=self._workers,
-            deadline_s=DEADLINE_S,
+            deadline_s=self._launch.deadline_s,
         )
         index = {p.name: layer.index for layer in self._launch.model.layers for p in layer.parameters}
         return PeerReplica(

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -233,3 +234,15 @@ def test_all_processes_start_or_none(tmp_path: Path) -> None:
         assert "Too many open files" in said["error"]
         assert 0 < len(said["pids"]) < 4
         assert gone(said["pids"].values())
+
+
+@pytest.mark.parametrize("strategy", ["p3", "ring-allreduce-overlap"])
+def test_who_makes_no_progress_is_named(strategy: str, tmp_path: Path) -> None:
+    """A worker that lives, answers heartbeats and does nothing is named when the deadline has passed."""
+    replace(prepare(spec_of(strategy, 3), tmp_path), deadline_s=10.0).write()
+    with supervised(tmp_path, fault="worker 1/3/hang") as program:
+        pids = heard(program, 60)
+        end = heard(program, 60)
+        assert gone(pids.values())
+    assert end["status"] == "failed"
+    assert "worker 1" in end["error"]["message"], end["reason"]
