@@ -65,28 +65,35 @@ class Starter:
         attempt = writer.run(lambda session: self._add_attempt(session, place, stored, token, epoch))
         if attempt is None:
             return
-        launch = Launch(
-            attempt=attempt.id,
-            job=stored.job,
-            plan=stored.plan,
-            model=stored.model,
-            directory=Path(attempt.directory),
-            epoch_unix_ns=epoch,
-            devices=tuple(device.torch_device for device in place.devices),
-        )
         try:
-            handle = self._executor.launch(launch, Ingest(url=self._url, attempt=attempt.id, token=token))
-        except LaunchError as error:
-            logger.error("attempt %d was not launched: %s", attempt.id, error)
-            end = Ended(
-                status="failed",
-                reason=Reason.LAUNCH_FAILED,
-                message=str(error),
-                ended_unix_ns=time.time_ns(),
+            launch = Launch(
+                attempt=attempt.id,
+                job=stored.job,
+                plan=stored.plan,
+                model=stored.model,
+                directory=Path(attempt.directory),
+                epoch_unix_ns=epoch,
+                devices=tuple(device.torch_device for device in place.devices),
             )
-            writer.run(partial(changes.close, attempt_id=attempt.id, end=end))
+            handle = self._executor.launch(launch, Ingest(url=self._url, attempt=attempt.id, token=token))
+        except Exception as error:  # whatever it is: a job that stayed `placing` would be placed again and again
+            self._close(attempt.id, Path(attempt.directory), error)
         else:
             writer.run(partial(changes.launched, attempt_id=attempt.id, handle=handle))
+
+    def _close(self, attempt_id: int, directory: Path, error: Exception) -> None:
+        """The attempt was not launched: end it, and its job, with the reason."""
+        known = isinstance(error, LaunchError)
+        logger.error("attempt %d was not launched: %s", attempt_id, error, exc_info=not known)
+        if not known and (handle := self._executor.find(directory)) is not None:
+            self._executor.stop(handle, force=True)
+        end = Ended(
+            status="failed",
+            reason=Reason.LAUNCH_FAILED,
+            message=str(error) if known else f"{type(error).__name__}: {error}",
+            ended_unix_ns=time.time_ns(),
+        )
+        self._database.writer.run(partial(changes.close, attempt_id=attempt_id, end=end))
 
     def _add_attempt(
         self, session: Session, place: Place, stored: _Stored, token: str, epoch: int
