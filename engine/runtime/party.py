@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from types import TracebackType
 from typing import Any
 
 from engine.codec import CODEC
@@ -73,7 +74,12 @@ class PartyBase:
         self.rendezvous.barrier("done")
         self.endpoint.close()
 
-    def close(self, error: BaseException | None) -> None:
+    def __enter__(self) -> PartyBase:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         """Whatever happened, keep what was measured; tell the peers where this end failed."""
         if error is not None:
             self.endpoint.close(orderly=False, reason=f"{type(error).__name__}: {error}")

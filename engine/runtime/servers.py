@@ -63,14 +63,8 @@ class Server:
 
     def run(self) -> None:
         """Serve until the workers are done. Raises what went wrong, after telling the peers."""
-        error: BaseException | None = None
-        try:
+        with self._base:
             self._run()
-        except BaseException as raised:
-            error = raised
-            raise
-        finally:
-            self._base.close(error)
 
     def _run(self) -> None:
         base, launch = self._base, self._launch

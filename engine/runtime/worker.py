@@ -59,14 +59,8 @@ class Worker:
 
     def run(self) -> None:
         """Train and write the result. Raises what went wrong, after telling the peers."""
-        error: BaseException | None = None
-        try:
+        with self._base:
             self._run()
-        except BaseException as raised:
-            error = raised
-            raise
-        finally:
-            self._base.close(error)
 
     def _run(self) -> None:
         job, base = self._job, self._base
