@@ -25,6 +25,9 @@ from backend.lifecycle import (
 from backend.scheduler import record
 from backend.scheduler.decide import Refuse, Wait
 
+INTERRUPTIONS = 3
+"""So many of a job's launches may be interrupted; then it fails instead of queueing again."""
+
 
 def handle_of(attempt: Attempt) -> Handle | None:
     """The executor's handle; None where the launch was not recorded."""
@@ -71,15 +74,19 @@ def launched(session: Session, attempt_id: int, handle: Handle) -> None:
 
 
 def interrupted(session: Session, attempt_id: int) -> None:
-    """Nothing of the attempt ran: the job queues again, or ends where it was cancelled meanwhile."""
+    """Nothing of the attempt ran: the job queues again, or ends where it was cancelled meanwhile or where
+    this happened `INTERRUPTIONS` times."""
     attempt = session.get_one(Attempt, attempt_id)
+    job = attempt.job
     reason = Reason.LAUNCH_INTERRUPTED
     if is_allowed(State(attempt.state), Event.INTERRUPTED, table=ATTEMPT):
-        record.advance(
-            session, attempt.job, attempt, Event.INTERRUPTED, reason=reason, message=reason.summary
-        )
+        record.advance(session, job, attempt, Event.INTERRUPTED, reason=reason, message=reason.summary)
+        times = sum(other.reason == reason for other in job.attempts)
+        if times >= INTERRUPTIONS:
+            message = f"{times} launches were interrupted before anything ran. Look into the server's log"
+            record.advance(session, job, None, Event.REFUSED, reason=reason, message=message)
     else:
-        record.advance(session, attempt.job, attempt, Event.ENDED)
+        record.advance(session, job, attempt, Event.ENDED)
 
 
 def progress(session: Session, attempt_id: int, report: Running) -> None:

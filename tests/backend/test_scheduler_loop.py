@@ -380,3 +380,21 @@ def test_a_job_that_cannot_be_launched_fails_once(open_house: House, monkeypatch
 
 def _refusing(**fields: object) -> None:
     raise ValueError("no such launch")
+
+
+def test_a_launch_that_is_interrupted_again_and_again_fails_the_job(house: House) -> None:
+    id_ = house.submit("work")
+
+    def interrupt(session: Session) -> None:
+        row = session.get_one(Job, id_)
+        number = len(row.attempts) + 1
+        attempt = Attempt(
+            job=row, number=number, parties=[], token_sha256="", directory="", created_unix_ns=number
+        )
+        record.place(session, row, attempt)
+        changes.interrupted(session, attempt.id)
+
+    for state in ["queued"] * (changes.INTERRUPTIONS - 1) + ["failed"]:
+        house.database.writer.run(interrupt)
+        assert house.job(id_).state == state
+    assert house.job(id_).reason == Reason.LAUNCH_INTERRUPTED
