@@ -12,6 +12,7 @@ import hashlib
 import json
 import logging
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -85,33 +86,36 @@ def _run(request: str, timeout_s: float) -> dict[str, Any]:
     command = [sys.executable, "-m", "engine.models.describe"]
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
     environment.pop("TRAINYARD_DATABASE_URL", None)  # may hold a password, and user code runs there
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        cwd=ENGINE.parent,
+        start_new_session=True,
+    ) as process:
+        try:
+            stdout, stderr = process.communicate(request, timeout_s)
+        except subprocess.TimeoutExpired:
+            with suppress(ProcessLookupError):  # it ended just now
+                os.killpg(process.pid, signal.SIGKILL)  # with what the user's code started
+            raise UserError(
+                "model",
+                None,
+                f"could not be described within {timeout_s:g} s",
+                "Build less when the model is constructed",
+            ) from None
     try:
-        done = subprocess.run(
-            command,
-            input=request,
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            env=environment,
-            cwd=ENGINE.parent,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise UserError(
-            "model",
-            None,
-            f"could not be described within {timeout_s:g} s",
-            "Build less when the model is constructed",
-        ) from None
-    try:
-        answer = json.loads(done.stdout)
+        answer = json.loads(stdout)
         assert isinstance(answer, dict)
     except (AssertionError, json.JSONDecodeError):
-        last = "\n".join(done.stderr.strip().splitlines()[-8:]) or "it said nothing"
+        last = "\n".join(stderr.strip().splitlines()[-8:]) or "it said nothing"
         raise UserError(
             "model",
             None,
-            f"describing the model ended with exit code {done.returncode}: {last}",
+            f"describing the model ended with exit code {process.returncode}: {last}",
             "Build the model in Python first to see the error",
         ) from None
     return answer
