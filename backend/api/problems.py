@@ -22,6 +22,8 @@ from engine.errors import UserError
 logger = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
+SHOWN = 200
+"""Characters of a refused value that an answer repeats."""
 _REMEDY = {
     "missing": "Add it",
     "json_invalid": "Send valid JSON",
@@ -60,14 +62,19 @@ def field_problem(error: UserError) -> FieldProblem:
     return FieldProblem(field=error.field, value=_plain(error.value), rule=error.rule, remedy=error.remedy)
 
 
+def _said(error: UserError) -> str:
+    """The error's message, with its value as short as the problem's entry has it."""
+    return str(UserError(error.field, _plain(error.value), error.rule, error.remedy))
+
+
 def _user_error(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, UserError)
-    return problem(422, "invalid", "Invalid input", str(error), errors=[field_problem(error)])
+    return problem(422, "invalid", "Invalid input", _said(error), errors=[field_problem(error)])
 
 
 def _ingest_error(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, IngestError)
-    return problem(error.status, "ingest", "Telemetry refused", str(error), errors=[field_problem(error)])
+    return problem(error.status, "ingest", "Telemetry refused", _said(error), errors=[field_problem(error)])
 
 
 def _invalid_request(_: Request, error: Exception) -> JSONResponse:
@@ -131,7 +138,9 @@ def _bug(request: Request, error: Exception) -> JSONResponse:
 
 
 def _plain(value: Any) -> Any:
-    """Something that JSON can carry and a person can read."""
+    """Something that JSON can carry and a person can read: the beginning of what is too long."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
-    return to_jsonable_python(value, inf_nan_mode="strings", fallback=repr)
+    plain = to_jsonable_python(value, inf_nan_mode="strings", fallback=repr)
+    text = plain if isinstance(plain, str) else repr(plain)
+    return plain if len(text) <= SHOWN else f"{text[:SHOWN]}... ({len(text)} characters)"

@@ -125,6 +125,19 @@ def test_numbers_that_are_none_are_refused(api: TestClient) -> None:
     assert answer.json()["errors"][0]["value"] == "nan"
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [{"network": {"rate": "x" * 100_000}}, {"cluster": {"workers": "x" * 100_000}}, {"training": ["x"] * 10_000}],
+    ids=["by the engine", "by its type", "a list"],
+)  # fmt: skip
+def test_a_long_value_is_repeated_by_its_beginning(api: TestClient, changes: dict[str, Any]) -> None:
+    answer = api.post("/api/v1/plans", json={**job_spec(), **changes})
+    assert answer.status_code == 422
+    assert "characters)" in answer.json()["errors"][0]["value"]
+    assert "characters)" in answer.json()["detail"]
+    assert len(answer.content) < 2000
+
+
 @pytest.mark.parametrize("announced", [True, False])
 def test_bodies_that_are_too_large(api: TestClient, announced: bool) -> None:
     body = json.dumps(job_spec("x" * (1 << 20))).encode()
