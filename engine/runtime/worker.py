@@ -41,7 +41,6 @@ from engine.runtime.servers import announce, end_training, make_shard
 from engine.runtime.trainer import Outcome, Replica, Trainer
 from engine.runtime.updates import HyperSchedule, LayerUpdater
 from engine.runtime.versions import Versions
-from engine.transport.rendezvous import checksum
 
 
 class Worker:
@@ -144,17 +143,21 @@ class Worker:
             )
 
     def _agree_on_buffers(self, model: nn.Module, gather: Gather) -> None:
-        """Buffers are not part of the description, but they are handed out and averaged. Collective."""
-        mine = [f"{name} {tuple(b.shape)} {b.dtype}" for name, b in model.named_buffers()]
-        digest = torch.tensor(list(checksum(mine).encode()), dtype=torch.uint8)
-        everyone = [part[0] for part in gather.run([digest])]
-        if not torch.equal(digest, everyone[0]):
-            raise UserError(
-                "model",
-                self._launch.model.name,
-                f"its buffers on worker {self._rank} differ from worker 0's; here they are: {', '.join(mine)}",
-                "Build the same model on every worker",
-            )
+        """Buffers are not part of the description, but they are handed out and averaged. Collective; every worker
+        raises, so that none goes on and sends what another has no place for."""
+        mine = ", ".join(f"{name} {tuple(b.shape)} {b.dtype}" for name, b in model.named_buffers()).encode()
+        width = max(int(part[0]) for part in gather.run([torch.tensor(len(mine))]))
+        padded = torch.tensor(list(mine.ljust(width)), dtype=torch.uint8)
+        everyone = [bytes(part[0].tolist()).decode().strip() for part in gather.run([padded])]
+        for rank, theirs in enumerate(everyone):
+            if theirs != everyone[0]:
+                raise UserError(
+                    "model",
+                    self._launch.model.name,
+                    f"its buffers on worker {rank} ({theirs or 'none'}) differ from"
+                    f" worker 0's ({everyone[0] or 'none'})",
+                    "Build the same model on every worker",
+                )
 
     def _share_initial_state(self, model: nn.Module, initial: InitialState) -> None:
         """Worker 0's values become everybody's."""
