@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 
 from engine.plan.units import Unit
 
+_WATCH_S = 1.0
+
 
 class Versions:
     """The version of every unit on this worker: how many steps' results it holds."""
@@ -17,6 +19,11 @@ class Versions:
         self._changed = threading.Condition()
         self._failure: BaseException | None = None
         self._deadline_s = deadline_s
+        self._overdue: Callable[[], str | None] = lambda: None
+
+    def watch(self, overdue: Callable[[], str | None]) -> None:
+        """Ask `overdue` while waiting: a shard in this process knows who is missing before its workers give up."""
+        self._overdue = overdue
 
     def advance(self, unit: int, version: int) -> None:
         """`unit` now holds the result of `version` steps. Called by whoever received it."""
@@ -56,4 +63,7 @@ class Versions:
                         f"version {version} of {late.layers[0]} (unit {late.index}) did not arrive within"
                         f" {self._deadline_s:.0f} s: {missing(late)}"
                     )
-                self._changed.wait(left)
+                self._changed.wait(min(left, _WATCH_S))
+                overdue = self._overdue()
+                if overdue is not None:
+                    raise TimeoutError(overdue)

@@ -202,6 +202,7 @@ class Worker:
                 launch, of_shard(choices, base.party.shard), initial.tensors, base, base.party.shard
             )
             server_lane.add(Shard.kinds, shard)
+            versions.watch(shard.overdue)
         memory = (
             PinnedMemory(trainable, versions.fail) if self._device.type == "cuda" else HostMemory(trainable)
         )
