@@ -34,7 +34,7 @@ def test_a_late_pull_gets_its_own_step(tmp_path: Path) -> None:
 
     base.endpoint.register(Lane.WORKER, place=lambda header: None, handle=answer)
     base.endpoint.connect({})
-    try:
+    with base:
         choices = load_choices(launch)
         choice = choices[0]
         initial = {p.name: torch.zeros(p.shape) for layer in launch.model.layers for p in layer.parameters}
@@ -58,5 +58,3 @@ def test_a_late_pull_gets_its_own_step(tmp_path: Path) -> None:
         say(Message.PUSH, 0, 1, 10.0)
         say(Message.PULL, 1, 0)
         assert answers.get(timeout=30) == [3.0] * choice.unit.count
-    finally:
-        base.close(None)
