@@ -60,8 +60,6 @@ class Context:
     """The party that hosts a server shard."""
     party_name: Callable[[int], str]
     """What people call a party."""
-    late: Callable[[], str | None]
-    """Whose contributions the server shard in this process has waited for too long, if it has one."""
     device: str
     """The worker's torch device."""
     rendezvous: str

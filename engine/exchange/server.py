@@ -88,9 +88,7 @@ class ServerExchange:
 
     def missing(self, unit: Unit) -> str:
         assert unit.shard is not None
-        here = self._context.late()  # the shard that owes the answer may only be waiting itself
-        home = self._context.party_name(self._context.shard_party(unit.shard))
-        return f"no answer from {home}" if here is None else f"{here}; so no answer from {home}"
+        return f"no answer from {self._context.party_name(self._context.shard_party(unit.shard))}"
 
     def close(self) -> None:
         """Nothing is held."""

@@ -196,7 +196,6 @@ class Worker:
         choices = load_choices(launch)
         versions = Versions(len(choices), self._launch.deadline_s + PATIENCE_S)
         base.endpoint.on_failure(versions.fail)
-        shard: Shard | None = None
         if base.party.shard is not None:
             shard = make_shard(
                 launch, of_shard(choices, base.party.shard), initial.tensors, base, base.party.shard
@@ -206,7 +205,7 @@ class Worker:
         memory = (
             PinnedMemory(trainable, versions.fail) if self._device.type == "cuda" else HostMemory(trainable)
         )
-        exchanges = self._make_exchanges(choices, memory, versions, worker_lane, shard)
+        exchanges = self._make_exchanges(choices, memory, versions, worker_lane)
         layers = self._make_layers(choices, trainable)
         hosts = sorted({home_of(launch, c.unit.shard) for c in choices.values() if c.unit.shard is not None})
         return PlanReplica(
@@ -228,7 +227,6 @@ class Worker:
         memory: HostMemory,
         versions: Versions,
         lane: Dispatch,
-        shard: Shard | None,
     ) -> dict[int, Exchange]:
         """One instance per exchange of the plan; by unit index."""
         launch, base = self._launch, self._base
@@ -245,7 +243,6 @@ class Worker:
                 recording=base.recording,
                 shard_party=partial(home_of, launch),
                 party_name=lambda index: base.names[index],
-                late=shard.overdue if shard else lambda: None,
                 device=str(self._device),
                 rendezvous=launch.rendezvous + "-native",
                 deadline_s=self._launch.deadline_s,
