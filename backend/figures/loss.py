@@ -44,7 +44,7 @@ def draw(job_id: str, progress: np.ndarray, accuracy: np.ndarray, request: Figur
     figure.update_yaxes(title_text="training loss", row=1, col=1, rangemode="tozero")
     if both:
         _accuracy(figure, accuracy, colours.series[2], colours.text)
-        figure.update_yaxes(title_text="test accuracy", tickformat=".0%", row=2, col=1)
+        figure.update_yaxes(title_text="test accuracy", tickformat=".0%", range=[0, 1], row=2, col=1)
     figure.update_xaxes(title_text="step", row=2 if both else 1, col=1)
     figure.update_layout(hovermode="x unified", showlegend=False)
     return finish(figure, request, revision=revision, height=420 if both else 280)

@@ -90,6 +90,7 @@ def test_the_loss_is_the_recorded_one(database: Database, jobs: dict[str, str]) 
     assert drawn.tolist() == pytest.approx(expected)
     accuracy = next(t for t in traces(content, "scatter") if t["name"] == "test accuracy")
     assert column(accuracy["x"]).tolist() == [4, 9, 14]
+    assert content["layout"]["yaxis2"]["range"] == [0, 1]
 
 
 def test_throughput_is_samples_over_iteration_time(database: Database, baseline: Run) -> None:
