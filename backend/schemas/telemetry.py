@@ -58,7 +58,7 @@ class Logs(Schema):
 
     party: str
     parties: list[str]
-    """All that have logs."""
+    """All that have logs: the job's processes, and the supervisor that started them."""
     text: str
     next_offset: int
     """Give it as `offset` for what comes next."""

@@ -8,21 +8,26 @@ from backend.schemas.telemetry import Logs
 from engine.errors import UnknownNameError
 from engine.runtime.launch import slug
 
-MAX_BYTES = 1 << 20
+SUPERVISOR = "supervisor"
+"""What started the parties has a log of its own: why an attempt ended before they began stands there."""
 
 
 def read(directory: Path, parties: list[str], *, party: str | None, offset: int, limit: int) -> Logs:
-    """`limit` bytes of a party's log from `offset`; a negative offset counts from the end.
+    """`limit` bytes of the log of a party, or of the attempt's supervisor, from `offset`; a negative offset
+    counts from the end.
 
     A piece ends between characters, so that pieces put together are the whole text. Raises UnknownNameError
     for a party that the attempt does not have: no client ever names a path.
     """
-    if not parties:
-        return Logs(party="", parties=[], text="", next_offset=0, size=0)
-    chosen = party or parties[0]
-    if chosen not in parties:
-        raise UnknownNameError("party", chosen, "party of this attempt", parties)
-    path = directory / "logs" / f"{slug(chosen)}.log"
+    offered = [*parties, *([SUPERVISOR] if _path(directory, SUPERVISOR).is_file() else [])]
+    chosen = party or next(iter(parties), None)
+    if (
+        chosen is None
+    ):  # never the supervisor unasked: who follows goes on at the same offset when parties come
+        return Logs(party="", parties=offered, text="", next_offset=0, size=0)
+    if chosen not in offered:
+        raise UnknownNameError("party", chosen, "log of this attempt", offered)
+    path = _path(directory, chosen)
     try:
         with path.open("rb") as file:
             size = file.seek(0, 2)
@@ -30,9 +35,13 @@ def read(directory: Path, parties: list[str], *, party: str | None, offset: int,
             file.seek(start)
             piece = _whole_characters(file.read(limit))
     except FileNotFoundError:  # the process has not started
-        return Logs(party=chosen, parties=parties, text="", next_offset=0, size=0)
+        return Logs(party=chosen, parties=offered, text="", next_offset=0, size=0)
     text = piece.decode("utf-8", "replace")
-    return Logs(party=chosen, parties=parties, text=text, next_offset=start + len(piece), size=size)
+    return Logs(party=chosen, parties=offered, text=text, next_offset=start + len(piece), size=size)
+
+
+def _path(directory: Path, party: str) -> Path:
+    return directory / "logs" / f"{slug(party)}.log"
 
 
 def _whole_characters(piece: bytes) -> bytes:

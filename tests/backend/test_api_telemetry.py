@@ -103,6 +103,17 @@ def test_pieces_of_a_log_put_together_are_the_log(api: TestClient, run: Posted) 
     assert str(get(api, run, "logs", offset=-15)["text"]).endswith("Größe: 3 µs\n")
 
 
+def test_the_supervisors_log_is_offered_where_there_is_one(api: TestClient, tmp_path: Path) -> None:
+    posted = start_attempt(api, submit(api, "supervised")["id"], tmp_path)
+    assert get(api, posted, "logs")["parties"] == ["worker 0", "worker 1"]
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "supervisor.log").write_text("cannot start worker 0\n", encoding="utf-8")
+    assert get(api, posted, "logs")["party"] == "worker 0"
+    found = get(api, posted, "logs", party="supervisor")
+    assert found["text"] == "cannot start worker 0\n"
+    assert found["parties"] == ["worker 0", "worker 1", "supervisor"]
+
+
 @pytest.mark.parametrize("party", ["../../../etc/passwd", "worker 7", "worker-0.log", "/etc/passwd"])
 def test_logs_are_of_parties_and_never_of_paths(api: TestClient, run: Posted, party: str) -> None:
     answer = api.get(f"/api/v1/jobs/{run.job_id}/logs", params={"party": party})
