@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from backend.api.deps import Services, problems
 from backend.api.guard import BATCH
 from backend.schemas.ingest import Accepted, Sealed
-from backend.services.ingest import MAX_BODY_BYTES, accept, seal
+from backend.services.ingest import MAX_BODY_BYTES, accept, authorize, seal
 
 router = APIRouter(prefix="/attempts/{attempt}", tags=["ingest"])
 Authorization = Annotated[str, Header(description="`Bearer` and the attempt's token")]
@@ -32,8 +32,9 @@ async def batches(
     services: Services, attempt: AttemptId, request: Request, authorization: Authorization = ""
 ) -> Accepted:
     """Store one batch; answered after the commit. The same batch again changes nothing."""
-    body = await request.body()
-    return await run_in_threadpool(accept, services.database, attempt, _token(authorization), body)
+    token = _token(authorization)
+    await run_in_threadpool(authorize, services.database, attempt, token)  # a stranger's body is not read
+    return await run_in_threadpool(accept, services.database, attempt, token, await request.body())
 
 
 @router.post("/seal", responses=problems(401, 409, 410, 415))

@@ -9,7 +9,13 @@ from backend.db import Database
 from backend.ingest import MAX_BODY_BYTES
 from backend.schemas.ingest import Accepted, Sealed
 
-__all__ = ["MAX_BODY_BYTES", "accept", "seal"]
+__all__ = ["MAX_BODY_BYTES", "accept", "authorize", "seal"]
+
+
+def authorize(database: Database, attempt: int, token: str) -> None:
+    """Raises IngestError 401 where the token is not the attempt's own."""
+    with database.read() as session:
+        ingest.authorize(session, attempt, token)
 
 
 def accept(database: Database, attempt: int, token: str, body: bytes) -> Accepted:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from fastapi.testclient import TestClient
 
+from backend.api.guard import BATCH
 from backend.app import create_app, openapi
 from backend.settings import Settings
+from tests.backend.live_server import LiveServer
 
 DOCUMENT = openapi()
 WRITES = [
@@ -93,3 +97,17 @@ def test_the_pages_client_is_generated_from_this_document() -> None:
     stored: dict[str, Any] = json.loads((Path(__file__).parents[2] / "frontend" / "openapi.json").read_text())
     stored["info"]["version"] = DOCUMENT["info"]["version"]
     assert stored == DOCUMENT
+
+
+def test_a_strangers_batch_is_refused_before_its_body_is_read(live: LiveServer) -> None:
+    connection = HTTPConnection(urlsplit(live.url).netloc, timeout=60)
+    connection.putrequest("POST", "/api/v1/attempts/1/batches")
+    for name, value in (
+        ("Authorization", "Bearer a guess"),
+        ("Content-Type", BATCH),
+        ("Content-Length", "1000000"),
+    ):
+        connection.putheader(name, value)
+    connection.endheaders()  # and no body: a server that reads it first waits for ever
+    assert connection.getresponse().status == 401
+    connection.close()
