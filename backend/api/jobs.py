@@ -14,7 +14,7 @@ from backend.schemas.plans import PlanView
 router = APIRouter(prefix="/jobs", tags=["jobs"])
 
 
-@router.post("", status_code=201, responses={200: {"model": Job}, **problems(409, 415, 422)})
+@router.post("", status_code=201, responses={200: {"model": Job}, **problems(409, 415, 422, 503)})
 def submit(
     services: Services,
     spec: SpecBody,

@@ -16,7 +16,7 @@ from pydantic_core import to_jsonable_python
 from starlette.exceptions import HTTPException
 
 from backend.schemas.problems import FieldProblem, Problem
-from backend.services.errors import IngestError, ServiceError, WriterError
+from backend.services.errors import Busy, IngestError, ServiceError, WriterError
 from engine.errors import UserError
 
 logger = logging.getLogger(__name__)
@@ -109,7 +109,12 @@ def _from_pydantic(entry: Mapping[str, Any]) -> FieldProblem:
 def _service_error(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, ServiceError)
     return problem(
-        error.status, error.kind, error.title, error.detail, errors=map(field_problem, error.errors)
+        error.status,
+        error.kind,
+        error.title,
+        error.detail,
+        errors=map(field_problem, error.errors),
+        headers={"Retry-After": str(error.retry_after_s)} if isinstance(error, Busy) else None,
     )
 
 

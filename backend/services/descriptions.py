@@ -21,6 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from backend.services.errors import Busy
 from backend.services.remember import Remembered
 from engine import errors
 from engine.errors import UserError
@@ -37,6 +38,9 @@ PROCESS_TIMEOUT_S = 180.0
 end."""
 AT_ONCE = 2
 """Processes that describe at one time: each holds an interpreter with torch."""
+WAITING = 6
+"""Requests that may wait for one of them, each on a thread that other requests need; more are told to ask again."""
+RETRY_AFTER_S = 10
 KEPT = 256
 """Descriptions kept in memory; all are on disk."""
 LOOKED_AT = 20_000
@@ -51,16 +55,29 @@ class Descriptions:
         self._directory.mkdir(parents=True, exist_ok=True)
         self._timeout_s = timeout_s
         self._slots = threading.BoundedSemaphore(AT_ONCE)
+        self._room = threading.BoundedSemaphore(AT_ONCE + WAITING)
         self._known: Remembered[ModelDescription] = Remembered(room=KEPT)
 
     def describe(self, model: SourceSpec, data: SourceSpec, precision: str) -> ModelDescription:
         """The description of `model` on samples of `data` in `precision` (as in `TrainingSpec`).
 
-        Raises UserError where the model or the data cannot be imported, built or run, with the reason.
+        Raises UserError where the model or the data cannot be imported, built or run, with the reason, and
+        Busy where too many others are being described.
         """
         request = {"model": to_plain(model), "data": to_plain(data), "precision": precision}
         key = _key(request, [Path(spec.directory) for spec in (model, data) if spec.directory])
-        return self._known.get(key, lambda: self._load(key) or self._make(key, request))
+        if (known := self._known.peek(key)) is not None:
+            return known
+        if not self._room.acquire(blocking=False):
+            raise Busy(
+                f"{AT_ONCE + WAITING} models are being described, or wait for it: a model that takes long to "
+                f"build holds the others up. Ask again in {RETRY_AFTER_S} s",
+                retry_after_s=RETRY_AFTER_S,
+            )
+        try:
+            return self._known.get(key, lambda: self._load(key) or self._make(key, request))
+        finally:
+            self._room.release()
 
     def _load(self, key: str) -> ModelDescription | None:
         path = self._directory / f"{key}.json"

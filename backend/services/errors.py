@@ -3,6 +3,7 @@
 ServiceError
     NotFound      404  no such job, figure, party, ...
     Conflict      409  what is asked for contradicts what is there
+    Busy          503  too much is under way already; says when to ask again
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from backend.db import WriterError
 from backend.ingest import IngestError
 from engine.errors import UserError
 
-__all__ = ["Conflict", "IngestError", "NotFound", "ServiceError", "WriterError"]
+__all__ = ["Busy", "Conflict", "IngestError", "NotFound", "ServiceError", "WriterError"]
 
 
 class ServiceError(Exception):
@@ -35,3 +36,11 @@ class NotFound(ServiceError):  # noqa: N818 - named as HTTP names it
 
 class Conflict(ServiceError):  # noqa: N818
     status, kind, title = 409, "conflict", "Conflict"
+
+
+class Busy(ServiceError):  # noqa: N818
+    status, kind, title = 503, "busy", "Busy"
+
+    def __init__(self, detail: str, *, retry_after_s: int) -> None:
+        super().__init__(detail)
+        self.retry_after_s = retry_after_s

@@ -46,6 +46,11 @@ class Remembered(Generic[T]):
         mine.set_result(value)
         return value
 
+    def peek(self, key: Hashable) -> T | None:
+        """The value of `key` where it is there; never waits."""
+        with self._lock:
+            return self._values.get(key)
+
     def _keep(self, key: Hashable, value: T) -> None:
         with self._lock:
             del self._making[key]

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import os
 import select
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
+import httpx
 import pytest
 
-from backend.services.descriptions import Descriptions
+from backend.client import ApiError, Client
+from backend.services.descriptions import AT_ONCE, RETRY_AFTER_S, WAITING, Descriptions
 from engine.errors import UserError
 from engine.plan.job import SourceSpec
+from tests.backend.job_specs import job_spec
+from tests.backend.live_server import LiveServer
 
 
 def test_what_a_users_code_started_ends_with_the_time_limit(tmp_path: Path) -> None:
@@ -31,3 +36,31 @@ def test_what_a_users_code_started_ends_with_the_time_limit(tmp_path: Path) -> N
     ended, _, _ = select.select([child], [], [], 30)
     os.close(child)
     assert ended, "the child of the describing process is still there"
+
+
+def test_slow_models_do_not_take_every_thread(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(
+        "import pathlib, time\n"
+        "def build():\n"
+        "    while not pathlib.Path(__file__).with_name('go').exists():\n"
+        "        time.sleep(0.1)\n"
+        "    raise ValueError('built at last')\n"
+    )
+    slow = job_spec(model={"entrypoint": "slow:build", "directory": str(tmp_path)})
+    room, more = AT_ONCE + WAITING, 3
+    with LiveServer(tmp_path / "data", paused=True) as server, Client(server.url) as client:
+        with ThreadPoolExecutor(room + more) as threads:
+            asked = [threads.submit(client.preview, slow) for _ in range(room + more)]
+            ended = as_completed(asked, timeout=120)
+            for _ in range(more):
+                refusal = next(ended).exception()
+                assert isinstance(refusal, ApiError)
+                assert refusal.status == 503
+                assert f"{room} models are being described" in refusal.problem.detail
+            answer = httpx.post(f"{server.url}/api/v1/plans", json=slow, trust_env=False)
+            assert (answer.status_code, answer.headers["retry-after"]) == (503, str(RETRY_AFTER_S))
+            assert client.health().status == "ok"
+            (tmp_path / "go").touch()
+            errors = [future.exception() for future in ended]
+        assert len(errors) == room
+        assert all("built at last" in str(error) for error in errors)
