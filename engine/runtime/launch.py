@@ -42,6 +42,8 @@ class Launch:
     deadline_s: float = 600.0
     """How long anybody waits for anybody: slow imports and long steps included. Who dies is noticed at once; this
     is for who lives and makes no progress."""
+    record: bool = True
+    """False: of telemetry only the steps' own times are kept, to measure what the rest costs."""
 
     @property
     def parties(self) -> tuple[Party, ...]:
@@ -84,6 +86,7 @@ class Launch:
             "epoch_unix_ns": self.epoch_unix_ns,
             "devices": list(self.devices),
             "deadline_s": self.deadline_s,
+            "record": self.record,
         }
         write_json(self.directory / "launch.json", data)
 
@@ -100,6 +103,7 @@ class Launch:
             epoch_unix_ns=data["epoch_unix_ns"],
             devices=tuple(data["devices"]),
             deadline_s=data["deadline_s"],
+            record=data["record"],
         )
 
 

@@ -18,6 +18,7 @@ from engine.runtime.recording import Recording
 from engine.telemetry.detail import DetailPolicy
 from engine.telemetry.recorder import TRANSPORT, Recorder
 from engine.telemetry.sampler import Sampler
+from engine.telemetry.step_times import StepTimes
 from engine.transport.clock import AttemptClock
 from engine.transport.endpoint import Endpoint
 from engine.transport.pacing import Pacer
@@ -35,7 +36,7 @@ class PartyBase:
         self.party = party
         self.names = [p.name for p in launch.parties]
         self.clock = AttemptClock(time.monotonic_ns() - (time.time_ns() - launch.epoch_unix_ns))
-        self.recorder = Recorder(
+        self.recorder = (Recorder if launch.record else StepTimes)(
             party.index,
             party.name,
             self.clock.now_ns,
@@ -67,7 +68,8 @@ class PartyBase:
         self.endpoint.connect(self.rendezvous.exchange_addresses(self.endpoint.address))
         alignment = self.endpoint.align_clock()
         self.recorder.metric("clock_residual_ns", 0, alignment.residual_ns)
-        self._sampler = Sampler(self.recorder, TRANSPORT, self._wire_bytes)
+        if self.launch.record:
+            self._sampler = Sampler(self.recorder, TRANSPORT, self._wire_bytes)
 
     def part(self) -> None:
         """Leave in order, when everybody is done."""

@@ -1,0 +1,203 @@
+"""Jobs as benchmarks run them: a real gang in a temporary directory, and what it measured of itself.
+
+Step times, exposed communication and link bytes are read from the recorder's own spool, with the definitions of
+`engine.telemetry.definitions`; there is no second clock.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from engine.benchmarks.harness.machine import CpuMeter
+from engine.benchmarks.harness.pairs import rounds
+from engine.models.describe import describe_request
+from engine.models.registry import model as catalogue_model
+from engine.plan.job import JobSpec
+from engine.plan.serde import from_plain, to_plain
+from engine.runtime.gang import Gang
+from engine.runtime.launch import Launch
+from engine.strategies import build_plan
+from engine.telemetry.batch import Batch, decode
+from engine.telemetry.definitions import WARM_UP_STEPS, iteration_times_ns, job_iteration_ns
+from engine.telemetry.events import ALL_LAYERS, BIN_NS, LINK_BIN, STEP, Direction
+from engine.telemetry.recorder import TRANSPORT
+from engine.telemetry.spool import parties
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """One run of a job; its first steps are left out of every figure."""
+
+    step_ns: tuple[tuple[int, ...], ...]
+    """Iteration times of every worker: start of forward to start of the next one."""
+    iteration_ns: float
+    """The job's: the median of the slowest worker."""
+    exposed_ns: float
+    """Exposed communication per step: the mean over steps and workers."""
+    cpu_s: float
+    """CPU time of all workers per step, their transport and servers included; over all steps."""
+    cpu_share: float
+    """Of all cores of the machine, everything that ran meanwhile included (0 to 1)."""
+    sent_bps: float
+    """What an average worker's link carried outwards, in bits per second, headers included."""
+    samples_per_s: float
+    """Throughput of all workers."""
+
+    def row(self) -> dict[str, Any]:
+        """For a result's raw table."""
+        return {
+            "iteration_s": self.iteration_ns / 1e9,
+            "exposed_s": self.exposed_ns / 1e9,
+            "cpu_s": round(self.cpu_s, 4),
+            "cpu_share": round(self.cpu_share, 3),
+            "sent_mbps": self.sent_bps / 1e6,
+            "samples_per_s": self.samples_per_s,
+            "step_ms": [[round(time / 1e6, 3) for time in worker] for worker in self.step_ns],
+        }
+
+
+def bench_job(
+    model: str,
+    strategy: str,
+    *,
+    workers: int,
+    batch: int,
+    steps: int,
+    options: Mapping[str, Any] | None = None,
+    network: Mapping[str, Any] | None = None,
+    rehearsal: Mapping[str, Any] | None = None,
+    model_options: Mapping[str, Any] | None = None,
+    threads: int = 1,
+) -> JobSpec:
+    """A job on synthetic data in the model's own shape, never evaluated. `batch` is per worker; `rehearsal`
+    makes it a rehearsal."""
+    entry = catalogue_model(model)
+    data = {"shape": list(entry.input_shape), "classes": entry.classes, "samples": batch * workers}
+    plain: dict[str, Any] = {
+        "name": f"{model} {strategy}",
+        "model": {"name": model, "options": dict(model_options or {})},
+        "data": {"name": "synthetic", "options": data},
+        "strategy": {"name": strategy, "options": dict(options or {})},
+        "cluster": {"workers": workers, "device": "cpu", "threads": threads},
+        "network": dict(network or {}),
+        "training": {"steps": steps, "global_batch": batch * workers},
+        "optimizer": {"name": "sgd", "learning_rate": 1e-4, "options": {"momentum": 0.9}},
+        "evaluation": {"every_epochs": None, "at_end": False},
+    }
+    if rehearsal is not None:
+        plain |= {"fidelity": "rehearse", "rehearsal": dict(rehearsal)}
+    return from_plain(JobSpec, plain)
+
+
+def prepare(spec: JobSpec, directory: Path, *, record: bool = True) -> Launch:
+    """The launch of a job, written down and ready for a gang."""
+    request = {"model": spec.model, "data": spec.data, "precision": spec.training.precision}
+    model = describe_request({name: to_plain(value) for name, value in request.items()})
+    launch = Launch(
+        attempt=0,
+        job=spec,
+        plan=build_plan(spec, model),
+        model=model,
+        directory=directory,
+        epoch_unix_ns=time.time_ns(),
+        devices=("cpu",) * spec.cluster.workers,
+        record=record,
+    )
+    launch.write()
+    return launch
+
+
+def measure(
+    spec: JobSpec, *, warm_up: int = WARM_UP_STEPS, timeout_s: float = 900.0, record: bool = True
+) -> Measured:
+    """Run a job to its end. Raises RuntimeError, with the party's last words, where it does not succeed.
+    `record`: see `Launch.record`."""
+    with tempfile.TemporaryDirectory(prefix="trainyard-benchmark-") as directory:
+        launch = prepare(spec, Path(directory), record=record)
+        gang = Gang(launch)
+        with CpuMeter() as cpu:
+            try:
+                gang.start()
+                end = gang.wait(timeout_s)
+            finally:
+                gang.stop()
+        if end is None or end.status != "succeeded":
+            why = f"not done after {timeout_s:g} s" if end is None else end.reason
+            raise RuntimeError(f"{spec.name}: {why}\n{_last_words(launch)}")
+        return read(launch, cpu, warm_up)
+
+
+def interleaved(
+    jobs: Mapping[str, JobSpec], count: int, *, warm_up: int = WARM_UP_STEPS
+) -> dict[str, list[Measured]]:
+    """`count` rounds of all jobs, in turned order every other round; a line is printed for each run."""
+    found: dict[str, list[Measured]] = {name: [] for name in jobs}
+    for number, name in rounds(list(jobs), count):
+        one = measure(jobs[name], warm_up=warm_up)
+        found[name].append(one)
+        print(
+            f"  round {number + 1}/{count} {name}: {one.iteration_ns / 1e9:.3f} s a step, "
+            f"exposed {one.exposed_ns / 1e9:.3f} s, CPU {one.cpu_share:.0%}",
+            flush=True,
+        )
+    return found
+
+
+def read(launch: Launch, cpu: CpuMeter, warm_up: int) -> Measured:
+    """What a finished job's spool and summaries say. Raises ValueError for a job too short to say anything."""
+    workers = [party for party in launch.parties if party.rank is not None]
+    steps, bins = _spooled(launch)
+    warm = {p.index: steps[p.index][steps[p.index]["step"] >= warm_up] for p in workers}
+    times = [iteration_times_ns(warm[p.index]["step"], warm[p.index]["start"]) for p in workers]
+    iteration = job_iteration_ns([float(np.median(t)) if len(t) else None for t in times])
+    if iteration is None:
+        raise ValueError(f"{launch.job.name}: no iteration after {warm_up} steps of warm-up; run more steps")
+    every = np.concatenate([warm[p.index] for p in workers])
+    begin_ns, end_ns = int(every["start"].min()), int(every["end"].max())
+    inside = (bins["bin"] * BIN_NS >= begin_ns) & ((bins["bin"] + 1) * BIN_NS <= end_ns)
+    summaries = [json.loads(launch.summary(rank).read_text()) for rank in range(len(workers))]
+    return Measured(
+        step_ns=tuple(tuple(int(time) for time in worker) for worker in times),
+        iteration_ns=iteration,
+        exposed_ns=float(np.mean(every["exposed"])),
+        cpu_s=sum(s["cpu_ns"] for s in summaries) / 1e9 / summaries[0]["steps"],
+        cpu_share=cpu.share(launch.epoch_unix_ns + begin_ns, launch.epoch_unix_ns + end_ns),
+        sent_bps=float(bins["bytes"][inside].sum()) * 8e9 / (end_ns - begin_ns) / len(workers),
+        samples_per_s=launch.job.training.global_batch * 1e9 / iteration,
+    )
+
+
+def _spooled(launch: Launch) -> tuple[dict[int, np.ndarray], np.ndarray]:
+    """STEP rows by party; and the bins of all bytes that the transport sent."""
+    steps: dict[int, list[np.ndarray]] = {}
+    bins = [np.empty(0, LINK_BIN)]
+    for reader in parties(launch.spool):
+        for sequence in reader.sequences():
+            body = reader.read(sequence)
+            assert body is not None, f"batch {sequence} of party {reader.party} is torn"
+            batch = decode(body)
+            steps.setdefault(reader.party, [np.empty(0, STEP)]).append(batch.table("steps"))
+            bins.append(_sent(batch))
+    return {party: np.concatenate(tables) for party, tables in steps.items()}, np.concatenate(bins)
+
+
+def _sent(batch: Batch) -> np.ndarray:
+    """What left by the host's interface where it was counted, else what the transport sent: all layers together."""
+    interfaces = [index for index, link in enumerate(batch.links) if link.interface != TRANSPORT]
+    bins = batch.table("bins")
+    chosen = np.isin(bins["link"], interfaces or [0]) & (bins["direction"] == Direction.TX)
+    return bins[chosen & (bins["layer"] == ALL_LAYERS)]
+
+
+def _last_words(launch: Launch) -> str:
+    """The ends of the processes' logs."""
+    logs = sorted((launch.directory / "logs").glob("*.log"))
+    return "\n".join(f"--- {path.stem}\n{path.read_text(encoding='utf-8')[-2000:]}" for path in logs)

@@ -1,0 +1,142 @@
+"""One benchmark's dated result: `<date>-<name>.json` with the raw table, `<date>-<name>.md` for people.
+
+report = Report("transport", "Transport on shaped links", "Which share of a link is goodput?", options)
+report.plan(["..."], minutes=3)
+report.method("...")
+report.table("Goodput", ["rate", "share"], rows)
+report.raw(dictionaries)
+report.write()
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from engine.benchmarks.harness.machine import ROOT, CpuMeter, command, commit, hardware
+
+RESULTS = ROOT / "engine" / "benchmarks" / "results"
+
+
+def arguments(doc: str | None) -> argparse.ArgumentParser:
+    """A parser with what every benchmark has."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--quick", action="store_true", help="a short set: does it run, roughly what comes out"
+    )
+    parser.add_argument("--out", type=Path, default=RESULTS, help="where the result is written")
+    return parser
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """A Markdown table; floats with four significant digits."""
+    cells = [[f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in row] for row in rows]
+    lines = [columns, ["---"] * len(columns), *cells]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+class Report:
+    """Collects and writes one result. The machine is described, and its CPU use metered, from the beginning."""
+
+    def __init__(self, name: str, title: str, question: str, options: argparse.Namespace) -> None:
+        self._options = options
+        self._name = f"{name}-quick" if options.quick else name
+        self._begun = time.time()
+        self._sections: list[str] = []
+        self._data: dict[str, Any] = {
+            "name": self._name,
+            "title": title + (" (short set)" if options.quick else ""),
+            "question": question,
+            "date": time.strftime("%Y-%m-%d", time.gmtime(self._begun)),
+            "command": command(),
+            "commit": commit(),
+            "hardware": hardware(),
+            "method": [],
+            "tables": {},
+            "raw": [],
+        }
+        self._meter = CpuMeter(every_s=1.0)
+        self._meter.__enter__()
+
+    def plan(self, steps: Sequence[str], minutes: float) -> None:
+        """Say what is going to be done and how long it takes, before it begins."""
+        print(f"{self._data['title']}: about {minutes:.3g} minutes")
+        for step in steps:
+            print(f"- {step}", flush=True)
+
+    def method(self, text: str) -> None:
+        """How it was measured: a sentence or a paragraph."""
+        self._data["method"].append(text)
+
+    def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        """Show a table now and in the result."""
+        text = table(columns, rows)
+        print(f"\n{title}\n\n{text}", flush=True)
+        self._sections.append(f"## {title}\n\n{text}")
+        self._data["tables"][title] = [dict(zip(columns, row, strict=True)) for row in rows]
+
+    def note(self, text: str) -> None:
+        """A remark under the last table."""
+        print(text, flush=True)
+        self._sections.append(text)
+
+    def raw(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """What was measured, one by one."""
+        self._data["raw"].extend(dict(row) for row in rows)
+
+    def write(self) -> Path:
+        """Write both files; answers the JSON one. A result of another commit, or of changed files, is never
+        replaced: the new one gets a number."""
+        self._meter.__exit__(None, None, None)
+        self._data["cpu_share"] = round(self._meter.share(), 3)
+        self._data["seconds"] = round(time.time() - self._begun, 1)
+        self._options.out.mkdir(parents=True, exist_ok=True)
+        path = self._free(self._options.out / f"{self._data['date']}-{self._name}.json")
+        path.write_text(json.dumps(self._data, indent=1) + "\n", encoding="utf-8")
+        path.with_suffix(".md").write_text(self._text(), encoding="utf-8")
+        print(f"\nwritten: {path}", flush=True)
+        return path
+
+    def _free(self, path: Path) -> Path:
+        wanted, number = path, 1
+        while path.exists() and not self._options.quick:
+            theirs = json.loads(path.read_text(encoding="utf-8"))["commit"]
+            if theirs == self._data["commit"] and "changes" not in theirs and theirs != "unknown":
+                break
+            number += 1
+            path = wanted.with_stem(f"{wanted.stem}-{number}")
+        return path
+
+    def _text(self) -> str:
+        data, machine = self._data, self._data["hardware"]
+        head = [
+            f"# {data['title']}",
+            data["question"],
+            "\n".join(
+                [
+                    f"- {data['date']}, {data['seconds']:.0f} s, commit {data['commit']}",
+                    f"- `{data['command']}`",
+                    f"- {machine['cores']} cores, {machine['cpu']}, {machine['memory_bytes'] / 2**30:.1f} GiB, "
+                    f"Linux {machine['kernel']}, Python {machine['python']}, torch {machine['torch']}",
+                    f"- load before {machine['load_before']}; CPU use over the whole run {data['cpu_share']:.0%}",
+                ]
+            ),
+            *data["method"],
+        ]
+        raw = self._data["raw"]
+        tail = [] if not raw else ["## Raw", _raw_table(raw)]
+        return "\n\n".join([*head, *self._sections, *tail]) + "\n"
+
+
+def _raw_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Single values of every row; lists stay in the JSON file."""
+    columns = [
+        key
+        for key in dict.fromkeys(key for row in rows for key in row)
+        if not any(isinstance(row.get(key), (list, tuple, dict)) for row in rows)
+    ]
+    return table(columns, [[row.get(column, "") for column in columns] for row in rows])
