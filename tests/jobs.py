@@ -14,6 +14,7 @@ from torch import Tensor
 
 from engine.inputs.build import find_task, load_dataset
 from engine.inputs.sharding import global_batch_at, micro_batches, shard
+from engine.inputs.task import weight
 from engine.models.build import build_model
 from engine.models.describe import describe_request
 from engine.plan.description import ModelDescription
@@ -148,10 +149,11 @@ def reference(spec: JobSpec, workers: int, *, steps: int | None = None) -> dict[
                 if len(piece) == 0:
                     continue
                 inputs, targets = data.train.batch(piece)
-                if training.precision == "float64":
+                if training.precision == "float64" and inputs.is_floating_point():
                     inputs = inputs.double()
                 with torch.autocast("cpu", torch.bfloat16, enabled=training.precision == "bf16"):
-                    loss = task(model, inputs, targets).total / len(indices)
+                    whole = len(indices) * weight(targets) / len(piece)
+                    loss = task(model, inputs, targets).total / whole
                 loss.backward()
             buffers[rank] = {n: b.clone() for n, b in model.named_buffers()}
         if training.clip_norm is not None:

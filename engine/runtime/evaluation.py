@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from engine.inputs.sharding import shard
 from engine.inputs.source import Source
-from engine.inputs.task import Task
+from engine.inputs.task import Task, weight
 from engine.runtime.gather import Gather
 
 _BATCH = 256
@@ -63,8 +63,8 @@ class Evaluator:
         self._autocast = autocast
 
     def __call__(self, steps: int) -> tuple[float | None, float]:
-        """(accuracy, mean loss) of the test data, the same on every worker; accuracy is None where the task
-        counts nothing. Collective."""
+        """(accuracy, mean loss per target) of the test data, the same on every worker; accuracy is None where the
+        task counts nothing. Collective."""
         averaged = averaged_buffers(self._model, self._gather)
         buffers = dict(self._model.named_buffers())
         local = {name: buffer.detach().clone() for name, buffer in buffers.items()}
@@ -76,23 +76,25 @@ class Evaluator:
         finally:
             _write(buffers, local)
             self._model.train(training)
-        loss, correct, counted, samples = totals
-        return (correct / samples if counted else None), loss / samples
+        loss, correct, counted, targets = totals
+        return (correct / targets if counted else None), loss / targets
 
     @torch.no_grad()
     def _measure(self) -> list[float]:
         loss = correct = counted = 0.0
+        weighed = 0
         for start in range(0, len(self._mine), _BATCH):
             inputs, targets = self._test.batch(self._mine[start : start + _BATCH])
             if self._dtype is not None and inputs.is_floating_point():
                 inputs = inputs.to(self._dtype)
             with self._autocast():
                 result = self._task(self._model, inputs.to(self._device), targets.to(self._device))
+            weighed += weight(targets)
             loss += float(result.total)
             if result.correct is not None:
                 correct += float(result.correct)
                 counted = 1.0
-        return [loss, correct, counted, float(len(self._mine))]
+        return [loss, correct, counted, float(weighed)]
 
 
 def save_state(model: nn.Module, gather: Gather, path: Path | None) -> None:
