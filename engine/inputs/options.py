@@ -59,6 +59,41 @@ class SyntheticOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SyntheticTokensOptions:
+    """Of the generated pairs of sentences."""
+
+    __pydantic_config__ = _STRICT
+
+    source_vocabulary: int = 17191
+    """Words of the source language."""
+    target_vocabulary: int = 7709
+    """Words of the target language, the one that begins a sentence included."""
+    length: int = 30
+    """Words of every sentence, in both languages."""
+    samples: int = 1024
+    """Training samples."""
+    test_samples: int = 256
+    """Test samples."""
+    seed: int = 0
+    """Another seed is another data set."""
+
+    def __post_init__(self) -> None:
+        for name, least in (
+            ("source_vocabulary", 1),
+            ("target_vocabulary", 2),
+            ("length", 1),
+            ("samples", 1),
+            ("test_samples", 1),
+        ):
+            if getattr(self, name) < least:
+                raise UserError(
+                    name, getattr(self, name), f"must be at least {least}", "Give a larger whole number"
+                )
+        if not 0 <= self.seed < 2**32:
+            raise UserError("seed", self.seed, "must be from 0 to 4294967295", "Use a small number")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Cifar10Options:
     """Of CIFAR-10 on disk."""
 

@@ -34,6 +34,8 @@ class DatasetEntry:
     """Shape of one input sample, with the default options."""
     classes: int | None
     """Number of classes with the default options; None where the files decide."""
+    target_shape: tuple[int, ...] = ()
+    """Shape of one sample's targets, with the default options: () is one class per sample."""
 
     def load(self, values: Mapping[str, Any] | None = None) -> Dataset:
         """Load or prepare the data.
@@ -62,6 +64,15 @@ DATASETS: tuple[DatasetEntry, ...] = (
         options=o.SyntheticOptions,
         input_shape=(3, 32, 32),
         classes=10,
+    ),
+    DatasetEntry(
+        name="synthetic-tokens",
+        summary="Generated pairs of sentences: each word has one translation.",
+        implementation="engine.inputs.datasets.tokens:load",
+        options=o.SyntheticTokensOptions,
+        input_shape=(60,),
+        classes=7709,
+        target_shape=(30,),
     ),
     DatasetEntry(
         name="cifar10",

@@ -50,6 +50,58 @@ class ClassesOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class InceptionOptions:
+    """Of Inception-v3."""
+
+    __pydantic_config__ = _STRICT
+
+    classes: int = 1000
+    """Number of classes."""
+    width: int = 32
+    """Channels of the first convolution, as published 32; all others keep their relation to it."""
+    dropout: float = 0.5
+    """Share of activations dropped before the classifier."""
+
+    def __post_init__(self) -> None:
+        _positive(classes=self.classes, width=self.width)
+        _share("dropout", self.dropout)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seq2SeqOptions:
+    """Of the recurrent translation network."""
+
+    __pydantic_config__ = _STRICT
+
+    source_vocabulary: int = 17191
+    """Words of the source language."""
+    target_vocabulary: int = 7709
+    """Words of the target language."""
+    embedding: int = 512
+    """Size of a word's embedding, on both sides."""
+    hidden: int = 512
+    """Units of the decoder; the encoder has half as many in each direction, so an even number."""
+    source_length: int = 30
+    """Source words of a sample: the first ones of its input; the rest is the target."""
+
+    def __post_init__(self) -> None:
+        _positive(
+            source_vocabulary=self.source_vocabulary,
+            target_vocabulary=self.target_vocabulary,
+            embedding=self.embedding,
+            hidden=self.hidden,
+            source_length=self.source_length,
+        )
+        if self.hidden % 2:
+            raise UserError(
+                "hidden",
+                self.hidden,
+                "must be even: the encoder has two directions",
+                f"Use {self.hidden + 1}",
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
 class VggSmallOptions:
     """Of the scaled-down VGG."""
 

@@ -34,6 +34,10 @@ class ModelEntry:
     """Shape of one input sample, with the default options."""
     classes: int
     """Number of classes, with the default options."""
+    input_dtype: str = "float32"
+    """Type of its inputs as torch names it; `int64` for words."""
+    target_shape: tuple[int, ...] = ()
+    """Shape of one sample's targets, with the default options: () is one class per sample."""
     source: str = "Trainyard"
     """Who described the network."""
     purpose: str = "training"
@@ -87,6 +91,26 @@ MODELS: tuple[ModelEntry, ...] = (
         input_shape=(3, 224, 224),
         classes=1000,
         source="He et al. 2015, table 1",
+    ),
+    ModelEntry(
+        name="inception-v3",
+        summary="Inception-v3 without auxiliary classifier: 23.8 M parameters in many layers.",
+        implementation="engine.models.inception_v3:build",
+        options=o.InceptionOptions,
+        input_shape=(3, 299, 299),
+        classes=1000,
+        source="Szegedy et al. 2015, table 1",
+    ),
+    ModelEntry(
+        name="sockeye-shape",
+        summary="LSTM translation with attention: 21.9 M parameters, 40 % of them in the first layer.",
+        implementation="engine.models.seq2seq:Seq2Seq",
+        options=o.Seq2SeqOptions,
+        input_shape=(60,),
+        classes=7709,
+        input_dtype="int64",
+        target_shape=(30,),
+        source="Hieber et al. 2017, sections 3.1 and 3.2; sizes are ours",
     ),
     ModelEntry(
         name="resnet32",

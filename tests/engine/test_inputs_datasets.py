@@ -22,7 +22,7 @@ def check(data, entry):
     """What every data set must hold."""
     inputs, targets = read(data.train, 1, 0, 1)
     assert inputs.shape == (3, *data.input_shape)
-    assert targets.shape == (3,)
+    assert targets.shape == (3, *entry.target_shape)
     assert torch.equal(inputs[0], inputs[2])
     assert torch.equal(inputs[1], read(data.train, 0)[0][0])
     empty, none = read(data.train)
@@ -96,6 +96,20 @@ def test_synthetic_data_can_be_learned(shape):
     nearest = torch.cdist(test.flatten(1), means.flatten(1)).argmin(1)
     assert (nearest == labels).float().mean() > 0.8
     assert abs(inputs.std() - 1) < 0.2
+
+
+def test_synthetic_sentences_are_translated_word_by_word():
+    data = load("synthetic-tokens", {"source_vocabulary": 9, "target_vocabulary": 5, "length": 4})
+    inputs, targets = data.train.batch(np.arange(200))
+    source, moved = inputs[:, :4], inputs[:, 4:]
+    assert (moved[:, 0] == 0).all()
+    assert torch.equal(moved[:, 1:], targets[:, :-1])
+    for word in source.unique():
+        assert len(targets[source == word].unique()) == 1
+    assert set(source.unique().tolist()) == set(range(9))
+    assert set(targets.unique().tolist()) <= {1, 2, 3, 4}
+    with pytest.raises(UserError, match="must be at least 2"):
+        load("synthetic-tokens", {"target_vocabulary": 1})
 
 
 def test_synthetic_training_and_test_samples_differ_and_seeds_matter():

@@ -10,7 +10,7 @@ from engine.errors import UnknownNameError, UserError
 from engine.models.registry import MODELS, build, model
 from engine.plan.description import LayerDescription, ModelDescription, ParameterDescription
 
-PUBLISHED = {"alexnet": 60_965_224, "vgg19": 143_667_240, "resnet50": 25_557_032}
+PUBLISHED = {"alexnet": 60_965_224, "vgg19": 143_667_240, "resnet50": 25_557_032, "inception-v3": 23_834_568}
 
 
 def count(module: torch.nn.Module) -> int:
@@ -20,8 +20,9 @@ def count(module: torch.nn.Module) -> int:
 @pytest.mark.parametrize("entry", MODELS, ids=lambda entry: entry.name)
 def test_every_model_maps_its_input_to_its_classes(entry):
     with torch.device("meta"):
-        output = entry.build()(torch.empty(2, *entry.input_shape))
-    assert output.shape == (2, entry.classes)
+        inputs = torch.empty(2, *entry.input_shape, dtype=getattr(torch, entry.input_dtype))
+        output = entry.build()(inputs)
+    assert output.shape == (2, entry.classes, *entry.target_shape)
 
 
 @pytest.mark.parametrize("name", PUBLISHED)

@@ -19,8 +19,9 @@ DIGITS = {"name": "digits"}
 def on_meta(name: str) -> ModelDescription:
     entry = model(name)
     with torch.device("meta"):
-        inputs = torch.empty(2, *entry.input_shape)
-        return describe(entry.build(), inputs, torch.empty(2, dtype=torch.int64), name)
+        inputs = torch.empty(2, *entry.input_shape, dtype=getattr(torch, entry.input_dtype))
+        targets = torch.empty(2, *entry.target_shape, dtype=torch.int64)
+        return describe(entry.build(), inputs, targets, name)
 
 
 @pytest.mark.parametrize("name", [entry.name for entry in MODELS])
@@ -45,6 +46,18 @@ def test_flops_and_output_bytes_are_per_sample():
     assert conv1.forward_flops == 2 * 55 * 55 * 96 * 3 * 11 * 11
     assert conv1.output_bytes == 55 * 55 * 96 * 4
     assert 39e9 < on_meta("vgg19").forward_flops < 40e9
+    assert 11.3e9 < on_meta("inception-v3").forward_flops < 11.5e9
+
+
+def test_the_heaviest_layer_of_the_sockeye_shape_is_the_first():
+    found = on_meta("sockeye-shape")
+    heaviest = max(found.layers, key=lambda layer: layer.parameter_count)
+    assert (heaviest.name, heaviest.index) == ("source_embedding", 0)
+    assert 0.35 < heaviest.parameter_count / found.parameter_count < 0.45
+    # A recurrent layer's products count once per word.
+    weights = 4 * 512 * (1024 + 512)
+    assert found.layer("decoder").forward_flops == 30 * 2 * weights
+    assert found.layer("encoder").forward_flops == 30 * 2 * 2 * 4 * 256 * (512 + 256)
 
 
 def test_layers_come_in_forward_order_and_a_tied_parameter_once():

@@ -18,7 +18,7 @@ from engine.inputs.source import Dataset
 
 _COARSE_IMAGE = 4
 _COARSE_VECTOR = 64
-_PATTERN_KEY = 2**63  # a sample's index never reaches it
+PATTERN_KEY = 2**63  # a sample's index never reaches it
 
 
 class SyntheticSource:
@@ -32,7 +32,7 @@ class SyntheticSource:
         limit = _COARSE_VECTOR if len(options.shape) == 1 else _COARSE_IMAGE
         kept = max(0, len(options.shape) - 2)
         coarse = [*options.shape[:kept], *(min(size, limit) for size in options.shape[kept:])]
-        draw = _generator(options.seed, _PATTERN_KEY)
+        draw = generator(options.seed, PATTERN_KEY)
         self._patterns = draw.standard_normal((options.classes, *coarse), dtype=np.float32)
         self._spread = np.ix_(
             *(np.arange(size) * few // size for size, few in zip(options.shape, coarse, strict=True))
@@ -48,7 +48,7 @@ class SyntheticSource:
         for row, index in enumerate(indices.tolist()):
             if not 0 <= index < self.samples:
                 raise IndexError(f"sample {index} of {self.samples}")
-            draw = _generator(self.options.seed, self.first + index)
+            draw = generator(self.options.seed, self.first + index)
             targets[row] = draw.integers(self.options.classes)
             draw.standard_normal(dtype=np.float32, out=inputs[row])
             inputs[row] += self.options.signal * self._patterns[targets[row]][self._spread]
@@ -67,5 +67,6 @@ def load(options: SyntheticOptions) -> Dataset:
     )
 
 
-def _generator(seed: int, key: int) -> np.random.Generator:
+def generator(seed: int, key: int) -> np.random.Generator:
+    """The random numbers of one sample: the same for the same seed and key, whoever asks and when."""
     return np.random.Generator(np.random.Philox(key=np.array([seed, key], dtype=np.uint64)))

@@ -1,0 +1,49 @@
+"""Exact class, published networks made small: parallel branches, and words through recurrent layers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.plan.job import JobSpec
+from tests.jobs import distance, job, reference, succeed
+
+WORDS = {"source_vocabulary": 50, "target_vocabulary": 20}
+CASES: dict[str, tuple[dict[str, Any], dict[str, Any], float]] = {
+    "inception-v3": (
+        {"classes": 4, "width": 2, "dropout": 0.0},
+        {
+            "name": "synthetic",
+            "options": {"shape": [3, 75, 75], "classes": 4, "samples": 24, "test_samples": 4},
+        },
+        1e-9,
+    ),
+    "sockeye-shape": (
+        {**WORDS, "embedding": 12, "hidden": 8, "source_length": 6},
+        {"name": "synthetic-tokens", "options": {**WORDS, "length": 6, "samples": 40, "test_samples": 7}},
+        1e-12,
+    ),
+}
+"""Model -> its options, its data, and the largest difference from one process."""
+
+
+def spec_of(model: str, strategy: str, workers: int) -> JobSpec:
+    options, data, _ = CASES[model]
+    return job(
+        model={"name": model, "options": options},
+        data=data,
+        strategy={"name": strategy, "options": {"slice_size": 300} if strategy == "p3" else {}},
+        cluster={"workers": workers},
+        training={"steps": 6, "global_batch": 9, "precision": "float64"},
+        evaluation={"every_epochs": None, "at_end": True},
+    )
+
+
+@pytest.mark.parametrize("model", CASES)
+def test_published_models_equal_one_process(model: str, tmp_path: Path) -> None:
+    found = succeed(spec_of(model, "p3", 2), tmp_path)
+    assert distance(found.state, reference(spec_of(model, "single", 1), 2)) <= CASES[model][2]
+    # A share of the targets, of which a sample may have many.
+    assert 0 <= found.summary()["test_accuracy"] <= 1
