@@ -103,7 +103,7 @@ MODELS: tuple[ModelEntry, ...] = (
     ),
     ModelEntry(
         name="sockeye-shape",
-        summary="LSTM translation with attention: 21.9 M parameters, 40 % of them in the first layer.",
+        summary="LSTM translation with attention: 22.7 M parameters, 39 % of them in the first layer.",
         implementation="engine.models.seq2seq:Seq2Seq",
         options=o.Seq2SeqOptions,
         input_shape=(60,),

@@ -19,6 +19,7 @@ import numpy as np
 from engine.benchmarks.harness.machine import CpuMeter
 from engine.benchmarks.harness.pairs import rounds
 from engine.models.describe import describe_request
+from engine.models.registry import ModelEntry
 from engine.models.registry import model as catalogue_model
 from engine.plan.job import JobSpec
 from engine.plan.serde import from_plain, to_plain
@@ -79,12 +80,10 @@ def bench_job(
 ) -> JobSpec:
     """A job on synthetic data in the model's own shape, never evaluated. `batch` is per worker; `rehearsal`
     makes it a rehearsal."""
-    entry = catalogue_model(model)
-    data = {"shape": list(entry.input_shape), "classes": entry.classes, "samples": batch * workers}
     plain: dict[str, Any] = {
         "name": f"{model} {strategy}",
         "model": {"name": model, "options": dict(model_options or {})},
-        "data": {"name": "synthetic", "options": data},
+        "data": _synthetic(catalogue_model(model), batch * workers),
         "strategy": {"name": strategy, "options": dict(options or {})},
         "cluster": {"workers": workers, "device": "cpu", "threads": threads},
         "network": dict(network or {}),
@@ -95,6 +94,15 @@ def bench_job(
     if rehearsal is not None:
         plain |= {"fidelity": "rehearse", "rehearsal": dict(rehearsal)}
     return from_plain(JobSpec, plain)
+
+
+def _synthetic(entry: ModelEntry, samples: int) -> dict[str, Any]:
+    """Data in the model's own shape."""
+    if entry.target_shape:
+        (length,) = entry.target_shape
+        return {"name": "synthetic-tokens", "options": {"length": length, "samples": samples}}
+    shape = {"shape": list(entry.input_shape), "classes": entry.classes}
+    return {"name": "synthetic", "options": {**shape, "samples": samples}}
 
 
 def prepare(spec: JobSpec, directory: Path, *, record: bool = True) -> Launch:
@@ -116,12 +124,17 @@ def prepare(spec: JobSpec, directory: Path, *, record: bool = True) -> Launch:
 
 
 def measure(
-    spec: JobSpec, *, warm_up: int = WARM_UP_STEPS, timeout_s: float = 900.0, record: bool = True
+    spec: JobSpec,
+    *,
+    warm_up: int = WARM_UP_STEPS,
+    timeout_s: float = 900.0,
+    record: bool = True,
+    directory: Path | None = None,
 ) -> Measured:
     """Run a job to its end. Raises RuntimeError, with the party's last words, where it does not succeed.
-    `record`: see `Launch.record`."""
-    with tempfile.TemporaryDirectory(prefix="trainyard-benchmark-") as directory:
-        launch = prepare(spec, Path(directory), record=record)
+    `record`: see `Launch.record`. `directory` keeps the attempt's files; without it they are removed."""
+    with tempfile.TemporaryDirectory(prefix="trainyard-benchmark-") as temporary:
+        launch = prepare(spec, directory or Path(temporary), record=record)
         gang = Gang(launch)
         with CpuMeter() as cpu:
             try:
