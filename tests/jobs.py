@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -21,6 +20,7 @@ from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
 from engine.plan.plan import Peer, Plan
 from engine.plan.serde import from_plain, to_plain
+from engine.runtime import launch as launches
 from engine.runtime.gang import Gang, GangEnd
 from engine.runtime.launch import Launch
 from engine.runtime.updates import HyperSchedule, apply_hyper, build_optimizer
@@ -91,15 +91,7 @@ def plan_of(spec: JobSpec) -> Plan | Peer:
 
 def prepare(spec: JobSpec, directory: Path) -> Launch:
     """The launch of a job, written down and ready for a gang."""
-    launch = Launch(
-        attempt=0,
-        job=spec,
-        plan=plan_of(spec),
-        model=describe(spec),
-        directory=directory,
-        epoch_unix_ns=time.time_ns(),
-        devices=("cpu",) * spec.cluster.workers,
-    )
+    launch = launches.prepare(spec, plan_of(spec), describe(spec), directory)
     launch.write()
     return launch
 

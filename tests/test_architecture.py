@@ -29,6 +29,7 @@ BACKEND_MAY_IMPORT = (
     *WITHOUT_TORCH,
     *(f"engine.{axis}" for axis in sorted(AXES)),
     "engine.models",
+    "engine.profile",
     "engine.runtime.launch",
     "engine.runtime.gang",
 )

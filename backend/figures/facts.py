@@ -8,6 +8,8 @@ from functools import cached_property
 from typing import Any
 
 from backend.db.models import Attempt, Job
+from engine.plan.rehearsal import RehearsalSpec
+from engine.plan.serde import from_plain
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +38,9 @@ class JobFacts:
     global_batch: int
     threads: int
     device: str
+    """Kind of device; a rehearsal's is its label, so that it compares with nothing but its like."""
+    rehearsed: str | None
+    """The label of a rehearsal; None for a job that trains."""
     precision: str
     rate: str | None
     """Limit of the network as the job gave it, paced in software."""
@@ -83,6 +88,9 @@ class JobFacts:
 def job_facts(job: Job, attempt: Attempt | None) -> JobFacts:
     spec = job.spec
     cluster, training = spec.get("cluster", {}), spec["training"]
+    rehearsed = None
+    if spec.get("fidelity") == "rehearse":
+        rehearsed = from_plain(RehearsalSpec, spec.get("rehearsal", {})).text
     layers = sorted((job.description or {}).get("layers", []), key=lambda layer: layer["index"])
     return JobFacts(
         id=job.id,
@@ -94,7 +102,8 @@ def job_facts(job: Job, attempt: Attempt | None) -> JobFacts:
         workers=cluster.get("workers", 1),
         global_batch=training.get("global_batch", 32),
         threads=cluster.get("threads", 1),
-        device=_device(attempt) or cluster.get("device", "auto"),
+        device=rehearsed or _device(attempt) or cluster.get("device", "auto"),
+        rehearsed=rehearsed,
         precision=training.get("precision", "float32"),
         rate=spec.get("network", {}).get("rate"),
         baseline_id=job.baseline_id,

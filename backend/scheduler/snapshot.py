@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session, joinedload, load_only
@@ -42,10 +43,13 @@ def occupied(session: Session) -> dict[str, decide.Occupant]:
 
 def queued_job(job: Job) -> decide.QueuedJob:
     """A job's row as decisions see it."""
+    cluster = from_plain(ClusterSpec, job.spec["cluster"])
+    if job.spec.get("fidelity") == "rehearse":  # as JobSpec.demand says
+        cluster = replace(cluster, device="cpu")
     return decide.QueuedJob(
         id=job.id,
         name=job.name,
-        cluster=from_plain(ClusterSpec, job.spec["cluster"]),
+        cluster=cluster,
         priority=job.priority,
         queued_unix_ns=job.queued_unix_ns or job.created_unix_ns,
     )

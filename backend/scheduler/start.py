@@ -27,7 +27,7 @@ from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
 from engine.plan.plan import Peer, Plan
 from engine.plan.serde import from_plain
-from engine.runtime.launch import Launch
+from engine.runtime.launch import prepare
 
 logger = logging.getLogger(__name__)
 
@@ -66,17 +66,19 @@ class Starter:
         if attempt is None:
             return
         try:
-            launch = Launch(
+            launch = prepare(
+                stored.job,
+                stored.plan,
+                stored.model,
+                Path(attempt.directory),
                 attempt=attempt.id,
-                job=stored.job,
-                plan=stored.plan,
-                model=stored.model,
-                directory=Path(attempt.directory),
                 epoch_unix_ns=epoch,
                 devices=tuple(device.torch_device for device in place.devices),
             )
             handle = self._executor.launch(launch, Ingest(url=self._url, attempt=attempt.id, token=token))
-        except Exception as error:  # whatever it is: a job that stayed `placing` would be placed again and again
+        except (
+            Exception
+        ) as error:  # whatever it is: a job that stayed `placing` would be placed again and again
             self._close(attempt.id, Path(attempt.directory), error)
         else:
             writer.run(partial(changes.launched, attempt_id=attempt.id, handle=handle))

@@ -48,6 +48,9 @@ class JobSummary(Schema):
     """Samples of one step over all workers."""
     rate_bps: int | None
     """Software-limited rate of each host's port, in bits per second per direction. Null: not limited."""
+    rehearsed: str | None
+    """The label of a rehearsal, which stands beside each of its figures: what its compute times rest on, and by how
+    much sizes and rates were divided. Null for a job that trains."""
     priority: int
     """Higher runs first."""
     baseline_id: str | None

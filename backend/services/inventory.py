@@ -17,7 +17,7 @@ class Inventory:
 
     def check(self, spec: JobSpec) -> None:
         """Raises UserError for a job that could never be placed here."""
-        decide.check_demand(spec.cluster, self._inventory)
+        decide.check_demand(spec.demand, self._inventory)
 
     def devices(self) -> list[Device]:
         """Every device and the job that occupies it."""

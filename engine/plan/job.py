@@ -7,11 +7,12 @@ schema and the web form from these classes.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from engine.errors import UnknownNameError, UserError
 from engine.plan.optimizers import OPTIMIZERS, SCHEDULES
+from engine.plan.rehearsal import RehearsalSpec
 from engine.plan.units_of_measure import parse_rate
 
 LARGEST = 2**31 - 1
@@ -277,7 +278,10 @@ class JobSpec:
     telemetry: TelemetrySpec = TelemetrySpec()
     """What is kept of the events."""
     fidelity: Literal["train", "rehearse", "simulate"] = "train"
-    """`train`: everything real. `rehearse` and `simulate` are not built yet."""
+    """`train`: everything real. `rehearse`: compute is replayed from a profile by waiting; processes, gradients and
+    bytes are real. `simulate` is not built yet."""
+    rehearsal: RehearsalSpec = RehearsalSpec()
+    """What a rehearsal replays. Without effect where the fidelity is another."""
     baseline: str | None = None
     """The job (its id) that speed-up is measured against. Null: none."""
     priority: int = 0
@@ -286,10 +290,15 @@ class JobSpec:
     def __post_init__(self) -> None:
         if not self.name.strip() or len(self.name) > 200:
             raise UserError("name", self.name, "must have 1 to 200 characters", "Give the job a short name")
-        if self.fidelity != "train":
+        if self.fidelity == "simulate":
             raise UserError(
-                "fidelity", self.fidelity, "not available: only training is built yet", "Use train"
+                "fidelity",
+                self.fidelity,
+                "not available: simulation is not built yet",
+                "Use train or rehearse",
             )
+        if self.fidelity == "rehearse":
+            self._check_rehearsal()
         if self.training.global_batch < self.cluster.workers * self.training.micro_batches:
             raise UserError(
                 "training.global_batch",
@@ -299,3 +308,39 @@ class JobSpec:
             )
         if not -1000 <= self.priority <= 1000:
             raise UserError("priority", self.priority, "must be from -1000 to 1000", "0 is the default")
+
+    def _check_rehearsal(self) -> None:
+        if self.cluster.device == "cuda":
+            raise UserError(
+                "cluster.device",
+                "cuda",
+                "a rehearsal computes nothing: it runs on CPU slots",
+                "Use auto or cpu",
+            )
+        if self.training.target_accuracy is not None:
+            raise UserError(
+                "training.target_accuracy",
+                self.training.target_accuracy,
+                "a rehearsal learns nothing, so it has no accuracy",
+                "Leave it out, or train",
+            )
+
+    @property
+    def rehearsed(self) -> str | None:
+        """The label of everything that a rehearsal yields; None for a job that trains."""
+        return self.rehearsal.text if self.fidelity == "rehearse" else None
+
+    @property
+    def scale(self) -> float:
+        """What tensors, units and link rates are divided by: 1 where the job is no rehearsal."""
+        return self.rehearsal.scale if self.fidelity == "rehearse" else 1.0
+
+    @property
+    def demand(self) -> ClusterSpec:
+        """The devices that the job takes: a rehearsal takes CPU slots."""
+        return replace(self.cluster, device="cpu") if self.fidelity == "rehearse" else self.cluster
+
+    @property
+    def pass_samples(self) -> int:
+        """Samples of one worker's forward pass, at the most."""
+        return -(-self.training.global_batch // (self.cluster.workers * self.training.micro_batches))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,12 @@ from engine.plan.cluster import Party, parties
 from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
 from engine.plan.plan import Peer, Plan
+from engine.plan.scaling import scaled_model, scaled_plan
 from engine.plan.serde import from_plain, to_plain
+from engine.profile import Profile, profile_of
+
+REPLAY = "replay"
+"""The device of a rehearsal's workers: they wait as long as their profile says (`engine/runtime/replay.py`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,19 +37,26 @@ class Launch:
     """The attempt's number in the database; 0 outside of a service."""
     job: JobSpec
     plan: Plan | Peer
-    """Resolved (see `engine.plan.rules`)."""
+    """Resolved (see `engine.plan.rules`); in a rehearsal scaled, as the processes run it."""
     model: ModelDescription
+    """What the processes hold; in a rehearsal scaled. The job itself says true sizes and rates."""
     directory: Path
     """The attempt's directory, on a disk that all its processes see."""
     epoch_unix_ns: int
     """Zero of the attempt's clock, as nanoseconds since 1970."""
     devices: tuple[str, ...]
-    """One torch device per worker, e.g. `cpu` or `cuda:1`."""
+    """One device per worker, as torch names them, e.g. `cpu` or `cuda:1`; `replay` in a rehearsal."""
+    profile: Profile | None = None
+    """What a rehearsal replays; None for a job that trains."""
     deadline_s: float = 600.0
     """How long anybody waits for anybody: slow imports and long steps included. Who dies is noticed at once; this
     is for who lives and makes no progress."""
     record: bool = True
     """False: of telemetry only the steps' own times are kept, to measure what the rest costs."""
+
+    def __post_init__(self) -> None:
+        if (self.profile is None) == (self.job.fidelity == "rehearse"):
+            raise ValueError("a rehearsal, and nothing else, has a profile: make launches with `prepare`")
 
     @property
     def parties(self) -> tuple[Party, ...]:
@@ -87,6 +100,7 @@ class Launch:
             "devices": list(self.devices),
             "deadline_s": self.deadline_s,
             "record": self.record,
+            "profile": to_plain(self.profile),
         }
         write_json(self.directory / "launch.json", data)
 
@@ -104,7 +118,38 @@ class Launch:
             devices=tuple(data["devices"]),
             deadline_s=data["deadline_s"],
             record=data["record"],
+            profile=None if data["profile"] is None else from_plain(Profile, data["profile"]),
         )
+
+
+def prepare(
+    job: JobSpec,
+    plan: Plan | Peer,
+    model: ModelDescription,
+    directory: Path,
+    *,
+    attempt: int = 0,
+    epoch_unix_ns: int | None = None,
+    devices: tuple[str, ...] | None = None,
+    record: bool = True,
+) -> Launch:
+    """The launch of a job whose plan was built for the true `model`: the one place where a rehearsal is scaled and gets
+    its profile. `devices`: the CPU unless given; the epoch is now unless given. Raises UserError for a profile that
+    does not fit."""
+    rehearsed = job.fidelity == "rehearse"
+    if rehearsed or devices is None:
+        devices = (REPLAY if rehearsed else "cpu",) * job.cluster.workers
+    return Launch(
+        attempt=attempt,
+        job=job,
+        plan=scaled_plan(plan, job.scale),
+        model=scaled_model(model, job.scale),
+        directory=directory,
+        epoch_unix_ns=time.time_ns() if epoch_unix_ns is None else epoch_unix_ns,
+        devices=devices,
+        profile=profile_of(job, model) if rehearsed else None,
+        record=record,
+    )
 
 
 def slug(name: str) -> str:

@@ -12,6 +12,7 @@ from engine.exchange.base import Choice
 from engine.order import RANK
 from engine.plan.cluster import Party, shard_party
 from engine.plan.plan import Plan
+from engine.plan.scaling import scaled_rate
 from engine.plan.units import cut
 from engine.runtime.launch import Launch
 from engine.runtime.recording import Recording
@@ -47,6 +48,7 @@ class PartyBase:
         self.recording = Recording(self.recorder, self.clock.now_ns)
         rate = launch.job.network.rate_bps
         if rate is not None:
+            rate = scaled_rate(rate, launch.job.scale)
             self.recorder.declare_link(TRANSPORT, rate_bps=rate, rate_source="shaped")
         self.endpoint = Endpoint(
             index=party.index,

@@ -20,9 +20,7 @@ from engine.exchange import EXCHANGE
 from engine.exchange.base import Choice, Context, Exchange
 from engine.exchange.native import join_process_group
 from engine.exchange.shard import Shard
-from engine.inputs.build import find_task, load_dataset
 from engine.inputs.loader import Loader
-from engine.models.build import build_model
 from engine.plan.cluster import Party
 from engine.plan.plan import Peer
 from engine.runtime.dispatch import Dispatch
@@ -38,6 +36,7 @@ from engine.runtime.peer_replica import PeerReplica
 from engine.runtime.pinned_memory import PinnedMemory
 from engine.runtime.replica import Layer, PlanReplica
 from engine.runtime.servers import announce, end_training, make_shard
+from engine.runtime.subject import Subject, effective_job, load_subject, rehearsal_summary, torch_device
 from engine.runtime.trainer import Outcome, Replica, Trainer
 from engine.runtime.updates import HyperSchedule, LayerUpdater
 from engine.runtime.versions import Versions
@@ -49,10 +48,10 @@ class Worker:
     def __init__(self, launch: Launch, party: Party) -> None:
         assert party.rank is not None
         self._launch = launch
-        self._job = launch.job
+        self._job = effective_job(launch)
         self._rank = party.rank
         self._workers = launch.job.cluster.workers
-        self._device = torch.device(launch.devices[party.rank])
+        self._device = torch_device(launch.devices[party.rank])
         self._faults = Faults.from_environment(party.name)
         self._base = PartyBase(launch, party)
 
@@ -64,9 +63,8 @@ class Worker:
     def _run(self) -> None:
         job, base = self._job, self._base
         seed_everything(job.training.seed, job.training.deterministic)
-        dataset = load_dataset(job.data)
-        task = find_task(job.model, job.data)
-        model = build_model(job.model, job.training.precision).to(self._device)
+        subject = load_subject(self._launch, self._rank)
+        model, task = subject.model.to(self._device), subject.task
         self._check_model(model)
         for name in contiguous_parameters(dict(model.named_parameters())):
             print(
@@ -74,7 +72,7 @@ class Worker:
             )
         dtype = torch.float64 if job.training.precision == "float64" else None
         loader = Loader(
-            dataset.train,
+            subject.train,
             training=job.training,
             evaluation=job.evaluation,
             rank=self._rank,
@@ -113,7 +111,7 @@ class Worker:
             evaluate=Evaluator(
                 model=model,
                 task=task,
-                test=dataset.test,
+                test=subject.test,
                 gather=gather,
                 rank=self._rank,
                 workers=self._workers,
@@ -125,12 +123,13 @@ class Worker:
             after_step=self._faults.after_step,
         )
         outcome = trainer.train()
-        save_state(model, gather, self._launch.result / "model.pt" if self._rank == 0 else None)
+        if subject.pace is None:
+            save_state(model, gather, self._launch.result / "model.pt" if self._rank == 0 else None)
         replica.close()
         if self._rank == 0:
             end_training(base.endpoint, [p.index for p in self._launch.parties if p.rank is None])
         base.part()
-        self._write_summary(outcome)  # everything has left by now, so that its byte counts are final
+        self._write_summary(outcome, subject)  # everything has left by now, so that its byte counts are final
 
     def _check_model(self, model: nn.Module) -> None:
         """The plan was made for a description; the model that was built must be the same."""
@@ -297,7 +296,7 @@ class Worker:
             return torch.autocast(self._device.type, dtype=torch.bfloat16)
         return contextlib.nullcontext()
 
-    def _write_summary(self, outcome: Outcome) -> None:
+    def _write_summary(self, outcome: Outcome, subject: Subject) -> None:
         traffic = self._base.endpoint.counters.snapshot()
         summary = {
             "steps": outcome.steps,
@@ -314,6 +313,8 @@ class Worker:
                 f"{peer}/{layer}": count for (peer, layer), count in sorted(traffic.received_payload.items())
             },
         }
+        if subject.pace is not None:
+            summary |= rehearsal_summary(self._launch, subject.model, subject.pace)
         write_json(self._launch.summary(self._rank), summary)
 
 

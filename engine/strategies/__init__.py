@@ -11,6 +11,7 @@ from engine.plan.job import JobSpec
 from engine.plan.plan import Peer, Plan
 from engine.plan.rules import resolve
 from engine.plan.serde import from_plain
+from engine.profile import profile_of
 from engine.strategies import (
     central_reduce,
     ddp,
@@ -48,7 +49,10 @@ def strategy(name: str) -> Strategy:
 
 
 def build_plan(job: JobSpec, model: ModelDescription) -> Plan | Peer:
-    """Build, validate and settle the plan of a job. Raises UserError with value, rule and remedy."""
+    """Build, validate and settle the plan of a job, for the true model and rates of a rehearsal, too. Raises UserError
+    with value, rule and remedy."""
+    if job.fidelity == "rehearse":
+        profile_of(job, model)  # a profile that does not fit is found now, not when the job starts
     entry = strategy(job.strategy.name)
     options: Any = from_plain(entry.options, job.strategy.options, "strategy.options")
     cluster = Cluster(workers=job.cluster.workers, rate_bps=job.network.rate_bps)

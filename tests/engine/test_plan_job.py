@@ -71,7 +71,7 @@ BROKEN: list[tuple[str, Any, str, str]] = [
     ("schedule.name", "cosin", "schedule.name", "Did you mean 'cosine'?"),
     ("evaluation.every_epochs", -1, "evaluation.every_epochs", "passes over the data"),
     ("telemetry.detail", "some", "telemetry.detail", "Known: all, chosen"),
-    ("fidelity", "simulate", "fidelity", "only training is built yet. Use train"),
+    ("fidelity", "simulate", "fidelity", "simulation is not built yet. Use train or rehearse"),
     ("fidelity", "dream", "fidelity", "Known: rehearse, simulate, train"),
     ("priority", 1001, "priority", "must be from -1000 to 1000"),
 ]

@@ -23,6 +23,7 @@ from engine.models.registry import ModelEntry
 from engine.models.registry import model as catalogue_model
 from engine.plan.job import JobSpec
 from engine.plan.serde import from_plain, to_plain
+from engine.runtime import launch as launches
 from engine.runtime.gang import Gang
 from engine.runtime.launch import Launch
 from engine.strategies import build_plan
@@ -109,16 +110,7 @@ def prepare(spec: JobSpec, directory: Path, *, record: bool = True) -> Launch:
     """The launch of a job, written down and ready for a gang."""
     request = {"model": spec.model, "data": spec.data, "precision": spec.training.precision}
     model = describe_request({name: to_plain(value) for name, value in request.items()})
-    launch = Launch(
-        attempt=0,
-        job=spec,
-        plan=build_plan(spec, model),
-        model=model,
-        directory=directory,
-        epoch_unix_ns=time.time_ns(),
-        devices=("cpu",) * spec.cluster.workers,
-        record=record,
-    )
+    launch = launches.prepare(spec, build_plan(spec, model), model, directory, record=record)
     launch.write()
     return launch
 

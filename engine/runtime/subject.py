@@ -1,0 +1,79 @@
+"""What a worker trains: the job's model on its data, or the replay device's stand-ins for both."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import nn
+
+from engine.inputs.build import find_task, load_dataset
+from engine.inputs.source import Source
+from engine.inputs.task import Task
+from engine.models.build import build_model
+from engine.plan.job import EvaluationSpec, JobSpec
+from engine.runtime.host_memory import as_bytes
+from engine.runtime.launch import REPLAY, Launch
+from engine.runtime.replay import Pace, ReplayModel, ReplaySource, replay_task
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """A model, its data, and what is learned."""
+
+    model: nn.Module
+    task: Task
+    train: Source
+    test: Source
+    pace: Pace | None = None
+    """The replay device's clock, in a rehearsal."""
+
+
+def load_subject(launch: Launch, rank: int) -> Subject:
+    """Build and load what worker `rank` trains. Raises UserError for whatever the job got wrong."""
+    job = launch.job
+    if launch.profile is None:
+        dataset = load_dataset(job.data)
+        return Subject(
+            model=build_model(job.model, job.training.precision),
+            task=find_task(job.model, job.data),
+            train=dataset.train,
+            test=dataset.test,
+        )
+    pace = Pace()
+    source = ReplaySource(launch.model.samples or job.training.global_batch)
+    return Subject(
+        model=ReplayModel(launch.model, launch.profile, pace, rank, job.cluster.workers),
+        task=replay_task,
+        train=source,
+        test=source,
+        pace=pace,
+    )
+
+
+def effective_job(launch: Launch) -> JobSpec:
+    """The job as the trainer runs it: a rehearsal learns nothing, so nothing is evaluated."""
+    if launch.profile is None:
+        return launch.job
+    return replace(launch.job, evaluation=EvaluationSpec(every_epochs=None, at_end=False))
+
+
+def torch_device(name: str) -> torch.device:
+    """The device of `Launch.devices` as torch knows it: what replays a device has its tensors on the CPU."""
+    return torch.device("cpu" if name == REPLAY else name)
+
+
+def rehearsal_summary(launch: Launch, model: nn.Module, pace: Pace) -> dict[str, Any]:
+    """What a rehearsal leaves in place of a trained model: its label; how far this machine was behind the profile at
+    the end; and a checksum of the parameters, which workers, and strategies, can compare."""
+    checksum = 0
+    for _, parameter in sorted(model.named_parameters()):
+        checksum = zlib.crc32(as_bytes(parameter.detach().view(-1)), checksum)
+    return {
+        "rehearsed": launch.job.rehearsed,
+        "scale": launch.job.scale,
+        "behind_ns": pace.behind_ns,
+        "parameters_crc32": checksum,
+    }
