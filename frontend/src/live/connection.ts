@@ -27,7 +27,6 @@ export class LiveConnection {
   #source: EventSource | null = null;
   #retry: ReturnType<typeof setTimeout> | null = null;
   #state: LiveState = { connection: "connecting", lastNoticeAt: null };
-  #wasLost = false;
 
   constructor(client: QueryClient) {
     this.#client = client;
@@ -56,18 +55,16 @@ export class LiveConnection {
   #open(): void {
     const source = new EventSource("/api/v1/notices");
     this.#source = source;
-    // Some proxies hold an answer's head back until its first event: `ready` is there to be that event.
-    source.addEventListener("ready", () => this.#set({ connection: "live" }));
-    source.onopen = () => {
+    // The first event of a stream that begins now: what changed before is in no notice. A stream that the browser
+    // resumes goes on after the last id it saw, and has none.
+    source.addEventListener("ready", () => {
       this.#set({ connection: "live" });
-      // The browser resumes with the last id it saw; a stream that we opened anew does not.
-      if (this.#wasLost) this.#refresher.reset();
-      this.#wasLost = false;
-    };
+      this.#refresher.reset();
+    });
+    source.onopen = () => this.#set({ connection: "live" });
     source.onerror = () => {
       this.#set({ connection: "lost" });
       if (source.readyState !== EventSource.CLOSED) return; // The browser tries again by itself.
-      this.#wasLost = true;
       this.#retry = setTimeout(() => this.#open(), RETRY_MS);
     };
     const notice = (event: MessageEvent<string>) => this.#receive(parseNotice(event.data));

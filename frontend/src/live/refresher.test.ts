@@ -98,3 +98,14 @@ test("a hidden page asks when it is shown again", async () => {
   await vi.advanceTimersByTimeAsync(INTERVAL + 10);
   expect(asked.times).toBe(2);
 });
+
+test("what was asked for before notices came is asked for again, once, also where the answer is under way", async () => {
+  const client = new QueryClient();
+  const [answered, underWay] = [watched(client, ["a"]), watched(client, ["b"], 2 * INTERVAL)];
+  await vi.advanceTimersByTimeAsync(10);
+  const refresher = new Refresher(client, INTERVAL);
+  refresher.reset();
+  const later = watched(client, ["c"]);
+  await vi.advanceTimersByTimeAsync(5 * INTERVAL);
+  expect([answered.times, underWay.times, later.times]).toEqual([2, 2, 1]);
+});

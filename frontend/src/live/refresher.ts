@@ -26,6 +26,7 @@ export class Refresher {
   readonly #intervalMs: number;
   readonly #changes = new Map<string, number>();
   readonly #seen = new WeakMap<Query, { count: number; at: number }>();
+  readonly #outdated = new WeakSet<Query>();
   #total = 0;
   #timer: ReturnType<typeof setTimeout> | null = null;
   #paused = false;
@@ -42,9 +43,11 @@ export class Refresher {
     this.#schedule();
   }
 
-  /** Everything may have changed: notices were missed. */
+  /** Notices were missed: whatever was asked for until now, answered or not, may be outdated. */
   reset(): void {
-    void this.#client.invalidateQueries({ predicate: (query) => query.meta?.jobs !== undefined });
+    for (const query of this.#client.getQueryCache().getAll())
+      if (query.meta?.jobs !== undefined) this.#outdated.add(query);
+    this.#schedule();
   }
 
   /** While paused (the page is hidden) changes are counted, not fetched. */
@@ -70,12 +73,13 @@ export class Refresher {
     for (const query of this.#client.getQueryCache().getAll()) {
       const count = this.#count(query);
       const seen = this.#seen.get(query) ?? { count: 0, at: 0 };
-      if (count === seen.count) continue;
+      if (count === seen.count && !this.#outdated.has(query)) continue;
       if (query.state.fetchStatus === "fetching" || Date.now() - seen.at < SHARE * costOf(query.queryHash)) {
         left = true;
         continue;
       }
       this.#seen.set(query, { count, at: Date.now() });
+      this.#outdated.delete(query);
       void this.#client.invalidateQueries({ queryKey: query.queryKey, exact: true });
     }
     if (left) this.#schedule();
