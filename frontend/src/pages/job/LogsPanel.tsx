@@ -2,7 +2,9 @@ import { Button, Group, Paper, ScrollArea, SegmentedControl, Switch, Text } from
 import { useEffect, useRef, useState } from "react";
 import type { Job } from "../../api/types";
 import { Problem } from "../../components/Problem";
+import { formatBytes } from "../../lib/format";
 import { isLive } from "../../lib/jobState";
+import { KEPT_BYTES } from "../../lib/logText";
 import { useLogs } from "./useLogs";
 
 interface Props {
@@ -13,7 +15,7 @@ interface Props {
 
 /** What each process of the job writes, as it writes it. */
 export function LogsPanel({ job, party, onParty }: Props) {
-  const logs = useLogs(job.id, party, isLive(job.state));
+  const logs = useLogs({ jobId: job.id, attempt: job.attempt, party, live: isLive(job.state) });
   const [follow, setFollow] = useState(true);
   const viewport = useRef<HTMLDivElement>(null);
   useEffect(() => {
@@ -48,12 +50,16 @@ export function LogsPanel({ job, party, onParty }: Props) {
       {logs.error && <Problem error={logs.error} />}
       {logs.skipped > 0 && (
         <Group gap="xs" mb={4}>
-          <Text size="xs" c="dimmed">
-            The first {logs.skipped.toLocaleString("en")} bytes are not shown.
+          <Text size="xs" c="dimmed" data-testid="log-skipped">
+            The first {formatBytes(logs.skipped)} are not shown
+            {logs.earlier ? "." : `: the page keeps the last ${formatBytes(KEPT_BYTES)}. All of it: `}
+            {!logs.earlier && <code>trainyard logs {job.id}</code>}
           </Text>
-          <Button size="compact-xs" variant="subtle" onClick={logs.fromStart}>
-            From the start
-          </Button>
+          {logs.earlier && (
+            <Button size="compact-xs" variant="subtle" onClick={logs.earlier} data-testid="log-earlier">
+              Earlier lines
+            </Button>
+          )}
         </Group>
       )}
       <ScrollArea

@@ -1,34 +1,45 @@
-import { useCallback, useEffect, useState } from "react";
+import { useCallback, useEffect, useRef, useState } from "react";
 import { client, unwrap } from "../../api/client";
+import { append, KEPT_BYTES, type LogText } from "../../lib/logText";
 
 const TAIL_BYTES = 128 * 1024;
 const CHUNK_BYTES = 256 * 1024;
 const POLL_MS = 1500;
 
-interface Logs {
+interface Logs extends LogText {
   party: string | undefined;
   parties: string[];
-  text: string;
-  /** Bytes before the first one shown. */
-  skipped: number;
   error: Error | null;
 }
 
-const EMPTY: Logs = { party: undefined, parties: [], text: "", skipped: 0, error: null };
+const EMPTY: Logs = { party: undefined, parties: [], text: "", bytes: 0, skipped: 0, error: null };
 
-/** The log of one process from its tail on, and what it writes while `live`. */
-export function useLogs(
-  jobId: string,
-  party: string | undefined,
-  live: boolean,
-): Logs & { fromStart: () => void } {
+interface Asked {
+  jobId: string;
+  /** A later attempt writes logs of its own. */
+  attempt: string | null;
+  party: string | undefined;
+  /** Whether more may come. */
+  live: boolean;
+}
+
+/** The log of one process from its tail on, and what it writes while `live`. It stays when the job ends. */
+export function useLogs({
+  jobId,
+  attempt,
+  party,
+  live,
+}: Asked): Logs & { earlier: (() => void) | undefined } {
   const [logs, setLogs] = useState<Logs>(EMPTY);
-  const [whole, setWhole] = useState(false);
+  const [tail, setTail] = useState(TAIL_BYTES);
+  const running = useRef(live);
+  running.current = live;
 
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another attempt's log begins anew
   useEffect(() => {
     const abort = new AbortController();
     let timer: ReturnType<typeof setTimeout> | undefined;
-    let offset = whole ? 0 : -TAIL_BYTES; // negative: from the end
+    let offset = -tail; // from the end
     setLogs(EMPTY);
 
     const read = (from: number, limit: number) =>
@@ -40,17 +51,17 @@ export function useLogs(
       );
 
     const next = async () => {
+      const last = !running.current; // Before reading: what came until then is read.
       try {
         const chunk = await read(offset, CHUNK_BYTES);
         const begin = chunk.next_offset - new TextEncoder().encode(chunk.text).length;
-        if (offset < 0) setLogs((known) => ({ ...known, skipped: Math.max(0, begin) }));
+        const skipped = offset < 0 ? Math.max(0, begin) : undefined;
         const more = chunk.next_offset < chunk.size && chunk.next_offset > begin;
         offset = chunk.next_offset;
         setLogs((known) => ({
-          ...known,
+          ...append({ ...known, skipped: skipped ?? known.skipped }, chunk.text),
           party: chunk.party,
           parties: chunk.parties,
-          text: known.text + chunk.text,
           error: null,
         }));
         if (more) return void next();
@@ -58,14 +69,16 @@ export function useLogs(
         if (abort.signal.aborted) return;
         setLogs((known) => ({ ...known, error: error as Error }));
       }
-      if (live && !abort.signal.aborted) timer = setTimeout(next, POLL_MS);
+      if (!last && !abort.signal.aborted) timer = setTimeout(next, POLL_MS);
     };
     void next();
     return () => {
       abort.abort();
       clearTimeout(timer);
     };
-  }, [jobId, party, live, whole]);
+  }, [jobId, attempt, party, tail]);
 
-  return { ...logs, fromStart: useCallback(() => setWhole(true), []) };
+  const earlier = useCallback(() => setTail(KEPT_BYTES), []);
+  const room = logs.skipped > 0 && tail < KEPT_BYTES && logs.bytes < KEPT_BYTES / 2;
+  return { ...logs, earlier: room ? earlier : undefined };
 }
