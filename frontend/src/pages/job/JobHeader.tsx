@@ -1,25 +1,17 @@
-import { Alert, Button, Group, Paper, Stack, Text, Title } from "@mantine/core";
-import { notifications } from "@mantine/notifications";
-import { IconCopy, IconPlayerStop } from "@tabler/icons-react";
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { client, unwrap } from "../../api/client";
+import { Alert, Group, Paper, Stack, Text, Title } from "@mantine/core";
+import { IconCopy } from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
 import { jobQuery } from "../../api/queries";
 import type { Job } from "../../api/types";
 import { JobProgress } from "../../components/JobProgress";
 import { LinkAnchor, LinkButton } from "../../components/links";
 import { RateBadge } from "../../components/RateBadge";
 import { StateBadge } from "../../components/StateBadge";
-import { isLive, isStoppable } from "../../lib/jobState";
+import { isLive } from "../../lib/jobState";
+import { CancelButton } from "./CancelButton";
 
 /** Who this is, how far it is and why it is in its state; what one can do about it. */
 export function JobHeader({ job }: { job: Job }) {
-  const queries = useQueryClient();
-  const cancel = useMutation({
-    mutationFn: () =>
-      unwrap(client.POST("/api/v1/jobs/{job_id}/cancel", { params: { path: { job_id: job.id } } })),
-    onSuccess: (updated) => queries.setQueryData(jobQuery(job.id).queryKey, updated),
-    onError: (error) => notifications.show({ color: "red", title: "Not cancelled", message: error.message }),
-  });
   // The service says it in words, for a job in the queue also its place there.
   const why = job.message ?? job.reason;
   return (
@@ -61,19 +53,7 @@ export function JobHeader({ job }: { job: Job }) {
           >
             Launch another
           </LinkButton>
-          {isLive(job.state) && (
-            <Button
-              color="red"
-              variant="light"
-              leftSection={<IconPlayerStop size={16} />}
-              loading={cancel.isPending}
-              disabled={!isStoppable(job.state)}
-              onClick={() => cancel.mutate()}
-              data-testid="cancel"
-            >
-              Cancel
-            </Button>
-          )}
+          {isLive(job.state) && <CancelButton job={job} />}
         </Group>
       </Group>
       {job.state === "failed" ? (
