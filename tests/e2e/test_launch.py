@@ -13,6 +13,8 @@ from tests.e2e.complete import with_all_telemetry
 from tests.e2e.drawn import said, trace, traces, wait_for_points
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from playwright.sync_api import Page
 
 pytestmark = pytest.mark.browser
@@ -89,3 +91,32 @@ def test_what_the_service_refuses_is_said_at_the_field(page: Page, client: Clien
     field.fill("2")
     expect(field).not_to_have_attribute("aria-invalid", "true")
     expect(page.get_by_test_id("plan-totals")).to_be_visible()
+
+
+def test_code_of_ones_own_runs_only_when_its_path_is_complete(page: Page, tmp_path: Path) -> None:
+    for name in ("net", "network"):
+        (tmp_path / f"{name}.py").write_text(
+            "import pathlib\n"
+            "pathlib.Path(__file__).with_suffix('.ran').touch()\n"
+            "from torch import nn\n"
+            "def build():\n"
+            "    return nn.Sequential(nn.Flatten(), nn.Linear(64, 10))\n"
+        )
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if "/plans" in request.url else None)
+    fill_form(page, "mine", strategy="p3", workers=2)
+    expect(page.get_by_test_id("plan-totals")).to_be_visible()
+    page.get_by_text("My own model").click()
+    page.get_by_test_id("field-model.directory").fill(str(tmp_path))
+    expect(page.get_by_test_id("plan-held")).to_be_visible()
+    before = len(asked)
+    entry = page.get_by_test_id("field-model.entrypoint")
+    entry.press_sequentially("net:build")
+    page.wait_for_timeout(1500)  # longer than typing is waited for
+    entry.fill("network:build")
+    page.wait_for_timeout(1500)
+    assert len(asked) == before
+    page.get_by_test_id("plan-now").click()
+    expect(page.get_by_test_id("plan-held")).to_have_count(0)
+    expect(page.get_by_test_id("plan-totals")).to_contain_text("650")
+    assert [path.name for path in tmp_path.glob("*.ran")] == ["network.ran"]

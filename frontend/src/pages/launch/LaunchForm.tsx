@@ -76,6 +76,7 @@ export function LaunchForm({ schema, models, datasets, initial }: Props) {
   return (
     <form
       data-testid="launch-form"
+      onBlur={preview.preview}
       onSubmit={(event) => {
         event.preventDefault();
         submit.mutate();

@@ -1,0 +1,26 @@
+import { expect, test } from "vitest";
+import { INCOMPLETE, ownCode } from "./ownCode";
+
+const ours = { name: "mlp", entrypoint: null, directory: null, options: {} };
+const mine = { name: null, entrypoint: "net:build", directory: "/home/me", options: {} };
+
+test("our models and data run nobody's code", () => {
+  expect(ownCode({ model: ours, data: ours })).toBeNull();
+  expect(ownCode({})).toBeNull();
+});
+
+test("every change of what runs is another text, and of nothing else", () => {
+  const code = ownCode({ model: mine, data: ours, name: "a" });
+  expect(code).toBe(ownCode({ model: mine, data: ours, name: "b", training: { steps: 3 } }));
+  for (const model of [
+    { ...mine, entrypoint: "net:buil" },
+    { ...mine, directory: "/" },
+    { ...mine, options: { a: 1 } },
+  ])
+    expect(ownCode({ model, data: ours })).not.toBe(code);
+  expect(ownCode({ model: mine, data: mine })).not.toBe(code);
+});
+
+test("an entry point without a name is not complete", () => {
+  expect(ownCode({ model: { ...mine, entrypoint: "" }, data: ours })).toBe(INCOMPLETE);
+});
