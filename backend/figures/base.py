@@ -16,16 +16,17 @@ def finish(
     *,
     revision: str,
     height: int,
+    alt: str,
     meta: dict[str, Any] | None = None,
 ) -> go.Figure:
     """Theme, height and `uirevision`. While `revision` stays the same, a viewer's zoom and hidden traces
-    stay."""
+    stay. `alt` says what the drawing shows to who cannot see it: its headline numbers."""
     figure.update_layout(
         template=template(request.theme),
         height=height,
         uirevision=revision,
         autosize=True,
-        meta=meta or {},
+        meta={**(meta or {}), "alt": alt},
         dragmode=False if request.narrow else "zoom",  # on a phone, a finger scrolls the page
     )
     return figure
@@ -45,7 +46,7 @@ def notice(request: FigureRequest, *, revision: str, text: str, height: int = 26
         align="center",
         font={"size": 15, "color": COLOURS[request.theme].muted},
     )
-    return finish(figure, request, revision=revision, height=height, meta={"empty": True, "reason": text})
+    return finish(figure, request, revision=revision, height=height, alt=text, meta={"empty": True})
 
 
 def wrap(text: str, columns: int) -> list[str]:

@@ -49,7 +49,9 @@ def heatmap(source: Source, request: FigureRequest) -> go.Figure:
         request,
     )
     figure.update_xaxes(range=window.visible_s)
-    figure.update_layout(uirevision=f"{revision}:{window.origin_ns}", meta=window.meta)
+    figure.update_layout(
+        uirevision=f"{revision}:{window.origin_ns}", meta={**figure.layout.meta, **window.meta}
+    )
     return figure
 
 
@@ -137,7 +139,23 @@ def draw(
     if request.narrow:
         figure.update_traces(showscale=False)
     height = 2 * max(90, min(ROW_PX * len(names), MAX_ROWS_PX)) + 110
-    return finish(figure, request, revision=f"heatmap:{job.id}", height=height)
+    return finish(
+        figure, request, revision=f"heatmap:{job.id}", height=height, alt=_words(job, waits[1], sent)
+    )
+
+
+def _words(job: JobFacts, waits: np.ndarray, sent: np.ndarray) -> str:
+    """The layers that are waited for most and that send most."""
+    said = []
+    if waits.size and waits.any():
+        share = waits.mean(axis=1)
+        most = int(share.argmax())
+        said.append(f"{job.short(most)} is waited for most, {share[most]:.1%} of the step on average")
+    if sent.any():
+        size = sent.sum(axis=1)
+        most = int(size.argmax())
+        said.append(f"{job.short(most)} sends most, {size[most] / size.sum():.0%} of the layers' bytes")
+    return "; ".join(said) or "nothing is waited for, nothing is sent"
 
 
 def _bar(y: float, tickformat: str, suffix: str) -> dict[str, object]:

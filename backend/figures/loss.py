@@ -47,7 +47,19 @@ def draw(job_id: str, progress: np.ndarray, accuracy: np.ndarray, request: Figur
         figure.update_yaxes(title_text="test accuracy", tickformat=".0%", range=[0, 1], row=2, col=1)
     figure.update_xaxes(title_text="step", row=2 if both else 1, col=1)
     figure.update_layout(hovermode="x unified", showlegend=False)
-    return finish(figure, request, revision=revision, height=420 if both else 280)
+    return finish(
+        figure, request, revision=revision, height=420 if both else 280, alt=_words(progress, accuracy)
+    )
+
+
+def _words(progress: np.ndarray, accuracy: np.ndarray) -> str:
+    said = []
+    if len(progress):
+        said.append(f"training loss {progress['loss'][-1]:.3g} at step {progress['step'][-1]}")
+    if len(accuracy):
+        best = accuracy[accuracy["value"].argmax()]
+        said.append(f"best test accuracy {best['value']:.2%} at step {best['step']}")
+    return ", ".join(said)
 
 
 def smooth(values: np.ndarray) -> np.ndarray:

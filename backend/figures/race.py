@@ -126,7 +126,15 @@ def draw(lanes: Sequence[Lane], names: Sequence[str], request: FigureRequest) ->
         "to_ns": round(view.to_s * 1e9),
         "covered_ns": [round(edge * 1e9) for edge in view.covered],
     }
-    return finish(figure, request, revision="race", height=scene_height(rows, bottom=bottom), meta=meta)
+    took = [f"{name} {format_ms(lane.finish_ns)}" for lane, name in zip(lanes, names, strict=True)]
+    return finish(
+        figure,
+        request,
+        revision="race",
+        height=scene_height(rows, bottom=bottom),
+        alt=f"The step shown took {', '.join(took)}",
+        meta=meta,
+    )
 
 
 def _lanes(

@@ -86,8 +86,15 @@ def draw_rollup(
         request,
         revision=f"timeline:{job.id}:{window.origin_ns}",
         height=90 + 22 * len(labels),
+        alt="; ".join(_words(job, shares, int(party)) for party in parties),
         meta=meta,
     )
+
+
+def _words(job: JobFacts, shares: np.ndarray, party: int) -> str:
+    own = shares[shares["party"] == party]
+    compute, wait = (float(np.clip(own[row], 0, 1).mean()) for row in ("compute", "wait"))
+    return f"{job.party(party)} computes {compute:.0%} of the time, exposed wait {wait:.0%}"
 
 
 def _edges(own: np.ndarray) -> np.ndarray:

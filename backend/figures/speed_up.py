@@ -80,7 +80,11 @@ def draw(
     figure.update_yaxes(autorange="reversed", showgrid=False, fixedrange=True, ticks="")
     figure.update_layout(bargap=0.3, margin={"t": 30 + 16 * len(notes)})
     meta = {"speed_up": result.value, "scaling": result.scaling, "linear": linear}
-    return finish(figure, request, revision=f"speed-up:{job.id}", height=250, meta=meta)
+    alt = (
+        f"{result.value:.2f} times the samples per second of {baseline.name}, its baseline, "
+        f"at {KINDS[result.scaling]}; linear scaling would be {linear:.2f}"
+    )
+    return finish(figure, request, revision=f"speed-up:{job.id}", height=250, alt=alt, meta=meta)
 
 
 def _workers(job: JobFacts) -> str:

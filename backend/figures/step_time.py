@@ -114,4 +114,8 @@ def draw(job: JobFacts, parts: dict[int, dict[str, float]], request: FigureReque
         legend={"traceorder": "normal"},
         uniformtext={"mode": "hide", "minsize": 9},
     )
-    return finish(figure, request, revision=f"step-time:{job.id}", height=120 + 44 * len(parts))
+    alt = "; ".join(
+        f"{job.party(party)}: " + ", ".join(f"{looks[part][0]} {format_ms(of[part])}" for part in PARTS)
+        for party, of in parts.items()
+    )
+    return finish(figure, request, revision=f"step-time:{job.id}", height=120 + 44 * len(parts), alt=alt)

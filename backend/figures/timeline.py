@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from backend.figures.base import finish, notice
+from backend.figures.base import finish, format_ms, notice
 from backend.figures.facts import JobFacts
 from backend.figures.request import FigureRequest
 from backend.figures.rollup import draw_rollup
@@ -20,6 +20,7 @@ from backend.figures.scene import Part, View, add_key, paint, rules, scene_heigh
 from backend.figures.source import Source
 from backend.figures.theme import COLOURS
 from backend.figures.window import Window, choose_window
+from engine.telemetry.events import Kind, Track
 
 MAX_STEPS = 40
 """More steps than this in view are shown by their rollups."""
@@ -84,7 +85,27 @@ def draw(
     set_axes(figure, rows, view, bottom, top=-0.75)
     add_key(figure, job.short_names, request, other=bool((spans["layer"] < 0).any()))
     meta = {"level": level, "spans": count, "events": len(spans), **_window(window)}
-    return finish(figure, request, revision=_revision(job, window), height=scene_height(rows), meta=meta)
+    return finish(
+        figure,
+        request,
+        revision=_revision(job, window),
+        height=scene_height(rows),
+        alt=_words(job, spans, window),
+        meta=meta,
+    )
+
+
+def _words(job: JobFacts, spans: np.ndarray, window: Window) -> str:
+    """How long, and how much of it each worker waited."""
+    low, high = window.from_ns, window.to_ns
+    waits = spans[(spans["kind"] == Kind.WAIT) & (spans["track"] == Track.COMPUTE)]
+    inside = np.minimum(waits["end"], high) - np.maximum(waits["start"], low)
+    said = [
+        f"{job.party(party)} {format_ms(inside[(waits['party'] == party) & (inside > 0)].sum())}"
+        for party in np.unique(spans["party"][spans["track"] == Track.COMPUTE]).tolist()
+    ]
+    step = "" if window.step is None else f"step {window.step}, "
+    return f"{step}{format_ms(high - low)} in view; exposed wait: {', '.join(said) or 'none'}"
 
 
 def _revision(job: JobFacts, window: Window) -> str:

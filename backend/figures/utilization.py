@@ -73,7 +73,9 @@ def utilization(source: Source, request: FigureRequest) -> go.Figure:
         figure.add_annotation(
             text=left, xref="paper", yref="paper", x=1, y=1, xanchor="right", yanchor="bottom"
         )
-    figure.update_layout(uirevision=f"{revision}:{window.origin_ns}", meta=window.meta)
+    figure.update_layout(
+        uirevision=f"{revision}:{window.origin_ns}", meta={**figure.layout.meta, **window.meta}
+    )
     return figure
 
 
@@ -143,7 +145,19 @@ def draw(
     if request.narrow:
         figure.update_layout(showlegend=False)
     add_layer_scale(figure, job.short_names, request)
-    return finish(figure, request, revision=f"utilization:{job.id}", height=PANEL_PX * len(panels) + 130)
+    return finish(
+        figure,
+        request,
+        revision=f"utilization:{job.id}",
+        height=PANEL_PX * len(panels) + 130,
+        alt="; ".join(_words(job, one, bin_ns) for one in panels),
+    )
+
+
+def _words(job: JobFacts, one: Panel, bin_ns: int) -> str:
+    bps = link_bps(one.layers.sum(axis=0) + one.other, bin_ns)
+    who = f"{job.party(one.link.party)} {DIRECTIONS[one.direction]}"
+    return f"{who} {format_rate(bps.mean())} on average, {format_rate(bps.max())} at most, {rate_text(job, one.link)}"
 
 
 def _area(

@@ -65,6 +65,7 @@ def test_it_answers_in_every_theme_and_width(
     for theme, width in itertools.product(THEMES, WIDTHS):
         content = build(database, jobs[job], name, theme=theme, width=width)
         assert content["layout"]["template"]["layout"]["font"]["color"] == COLOURS[theme].text
+        assert content["layout"]["meta"]["alt"]
         if job == "waiting":
             assert content["layout"]["meta"]["empty"]
             assert notes(content)
@@ -91,6 +92,9 @@ def test_the_loss_is_the_recorded_one(database: Database, jobs: dict[str, str]) 
     accuracy = next(t for t in traces(content, "scatter") if t["name"] == "test accuracy")
     assert column(accuracy["x"]).tolist() == [4, 9, 14]
     assert content["layout"]["yaxis2"]["range"] == [0, 1]
+    best = max(zip(column(accuracy["y"]), column(accuracy["x"]), strict=True))
+    said = f"training loss {expected[-1]:.3g} at step 15, best test accuracy {best[0]:.2%} at step {best[1]:.0f}"
+    assert content["layout"]["meta"]["alt"] == said
 
 
 def test_throughput_is_samples_over_iteration_time(database: Database, baseline: Run) -> None:

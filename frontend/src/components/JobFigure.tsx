@@ -52,7 +52,7 @@ export function JobFigure({ jobId, name, step, from_ns, to_ns, actions, onMeta, 
       {query.data ? (
         <PlotlyChart
           figure={query.data}
-          title={title}
+          label={meta?.alt ? `${title}: ${meta.alt}` : title}
           testId={`figure-${name}`}
           onDrawn={(ms) => drawn(options.queryKey, ms)}
           onXRange={onXRange && ((range) => onXRange(range, meta ?? {}))}

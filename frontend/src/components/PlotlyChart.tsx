@@ -19,7 +19,8 @@ export type XRange = { from: number; to: number } | null;
 
 interface Props {
   figure: PlotlyFigure;
-  title: string;
+  /** What the drawing says, in words: its headline numbers. */
+  label: string;
   testId: string;
   /** How long drawing took, in ms. */
   onDrawn?: (ms: number) => void;
@@ -28,7 +29,7 @@ interface Props {
 }
 
 /** Draws a figure that the backend built, and redraws it in place: zoom and hidden traces stay (uirevision). */
-export function PlotlyChart({ figure, title, testId, onDrawn, onXRange }: Props) {
+export function PlotlyChart({ figure, label, testId, onDrawn, onXRange }: Props) {
   const element = useRef<HTMLDivElement>(null);
   const rangeHandler = useRef(onXRange);
   rangeHandler.current = onXRange;
@@ -77,7 +78,7 @@ export function PlotlyChart({ figure, title, testId, onDrawn, onXRange }: Props)
       ref={element}
       className="ty-figure"
       role="img"
-      aria-label={title}
+      aria-label={label}
       data-testid={testId}
       style={{ height: figure.layout.height ?? 300 }}
     />
