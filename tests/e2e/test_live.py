@@ -16,7 +16,7 @@ from tests.e2e.complete import with_all_telemetry
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Page, Route
 
 pytestmark = pytest.mark.browser
 RUN_MS = 150_000
@@ -58,6 +58,87 @@ def test_two_jobs_race_while_they_run(page: Page, client: Client) -> None:
     expect(page.get_by_test_id("step")).to_have_value(str(race.step))
     expect(page).not_to_have_url(re.compile("step="))
 
+    # A switch has no use for arrow keys: they step also after it was clicked.
+    page.get_by_test_id("follow").click()
+    expect(page).to_have_url(re.compile(rf"step={race.step}$"))
+    assert page.evaluate("document.activeElement.dataset.testid") == "follow"
+    page.keyboard.press("ArrowLeft")
+    expect(page).to_have_url(re.compile(rf"step={race.steps.previous}$"))
+
+    # What is half typed is no step; beyond the last one is the last one.
+    visited: list[str] = []
+    page.on("framenavigated", lambda frame: visited.append(frame.url))
+    field = page.get_by_test_id("step")
+    field.fill("")
+    field.press_sequentially("99999")
+    field.press("ArrowLeft")
+    field.press("Enter")
+    expect(field).to_have_value(str(race.steps.max))
+    assert len(visited) == 1
+    assert visited[0].endswith(f"step={race.steps.max}")
+    field.fill("no number")
+    field.blur()
+    expect(field).to_have_value(str(race.steps.max))
+    assert len(visited) == 1
+
+
+def test_arrow_keys_move_tabs_where_a_tab_has_the_focus_and_steps_elsewhere(
+    page: Page, client: Client
+) -> None:
+    job = client.wait(client.submit(job_spec("steps by keys", training=short())).id, timeout_s=120)
+    page.goto(f"/jobs/{job.id}?tab=timeline&step=2")
+    expect(page.get_by_test_id("step")).to_have_value("2")
+    page.keyboard.press("ArrowLeft")
+    expect(page).to_have_url(re.compile("step=1$"))
+    expect(page.get_by_test_id("step")).to_have_value("1")
+    page.get_by_test_id("tab-timeline").focus()
+    page.keyboard.press("ArrowRight")
+    expect(page).to_have_url(re.compile("tab=links"))
+    assert "step=2" not in page.url
+
+
+def test_a_log_stays_when_its_job_ends(page: Page, client: Client, tmp_path: Path) -> None:
+    (tmp_path / "talks.py").write_text(
+        "from torch import nn\n"
+        "class Talks(nn.Sequential):\n"
+        "    def forward(self, batch):\n"
+        "        print('a batch of', len(batch), flush=True)\n"
+        "        return super().forward(batch)\n"
+        "def build():\n"
+        "    return Talks(nn.Flatten(), nn.Linear(64, 10))\n"
+    )
+    talks = {"entrypoint": "talks:build", "directory": str(tmp_path)}
+    job = client.submit(job_spec("talks", model=talks, training={"steps": 400, "global_batch": 32}))
+    page.goto(f"/jobs/{job.id}?tab=logs")
+    expect(page.get_by_test_id("state")).to_have_attribute("data-state", "running", timeout=RUN_MS)
+    log = page.get_by_test_id("log-text")
+    expect(log).to_contain_text("a batch of 16")
+    # Every state of the text from here on.
+    log.evaluate(
+        "log => { window.emptied = false; new MutationObserver(() => {"
+        " if (log.textContent.startsWith('(nothing')) window.emptied = true; })"
+        ".observe(log, {childList: true, characterData: true, subtree: true}); }"
+    )
+    expect(page.get_by_test_id("state")).to_have_attribute("data-state", "succeeded", timeout=RUN_MS)
+    whole = "".join(client.follow(job.id))
+    expect(log).to_have_text(whole, use_inner_text=True)
+    assert not page.evaluate("window.emptied")
+    page.get_by_test_id("log-party").get_by_text("supervisor").click()
+    expect(page).to_have_url(re.compile("party=supervisor"))
+
+
+def test_what_changed_before_notices_came_is_asked_for_again(page: Page, client: Client) -> None:
+    held: list[Route] = []
+    page.route("**/api/v1/notices", lambda route: held.append(route))  # noqa: PLW0108  (Playwright marks what it calls)
+    page.goto("/jobs?text=meanwhile")
+    expect(page.get_by_test_id("jobs-empty")).to_be_visible()
+    job = client.submit(job_spec("meanwhile", training=short()))
+    client.wait(job.id, timeout_s=120)  # no further notice follows
+    expect(page.get_by_test_id("jobs-empty")).to_be_visible()
+    for route in held:
+        route.continue_()
+    expect(page.get_by_test_id(f"job-row-{job.id}")).to_be_visible()
+
 
 def test_jobs_are_found_selected_and_raced(page: Page, client: Client) -> None:
     jobs = [client.submit(job_spec(name, training=short())) for name in ("left one", "right one")]
@@ -79,6 +160,11 @@ def test_a_running_job_is_cancelled_from_its_page(page: Page, client: Client) ->
     page.goto(f"/jobs/{job.id}")
     expect(page.get_by_test_id("state")).to_have_attribute("data-state", "running", timeout=RUN_MS)
     page.get_by_test_id("cancel").click()
+    page.get_by_role("button", name="Let it run").click()
+    expect(page.get_by_test_id("cancel-confirm")).to_have_count(0)
+    assert client.job(job.id).state == "running"
+    page.get_by_test_id("cancel").click()
+    page.get_by_test_id("cancel-confirm").click()
     expect(page.get_by_test_id("state")).to_have_attribute("data-state", "cancelled", timeout=RUN_MS)
     expect(page.get_by_test_id("why")).not_to_be_empty()
     expect(page.get_by_test_id("cancel")).to_have_count(0)

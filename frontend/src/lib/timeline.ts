@@ -8,8 +8,8 @@ export interface TimelineMeta {
   covered_ns?: [number, number];
   /** The step that the axis counts from. */
   step?: number | null;
-  /** Neighbours that kept every event. */
-  steps?: { previous: number | null; next: number | null };
+  /** The last one, and the neighbours that kept every event. */
+  steps?: { last: number; previous: number | null; next: number | null };
 }
 
 export interface TimelineView {

@@ -1,9 +1,11 @@
-import { Button, Group, Text } from "@mantine/core";
-import { useDebouncedCallback, useHotkeys } from "@mantine/hooks";
+import { Button, Group } from "@mantine/core";
+import { useDebouncedCallback } from "@mantine/hooks";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { JobFigure } from "../../components/JobFigure";
 import type { XRange } from "../../components/PlotlyChart";
+import { StepField } from "../../components/StepField";
+import { useKeys } from "../../components/useKeys";
 import type { JobSearch } from "../../lib/search";
 import { type TimelineMeta, windowAfter } from "../../lib/timeline";
 
@@ -23,10 +25,10 @@ export function TimelinePanel({ jobId, search }: { jobId: string; search: JobSea
     if (view) show(view);
   }, 200);
   const { previous, next } = meta.steps ?? {};
-  useHotkeys([
-    ["ArrowLeft", () => previous != null && show({ step: previous })],
-    ["ArrowRight", () => next != null && show({ step: next })],
-  ]);
+  useKeys({
+    ArrowLeft: () => previous != null && show({ step: previous }),
+    ArrowRight: () => next != null && show({ step: next }),
+  });
   return (
     <JobFigure
       jobId={jobId}
@@ -39,9 +41,12 @@ export function TimelinePanel({ jobId, search }: { jobId: string; search: JobSea
       actions={
         <Group gap={6} wrap="nowrap">
           {meta.step != null && (
-            <Text size="sm" c="dimmed" className="ty-number">
-              step {meta.step}
-            </Text>
+            <StepField
+              step={meta.step}
+              min={0}
+              max={meta.steps?.last ?? meta.step}
+              onStep={(step) => show({ step })}
+            />
           )}
           <Button.Group>
             <Button

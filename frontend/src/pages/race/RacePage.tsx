@@ -9,7 +9,6 @@ import {
   Title,
   useComputedColorScheme,
 } from "@mantine/core";
-import { useHotkeys } from "@mantine/hooks";
 import { useQueries, useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useRef } from "react";
@@ -17,6 +16,7 @@ import { jobQuery, raceQuery, recentJobsQuery } from "../../api/queries";
 import type { JobSummary, PlotlyFigure, Race } from "../../api/types";
 import { PlotlyChart } from "../../components/PlotlyChart";
 import { Problem } from "../../components/Problem";
+import { useKeys } from "../../components/useKeys";
 import { usePageTitle } from "../../components/usePageTitle";
 import { useScreen } from "../../components/useScreen";
 import { formatPercent } from "../../lib/format";
@@ -49,18 +49,17 @@ export function RacePage() {
   const race = useQuery({ ...options, enabled: visible && width > 0 && started.length > 1 });
   const shown =
     started.length > 1 && race.data?.step != null ? { ...race.data, step: race.data.step } : undefined;
+  const figure = shown?.figure as unknown as PlotlyFigure | undefined;
 
   const goTo = (step: number | undefined) =>
     navigate({ search: (previous) => ({ ...previous, step }), replace: true, resetScroll: false });
   const neighbours = stepsAround(shown);
   const move = (step: number | null) => step !== null && goTo(step);
-  useHotkeys([
-    ["ArrowLeft", () => move(neighbours.previous)],
-    ["ArrowRight", () => move(neighbours.next)],
-    ["Home", () => move(neighbours.min)],
-    ["End", () => move(neighbours.max)],
-    ["F", () => goTo(search.step === undefined ? shown?.step : undefined)],
-  ]);
+  useKeys({
+    ArrowLeft: () => move(neighbours.previous),
+    ArrowRight: () => move(neighbours.next),
+    f: () => goTo(search.step === undefined ? shown?.step : undefined),
+  });
 
   const ahead = recent.data?.items.find(
     (job) => isLive(job.state) && job.state !== "queued" && !jobs.some(({ id }) => id === job.id),
@@ -107,7 +106,7 @@ export function RacePage() {
       )}
 
       <Paper p="sm" ref={frame}>
-        {shown ? (
+        {shown && figure ? (
           <>
             <Group justify="space-between" gap="xs" mb={4}>
               <StepControl
@@ -122,8 +121,8 @@ export function RacePage() {
               </Text>
             </Group>
             <PlotlyChart
-              figure={shown.figure as unknown as PlotlyFigure}
-              title={shown.headline}
+              figure={figure}
+              label={[shown.headline, figure?.layout.meta?.alt].filter(Boolean).join(". ")}
               testId="figure-race"
               onDrawn={(ms) => drawn(options.queryKey, ms)}
             />

@@ -1,5 +1,6 @@
-import { ActionIcon, Group, NumberInput, Switch, Text, Tooltip } from "@mantine/core";
+import { ActionIcon, Group, Switch, Tooltip } from "@mantine/core";
 import { IconChevronLeft, IconChevronRight } from "@tabler/icons-react";
+import { StepField } from "../../components/StepField";
 
 /** Steps of which all raced jobs kept every event; null where there is none. */
 export interface StepNeighbours {
@@ -33,25 +34,7 @@ export function StepControl({ step, min, max, previous, next, follow, live, onSt
           <IconChevronLeft size={18} />
         </ActionIcon>
       </Tooltip>
-      <NumberInput
-        size="xs"
-        w={110}
-        value={step}
-        min={min ?? 0}
-        max={max ?? step}
-        clampBehavior="strict"
-        allowDecimal={false}
-        hideControls
-        aria-label="Step"
-        data-testid="step"
-        leftSectionWidth={38}
-        leftSection={
-          <Text size="xs" c="dimmed">
-            step
-          </Text>
-        }
-        onChange={(value) => typeof value === "number" && value !== step && onStep(value)}
-      />
+      <StepField step={step} min={min ?? 0} max={max ?? step} onStep={onStep} />
       <Tooltip label="Next step (→)">
         <ActionIcon
           variant="default"
