@@ -150,11 +150,11 @@ def _words(job: JobFacts, waits: np.ndarray, sent: np.ndarray) -> str:
     if waits.size and waits.any():
         share = waits.mean(axis=1)
         most = int(share.argmax())
-        said.append(f"{job.short(most)} is waited for most, {share[most]:.1%} of the step on average")
+        said.append(f"layer {job.short(most)} is waited for most, {share[most]:.1%} of the step on average")
     if sent.any():
         size = sent.sum(axis=1)
         most = int(size.argmax())
-        said.append(f"{job.short(most)} sends most, {size[most] / size.sum():.0%} of the layers' bytes")
+        said.append(f"layer {job.short(most)} sends most, {size[most] / size.sum():.0%} of the layers' bytes")
     return "; ".join(said) or "nothing is waited for, nothing is sent"
 
 

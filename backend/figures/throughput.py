@@ -91,5 +91,5 @@ def draw(job_id: str, progress: np.ndarray, median_ns: float | None, request: Fi
     figure.update_yaxes(title_text="iteration", ticksuffix=" ms", range=[0, top * 1.08], row=2, col=1)
     figure.update_xaxes(title_text="step", row=2, col=1)
     figure.update_layout(hovermode="x unified", showlegend=False)
-    alt = f"median {np.median(rate):,.4g} samples/s, median iteration {format_ms(usual * 1e6)}"
+    alt = f"{rate.min():,.4g} to {rate.max():,.4g} samples/s, median iteration {format_ms(usual * 1e6)}"
     return finish(figure, request, revision=revision, height=400, alt=alt)
