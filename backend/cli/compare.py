@@ -29,6 +29,11 @@ def compare(
     rows = [
         ("strategy", *(job.strategy for job in jobs)),
         ("workers", *(str(job.workers) for job in jobs)),
+        *(
+            [("compute", *(job.rehearsed or "measured" for job in jobs))]
+            if any(j.rehearsed for j in jobs)
+            else ()
+        ),
         ("network", *(rate(job.rate_bps) for job in jobs)),
         ("state", *(job.state for job in jobs)),
         ("iteration", *(number(s.iteration_ms, "{:.2f} ms") for s in figures)),

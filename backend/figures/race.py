@@ -267,12 +267,13 @@ def _contender(source: Source, name: str, speed: Speed) -> Contender:
 
 
 def _names(jobs: Sequence[JobFacts]) -> list[str]:
-    """Strategies where they tell the jobs apart, else the jobs' names, else those with the start of their
-    ids."""
-    for names in ([job.strategy for job in jobs], [job.name for job in jobs]):
-        if len(set(names)) == len(names):
-            return names
-    return [f"{job.name} ({job.id[-6:]})" for job in jobs]
+    """Strategies where they tell the jobs apart, else the jobs' names, else those with the end of their
+    ids; a rehearsal says that it is one."""
+    names = [f"{job.name} ({job.id[-6:]})" for job in jobs]
+    for shorter in ([job.name for job in jobs], [job.strategy for job in jobs]):
+        if len(set(shorter)) == len(jobs):
+            names = shorter
+    return [f"{name} (rehearsed)" if job.rehearsed else name for name, job in zip(names, jobs, strict=True)]
 
 
 def _common_steps(sources: Sequence[Source]) -> np.ndarray:

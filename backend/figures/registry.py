@@ -31,6 +31,15 @@ class Figure:
     build: Callable[[Source, FigureRequest], go.Figure]
     """Answers a figure for every job, whatever has been recorded of it so far."""
 
+    def draw(self, source: Source, request: FigureRequest) -> go.Figure:
+        """The figure, which says so where it rests on a rehearsal (`layout.meta.rehearsed`)."""
+        figure = self.build(source, request)
+        label = source.job.rehearsed
+        if label is not None:
+            meta = figure.layout.meta
+            figure.update_layout(meta={**meta, "rehearsed": label, "alt": f"{meta['alt']} ({label})"})
+        return figure
+
 
 FIGURES: dict[str, Figure] = {
     figure.name: figure

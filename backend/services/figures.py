@@ -54,7 +54,7 @@ class Figures:
         request = _request(view)
         with self._database.read() as session:
             tag = self._tag(session, name, [job_id], view)
-            return self._answer(tag, held, lambda: _json(entry.build(Source(session, job_id), request)))
+            return self._answer(tag, held, lambda: _json(entry.draw(Source(session, job_id), request)))
 
     def race(self, job_ids: Sequence[str], view: dict[str, Any], held: str | None) -> Answer:
         """Several jobs on one time axis: JSON of `Race`. Raises NotFound, and UserError for too few or too

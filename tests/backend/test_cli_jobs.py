@@ -64,6 +64,17 @@ def test_jobs_are_compared(file: Path) -> None:
     assert "throughput: this job has none after the warm-up yet" in table
 
 
+def test_a_rehearsal_is_called_one(file: Path, tmp_path: Path) -> None:
+    rehearsal = tmp_path / "rehearsal.yaml"
+    rehearsal.write_text(yaml.safe_dump(job_spec("rehearsal", fidelity="rehearse")))
+    trained, rehearsed = (succeeds("submit", str(one)).strip() for one in (file, rehearsal))
+    label = "rehearsed: compute of P4000 derived from FLOPs at 60 %"
+    assert "mlp (rehearsed)" in succeeds("list", "--text", "rehearsal")
+    assert label in succeeds("show", rehearsed)
+    assert label in succeeds("compare", trained, rehearsed)
+    assert "rehearsed" not in succeeds("compare", trained, trained)
+
+
 def test_catalogues_are_listed() -> None:
     listed = succeeds("strategies")
     assert "parameter-server" in listed

@@ -113,6 +113,18 @@ def test_unequal_jobs_are_not_compared(database: Database, changes: dict[str, ob
     assert reason in text
 
 
+def test_a_rehearsal_is_called_one(database: Database) -> None:
+    one, other = (
+        record_run(database, name, steps=12, started=started, fidelity="rehearse")
+        for name, started in (("one", 30_000), ("other", 40_000))
+    )
+    result = run_race(database, one, other)
+    assert "one (rehearsed)" in result.headline
+    titles = notes(answer(result.figure))
+    assert "<b>one (rehearsed)</b>" in titles
+    assert "<b>other (rehearsed)</b>" in titles
+
+
 def test_steps_that_some_job_did_not_keep_are_skipped(database: Database, fifo: Run) -> None:
     chosen = record_run(database, "chosen", steps=120, started=3000, detail="chosen", link_samples=False)
     result = run_race(database, fifo, chosen, step=3)

@@ -54,7 +54,7 @@ def jobs(database: Database, baseline: Run) -> dict[str, str]:
 
 def build(database: Database, job_id: str, name: str, **request: Any) -> dict[str, Any]:
     with database.read() as session:
-        return answer(figure(name).build(Source(session, job_id), FigureRequest(**request)))
+        return answer(figure(name).draw(Source(session, job_id), FigureRequest(**request)))
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -93,7 +93,9 @@ def test_the_loss_is_the_recorded_one(database: Database, jobs: dict[str, str]) 
     assert column(accuracy["x"]).tolist() == [4, 9, 14]
     assert content["layout"]["yaxis2"]["range"] == [0, 1]
     best = max(zip(column(accuracy["y"]), column(accuracy["x"]), strict=True))
-    said = f"training loss {expected[-1]:.3g} at step 15, best test accuracy {best[0]:.2%} at step {best[1]:.0f}"
+    said = (
+        f"training loss {expected[-1]:.3g} at step 15, best test accuracy {best[0]:.2%} at step {best[1]:.0f}"
+    )
     assert content["layout"]["meta"]["alt"] == said
 
 
@@ -135,6 +137,16 @@ def test_the_speed_up_is_the_definitions(database: Database, jobs: dict[str, str
     rates = [float(column(bar["x"])[0]) for bar in traces(content, "bar")]
     assert rates[1] / rates[0] == pytest.approx(result.value)
     assert rates[2] == pytest.approx(rates[0])  # linear: as many workers as the baseline
+
+
+def test_figures_of_a_rehearsal_say_so(database: Database, jobs: dict[str, str]) -> None:
+    label = "rehearsed: compute of P4000 derived from FLOPs at 60 %, sizes and rates 1/15"
+    rehearsed = record_run(database, "rehearsed", steps=2, started=20_000, fidelity="rehearse").job_id
+    for name in FIGURES:
+        meta = build(database, rehearsed, name)["layout"]["meta"]
+        assert meta["rehearsed"] == label
+        assert label in meta["alt"]
+        assert "rehearsed" not in build(database, jobs["whole"], name)["layout"]["meta"]
 
 
 def test_an_unequal_comparison_is_refused_with_its_reason(database: Database, baseline: Run) -> None:

@@ -93,6 +93,31 @@ def test_what_the_service_refuses_is_said_at_the_field(page: Page, client: Clien
     expect(page.get_by_test_id("plan-totals")).to_be_visible()
 
 
+def test_a_rehearsal_is_launched_and_called_one_wherever_it_is_shown(page: Page, client: Client) -> None:
+    fill_form(page, "rehearsal", strategy="p3", workers=2)
+    section = page.get_by_test_id("section-rehearsal")
+    expect(section).to_have_count(0)
+    page.get_by_test_id("field-fidelity").click()
+    page.get_by_role("option", name="rehearse").click()
+    expect(section).to_be_visible()
+    page.get_by_test_id("field-rehearsal.device").fill("v100")
+    page.get_by_test_id("launch").click()
+
+    label = "rehearsed: compute of V100 derived from FLOPs at 60 %"
+    expect(page.get_by_test_id("rehearsed-text")).to_have_text(label)
+    job = client.wait(re.search(r"/jobs/([\w-]+)", page.url)[1], timeout_s=FINISH_MS / 1000)
+    assert (job.state, job.rehearsed) == ("succeeded", label)
+    expect(page.get_by_test_id("panel-loss").get_by_test_id("rehearsed")).to_have_attribute(
+        "aria-label", label
+    )
+    page.goto("/jobs")
+    row = page.get_by_test_id(f"job-row-{job.id}")
+    row.get_by_test_id("rehearsed").hover()
+    expect(page.get_by_role("tooltip")).to_have_text(label)
+    page.goto(f"/race?jobs={job.id},{job.id}")
+    expect(page.get_by_test_id(f"race-row-{job.id}").get_by_test_id("rehearsed")).to_be_visible()
+
+
 def test_code_of_ones_own_runs_only_when_its_path_is_complete(page: Page, tmp_path: Path) -> None:
     for name in ("net", "network"):
         (tmp_path / f"{name}.py").write_text(
@@ -106,7 +131,7 @@ def test_code_of_ones_own_runs_only_when_its_path_is_complete(page: Page, tmp_pa
     page.on("request", lambda request: asked.append(request.url) if "/plans" in request.url else None)
     fill_form(page, "mine", strategy="p3", workers=2)
     expect(page.get_by_test_id("plan-totals")).to_be_visible()
-    page.get_by_text("My own model").click()
+    page.get_by_test_id("own-model").click()
     page.get_by_test_id("field-model.directory").fill(str(tmp_path))
     expect(page.get_by_test_id("plan-held")).to_be_visible()
     before = len(asked)

@@ -6,6 +6,7 @@ import { figureQuery, figuresQuery } from "../api/queries";
 import { drawn } from "../live/costs";
 import { PlotlyChart, type XRange } from "./PlotlyChart";
 import { Problem } from "./Problem";
+import { RehearsedBadge } from "./RehearsedBadge";
 import { useScreen } from "./useScreen";
 
 interface Props {
@@ -46,6 +47,7 @@ export function JobFigure({ jobId, name, step, from_ns, to_ns, actions, onMeta, 
               <IconInfoCircle size={16} opacity={0.5} role="img" aria-label={entry.summary} tabIndex={0} />
             </Tooltip>
           )}
+          <RehearsedBadge text={(meta?.rehearsed as string | undefined) ?? null} />
         </Group>
         {actions}
       </Group>

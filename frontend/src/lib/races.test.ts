@@ -14,6 +14,7 @@ function job(id: string, change: Partial<JobSummary> = {}): JobSummary {
     baseline_id: null,
     started_at: null,
     rate_bps: null,
+    rehearsed: null,
     created_at,
     ...change,
   } as JobSummary;
@@ -34,6 +35,7 @@ test("jobs race with their baseline, also over several hands", () => {
 
 test("jobs without a baseline race with those that train the same", () => {
   expect(ids(findRaces([job("a"), job("b"), job("c", { rate_bps: 1e9 })]))).toEqual([["c"], ["a", "b"]]);
+  expect(ids(findRaces([job("a"), job("b", { rehearsed: "on a P4000" })]))).toEqual([["b"], ["a"]]);
 });
 
 test("two runs of the same demo are two races", () => {

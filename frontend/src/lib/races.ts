@@ -1,7 +1,7 @@
 import type { JobSummary } from "../api/types";
 import { isLive } from "./jobState";
 
-/** Jobs that are worth comparing: they share a baseline, or train the same model on the same data at one rate. */
+/** Jobs that are worth comparing: they share a baseline, or train the same model on the same data at one rate, or rehearse it alike. */
 export interface RaceGroup {
   key: string;
   label: string;
@@ -23,7 +23,7 @@ export function findRaces(jobs: JobSummary[]): RaceGroup[] {
     const key =
       root !== job.id || referenced.has(job.id)
         ? `baseline ${root}`
-        : `same ${job.model} ${job.dataset} ${job.rate_bps ?? ""}`;
+        : `same ${job.model} ${job.dataset} ${job.rate_bps ?? ""} ${job.rehearsed ?? ""}`;
     groups.set(key, [...(groups.get(key) ?? []), job]);
   }
   return [...groups]

@@ -6,6 +6,7 @@ import type { Job } from "../../api/types";
 import { JobProgress } from "../../components/JobProgress";
 import { LinkAnchor, LinkButton } from "../../components/links";
 import { RateBadge } from "../../components/RateBadge";
+import { RehearsedBadge } from "../../components/RehearsedBadge";
 import { StateBadge } from "../../components/StateBadge";
 import { isLive } from "../../lib/jobState";
 import { CancelButton } from "./CancelButton";
@@ -23,6 +24,7 @@ export function JobHeader({ job }: { job: Job }) {
               {job.name}
             </Title>
             <StateBadge state={job.state} size="lg" />
+            <RehearsedBadge text={job.rehearsed} size="md" />
           </Group>
           <Group gap={8}>
             <Text size="sm" c="dimmed">
@@ -32,6 +34,11 @@ export function JobHeader({ job }: { job: Job }) {
             <RateBadge bps={job.rate_bps} />
             {job.baseline_id && <Baseline id={job.baseline_id} />}
           </Group>
+          {job.rehearsed && (
+            <Text size="sm" data-testid="rehearsed-text">
+              {job.rehearsed}
+            </Text>
+          )}
         </Stack>
         <Group gap="xs">
           {job.baseline_id && (

@@ -1,8 +1,9 @@
-import { Box, Checkbox, Table, Text, Tooltip } from "@mantine/core";
+import { Box, Checkbox, Group, Table, Text, Tooltip } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import type { JobSummary } from "../../api/types";
 import { JobProgress } from "../../components/JobProgress";
 import { RateBadge } from "../../components/RateBadge";
+import { RehearsedBadge } from "../../components/RehearsedBadge";
 import { StateBadge } from "../../components/StateBadge";
 import { formatNumber, formatPercent, formatSpeedUp } from "../../lib/format";
 
@@ -52,9 +53,10 @@ export function JobsTable({ jobs, selected, onSelect }: Props) {
               <Link to="/jobs/$jobId" params={{ jobId: job.id }} className="ty-link">
                 {job.name}
               </Link>
-              <div>
+              <Group gap={4} mt={2}>
+                <RehearsedBadge text={job.rehearsed} />
                 <RateBadge bps={job.rate_bps} />
-              </div>
+              </Group>
             </Table.Td>
             <Table.Td>
               <Tooltip label={job.message ?? job.reason ?? ""} disabled={!job.message && !job.reason}>

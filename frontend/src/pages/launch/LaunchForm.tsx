@@ -25,7 +25,8 @@ interface Props {
 }
 
 // What a person decides first. The rest has defaults that are good until one knows better.
-const OPEN = ["model", "data", "strategy", "cluster", "network", "training"];
+const OPEN = ["model", "data", "strategy", "cluster", "network", "training", "rehearsal"];
+const HEAD = ["name", "baseline", "fidelity"];
 
 /** One section per object of the schema; the plan that follows from it beside it. */
 export function LaunchForm({ schema, models, datasets, initial }: Props) {
@@ -50,9 +51,11 @@ export function LaunchForm({ schema, models, datasets, initial }: Props) {
   const refused = submit.error ?? preview.error;
   const errors: Errors = refused instanceof ApiProblem ? refused.errors : [];
   const properties = schema.properties ?? {};
-  const sections = Object.keys(properties).filter((name) => isSection(properties[name], schema));
-  const scalars = Object.keys(properties).filter((name) => !sections.includes(name) && name !== "baseline");
-  const withErrors = sections.filter((name) => hasErrorBelow(errors, name));
+  const [sections, scalars] = partition(Object.keys(properties), (name) =>
+    isSection(properties[name], schema),
+  );
+  const shown = sections.filter((name) => name !== "rehearsal" || spec.fidelity === "rehearse");
+  const withErrors = shown.filter((name) => hasErrorBelow(errors, name));
 
   const set = (path: string) => (value: unknown) => {
     submit.reset();
@@ -89,13 +92,14 @@ export function LaunchForm({ schema, models, datasets, initial }: Props) {
               <SchemaField {...field("name")} />
               <BaselinePicker {...field("baseline")} />
             </SimpleGrid>
+            <SchemaField {...field("fidelity")} />
             <Accordion
               multiple
               variant="separated"
               value={[...new Set([...opened, ...withErrors])]}
               onChange={setOpened}
             >
-              {sections.map((name) => (
+              {shown.map((name) => (
                 <Accordion.Item key={name} value={name} data-testid={`section-${name}`}>
                   <Accordion.Control>
                     <Group gap="xs">
@@ -114,7 +118,7 @@ export function LaunchForm({ schema, models, datasets, initial }: Props) {
                 </Accordion.Control>
                 <Accordion.Panel>
                   {scalars
-                    .filter((name) => name !== "name")
+                    .filter((name) => !HEAD.includes(name))
                     .map((name) => (
                       <SchemaField key={name} {...field(name)} />
                     ))}
@@ -141,6 +145,10 @@ export function LaunchForm({ schema, models, datasets, initial }: Props) {
       </Grid>
     </form>
   );
+}
+
+function partition(names: string[], first: (name: string) => boolean): [string[], string[]] {
+  return [names.filter(first), names.filter((name) => !first(name))];
 }
 
 function isSection(property: JsonSchema | undefined, root: JsonSchema): boolean {

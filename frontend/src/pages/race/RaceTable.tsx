@@ -6,6 +6,7 @@ import type { JobSummary, Summary } from "../../api/types";
 import { JobProgress } from "../../components/JobProgress";
 import { LinkAnchor } from "../../components/links";
 import { RateBadge } from "../../components/RateBadge";
+import { RehearsedBadge } from "../../components/RehearsedBadge";
 import { StateBadge } from "../../components/StateBadge";
 import { formatBytes, formatNumber, formatPercent, formatSpeedUp } from "../../lib/format";
 import { IterationBar } from "./IterationBar";
@@ -73,6 +74,7 @@ function Row({ job, summary, longest, isBaseline }: RowProps) {
           <Text size="xs" c="dimmed">
             {job.strategy} · {job.workers} {job.workers === 1 ? "worker" : "workers"}
           </Text>
+          <RehearsedBadge text={job.rehearsed} />
           <RateBadge bps={job.rate_bps} />
         </Group>
       </Table.Td>

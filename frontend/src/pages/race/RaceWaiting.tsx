@@ -7,6 +7,7 @@ import { JobFigure } from "../../components/JobFigure";
 import { JobProgress } from "../../components/JobProgress";
 import { LinkButton } from "../../components/links";
 import { RateBadge } from "../../components/RateBadge";
+import { RehearsedBadge } from "../../components/RehearsedBadge";
 import { StateBadge } from "../../components/StateBadge";
 import { isLive, STATES } from "../../lib/jobState";
 import { HowToRead } from "./HowToRead";
@@ -75,6 +76,7 @@ function Queue({ jobs }: { jobs: JobSummary[] }) {
                 {job.name}
               </Link>
               <StateBadge state={job.state} />
+              <RehearsedBadge text={job.rehearsed} />
               <RateBadge bps={job.rate_bps} />
             </Group>
           }
