@@ -91,7 +91,7 @@ def resolved(
     """A plan written by hand, resolved for a job; `changes` go to the job."""
     spec = job(workers=workers, **changes)
     plan = Plan(strategy="by hand", layers=layers, servers=servers or Servers())
-    cluster = Cluster(workers=workers, rate_bps=spec.network.rate_bps)
+    cluster = Cluster(workers=workers, rate_bps=spec.network.rate_bps, shaped=spec.network.hosts is not None)
     found = resolve(plan, description, cluster, spec)
     assert isinstance(found, Plan)
     return found

@@ -21,7 +21,7 @@ AXES = {"placement", "exchange", "codec", "order", "consistency", "memory", "inp
 LONGEST_FILE = 400
 """Lines; beyond that a file holds more than one idea."""
 
-WITHOUT_TORCH = ("engine.plan", "engine.strategies", "engine.telemetry")
+WITHOUT_TORCH = ("engine.plan", "engine.strategies", "engine.telemetry", "engine.lab")
 """Packages of which no module loads torch: the service imports them."""
 BACKEND_MAY_IMPORT = (
     "engine.catalogue",

@@ -17,7 +17,7 @@ def declared_bytes(run: Run) -> Bytes:
     launch = run.launch
     index = {layer.name: layer.index for layer in launch.model.layers}
     found: Counter[tuple[int, int, int]] = Counter()
-    for transfer in declared(launch.plan, launch.model, launch.job.cluster.workers):
+    for transfer in declared(launch.plan, launch.model, launch.job.cluster.workers, launch.job.network.hosts):
         if transfer.wire:
             key = (transfer.source, transfer.destination, index[transfer.layer])
             found[key] += transfer.bytes * run.summary()["steps"]
@@ -25,7 +25,7 @@ def declared_bytes(run: Run) -> Bytes:
 
 
 def counted_bytes(run: Run) -> Bytes:
-    """What the workers' transports counted for layers: the sender's count, which the receiver's must equal.
+    """What the workers' transports counted for layers between hosts, alike on both sides.
 
     Dedicated servers leave no summary; all their messages have a worker at the other end.
     """
@@ -44,7 +44,8 @@ def counted_bytes(run: Run) -> Bytes:
     assert {k: v for k, v in sent.items() if k in between_workers} == {
         k: v for k, v in received.items() if k in between_workers
     }
-    return {key: count for key, count in (sent | received).items() if key[2] >= 0}
+    host = [party.host for party in run.launch.parties]
+    return {k: v for k, v in (sent | received).items() if k[2] >= 0 and host[k[0]] != host[k[1]]}
 
 
 def counted_by_our_transport(run: Run) -> bool:

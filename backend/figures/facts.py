@@ -43,7 +43,9 @@ class JobFacts:
     """The label of a rehearsal; None for a job that trains."""
     precision: str
     rate: str | None
-    """Limit of the network as the job gave it, paced in software."""
+    """Limit of the network as the job gave it."""
+    hosts: int | None
+    """Of the lab whose links keep the limit; None: our transport keeps it, in software."""
     baseline_id: str | None
     started_unix_ns: int | None
     ended_unix_ns: int | None
@@ -87,7 +89,7 @@ class JobFacts:
 
 def job_facts(job: Job, attempt: Attempt | None) -> JobFacts:
     spec = job.spec
-    cluster, training = spec.get("cluster", {}), spec["training"]
+    cluster, network, training = spec.get("cluster", {}), spec.get("network", {}), spec["training"]
     rehearsed = None
     if spec.get("fidelity") == "rehearse":
         rehearsed = from_plain(RehearsalSpec, spec.get("rehearsal", {})).text
@@ -105,7 +107,8 @@ def job_facts(job: Job, attempt: Attempt | None) -> JobFacts:
         device=rehearsed or _device(attempt) or cluster.get("device", "auto"),
         rehearsed=rehearsed,
         precision=training.get("precision", "float32"),
-        rate=spec.get("network", {}).get("rate"),
+        rate=network.get("rate") or ", ".join(network.get("host_rates", ())) or None,
+        hosts=network.get("hosts"),
         baseline_id=job.baseline_id,
         started_unix_ns=job.started_unix_ns,
         ended_unix_ns=job.ended_unix_ns,

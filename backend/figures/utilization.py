@@ -215,7 +215,7 @@ def rate_text(job: JobFacts, link: LinkFacts) -> str:
     """`limit 300 Mbit/s, software-limited`."""
     if link.rate_bps is None:
         return "rate not known"
-    paced = job.rate is not None and link.interface == TRANSPORT
+    paced = job.rate is not None and job.hosts is None and link.interface == TRANSPORT
     return f"limit {format_rate(link.rate_bps)}, {'software-limited' if paced else link.rate_source}"
 
 

@@ -108,7 +108,9 @@ class Starter:
         attempt = Attempt(
             job_id=job.id,
             number=number,
-            parties=[p.name for p in parties(stored.plan, stored.job.cluster.workers)],
+            parties=[
+                p.name for p in parties(stored.plan, stored.job.cluster.workers, stored.job.network.hosts)
+            ],
             token_sha256=token_sha256(token),
             epoch_unix_ns=epoch,
             directory=str(self._data_dir / "jobs" / job.id / str(number)),

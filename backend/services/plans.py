@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from backend.schemas.plans import PlannedLayer, PlanView
 from backend.services.descriptions import Descriptions
+from engine.errors import UserError
 from engine.inputs.registry import dataset
+from engine.lab import permitted
 from engine.models.registry import model
 from engine.plan import table
 from engine.plan.cluster import parties
@@ -48,8 +50,21 @@ class Planner:
         if spec.data.name is not None:
             from_plain(dataset(spec.data.name).options, spec.data.options, "data.options")
         self._check_devices(spec)
+        _check_lab(spec)
         description = self._descriptions.describe(spec.model, spec.data, spec.training.precision)
         return Planned(spec=spec, description=description, plan=build_plan(spec, description))
+
+
+def _check_lab(spec: JobSpec) -> None:
+    """Refuse hosts that this machine cannot make, before anything is stored."""
+    network = spec.network
+    if network.hosts is not None and (reason := permitted(latency=network.latency is not None)):
+        raise UserError(
+            "network.hosts",
+            network.hosts,
+            f"a lab of several hosts cannot be made here: {reason}",
+            "Leave hosts out (rate alone is kept in software), or run the server where it may",
+        )
 
 
 def view(planned: Planned) -> PlanView:
@@ -66,9 +81,11 @@ def view(planned: Planned) -> PlanView:
         servers=plan.servers if isinstance(plan, Plan) else Servers(),
         consistency=plan.consistency if isinstance(plan, Plan) else Consistency(),
         input=plan.input if isinstance(plan, Plan) else Input(),
-        parties=list(parties(plan, spec.cluster.workers)),
+        parties=list(parties(plan, spec.cluster.workers, spec.network.hosts)),
         warnings=list(plan.warnings),
-        wire_bytes_per_step=wire_bytes(plan, description, spec.cluster.workers) if ours else None,
+        wire_bytes_per_step=wire_bytes(plan, description, spec.cluster.workers, spec.network.hosts)
+        if ours
+        else None,
         units=len(cut(plan, description)) if isinstance(plan, Plan) else 0,
         parameters=description.parameter_count,
         parameter_bytes=description.parameter_bytes,

@@ -98,7 +98,9 @@ class Telemetry:
                 samples_per_s=progress.samples_per_s,
                 speed_up=_speed_up(*compared) if compared else None,
                 convergence_speed_up=definitions.convergence_speed_up(ours, theirs),
-                wire_bytes_per_step=wire_bytes(plan, planned.description, spec.cluster.workers)
+                wire_bytes_per_step=wire_bytes(
+                    plan, planned.description, spec.cluster.workers, spec.network.hosts
+                )
                 if isinstance(plan, Plan)
                 else None,
                 rate_bps=spec.network.rate_bps,

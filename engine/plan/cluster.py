@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.errors import UserError
+from engine.plan.job import JobSpec
 from engine.plan.plan import Peer, Plan
 
 
@@ -16,12 +17,21 @@ class Cluster:
     """Number of workers: one process and one device each."""
     rate_bps: int | None = None
     """Each host's port, in bits per second and per direction; None where it is not known."""
+    shaped: bool = False
+    """Whether the links themselves keep that rate, so that whatever sends over them does; else our transport does."""
 
     def __post_init__(self) -> None:
         if self.workers < 1:
             raise UserError(
                 "cluster.workers", self.workers, "a job needs at least one worker", "Use 1 or more"
             )
+
+
+def cluster_of(job: JobSpec) -> Cluster:
+    """The cluster that a job asks for."""
+    return Cluster(
+        workers=job.cluster.workers, rate_bps=job.network.rate_bps, shaped=job.network.hosts is not None
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,20 +50,25 @@ class Party:
     """Parties on one host share its port; bytes between them never cross the network."""
 
 
-def parties(plan: Plan | Peer, workers: int) -> tuple[Party, ...]:
-    """Every process of a job: N workers (with shards beside them), then the dedicated servers."""
+def parties(plan: Plan | Peer, workers: int, hosts: int | None = None) -> tuple[Party, ...]:
+    """Every process of a job: N workers (with shards beside them), then the dedicated servers, dealt out to `hosts`
+    in turn (None: each has its own)."""
     servers = plan.servers if isinstance(plan, Plan) else None
     beside = servers.count if servers and servers.where == "beside" else 0
     found = [
-        Party(index=i, name=f"worker {i}", rank=i, shard=i if i < beside else None, host=f"host{i}")
+        Party(index=i, name=f"worker {i}", rank=i, shard=i if i < beside else None, host=_host(i, hosts))
         for i in range(workers)
     ]
     if servers and servers.where == "dedicated":
         found += [
-            Party(index=workers + j, name=f"server {j}", rank=None, shard=j, host=f"host{workers + j}")
+            Party(index=workers + j, name=f"server {j}", rank=None, shard=j, host=_host(workers + j, hosts))
             for j in range(servers.count)
         ]
     return tuple(found)
+
+
+def _host(party: int, hosts: int | None) -> str:
+    return f"host{party if hosts is None else party % hosts}"
 
 
 def shard_party(plan: Plan, workers: int, shard: int) -> int:

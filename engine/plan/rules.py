@@ -189,12 +189,13 @@ def _half_precision_is_real(layer: LayerPlan, model: ModelDescription, field: st
 
 
 def _native_cannot_be_paced(native: bool, cluster: Cluster) -> None:
-    if native and cluster.rate_bps is not None and cluster.workers > 1:
+    if native and cluster.rate_bps is not None and not cluster.shaped and cluster.workers > 1:
         raise UserError(
             "network.rate",
             cluster.rate_bps,
             "the native backends cannot be paced in software",
-            "Leave network.rate out, or choose a strategy on our own transport",
+            "Give network.hosts too (the links of a lab keep it), leave network.rate out, or choose a strategy on"
+            " our own transport",
         )
 
 

@@ -44,7 +44,7 @@ def rows(plan: Plan | Peer, model: ModelDescription, job: JobSpec) -> list[Row]:
     if isinstance(plan, Peer):
         return []
     described = {layer.name: layer for layer in model.layers}
-    wire = wire_bytes_by_layer(plan, model, job.cluster.workers)
+    wire = wire_bytes_by_layer(plan, model, job.cluster.workers, job.network.hosts)
     units = cut(plan, model)
     found = []
     for entry in plan.layers:

@@ -44,12 +44,14 @@ def item_bytes(codec: str, dtype: str) -> int:
     return 2 if codec == "fp16" else DTYPE_BYTES[dtype]
 
 
-def declared(plan: Plan | Peer, model: ModelDescription, workers: int) -> Iterator[Transfer]:
+def declared(
+    plan: Plan | Peer, model: ModelDescription, workers: int, hosts: int | None = None
+) -> Iterator[Transfer]:
     """Every transfer of one step of a resolved plan. A peer declares nothing: it decides by itself."""
     if isinstance(plan, Peer):
         return
     choices = {layer.layer: layer for layer in plan.layers}
-    hosts = [party.host for party in parties(plan, workers)]
+    at = [party.host for party in parties(plan, workers, hosts)]
     for unit in cut(plan, model):
         layer = choices[unit.layers[0]]
         for source, destination, size in _messages(plan, layer, unit, workers):
@@ -59,7 +61,7 @@ def declared(plan: Plan | Peer, model: ModelDescription, workers: int) -> Iterat
                 unit=unit.index,
                 layer=unit.layers[0],
                 bytes=size,
-                wire=hosts[source] != hosts[destination],
+                wire=at[source] != at[destination],
             )
 
 
@@ -81,18 +83,20 @@ def _messages(plan: Plan, layer: LayerPlan, unit: Unit, workers: int) -> Iterato
             yield worker, (worker + 1) % workers, sent * item
 
 
-def wire_bytes(plan: Plan | Peer, model: ModelDescription, workers: int) -> int:
+def wire_bytes(plan: Plan | Peer, model: ModelDescription, workers: int, hosts: int | None = None) -> int:
     """Payload bytes that cross the network in one step, over all links."""
-    return sum(t.bytes for t in declared(plan, model, workers) if t.wire)
+    return sum(t.bytes for t in declared(plan, model, workers, hosts) if t.wire)
 
 
-def wire_bytes_by_layer(plan: Plan | Peer, model: ModelDescription, workers: int) -> dict[str, int]:
+def wire_bytes_by_layer(
+    plan: Plan | Peer, model: ModelDescription, workers: int, hosts: int | None = None
+) -> dict[str, int]:
     """The same for each layer; a bucket's bytes are shared out by its layers' elements."""
     if isinstance(plan, Peer):
         return {}
     owner = {p.name: layer.name for layer in model.layers for p in layer.parameters}
     by_unit: dict[int, int] = defaultdict(int)
-    for transfer in declared(plan, model, workers):
+    for transfer in declared(plan, model, workers, hosts):
         if transfer.wire:
             by_unit[transfer.unit] += transfer.bytes
     totals: dict[str, int] = {layer.layer: 0 for layer in plan.layers}

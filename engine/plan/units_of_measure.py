@@ -6,6 +6,8 @@ import re
 
 from engine.errors import UserError
 
+_DURATION = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*(us|ms|s)\s*$")
+_NANOSECONDS = {"us": 10**3, "ms": 10**6, "s": 10**9}
 _RATE = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([kKMGT]?)(?:bit(?:/s)?|bps)\s*$")
 _FACTOR = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
@@ -18,6 +20,15 @@ def parse_rate(text: str, field: str) -> int:
         raise UserError(
             field, text, "is not a rate from 1 kbit/s to 100 Tbit/s", "Write it as 300Mbit or 10Gbit"
         )
+    return round(value)
+
+
+def parse_duration(text: str, field: str) -> int:
+    """Nanoseconds of `0.1ms`, `50us` or `1 s`."""
+    match = _DURATION.match(text)
+    value = float(match[1]) * _NANOSECONDS[match[2]] if match else 0
+    if not 10**3 <= value <= 10**10:
+        raise UserError(field, text, "is not a time from 1 us to 10 s", "Write it as 0.1ms or 50us")
     return round(value)
 
 

@@ -1,4 +1,5 @@
-"""The gang: all processes of one attempt, started together, watched together, stopped together.
+"""The gang: all processes of one attempt, started together, watched together, stopped together. Where the job asks
+for hosts, they live in a lab that is made before they start and removed when they have ended.
 
 Processes come from a fork server that has imported torch already, so a gang starts in a fraction of a second, and
 this module (and so the supervisor) never imports torch itself.
@@ -7,6 +8,7 @@ this module (and so the supervisor) never imports torch itself.
 from __future__ import annotations
 
 import json
+import logging
 import signal
 import time
 from dataclasses import dataclass
@@ -14,13 +16,16 @@ from multiprocessing import connection, get_context
 from multiprocessing.context import ForkServerProcess
 from typing import Any, Literal
 
+from engine.lab import Lab, LabError, Link
 from engine.plan.cluster import Party
+from engine.plan.scaling import scaled_rate
 from engine.runtime.launch import Launch
 from engine.runtime.process import main
 
 _CONTEXT = get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["engine.runtime.worker", "engine.runtime.servers", "engine.runtime.process"])
 _FOLLOW_S = 2.0
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +50,7 @@ class Gang:
         self._processes: list[tuple[Party, ForkServerProcess]] = []
         self._lifelines: list[connection.Connection] = []
         self._end: GangEnd | None = None
+        self._lab: Lab | None = None
 
     @property
     def pids(self) -> dict[str, int]:
@@ -52,13 +58,15 @@ class Gang:
         return {party.name: process.pid or 0 for party, process in self._processes}
 
     def start(self) -> None:
-        """Start every process, or none: whatever prevents one stops those already started."""
+        """Start every process, or none: whatever prevents one stops those already started. Raises LabError where
+        the job's hosts cannot be made."""
         try:
+            self._lab = _make_lab(self._launch)
             for party in self._launch.parties:
                 theirs, ours = _CONTEXT.Pipe(duplex=False)
                 process = _CONTEXT.Process(
                     target=main,
-                    args=(self._launch.directory, party.index, theirs),
+                    args=(self._launch.directory, party.index, theirs, self._lab),
                     name=party.name,
                     daemon=False,
                 )
@@ -160,3 +168,18 @@ class Gang:
         for lifeline in self._lifelines:
             lifeline.close()
         self._lifelines.clear()
+        if self._lab is not None:
+            try:
+                self._lab.close()
+            except LabError:  # no reason for the job to fail; the next lab sweeps
+                logger.exception("the lab was not removed")
+
+
+def _make_lab(launch: Launch) -> Lab | None:
+    """The hosts that the job asks for."""
+    network = launch.job.network
+    if network.hosts is None:
+        return None
+    rates = [rate and scaled_rate(rate, launch.job.scale) for rate in network.host_rates_bps]
+    links = [Link(rate_bps=rate, latency_ns=network.latency_ns) for rate in rates]
+    return Lab.create(f"{launch.attempt}-{launch.job.name}"[:40], links)

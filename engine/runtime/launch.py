@@ -61,7 +61,12 @@ class Launch:
     @property
     def parties(self) -> tuple[Party, ...]:
         """Every process of the attempt."""
-        return parties(self.plan, self.job.cluster.workers)
+        return parties(self.plan, self.job.cluster.workers, self.job.network.hosts)
+
+    def host(self, party: Party) -> int | None:
+        """The host of the lab that a party lives on; None: the job has no lab."""
+        hosts = self.job.network.hosts
+        return None if hosts is None else party.index % hosts
 
     @property
     def rendezvous(self) -> str:

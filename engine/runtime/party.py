@@ -9,6 +9,7 @@ from typing import Any
 
 from engine.codec import CODEC
 from engine.exchange.base import Choice
+from engine.lab import INTERFACE, address
 from engine.order import RANK
 from engine.plan.cluster import Party, shard_party
 from engine.plan.plan import Plan
@@ -18,13 +19,14 @@ from engine.runtime.launch import Launch
 from engine.runtime.recording import Recording
 from engine.telemetry.detail import DetailPolicy
 from engine.telemetry.recorder import TRANSPORT, Recorder
-from engine.telemetry.sampler import Sampler
+from engine.telemetry.sampler import Sampler, interface_counters
 from engine.telemetry.step_times import StepTimes
 from engine.transport.clock import AttemptClock
 from engine.transport.endpoint import Endpoint
 from engine.transport.pacing import Pacer
 from engine.transport.rendezvous import Rendezvous
 
+LOOPBACK = "127.0.0.1"
 PATIENCE_S = 5.0
 """How much longer workers wait for an answer: the servers, which know who is missing, are to speak first."""
 
@@ -36,6 +38,10 @@ class PartyBase:
         self.launch = launch
         self.party = party
         self.names = [p.name for p in launch.parties]
+        self._host = launch.host(party)
+        self._near = frozenset(p.index for p in launch.parties if p.host == party.host)
+        # The first party of a lab's host speaks for the interface that all of them share.
+        self._link = INTERFACE if self._host is not None and party.index == min(self._near) else TRANSPORT
         self.clock = AttemptClock(time.monotonic_ns() - (time.time_ns() - launch.epoch_unix_ns))
         self.recorder = (Recorder if launch.record else StepTimes)(
             party.index,
@@ -44,19 +50,23 @@ class PartyBase:
             launch.spool,
             attempt=launch.attempt,
             detail=DetailPolicy(mode=launch.job.telemetry.detail),
+            interface=self._link,
+            host=None if self._host is None else party.host,
+            near=self._near,
         )
         self.recording = Recording(self.recorder, self.clock.now_ns)
-        rate = launch.job.network.rate_bps
+        rate = self._rate_bps()
         if rate is not None:
-            rate = scaled_rate(rate, launch.job.scale)
-            self.recorder.declare_link(TRANSPORT, rate_bps=rate, rate_source="shaped")
+            self.recorder.declare_link(self._link, rate_bps=rate, rate_source="shaped")
         self.endpoint = Endpoint(
             index=party.index,
             names=self.names,
             hosts=[p.host for p in launch.parties],
             clock=self.clock,
             observer=self.recording,
-            pacer=None if rate is None else Pacer(launch.directory / "pacing", rate),
+            pacer=None
+            if rate is None or self._host is not None
+            else Pacer(launch.directory / "pacing", rate),
             deadline_s=launch.deadline_s,
         )
         self.rendezvous = Rendezvous(
@@ -66,12 +76,13 @@ class PartyBase:
 
     def connect(self) -> None:
         """Meet the others. Lanes must be registered; after this messages arrive."""
-        self.endpoint.listen()
+        self.endpoint.listen(LOOPBACK if self._host is None else address(self._host))
         self.endpoint.connect(self.rendezvous.exchange_addresses(self.endpoint.address))
         alignment = self.endpoint.align_clock()
         self.recorder.metric("clock_residual_ns", 0, alignment.residual_ns)
         if self.launch.record:
-            self._sampler = Sampler(self.recorder, TRANSPORT, self._wire_bytes)
+            counters = interface_counters(INTERFACE) if self._link == INTERFACE else self._wire_bytes
+            self._sampler = Sampler(self.recorder, self._link, counters)
 
     def part(self) -> None:
         """Leave in order, when everybody is done."""
@@ -92,11 +103,24 @@ class PartyBase:
         self.recorder.close()
 
     def _wire_bytes(self) -> tuple[int, int]:
+        """(sent, received) from and to other hosts."""
         traffic = self.endpoint.counters.snapshot()
+
+        def far(payload: Mapping[tuple[int, int], int], overhead: Mapping[int, int]) -> int:
+            return sum(n for (peer, _), n in payload.items() if peer not in self._near) + sum(
+                n for peer, n in overhead.items() if peer not in self._near
+            )
+
         return (
-            traffic.sent_payload_bytes() + sum(traffic.sent_overhead.values()),
-            traffic.received_payload_bytes() + sum(traffic.received_overhead.values()),
+            far(traffic.sent_payload, traffic.sent_overhead),
+            far(traffic.received_payload, traffic.received_overhead),
         )
+
+    def _rate_bps(self) -> int | None:
+        """The rate of this party's host, as it is kept here."""
+        network = self.launch.job.network
+        rate = network.rate_bps if self._host is None else network.host_rates_bps[self._host]
+        return None if rate is None else scaled_rate(rate, self.launch.job.scale)
 
 
 def load_choices(launch: Launch) -> dict[int, Choice]:

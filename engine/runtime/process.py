@@ -12,6 +12,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from types import FrameType
 
+from engine.lab import INTERFACE, Lab, LabError
+from engine.plan.cluster import Party
 from engine.runtime.launch import Launch, write_json
 
 _SWITCH_S = 0.0005
@@ -19,11 +21,14 @@ ORPHANED = 70
 """Exit status of a process whose supervisor has died."""
 
 
-def main(directory: Path, index: int, lifeline: Connection) -> None:
-    """Run party `index` of the attempt in `directory`; exit 0, or 1 with the reason in `errors/`."""
+def main(directory: Path, index: int, lifeline: Connection, lab: Lab | None) -> None:
+    """Run party `index` of the attempt in `directory`, on its host of the `lab` if there is one; exit 0, or 1 with
+    the reason in `errors/`."""
     launch = Launch.read(directory)
     party = launch.parties[index]
     _redirect(launch.log(party))
+    if lab is not None:
+        _move(launch, party, lab)
     threading.Thread(target=_watch, args=(lifeline,), name="lifeline", daemon=True).start()
     signal.signal(signal.SIGTERM, _terminate)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the supervisor's to handle
@@ -36,6 +41,18 @@ def main(directory: Path, index: int, lifeline: Connection) -> None:
         sys.stdout.flush()
         os._exit(1)  # threads that still talk to lost peers must not hold the process
     sys.stdout.flush()
+
+
+def _move(launch: Launch, party: Party, lab: Lab) -> None:
+    """Join the party's host, before there is a second thread: a namespace belongs to a thread, not to a process."""
+    host = launch.host(party)
+    assert host is not None
+    try:
+        lab.enter(host)
+    except LabError as error:
+        _explain(launch, party.index, error)
+        os._exit(1)
+    os.environ["GLOO_SOCKET_IFNAME"] = INTERFACE  # it would look the machine's name up, and find it nowhere
 
 
 def _run(launch: Launch, index: int) -> None:

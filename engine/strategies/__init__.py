@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from engine.errors import UnknownNameError
-from engine.plan.cluster import Cluster
+from engine.plan.cluster import cluster_of
 from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
 from engine.plan.plan import Peer, Plan
@@ -55,5 +55,5 @@ def build_plan(job: JobSpec, model: ModelDescription) -> Plan | Peer:
         profile_of(job, model)  # a profile that does not fit is found now, not when the job starts
     entry = strategy(job.strategy.name)
     options: Any = from_plain(entry.options, job.strategy.options, "strategy.options")
-    cluster = Cluster(workers=job.cluster.workers, rate_bps=job.network.rate_bps)
+    cluster = cluster_of(job)
     return resolve(entry.build(model, cluster, options), model, cluster, job)

@@ -13,7 +13,7 @@ import socket
 import struct
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import numpy as np
@@ -52,16 +52,20 @@ class Recorder:
         capacity: int = 65_536,
         detail: DetailPolicy | None = None,
         interface: str = TRANSPORT,
+        host: str | None = None,
+        near: Collection[int] = (),
     ) -> None:
         """`clock_ns` reads the attempt's clock. `spool` is the attempt's spool directory; with None the
         batches stay in `self.memory`. `capacity` bounds the events waiting for the flush (about 100 bytes
-        each). `interface` names the link that this party's send and receive events travel on."""
+        each). `interface` names the link that this party's send and receive events travel on,
+        but for those to and from the parties `near`, on the same host. `host`: whose links these are; None:
+        this machine's name."""
         self.party = party
         self.name = name
         self.clock_ns = clock_ns
         self.memory: list[bytes] = []
         self._attempt = attempt
-        self._host = socket.gethostname()
+        self._host = host or socket.gethostname()
         self._spool = None if spool is None else SpoolWriter(spool, party)
         self._sequence = 0 if self._spool is None else self._spool.next_sequence()
         self._capacity = capacity
@@ -78,7 +82,7 @@ class Recorder:
 
         self._fold = threading.Lock()  # guards the five below; never held during I/O or compression
         self._totals = Totals()
-        self._bins = LinkBins()
+        self._bins = LinkBins(near)
         self._detail = Detail(detail or DetailPolicy())
         self._dropped = 0
         self._kept: list[np.ndarray] = []

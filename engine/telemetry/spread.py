@@ -3,6 +3,8 @@ those."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 
 from engine.telemetry.events import ALL_LAYERS, BIN_NS, LEVEL_FACTOR, LINK_BIN, LINK_SAMPLE, Direction, Kind
@@ -65,13 +67,16 @@ def _bins(
 class LinkBins:
     """Running bins since the last `take`: by layer from events, for the whole link from counter samples."""
 
-    def __init__(self) -> None:
+    def __init__(self, near: Collection[int] = ()) -> None:
+        """What goes to and comes from the parties `near` is on no link."""
+        self._near = sorted(near)
         self._parts: list[np.ndarray] = []
         self._last: dict[int, np.ndarray] = {}
 
     def add_events(self, events: np.ndarray) -> None:
         """Send and receive events belong to the party's first link."""
         moved = events[np.isin(events["kind"], (Kind.SEND, Kind.RECEIVE)) & (events["bytes"] > 0)]
+        moved = moved[~np.isin(moved["peer"], self._near)]
         if not len(moved):
             return
         direction = np.where(moved["kind"] == Kind.SEND, Direction.TX, Direction.RX).astype(np.uint8)

@@ -1,0 +1,159 @@
+"""The lab itself: hosts that reach each other, links that limit, names that go away with their owner."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import pytest
+
+from engine.lab import Lab, LabError, Link, namespace, permission, sweep
+from tests.labs import Guest, interfaces, needs_lab
+
+PORT = 7000
+WINDOW_S = 1.0
+
+
+def serve(pipe: Connection, address: str) -> None:
+    """Accept one connection, answer how many bytes arrived within WINDOW_S of the first one, and of what it says."""
+    with socket.create_server((address, PORT)) as listener:
+        pipe.send("ready")
+        connection, (caller, _) = listener.accept()
+    with connection:
+        count, end = len(connection.recv(65536)), time.monotonic() + WINDOW_S
+        while time.monotonic() < end and (size := len(connection.recv(2**20))):
+            count += size
+        pipe.send((caller, count))
+
+
+def pour(pipe: Connection, address: str) -> None:
+    """Send until the other side has enough."""
+    with socket.create_connection((address, PORT)) as connection, contextlib.suppress(OSError):
+        while True:
+            connection.sendall(bytes(2**16))
+
+
+def poured(lab: Lab, source: int, destination: int) -> tuple[str, int]:
+    """(the caller's address, bytes that arrived within the window)."""
+    server = Guest(lab, destination, serve, lab.address(destination))
+    assert server.pipe.recv() == "ready"
+    client = Guest(lab, source, pour, lab.address(destination))
+    found: tuple[str, int] = server.pipe.recv()
+    server.end()
+    client.end()
+    return found
+
+
+def at_most(rate_bps: int) -> float:
+    """Bytes of WINDOW_S at this rate, and a fifth more: for what was on its way already, and the receiver's delay."""
+    return 1.2 * rate_bps / 8 * WINDOW_S
+
+
+def of_lab(lab: Lab) -> list[str]:
+    return [name for name in namespace.names() if name.startswith(lab.stem)]
+
+
+def test_hosts_reach_each_other_at_their_addresses_and_nothing_is_left() -> None:
+    needs_lab()
+    before = [Path(f"/proc/self/ns/{name}").readlink() for name in ("net", "mnt")]
+    with Lab.create("reach", [Link(), Link(), Link()]) as lab:
+        assert len(of_lab(lab)) == 4
+        assert interfaces(lab, 2) == ["lo", "eth0"]
+        caller, count = poured(lab, 0, 2)
+        assert (caller, count > 0) == (lab.address(0), True)
+    assert of_lab(lab) == []
+    assert before == [Path(f"/proc/self/ns/{name}").readlink() for name in ("net", "mnt")]
+
+
+@pytest.mark.parametrize(("source", "destination", "rate"), [(0, 1, 20), (1, 0, 20), (1, 2, 80), (2, 1, 80)])
+def test_each_direction_of_each_host_keeps_its_rate(source: int, destination: int, rate: int) -> None:
+    """The slower of the two ends limits: hosts of 20, 80 and 200 Mbit/s."""
+    needs_lab()
+    with Lab.create("rates", [Link(rate_bps=r * 10**6) for r in (20, 80, 200)]) as lab:
+        _, count = poured(lab, source, destination)
+    assert 0 < count <= at_most(rate * 10**6)
+
+
+def test_two_labs_at_once_do_not_see_each_other() -> None:
+    needs_lab()
+    with Lab.create("one", [Link()] * 2) as one, Lab.create("two", [Link(rate_bps=10**7)] * 2) as two:
+        assert one.address(0) == two.address(0)
+        slow, fast = poured(two, 0, 1)[1], poured(one, 0, 1)[1]
+        assert slow <= at_most(10**7) < fast
+        one.close()
+        assert len(of_lab(two)) == 3
+
+
+def test_a_second_lab_of_the_same_name_is_refused_and_the_first_stays() -> None:
+    needs_lab()
+    with Lab.create("twice", [Link()]) as lab:
+        with pytest.raises(LabError, match="Close it first"):
+            Lab.create("twice", [Link()])
+        assert len(of_lab(lab)) == 2
+
+
+def test_a_lab_that_cannot_be_built_leaves_nothing() -> None:
+    needs_lab()
+    with pytest.raises(LabError, match="tc at `qdisc add"):
+        Lab.create("half", [Link(), Link(rate_bps=-1)])
+    assert not [name for name in namespace.names() if f"half-{os.getpid()}." in name]
+    with pytest.raises(LabError, match="1 to 64 hosts"):
+        Lab.create("none", [])
+
+
+OWNER = """
+import sys, time
+from engine.lab import Lab, Link
+print(Lab.create("orphan", [Link(), Link()]).stem, flush=True)
+time.sleep(600)
+"""
+
+
+def test_what_a_killed_owner_left_is_removed_by_the_next_lab() -> None:
+    needs_lab()
+    owner = subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, text=True)
+    assert owner.stdout is not None
+    orphan = Lab(owner.stdout.readline().strip(), [Link(), Link()])
+    sweep()
+    assert len(of_lab(orphan)) == 3, "its owner lives"
+    guest = Guest(orphan, 0, stay)
+    assert guest.pipe.recv() == "here"
+    owner.send_signal(signal.SIGKILL)
+    owner.wait()
+    assert sweep() == []
+    assert len(of_lab(orphan)) == 3, "a process lives in it"
+    guest.pipe.send("go")
+    guest.end()
+    with Lab.create("next", [Link()]):
+        assert of_lab(orphan) == []
+
+
+def stay(pipe: Connection) -> None:
+    pipe.send("here")
+    pipe.recv()
+
+
+def test_a_missing_tool_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert permission.permitted() == "ip and tc not found: install iproute2"
+
+
+def test_a_missing_permission_is_told_in_one_sentence() -> None:
+    """As another user than root, in a process of its own."""
+    needs_lab()
+    program = "import os; from engine.lab import permitted\nos.setuid(65534)\nprint(permitted())"
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert "root, or CAP_SYS_ADMIN and CAP_NET_ADMIN" in said
+    assert said.count("\n") == 1
+
+
+def test_a_host_that_is_gone_cannot_be_entered() -> None:
+    with pytest.raises(LabError, match="cannot be opened"):
+        Lab("trainyard-nobody-1.1", [Link()]).enter(0)
