@@ -41,7 +41,7 @@ REFUSED: list[tuple[str, list[LayerPlan], dict[str, Any], str, str]] = [
     ("bucket on a server", both(served, order=BUCKETS), {"servers": ONE}, "layers.l0.order.unit", "no home shard"),
     ("priority", both(native, order=Order(rank="priority")), {}, "layers.l0.order.rank", "hang or mix data"),
     ("half sums", both(native, codec="fp16"), {}, "layers.l0.codec", "would sum in half precision. Use fp32"),
-    ("paced", both(native), {"network": {"rate": "1Gbit"}}, "network.rate", "Leave network.rate out"),
+    ("paced", both(native), {"network": {"rate": "1Gbit"}}, "network.rate", "leave network.rate out"),
     (
         "clipping on a server", both(served, update="server"),
         {"servers": ONE, "training": {"steps": 1, "clip_norm": 1.0}},
