@@ -2,8 +2,8 @@
 
 Sums are in the parameters' own precision, in the order of arrival; in rank order where `deterministic`, so that
 they repeat bitwise. Memory: one copy of its parameters and optimizer state (update on the server), or of the last
-sums (update on the workers), one accumulator per unit under way, and n-1 gradients per unit where sums wait for
-rank order.
+sums (update on the workers), one accumulator per unit, used again every step, and n gradients per unit where sums
+wait for rank order.
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ class _Home:
     masks: dict[int, bytes] = field(default_factory=dict)
     """By rank: which segments it had."""
     sums: list[Tensor] = field(default_factory=list)
-    """The accumulator of the step under way. A new one every step: the last one may still be on its way out."""
+    """The accumulator of the step under way."""
+    spare: list[Tensor] = field(default_factory=list)
+    """Memory for the next accumulator. Where workers update, it is the answer before the last one: whoever pushes a
+    step has the answer of the step before, so nothing of an older one is still on its way out."""
     mask: bytes = b""
     """Segments present anywhere in the step under way."""
     answer: list[Tensor] = field(default_factory=list)
@@ -143,22 +146,33 @@ class Shard:
         """Add a contribution, or keep it until the ranks before it are there."""
         unit, codec = home.choice.unit, home.choice.codec
         if not home.arrived:
-            home.sums = [torch.zeros(s.count, dtype=home.dtype) for s in unit.segments]
-            home.mask = bytes(len(header.meta))
+            home.sums = home.spare or [torch.empty(s.count, dtype=home.dtype) for s in unit.segments]
+            home.spare, home.mask = [], bytes(len(header.meta))
         home.masks[header.origin] = header.meta
-        home.mask = union(home.mask, header.meta)
         home.arrived[header.origin] = None
-        if payload is not None:
-            received = as_tensor(payload, codec.wire_dtype(home.dtype))
-            if self._deterministic:
-                home.arrived[header.origin] = received.clone()
-            else:
-                codec.decode_add(received, _present(home.sums, header.meta))
+        if payload is not None and self._deterministic:
+            home.arrived[header.origin] = as_tensor(payload, codec.wire_dtype(home.dtype)).clone()
+        elif payload is not None:
+            self._add(home, as_tensor(payload, codec.wire_dtype(home.dtype)), header.meta)
         if self._deterministic and self._consistency.complete(len(home.arrived), self._workers):
             for rank in range(self._workers):
                 kept = home.arrived[rank]
                 if kept is not None:
-                    codec.decode_add(kept, _present(home.sums, home.masks[rank]))
+                    self._add(home, kept, home.masks[rank])
+
+    def _add(self, home: _Home, received: Tensor, mask: bytes) -> None:
+        """Add a contribution to the sums; the first one overwrites what an older step left there."""
+        codec = home.choice.codec
+        if mask == home.mask:
+            codec.decode_add(received, _present(home.sums, mask))
+        elif not any(home.mask):
+            codec.decode(received, _present(home.sums, mask))
+        else:
+            for index, part in enumerate(home.sums):
+                if _has(mask, index) and not _has(home.mask, index):
+                    part.zero_()
+            codec.decode_add(received, _present(home.sums, mask))
+        home.mask = union(home.mask, mask)
 
     def _complete(self, home: _Home, step: int) -> None:
         """All contributions are there: update, and answer as the plan says."""
@@ -169,8 +183,9 @@ class Shard:
                 [s if _has(home.mask, i) else None for i, s in enumerate(home.sums)], self._hyper[step]
             )
             self._recording.updated(choice, step, start_ns)
+            home.spare = home.sums
         else:
-            home.answer = home.sums
+            home.spare, home.answer = home.answer, home.sums
         home.sums, home.answer_mask = [], home.mask
         home.version = step + 1
         home.arrived.clear()
