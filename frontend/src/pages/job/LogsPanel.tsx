@@ -1,4 +1,4 @@
-import { Button, Group, Paper, ScrollArea, SegmentedControl, Switch, Text } from "@mantine/core";
+import { Button, Group, Paper, ScrollArea, SegmentedControl, Select, Switch, Text } from "@mantine/core";
 import { useEffect, useRef, useState } from "react";
 import type { Job } from "../../api/types";
 import { Problem } from "../../components/Problem";
@@ -6,6 +6,8 @@ import { formatBytes } from "../../lib/format";
 import { isLive } from "../../lib/jobState";
 import { KEPT_BYTES } from "../../lib/logText";
 import { useLogs } from "./useLogs";
+
+const SIDE_BY_SIDE = 3;
 
 interface Props {
   job: Job;
@@ -25,19 +27,12 @@ export function LogsPanel({ job, party, onParty }: Props) {
   return (
     <Paper p="sm">
       <Group justify="space-between" mb="xs" gap="xs">
-        {logs.parties.length > 0 ? (
-          <SegmentedControl
-            size="xs"
-            data={logs.parties}
-            value={logs.party ?? ""}
-            onChange={onParty}
-            data-testid="log-party"
-            aria-label="Which process"
-          />
-        ) : (
+        {logs.parties.length === 0 ? (
           <Text size="sm" c="dimmed">
             No process has started yet.
           </Text>
+        ) : (
+          <PartyChoice parties={logs.parties} party={logs.party} onParty={onParty} />
         )}
         <Switch
           size="sm"
@@ -78,5 +73,26 @@ export function LogsPanel({ job, party, onParty }: Props) {
         </pre>
       </ScrollArea>
     </Paper>
+  );
+}
+
+interface ChoiceProps {
+  parties: string[];
+  party: string | undefined;
+  onParty: (party: string) => void;
+}
+
+/** Side by side where they fit on a phone, else as a list. */
+function PartyChoice({ parties, party, onParty }: ChoiceProps) {
+  const common = { size: "xs", data: parties, "aria-label": "Which process", "data-testid": "log-party" };
+  if (parties.length <= SIDE_BY_SIDE)
+    return <SegmentedControl {...common} value={party ?? ""} onChange={onParty} />;
+  return (
+    <Select
+      {...common}
+      value={party || null}
+      allowDeselect={false}
+      onChange={(chosen) => chosen && onParty(chosen)}
+    />
   );
 }
