@@ -1,9 +1,11 @@
 import { useDebouncedValue } from "@mantine/hooks";
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { client, unwrap } from "../../api/client";
+import { ApiProblem, client, unwrap } from "../../api/client";
 import type { JobSpec } from "../../api/types";
 import { INCOMPLETE, ownCode } from "../../lib/ownCode";
+
+const BUSY_MS = 10_000;
 
 /**
  * The plan that would follow from the form as it is, asked for when typing pauses. A person's own code is run for
@@ -24,7 +26,9 @@ export function usePlanPreview(spec: Record<string, unknown>) {
       unwrap(client.POST("/api/v1/plans", { body: JSON.parse(settled) as JobSpec, signal })),
     placeholderData: keepPreviousData,
     enabled: !held(settled),
-    retry: false,
+    // The service describes a few models at a time, and says when it has room again.
+    retry: (failures, error) => error instanceof ApiProblem && error.status === 503 && failures < 12,
+    retryDelay: BUSY_MS,
     staleTime: 60_000,
   });
   return {
