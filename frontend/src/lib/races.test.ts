@@ -36,6 +36,7 @@ test("jobs race with their baseline, also over several hands", () => {
 test("jobs without a baseline race with those that train the same", () => {
   expect(ids(findRaces([job("a"), job("b"), job("c", { rate_bps: 1e9 })]))).toEqual([["c"], ["a", "b"]]);
   expect(ids(findRaces([job("a"), job("b", { rehearsed: "on a P4000" })]))).toEqual([["b"], ["a"]]);
+  expect(findRaces([job("b", { rehearsed: "on a P4000" })])[0]?.label).toBe("resnet on digits, rehearsed");
 });
 
 test("two runs of the same demo are two races", () => {

@@ -33,7 +33,11 @@ export function findRaces(jobs: JobSummary[]): RaceGroup[] {
       );
       const first = ordered[0] as JobSummary;
       const racers = ordered.length > MOST_RACERS ? [first, ...ordered.slice(1 - MOST_RACERS)] : ordered;
-      return { key, label: `${first.model} on ${first.dataset}`, jobs: racers };
+      return {
+        key,
+        label: `${first.model} on ${first.dataset}${first.rehearsed ? ", rehearsed" : ""}`,
+        jobs: racers,
+      };
     })
     .toSorted((a, b) => newest(b).localeCompare(newest(a)));
 }

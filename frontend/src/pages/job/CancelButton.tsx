@@ -33,7 +33,9 @@ export function CancelButton({ job }: { job: Job }) {
       </Button>
       <Modal opened={asking} onClose={close} title={`Cancel ${job.name}?`} centered>
         <Text size="sm">
-          Its processes are stopped, and it cannot be continued. What it has recorded until now stays.
+          {job.started_at
+            ? "Its processes are stopped, and it cannot be continued. What it has recorded until now stays."
+            : "It has not started yet, and will not."}
         </Text>
         <Group justify="flex-end" gap="xs" mt="md">
           <Button variant="default" onClick={close} data-autofocus>

@@ -54,7 +54,9 @@ export function LaunchForm({ schema, models, datasets, initial }: Props) {
   const [sections, scalars] = partition(Object.keys(properties), (name) =>
     isSection(properties[name], schema),
   );
-  const shown = sections.filter((name) => name !== "rehearsal" || spec.fidelity === "rehearse");
+  // Right below the choice that makes it matter.
+  const others = sections.filter((name) => name !== "rehearsal");
+  const shown = spec.fidelity === "rehearse" && properties.rehearsal ? ["rehearsal", ...others] : others;
   const withErrors = shown.filter((name) => hasErrorBelow(errors, name));
 
   const set = (path: string) => (value: unknown) => {
