@@ -6,7 +6,7 @@ import json
 
 import typer
 
-from backend.cli import compare, demo, jobs, plans, serve
+from backend.cli import compare, demo, jobs, plans, profiles, serve
 
 app = typer.Typer(
     name="trainyard", no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None
@@ -36,6 +36,7 @@ app.command("cancel")(jobs.cancel)
 app.command("compare")(compare.compare)
 app.command("plan")(plans.plan)
 app.command("strategies")(plans.strategies)
+app.command("profile")(profiles.profile)
 app.command("schema")(plans.schema)
 
 if __name__ == "__main__":

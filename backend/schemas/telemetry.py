@@ -98,7 +98,7 @@ class Summary(Schema):
     convergence_speed_up: float | None
     """The baseline's time to the target accuracy over this job's."""
     wire_bytes_per_step: int | None
-    """Declared by the plan: payload over all links."""
+    """Declared by the plan: payload over all links, at true sizes where a rehearsal's are scaled."""
     rate_bps: int | None
     """Software-limited rate. Null: not limited."""
     loss: float | None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from pathlib import PurePath
 
 from engine.errors import UserError
 from engine.profile.devices import device
@@ -38,5 +37,5 @@ class RehearsalSpec:
         figure that rests on it."""
         compute = f"compute of {device(self.device).title} derived from FLOPs at {100 * self.efficiency:g} %"
         if self.profile is not None:
-            compute = f"compute as measured in {PurePath(self.profile).name}"
+            compute = f"compute as measured in {self.profile}"
         return f"rehearsed: {compute}" + (f", sizes and rates 1/{self.scale:g}" if self.scale != 1 else "")

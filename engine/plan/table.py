@@ -83,8 +83,10 @@ def _order(layer: LayerPlan) -> str:
 
 def text(plan: Plan | Peer, model: ModelDescription, job: JobSpec) -> str:
     """The table in plain text, with the totals and the warnings below it."""
+    label = [job.rehearsed] if job.rehearsed else []
     if isinstance(plan, Peer):
-        return f"{plan.strategy}: run by PyTorch's own {plan.runner}, buckets of {format_bytes(plan.bucket_bytes)}"
+        size = format_bytes(plan.bucket_bytes)
+        return "\n".join([f"{plan.strategy}: run by PyTorch's own {plan.runner}, buckets of {size}", *label])
     head = (
         "layer",
         "kind",
@@ -111,4 +113,4 @@ def text(plan: Plan | Peer, model: ModelDescription, job: JobSpec) -> str:
     ]
     total = sum(r.wire_bytes for r in rows(plan, model, job))
     lines += ["", f"{plan.strategy}: {format_bytes(total)} on the wire per step"]
-    return "\n".join(lines + [f"warning: {warning}" for warning in plan.warnings])
+    return "\n".join(lines + label + [f"warning: {warning}" for warning in plan.warnings])

@@ -9,9 +9,10 @@ server has, so that neither side begins again from 0 after a restart.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
-from engine.telemetry.batch import BatchError, check
+from engine.telemetry.batch import Batch, BatchError, check, decode
 
 SUFFIX = ".batch"
 ACKNOWLEDGED = "acknowledged"
@@ -90,3 +91,12 @@ def parties(spool: Path) -> list[SpoolReader]:
     """A reader for every party that has spooled something, by party number."""
     directories = [path for path in spool.glob("*") if path.is_dir() and path.name.isdigit()]
     return [SpoolReader(path) for path in sorted(directories, key=lambda path: int(path.name))]
+
+
+def batches(spool: Path) -> Iterator[Batch]:
+    """Every batch that is still here, by party and in order. Raises BatchError for a damaged one."""
+    for reader in parties(spool):
+        for sequence in reader.sequences():
+            body = reader.read(sequence)
+            if body is not None:
+                yield decode(body)

@@ -61,7 +61,7 @@ def add_job(database: Database, name: str, **changes: object) -> tuple[str, int]
         "network": {"rate": "300Mbit"},
         "training": {"global_batch": changes.get("batch", 64), "steps": 40},
         "fidelity": changes.get("fidelity", "train"),
-        "rehearsal": {"scale": 15.0},
+        "rehearsal": changes.get("rehearsal", {"scale": 15.0}),
     }
 
     def write(session):  # type: ignore[no-untyped-def]

@@ -2,50 +2,151 @@
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
+from engine.models.uses import find_uses
+from engine.plan.description import LayerDescription, ModelDescription, ParameterDescription
 from engine.plan.job import JobSpec
-from tests.jobs import job, succeed
+from engine.plan.scaling import scaled_model
+from engine.plan.serde import to_plain
+from engine.profile import LayerTime, Profile, derive
+from engine.runtime.host_memory import as_bytes
+from engine.runtime.launch import write_json
+from engine.runtime.replay import CURVATURE, Pace, ReplayModel
+from engine.telemetry.events import Kind
+from engine.telemetry.spool import batches
+from tests.jobs import Run, describe, job, succeed
+from tests.traffic import counted_by_our_transport, counted_bytes, declared_bytes
 
+WORKERS = 2
+STEPS = 6
+SCALE = 3.0
+FORWARD_S, BACKWARD_S, BEFORE_S, AFTER_S = 2e-4, 3e-4, 1e-4, 5e-5
 STRATEGIES: dict[str, dict[str, Any]] = {
-    "parameter-server": {},
-    "p3": {"slice_size": 5000},
-    "ring-allreduce-overlap": {"bucket_bytes": 100_000},
+    "parameter-server": {"split_over": 3000},
+    "p3": {"slice_size": 500},
+    "ring-allreduce-overlap": {"bucket_bytes": 5000},
     "native-allreduce": {},
-    "ddp": {"bucket_bytes": 100_000},
+    "ddp": {"bucket_bytes": 5000},
 }
 
 
-def rehearsal(strategy: str, workers: int = 2, **changes: Any) -> JobSpec:
-    options = STRATEGIES.get(strategy, {})
-    return job(
-        fidelity="rehearse",
-        strategy={"name": strategy, "options": options},
-        cluster={"workers": workers},
-        **{"rehearsal": {"scale": 3.0}, "training": {"steps": 6}, **changes},
+def rehearsal(strategy: str, path: Path, workers: int = WORKERS, **changes: Any) -> JobSpec:
+    """A job that replays a profile with the same time for every layer, which is written to `path`."""
+    plain = {
+        "strategy": {"name": strategy, "options": STRATEGIES.get(strategy, {})},
+        "cluster": {"workers": workers},
+        "training": {"steps": STEPS},
+        "telemetry": {"detail": "all"},
+        **changes,
+    }
+    model = describe(job(**plain))
+    times = [LayerTime(layer=each.name, forward_s=FORWARD_S, backward_s=BACKWARD_S) for each in model.layers]
+    profile = Profile(
+        model=model.name,
+        checksum=model.checksum,
+        source="measured",
+        device="nothing",
+        batch=1,
+        layers=tuple(times),
+        before_s=BEFORE_S,
+        after_s=AFTER_S,
     )
+    write_json(path, to_plain(profile))
+    return job(**plain, fidelity="rehearse", rehearsal={"scale": SCALE, "profile": str(path)})
 
 
-@pytest.fixture(scope="module")
-def checksums() -> dict[str, int]:
-    return {}
+def expected_checksum(spec: JobSpec) -> int:
+    """Of the parameters that plain SGD ends with on the same bowls: the workers' gradients summed, rank by rank."""
+    model = scaled_model(describe(spec), SCALE)
+    values = [torch.nn.Parameter(torch.linspace(-1, 1, p.count)) for p in model.parameters]
+    optimizer = torch.optim.SGD(values, lr=spec.optimizer.learning_rate, **spec.optimizer.options)
+    for _ in range(spec.training.steps or 0):
+        for value in values:
+            shares = [CURVATURE * (1 + rank / WORKERS) * float(torch.tensor(0.5)) for rank in range(WORKERS)]
+            value.grad = sum((value.detach() * share for share in shares), torch.zeros_like(value))
+        optimizer.step()
+    checksum = 0
+    for _, value in sorted(
+        zip([p.name for p in model.parameters], values, strict=True), key=lambda pair: pair[0]
+    ):
+        checksum = zlib.crc32(as_bytes(value.detach()), checksum)
+    return checksum
+
+
+def computed_s(run: Run, rank: int) -> float:
+    """Seconds of all forward and backward spans of one worker."""
+    events = np.concatenate([b.table("events") for b in batches(run.launch.spool) if b.party == rank])
+    passes = events[np.isin(events["kind"], (Kind.FORWARD, Kind.BACKWARD))]
+    return float((passes["end"] - passes["start"]).sum()) / 1e9
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_every_strategy_ends_with_the_same_parameters_and_sends_what_it_declares(
-    strategy: str, tmp_path: Path, checksums: dict[str, int]
-) -> None:
-    run = succeed(rehearsal(strategy), tmp_path)
-    assert run.launch.devices == ("replay", "replay")
-    summaries = [run.summary(rank) for rank in range(2)]
-    assert {s["rehearsed"] for s in summaries} == {
-        "rehearsed: compute of P4000 derived from FLOPs at 60 %, sizes and rates 1/3"
+def test_every_strategy_learns_the_same_and_sends_what_it_declares(strategy: str, tmp_path: Path) -> None:
+    spec = rehearsal(strategy, tmp_path / "profile.json")
+    run = succeed(spec, tmp_path / "attempt")
+    assert run.launch.devices == ("replay",) * WORKERS
+    summaries = [run.summary(rank) for rank in range(WORKERS)]
+    assert {s["parameters_crc32"] for s in summaries} == {expected_checksum(spec)}
+    assert {s["rehearsed"] for s in summaries} == {spec.rehearsed}
+    assert {(s["test_accuracy"], s["test_loss"]) for s in summaries} == {(None, None)}
+    assert not (run.launch.result / "model.pt").exists(), "nothing was trained"
+    if counted_by_our_transport(run):
+        assert counted_bytes(run) == declared_bytes(run)
+    samples = spec.training.global_batch // WORKERS * STEPS
+    layers = len(run.launch.model.layers)
+    least = samples * (layers * (FORWARD_S + BACKWARD_S) + BEFORE_S + AFTER_S)
+    for rank in range(WORKERS):
+        assert computed_s(run, rank) >= least, "a sleep never ends early"
+
+
+def test_three_workers_with_micro_batches_and_uneven_shares_agree(tmp_path: Path) -> None:
+    training = {"steps": 4, "global_batch": 8, "micro_batches": 2}
+    spec = rehearsal("p3", tmp_path / "profile.json", 3, training=training, network={"rate": "30Mbit"})
+    run = succeed(spec, tmp_path / "attempt")
+    assert len({run.summary(rank)["parameters_crc32"] for rank in range(3)}) == 1
+    assert counted_bytes(run) == declared_bytes(run)
+    links = [link for b in batches(run.launch.spool) for link in b.links]
+    assert {link.rate_bps for link in links if link.rate_source == "shaped"} == {10_000_000}, "30 Mbit/s / 3"
+
+
+def test_waits_are_per_layer_as_in_the_model_it_stands_for(tmp_path: Path) -> None:
+    """Forward waits where a layer's module begins, not at the root: the first pass shows who uses what."""
+    spec = rehearsal("p3", tmp_path / "profile.json", network={"rate": "3Mbit"})
+    run = succeed(spec, tmp_path / "attempt")
+    events = np.concatenate([b.table("events") for b in batches(run.launch.spool) if b.party == 0])
+    forwards = events[(events["kind"] == Kind.FORWARD) & (events["step"] == STEPS - 1)]
+    waits = events[(events["kind"] == Kind.WAIT) & (events["step"] == STEPS - 1)]
+    assert len(waits) > 1
+    first = forwards[forwards["layer"] == 0]["start"].min()
+    assert (waits["start"] > first).any(), "some layer computes before another has arrived"
+
+
+def test_replayed_trees_keep_names_frozen_parameters_and_the_root() -> None:
+    def layer(index: int, name: str, *parameters: ParameterDescription) -> LayerDescription:
+        return LayerDescription(name=name, kind="any", index=index, parameters=parameters)
+
+    token = ParameterDescription(name="index", shape=(2, 3), dtype="float32")
+    frozen = ParameterDescription(name="a.b.weight", shape=(4,), dtype="float64", trainable=False)
+    inner = ParameterDescription(name="a.bias", shape=(), dtype="bfloat16")
+    model = ModelDescription(
+        name="odd", layers=(layer(0, "a.b", frozen), layer(1, "", token), layer(2, "a", inner))
+    )
+    replayed = ReplayModel(model, derive(model, "h100", 1.0), Pace(), rank=1, workers=2)
+    named = dict(replayed.named_parameters())
+    assert {name: (tuple(p.shape), p.requires_grad) for name, p in named.items()} == {
+        "index": ((2, 3), True),
+        "a.b.weight": ((4,), False),
+        "a.bias": ((), True),
     }
-    assert {s["test_accuracy"] for s in summaries} == {None}
-    assert not (run.launch.result / "model.pt").exists()
-    for rank, summary in enumerate(summaries):
-        checksums[f"{strategy} {rank}"] = summary["parameters_crc32"]
-    assert len(set(checksums.values())) == 1, checksums
+    assert find_uses(replayed, lambda: replayed(torch.zeros(5, 1))).order == ("index", "a.b.weight", "a.bias")
+    (replayed(torch.zeros(5, 1)) * 5).backward()
+    assert named["a.b.weight"].grad is None
+    assert named["index"].grad is not None
+    assert torch.equal(named["index"].grad, named["index"].detach() * (1.5 * CURVATURE * 5))

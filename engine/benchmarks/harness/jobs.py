@@ -26,11 +26,11 @@ from engine.runtime import launch as launches
 from engine.runtime.gang import Gang
 from engine.runtime.launch import Launch
 from engine.strategies import build_plan
-from engine.telemetry.batch import Batch, decode
+from engine.telemetry.batch import Batch
 from engine.telemetry.definitions import WARM_UP_STEPS, iteration_times_ns, job_iteration_ns
 from engine.telemetry.events import ALL_LAYERS, BIN_NS, LINK_BIN, STEP, Direction
 from engine.telemetry.recorder import TRANSPORT
-from engine.telemetry.spool import parties
+from engine.telemetry.spool import batches
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,13 +183,9 @@ def _spooled(launch: Launch) -> tuple[dict[int, np.ndarray], np.ndarray]:
     """STEP rows by party; and the bins of all bytes that the transport sent."""
     steps: dict[int, list[np.ndarray]] = {}
     bins = [np.empty(0, LINK_BIN)]
-    for reader in parties(launch.spool):
-        for sequence in reader.sequences():
-            body = reader.read(sequence)
-            assert body is not None, f"batch {sequence} of party {reader.party} is torn"
-            batch = decode(body)
-            steps.setdefault(reader.party, [np.empty(0, STEP)]).append(batch.table("steps"))
-            bins.append(_sent(batch))
+    for batch in batches(launch.spool):
+        steps.setdefault(batch.party, [np.empty(0, STEP)]).append(batch.table("steps"))
+        bins.append(_sent(batch))
     return {party: np.concatenate(tables) for party, tables in steps.items()}, np.concatenate(bins)
 
 

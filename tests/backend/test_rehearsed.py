@@ -1,0 +1,101 @@
+"""Rehearsals in the service: they take CPU slots and race only with their like; profiles come from the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy.orm import Session
+from typer.testing import CliRunner
+
+from backend.cli.main import app
+from backend.db import Database
+from backend.db.models import Job
+from backend.figures.facts import JobFacts
+from backend.figures.source import Source
+from backend.figures.speed import compare, why_not_a_race
+from backend.scheduler import snapshot
+from engine.plan.serde import load_file
+from engine.profile import Profile
+from tests.backend.ingest_server import open_database
+from tests.backend.recorded_run import add_job, record_run
+
+LABEL = "rehearsed: compute of P4000 derived from FLOPs at 60 %, sizes and rates 1/15"
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    database = open_database(tmp_path_factory.mktemp("db"))
+    yield database
+    database.close()
+
+
+@pytest.fixture(scope="module")
+def rehearsed(database: Database) -> str:
+    return record_run(database, "p3", priority=True, slices=4, steps=16, fidelity="rehearse").job_id
+
+
+@pytest.fixture(scope="module")
+def trained(database: Database) -> str:
+    return record_run(database, "parameter-server", steps=16, started=1000).job_id
+
+
+def facts(session: Session, job_id: str) -> JobFacts:
+    return Source(session, job_id).job
+
+
+def test_a_rehearsal_is_compared_with_its_like_only(database: Database, rehearsed: str, trained: str) -> None:
+    other = record_run(database, "fifo", steps=16, started=2000, fidelity="rehearse").job_id
+    coarser = record_run(
+        database, "coarser", steps=16, started=3000, fidelity="rehearse", rehearsal={"scale": 30.0}
+    ).job_id
+    with database.read() as session:
+        mine, theirs, like, unlike = (Source(session, id_) for id_ in (rehearsed, trained, other, coarser))
+        assert compare(mine, like, 2.0, 1.0).value == 2.0
+        for wrong in (theirs, unlike):
+            refused = compare(mine, wrong, 2.0, 1.0)
+            assert refused.value is None
+            assert any(reason.startswith(f"device: {LABEL} here") for reason in refused.refused)
+            assert any(
+                reason.startswith(f"device: {LABEL} in p3") for reason in why_not_a_race([mine, wrong])
+            )
+
+
+def test_a_waiting_rehearsal_asks_for_cpu_slots(database: Database) -> None:
+    job_id = add_job(database, "waiting", fidelity="rehearse")[0]
+    with database.read() as session:
+        row = facts(session, job_id)
+        assert row.rehearsed == row.device == LABEL
+        job = session.get_one(Job, job_id)
+        job.spec = {**job.spec, "cluster": {"workers": 2, "device": "auto"}}
+        assert snapshot.queued_job(job).cluster.device == "cpu"
+
+
+@pytest.mark.parametrize("device", ["cpu", "k40m"])
+def test_profiles_are_measured_or_derived_in_the_terminal(device: str, tmp_path: Path) -> None:
+    out = tmp_path / "profile.json"
+    command = ["profile", "--model", "cnn", "--data", "digits", "--batch", "8", "--steps", "3"]
+    found = CliRunner().invoke(app, [*command, "--device", device, "--out", str(out)])
+    assert found.exit_code == 0, found.output
+    profile = load_file(Profile, out)
+    assert (profile.source, profile.batch) == ("measured" if device == "cpu" else "derived", 8)
+    assert [time.layer for time in profile.layers] == ["0", "2", "6"]
+    assert all(time.forward_s > 0 and time.backward_s > 0 for time in profile.layers)
+    assert "measured on cpu" in found.stdout or "derived from FLOPs for K40m at 60 %" in found.stdout
+    assert "10,858" in found.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--device", "k40"], "Did you mean 'k40m'?"),
+        (["--model", "cnnn"], "Did you mean 'cnn'?"),
+        (["--batch", "100000"], "Use a smaller batch"),
+        (["--option", "classes"], "must read name=value"),
+    ],
+)
+def test_profiles_are_refused_as_everything_is(arguments: list[str], message: str) -> None:
+    found = CliRunner().invoke(app, ["profile", "--model", "cnn", "--data", "digits", *arguments])
+    assert found.exit_code == 2
+    assert message in found.output
