@@ -1,0 +1,1 @@
+"""Published figures, measured again: one file per figure, its results in `results/`."""

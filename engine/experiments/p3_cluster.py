@@ -1,0 +1,175 @@
+"""The cluster of P3's paper (004, section 5.1), rehearsed: its models, machines and strategies.
+
+The paper trains on four machines with a P4000 each and limits their network interfaces. Here every machine is a
+host of the lab with links shaped in both directions, and the P4000 is replayed: each layer waits as long as its
+FLOPs take, while gradients and every byte on the wire are real, sizes and rates divided by one factor.
+
+The paper prints neither batch sizes nor times. A batch of 32 at half of the P4000's peak puts ResNet-50's compute
+time where its port is busy all the time at 3.9 Gbit/s, which is where the paper's P3 leaves the line (4 Gbit/s).
+Recurrent layers reach far less of a peak, as their products are small and wait for one another: a tenth is assumed.
+
+One machine handles the messages of all hosts, which takes more cores than it has. So time runs `slow` times slower:
+a batch `slow` times as large at 1/slow of the rate. Compute and transfer then take `slow` times as long each, samples
+per second stay what they were, and all figures are given for the usual batch and the true rate.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from engine.benchmarks.harness.jobs import Measured, bench_job, interleaved
+from engine.benchmarks.harness.report import Report
+from engine.models.describe import describe_request
+from engine.plan.description import ModelDescription
+from engine.plan.job import JobSpec
+from engine.plan.serde import to_plain
+from engine.profile import profile_of
+
+RESULTS = Path(__file__).parent / "results"
+BASELINE, SLICING, P3 = "parameter-server", "parameter-slicing", "p3"
+WARM_UP = 2
+"""Steps that every figure leaves out."""
+MOST_CPU = 0.7
+"""Rows above this say more about this machine than about the network."""
+START_S = 5.0
+"""Of one run: processes, hosts and connections, before its first step and after its last."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload:
+    """One model as the paper trains it."""
+
+    model: str
+    """Its name in the catalogue."""
+    title: str
+    """As the paper calls it."""
+    batch: int = 32
+    """Samples of one worker's step, as the paper's machines would have it."""
+    efficiency: float = 0.5
+    """Assumed share of the P4000's peak."""
+    scale: float
+    """Sizes and rates are divided by it."""
+    slow: float
+    """How many times slower time runs on four hosts."""
+    steps: int = 6
+    """Of one run, warm-up included."""
+    rounds: int = 2
+    """Runs of each strategy in each setting."""
+
+
+WORKLOADS = {
+    workload.model: workload
+    for workload in (
+        Workload(model="resnet50", title="ResNet-50", scale=16, slow=5),
+        Workload(model="inception-v3", title="InceptionV3", scale=16, slow=3),
+        Workload(model="vgg19", title="VGG-19", scale=20, slow=3, steps=5),
+        Workload(model="sockeye-shape", title="Sockeye", batch=64, efficiency=0.1, scale=20, slow=4),
+    )
+}
+
+
+def job(
+    workload: Workload,
+    strategy: str,
+    gbit: float,
+    *,
+    hosts: int = 4,
+    steps: int | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> JobSpec:
+    """One worker and one server shard on each of `hosts` hosts, whose links carry `gbit` Gbit/s each way."""
+    slow = slowness(workload, hosts)
+    return bench_job(
+        workload.model,
+        strategy,
+        workers=hosts,
+        batch=round(workload.batch * slow),
+        steps=steps or workload.steps,
+        options=options,
+        network={"hosts": hosts, "rate": f"{gbit / slow:g}Gbit"},
+        rehearsal={"device": "p4000", "efficiency": workload.efficiency, "scale": workload.scale},
+    )
+
+
+def slowness(workload: Workload, hosts: int) -> float:
+    """How many times slower time runs: a slice needs 2 (n - 1) messages on n hosts, so eight need more of it."""
+    return workload.slow * max(1.0, (hosts - 1) / 3)
+
+
+@cache
+def description(workload: Workload) -> ModelDescription:
+    """The model at its true size."""
+    spec = job(workload, P3, 1)
+    return describe_request({"model": to_plain(spec.model), "data": to_plain(spec.data)})
+
+
+def compute_s(workload: Workload) -> float:
+    """Seconds of one step's compute at the usual batch: no step is shorter."""
+    profile = profile_of(job(workload, P3, 1), description(workload))
+    return workload.batch * (profile.forward_s + profile.backward_s)
+
+
+def port_s(workload: Workload, gbit: float, hosts: int = 4) -> float:
+    """Seconds that one step's payload takes through a host's port, each way: no step of a server strategy is
+    shorter. A worker's gradients leave but for what its own shard holds, (n - 1) / n |W|; as much leaves in the
+    answers of the shard to the other workers, (n - 1) |W| / n."""
+    return 2 * (hosts - 1) / hosts * description(workload).parameter_bytes * 8 / (gbit * 1e9)
+
+
+def bound_samples_per_s(workload: Workload, gbit: float, hosts: int = 4) -> float:
+    """The most that compute and ports allow."""
+    return hosts * workload.batch / max(compute_s(workload), port_s(workload, gbit, hosts))
+
+
+def expected_s(workload: Workload, gbit: float, hosts: int = 4, steps: int | None = None) -> float:
+    """About how long one run takes here: half as long again as the bound where the network binds."""
+    step = max(compute_s(workload), 1.5 * port_s(workload, gbit, hosts))
+    return START_S + (steps or workload.steps) * 1.1 * slowness(workload, hosts) * step
+
+
+def label(workload: Workload, hosts: int = 4) -> str:
+    """What stands beside every figure."""
+    return f"{job(workload, P3, 1, hosts=hosts).rehearsed}, time {slowness(workload, hosts):g} times slower"
+
+
+def setting(workload: Workload, hosts: int = 4) -> str:
+    """What a result says of its workload."""
+    found = description(workload)
+    return (
+        f"{workload.title}: {found.parameter_count / 1e6:.1f} M parameters, batch {workload.batch} a worker, "
+        f"compute {compute_s(workload):.3f} s a step; {label(workload, hosts)} (a batch of "
+        f"{workload.batch * slowness(workload, hosts):g} at 1/{slowness(workload, hosts):g} of the rate). "
+        f"The first {WARM_UP} steps of every run are left out. "
+        f"Rows above {MOST_CPU:.0%} CPU are marked *: they say more about this machine than about the network."
+    )
+
+
+def race(
+    report: Report, jobs: Mapping[str, JobSpec], rounds: int, **labels: Any
+) -> dict[str, list[Measured]]:
+    """Run all jobs in interleaved rounds; every run goes into the report's raw table, with `labels`. Its times are
+    those of the run, `slow` times those of the cluster."""
+    measured = interleaved(jobs, rounds, warm_up=WARM_UP)
+    report.raw(
+        [
+            {**labels, "job": name, "round": number, **one.row()}
+            for name, runs in measured.items()
+            for number, one in enumerate(runs)
+        ]
+    )
+    return measured
+
+
+def cpu(share: float) -> str:
+    """A row's CPU use, marked where it is too high."""
+    return f"{share:.0%}" + ("*" if share > MOST_CPU else "")
+
+
+def spread(values: Sequence[float]) -> str:
+    """Median and range of the rounds."""
+    return f"{statistics.median(values):.1f} ({min(values):.1f} to {max(values):.1f})"

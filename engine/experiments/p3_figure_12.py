@@ -1,0 +1,101 @@
+"""P3's figure 12: slice size against throughput, ResNet-50 and VGG-19, four machines.
+
+Run: `python -m engine.experiments.p3_figure_12` (about 10 minutes; `--quick` about 2).
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from engine.benchmarks.harness.jobs import Measured
+from engine.benchmarks.harness.pairs import METHOD
+from engine.benchmarks.harness.report import Report, arguments
+from engine.experiments.p3_cluster import (
+    P3,
+    RESULTS,
+    WORKLOADS,
+    Workload,
+    bound_samples_per_s,
+    cpu,
+    description,
+    expected_s,
+    job,
+    label,
+    race,
+    setting,
+    spread,
+)
+
+RATES = {"resnet50": 4.0, "vgg19": 5.0}
+"""Gbit/s. The paper names none; at these the port's time is about the compute's, so that slices matter most."""
+SIZES = (5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000)
+"""True elements of a slice; divided like everything else."""
+USUAL = 50_000
+PAPER = """\
+In the paper throughput rises as slices shrink, peaks at 50,000 and falls again, as each message has its cost
+(section 5.6). Messages of all hosts are handled by this one machine's cores, so the fall begins at larger slices where
+CPU is short (rows marked *). Scaled slices carry fewer bytes for the same work per message, which exaggerates it."""
+
+
+def main() -> None:
+    """Measure both models, one result each."""
+    options = parser().parse_args()
+    for model in [options.model] if options.model else RATES:
+        panel(WORKLOADS[model], options)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command's arguments."""
+    found = arguments(__doc__)
+    found.set_defaults(out=RESULTS)
+    found.add_argument("--model", choices=list(RATES), help="one panel; both where left out")
+    found.add_argument("--rounds", type=int, default=2, help="runs of each size")
+    return found
+
+
+def panel(workload: Workload, options: argparse.Namespace) -> None:
+    """Measure one model and write its result."""
+    rate, sizes = RATES[workload.model], SIZES[::3] if options.quick else SIZES
+    rounds = 1 if options.quick else options.rounds
+    report = Report(
+        f"p3_figure_12-{workload.model}",
+        f"P3, figure 12: slice size against throughput, {workload.title} at {rate:g} Gbit/s",
+        "How large should a slice be?",
+        options,
+    )
+    minutes = expected_s(workload, rate) * rounds * len(sizes) / 60
+    report.plan([f"slices of {size:,}: {rounds} rounds" for size in sizes], minutes)
+    report.method(setting(workload))
+    report.method(METHOD)
+    jobs = {f"{size:,}": job(workload, P3, rate, options={"slice_size": size}) for size in sizes}
+    measured = race(report, jobs, rounds, gbit=rate, label=label(workload))
+    columns = ("slice (elements)", "slices", "samples/s", "share of the bound", "CPU")
+    report.table("Throughput, samples/s over all workers", columns, rows(workload, rate, sizes, measured))
+    report.note(PAPER)
+    report.write()
+
+
+def rows(
+    workload: Workload, rate: float, sizes: Sequence[int], measured: Mapping[str, Sequence[Measured]]
+) -> list[list[Any]]:
+    """One row per size."""
+    found = []
+    for size in sizes:
+        runs = measured[f"{size:,}"]
+        speeds = [one.samples_per_s for one in runs]
+        found.append(
+            [
+                f"{size:,}" + (" (the paper's peak)" if size == USUAL else ""),
+                sum(-(-layer.parameter_count // size) for layer in description(workload).layers),
+                spread(speeds),
+                max(speeds) / bound_samples_per_s(workload, rate),
+                cpu(max(one.cpu_share for one in runs)),
+            ]
+        )
+    return found
+
+
+if __name__ == "__main__":
+    main()

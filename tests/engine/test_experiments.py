@@ -1,0 +1,103 @@
+"""Experiments: the settings are the paper's, their jobs can be planned, and what they compute from runs is right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from engine.benchmarks.harness.jobs import Measured
+from engine.experiments import drawing, p3_figure_7, p3_figure_8_9, p3_figure_10, p3_figure_12
+from engine.experiments.link_bins import LinkBins, read
+from engine.experiments.p3_cluster import (
+    BASELINE,
+    P3,
+    SLICING,
+    WARM_UP,
+    WORKLOADS,
+    compute_s,
+    cpu,
+    description,
+    job,
+    port_s,
+)
+from engine.plan.plan import Plan
+from engine.strategies import build_plan
+from tests.jobs import job as small_job
+from tests.jobs import succeed
+
+RESNET = WORKLOADS["resnet50"]
+
+
+@pytest.mark.parametrize("script", [p3_figure_7, p3_figure_8_9, p3_figure_10, p3_figure_12])
+def test_every_script_says_what_it_does_and_where_it_writes(script) -> None:
+    options = script.parser().parse_args(["--quick"])
+    assert options.out.name == "results"
+    assert options.out.parent.name == "experiments"
+    assert f"python -m {script.__name__}" in script.__doc__
+
+
+@pytest.mark.parametrize("model", WORKLOADS)
+def test_every_setting_can_be_planned_and_is_labelled(model: str) -> None:
+    workload = WORKLOADS[model]
+    for strategy in (BASELINE, SLICING, P3):
+        spec = job(workload, strategy, 4, hosts=4)
+        assert isinstance(build_plan(spec, description(workload)), Plan)
+        assert (spec.network.hosts, spec.scale) == (4, workload.scale)
+        assert spec.rehearsed is not None
+        assert f"1/{workload.scale:g}" in spec.rehearsed
+
+
+def test_the_port_of_four_machines_carries_one_and_a_half_times_the_parameters() -> None:
+    assert port_s(RESNET, 4) == pytest.approx(1.5 * 25_557_032 * 32 / 4e9)
+    # Where the paper's P3 leaves the line.
+    assert 3.8 < 4 * port_s(RESNET, 4) / compute_s(RESNET) < 4.2
+
+
+def measured(samples_per_s: float, cpu_share: float = 0.5) -> Measured:
+    values = dict.fromkeys(Measured.__dataclass_fields__, 0)
+    return Measured(**{**values, "step_ns": (), "samples_per_s": samples_per_s, "cpu_share": cpu_share})
+
+
+def test_gains_and_lines_are_read_from_pairs() -> None:
+    line = 4 * RESNET.batch / compute_s(RESNET)
+    runs = {
+        2.0: {BASELINE: [measured(90)], SLICING: [measured(90)], P3: [measured(99)]},
+        4.0: {BASELINE: [measured(100)], SLICING: [measured(110)], P3: [measured(0.96 * line, 0.8)]},
+        6.0: {name: [measured(line)] for name in (BASELINE, SLICING, P3)},
+    }
+    most, slicing, baseline, p3 = (each[2] for each in p3_figure_7.beside(RESNET, runs))
+    assert most == f"{0.96 * line / 100:.2f} at 4 Gbit/s"
+    assert slicing == "1.10 at 4 Gbit/s"
+    assert (baseline, p3) == ("6 Gbit/s", "4 Gbit/s")
+    assert [row[-1] for row in p3_figure_7.rows(RESNET, runs)] == ["50%", "80%*", "50%"]
+    assert cpu(0.7) == "70%"
+
+
+def test_idle_bins_and_the_figure_of_them() -> None:
+    link = LinkBins(
+        interface="eth0",
+        rate_bps=10**6,
+        tx=np.array([0.0, 1.0, 0.04, 0.5]),
+        rx=np.array([0.0, 0.0, 0.9, 0.5]),
+    )
+    assert link.idle == (0.5, 0.5, 0.25)
+    assert link.both == 0.25
+    drawn = drawing.utilization("a < b", [("one", link.tx, link.rx)] * 2, 0.01)
+    assert len(ElementTree.fromstring(drawn).findall(".//{*}polygon")) == 4
+
+
+def test_bins_of_a_real_run_hold_what_its_worker_sent(tmp_path: Path) -> None:
+    spec = small_job(
+        strategy={"name": "p3", "options": {"slice_size": 500}},
+        cluster={"workers": 2},
+        network={"rate": "20Mbit"},
+    )
+    found = succeed(spec, tmp_path)
+    link = read(found.launch, 1, WARM_UP)
+    assert link.rate_bps == 20_000_000
+    carried = link.tx.sum() * link.rate_bps * 0.01 / 8
+    each_way = sum(found.summary(1)["sent_payload_bytes"].values()) / 10
+    assert 5 * each_way < carried < 10 * 1.5 * each_way
