@@ -67,7 +67,7 @@ WORKLOADS = {
     for workload in (
         Workload(model="resnet50", title="ResNet-50", scale=16, slow=5),
         Workload(model="inception-v3", title="InceptionV3", scale=16, slow=3),
-        Workload(model="vgg19", title="VGG-19", scale=20, slow=3, steps=5),
+        Workload(model="vgg19", title="VGG-19", scale=40, slow=4, steps=5),
         Workload(model="sockeye-shape", title="Sockeye", batch=64, efficiency=0.1, scale=20, slow=4),
     )
 }
