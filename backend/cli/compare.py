@@ -34,7 +34,7 @@ def compare(
             if any(j.rehearsed for j in jobs)
             else ()
         ),
-        ("network", *(rate(job.rate_bps) for job in jobs)),
+        ("network", *(rate(job.rate_bps, job.hosts) for job in jobs)),
         ("state", *(job.state for job in jobs)),
         ("iteration", *(number(s.iteration_ms, "{:.2f} ms") for s in figures)),
         ("computing", *(number(s.compute_ms, "{:.2f} ms") for s in figures)),

@@ -94,7 +94,7 @@ def show(job_id: Id, url: Url = None, as_json: AsJson = False) -> None:
         "strategy": f"{job.strategy}, {job.workers} workers",
         "model, data": f"{job.model}, {job.dataset}",
         "fidelity": job.rehearsed,
-        "network": rate(job.rate_bps),
+        "network": rate(job.rate_bps, job.hosts),
         "steps": _steps(job.step, job.steps),
         "loss": number(job.loss),
         "test accuracy": share(job.test_accuracy),

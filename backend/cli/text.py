@@ -28,9 +28,12 @@ def share(value: float | None) -> str:
     return number(None if value is None else 100 * value, "{:.1f} %")
 
 
-def rate(bps: int | None) -> str:
-    """A paced rate, which is always marked as such."""
-    return "not limited" if bps is None else f"{format_rate(bps)} (software-limited)"
+def rate(bps: int | None, hosts: int | None) -> str:
+    """A job's rate, and who keeps it: the links of its lab, or our program, which is always marked as such."""
+    limit = "not limited" if bps is None else format_rate(bps)
+    if hosts is not None:
+        return f"{limit} ({hosts} {'host' if hosts == 1 else 'hosts'})"
+    return limit if bps is None else f"{limit} (software-limited)"
 
 
 def age(moment: datetime) -> str:

@@ -19,6 +19,7 @@ from backend.executors import files, process
 from backend.executors.base import Ended, Executor, Handle, Ingest, LaunchError, Running
 from backend.executors.process import Identity
 from backend.lifecycle import Reason
+from engine import lab
 from engine.runtime.launch import Launch
 
 SOURCE = Path(__file__).resolve().parents[2]
@@ -104,6 +105,7 @@ class LocalExecutor(Executor):
     def _lost(self, handle: Handle, exit_code: int | None) -> Ended:
         """The supervisor is gone without a word: end what it left, and say what is known."""
         stuck = process.kill_marked(handle.directory)
+        lab.sweep()
         _, gang = files.read_progress(handle.directory)
         if gang is not None:  # it vanished while it sent telemetry: the gang's end stands
             return replace(gang, sealed=False)

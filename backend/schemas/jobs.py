@@ -47,7 +47,9 @@ class JobSummary(Schema):
     global_batch: int
     """Samples of one step over all workers."""
     rate_bps: int | None
-    """Software-limited rate of each host's port, in bits per second per direction. Null: not limited."""
+    """Rate of each host's port, in bits per second per direction; the slowest host's. Null: not limited."""
+    hosts: int | None
+    """Hosts of the lab whose links keep the rate. Null: no lab, the rate is limited in software."""
     rehearsed: str | None
     """The label of a rehearsal, which stands beside each of its figures: what its compute times rest on, and by how
     much sizes and rates were divided. Null for a job that trains."""

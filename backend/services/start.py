@@ -21,6 +21,7 @@ from backend.services.plans import Planner
 from backend.services.telemetry import Telemetry
 from backend.services.views import Views
 from backend.settings import Settings
+from engine import lab
 
 
 @asynccontextmanager
@@ -31,6 +32,7 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
         stack.enter_context(lock.held(settings.data_dir, address))
         database = await asyncio.to_thread(Database, settings.url)
         stack.push_async_callback(asyncio.to_thread, database.close)
+        await asyncio.to_thread(lab.sweep)  # what killed supervisors left while no server ran
         devices = await asyncio.to_thread(take_inventory, settings.cpu_devices)
         inventory = Inventory(database, devices)
         views = Views()

@@ -91,6 +91,7 @@ class Views:
             workers=spec.cluster.workers,
             global_batch=spec.training.global_batch,
             rate_bps=spec.network.rate_bps,
+            hosts=spec.network.hosts,
             rehearsed=spec.rehearsed,
             priority=job.priority,
             baseline_id=job.baseline_id,

@@ -10,6 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from tests.backend.job_specs import JSON, job_spec, submit
+from tests.labs import needs_lab
 
 BAD: dict[str, tuple[dict[str, Any], str, str]] = {
     "unknown strategy": ({"strategy": {"name": "p4"}}, "strategy.name", "parameter-server"),
@@ -183,3 +184,22 @@ def test_names_that_are_not_there_list_the_known_ones(api: TestClient) -> None:
     alone = api.get("/api/v1/race", params={"jobs": job})
     assert alone.status_code == 422
     assert alone.json()["errors"][0]["field"] == "jobs"
+
+
+def test_hosts_are_refused_where_they_cannot_be_made(
+    api: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    answer = api.post("/api/v1/jobs", json=job_spec(network={"hosts": 2, "rate": "100Mbit"}))
+    assert answer.status_code == 422
+    (error,) = answer.json()["errors"]
+    assert (error["field"], error["value"]) == ("network.hosts", 2)
+    assert "ip and tc not found: install iproute2" in error["rule"]
+    assert "Leave hosts out" in error["remedy"]
+
+
+def test_native_collectives_may_run_on_the_limited_links_of_a_lab(api: TestClient) -> None:
+    needs_lab()
+    spec = job_spec(strategy={"name": "ddp"}, network={"hosts": 2, "rate": "100Mbit"})
+    answer = api.post("/api/v1/plans", json=spec)
+    assert answer.status_code == 200, answer.text

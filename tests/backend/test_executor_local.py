@@ -13,14 +13,16 @@ from backend.executors import process
 from backend.executors.base import Ended, Handle, Running
 from backend.executors.local import LocalExecutor
 from backend.lifecycle import Reason
+from engine.lab import namespace
 from engine.models.describe import describe_request
-from engine.plan.job import ClusterSpec, JobSpec, SourceSpec, StrategySpec, TrainingSpec
+from engine.plan.job import ClusterSpec, JobSpec, NetworkSpec, SourceSpec, StrategySpec, TrainingSpec
 from engine.runtime.launch import Launch
 from engine.strategies import build_plan
 from tests.backend.executor_attempts import NOWHERE, ended, until
+from tests.labs import needs_lab
 
 
-def train(directory: Path, *, steps: int, workers: int = 2) -> Launch:
+def train(directory: Path, *, steps: int, workers: int = 2, hosts: int | None = None) -> Launch:
     """A small network on the digits under p3."""
     job = JobSpec(
         name="digits",
@@ -28,6 +30,7 @@ def train(directory: Path, *, steps: int, workers: int = 2) -> Launch:
         data=SourceSpec(name="digits"),
         strategy=StrategySpec(name="p3"),
         cluster=ClusterSpec(workers=workers),
+        network=NetworkSpec(hosts=hosts),
         training=TrainingSpec(steps=steps, global_batch=16),
     )
     model = describe_request({"model": {"name": "cnn"}, "data": {"name": "digits"}})
@@ -102,3 +105,19 @@ def test_a_killed_supervisor_takes_its_workers_along(tmp_path: Path) -> None:
     end = executor.poll(handle)
     assert isinstance(end, Ended)
     assert (end.status, end.reason) == ("failed", Reason.SUPERVISOR_LOST)
+
+
+def test_the_hosts_of_a_killed_supervisor_are_removed_with_its_workers(tmp_path: Path) -> None:
+    needs_lab()
+    executor = LocalExecutor()
+    handle = executor.launch(train(tmp_path, steps=100_000, hosts=2), NOWHERE)
+
+    def hosts() -> list[str]:
+        return [name for name in namespace.names() if f"-{handle.identity.pid}." in name]
+
+    until(lambda: len(workers_of(handle)) == 3, "fork server and two workers are up")
+    assert len(hosts()) == 3
+    process.send(handle.identity, signal.SIGKILL)
+    until(lambda: not process.is_alive(handle.identity), "the supervisor is gone")
+    assert isinstance(executor.poll(handle), Ended)
+    assert hosts() == []

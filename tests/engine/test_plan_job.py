@@ -47,6 +47,20 @@ BROKEN: list[tuple[str, Any, str, str]] = [
     ("cluster.threads", 0, "cluster.threads", "at least one thread"),
     ("cluster.device", "tpu", "cluster.device", "Known: auto, cpu, cuda"),
     ("network.rate", "fast", "network.rate", "Write it as 300Mbit or 10Gbit"),
+    ("network", {"hosts": 65}, "network.hosts", "1 to 64 hosts"),
+    ("network", {"hosts": 0}, "network.hosts", "1 to 64 hosts"),
+    ("network", {"latency": "1ms"}, "network.latency", "Give hosts, or leave it out"),
+    ("network", {"host_rates": ["1Gbit"]}, "network.host_rates", "only a lab's links have it"),
+    ("network", {"hosts": 2, "host_rates": ["1Gbit"]}, "network.host_rates", "1 rates for 2 hosts"),
+    ("network", {"hosts": 1, "host_rates": ["slow"]}, "network.host_rates.0", "Write it as 300Mbit"),
+    (
+        "network",
+        {"hosts": 1, "host_rates": ["1Gbit"], "rate": "1Gbit"},
+        "network.rate",
+        "Give one of the two",
+    ),
+    ("network", {"hosts": 1, "latency": "2 fortnights"}, "network.latency", "Write it as 0.1ms"),
+    ("network", {"hosts": 1, "latency": "11s"}, "network.latency", "is not a time from 1 us to 10 s"),
     ("network.rate", "1bit", "network.rate", "is not a rate from 1 kbit/s"),
     ("network.rate", "9" * 400 + "bit", "network.rate", "to 100 Tbit/s"),
     ("training.steps", None, "training.steps", "exactly one of steps and epochs"),
@@ -116,6 +130,15 @@ def test_bounds_themselves_are_allowed() -> None:
 def test_rate_in_bits_per_second() -> None:
     assert job(network={"rate": "1.5 Gbit/s"}).network.rate_bps == 1_500_000_000
     assert job().network.rate_bps is None
+
+
+def test_a_labs_links_are_read() -> None:
+    network = job(network={"hosts": 2, "host_rates": ["1Gbit", "100Mbit"], "latency": "0.1ms"}).network
+    assert (network.rate_bps, network.latency_ns) == (10**8, 100_000)
+    assert network.host_rates_bps == (10**9, 10**8)
+    assert job(network={"hosts": 3, "rate": "1Mbit"}).network.host_rates_bps == (10**6,) * 3
+    assert job(network={"hosts": 2}).network.host_rates_bps == (None, None)
+    assert job(network={"rate": "1Mbit"}).network.host_rates_bps == ()
 
 
 def test_tensor_optimizers_are_known_as_such() -> None:

@@ -14,6 +14,7 @@ function job(id: string, change: Partial<JobSummary> = {}): JobSummary {
     baseline_id: null,
     started_at: null,
     rate_bps: null,
+    hosts: null,
     rehearsed: null,
     created_at,
     ...change,
@@ -35,6 +36,7 @@ test("jobs race with their baseline, also over several hands", () => {
 
 test("jobs without a baseline race with those that train the same", () => {
   expect(ids(findRaces([job("a"), job("b"), job("c", { rate_bps: 1e9 })]))).toEqual([["c"], ["a", "b"]]);
+  expect(ids(findRaces([job("a"), job("b", { hosts: 4 })]))).toEqual([["b"], ["a"]]);
   expect(ids(findRaces([job("a"), job("b", { rehearsed: "on a P4000" })]))).toEqual([["b"], ["a"]]);
   expect(findRaces([job("b", { rehearsed: "on a P4000" })])[0]?.label).toBe("resnet on digits, rehearsed");
 });

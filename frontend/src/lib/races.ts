@@ -23,7 +23,7 @@ export function findRaces(jobs: JobSummary[]): RaceGroup[] {
     const key =
       root !== job.id || referenced.has(job.id)
         ? `baseline ${root}`
-        : `same ${job.model} ${job.dataset} ${job.rate_bps ?? ""} ${job.rehearsed ?? ""}`;
+        : `same ${job.model} ${job.dataset} ${job.rate_bps ?? ""} ${job.hosts ?? ""} ${job.rehearsed ?? ""}`;
     groups.set(key, [...(groups.get(key) ?? []), job]);
   }
   return [...groups]

@@ -31,7 +31,7 @@ export function JobHeader({ job }: { job: Job }) {
               <b>{job.strategy}</b> · {job.model} on {job.dataset} · {job.workers}{" "}
               {job.workers === 1 ? "worker" : "workers"} · batch {job.global_batch}
             </Text>
-            <RateBadge bps={job.rate_bps} />
+            <RateBadge bps={job.rate_bps} hosts={job.hosts} />
             {job.baseline_id && <Baseline id={job.baseline_id} />}
           </Group>
           {job.rehearsed && (

@@ -55,7 +55,7 @@ export function JobsTable({ jobs, selected, onSelect }: Props) {
               </Link>
               <Group gap={4} mt={2}>
                 <RehearsedBadge text={job.rehearsed} />
-                <RateBadge bps={job.rate_bps} />
+                <RateBadge bps={job.rate_bps} hosts={job.hosts} />
               </Group>
             </Table.Td>
             <Table.Td>

@@ -75,7 +75,7 @@ function Row({ job, summary, longest, isBaseline }: RowProps) {
             {job.strategy} · {job.workers} {job.workers === 1 ? "worker" : "workers"}
           </Text>
           <RehearsedBadge text={job.rehearsed} />
-          <RateBadge bps={job.rate_bps} />
+          <RateBadge bps={job.rate_bps} hosts={job.hosts} />
         </Group>
       </Table.Td>
       <Table.Td>

@@ -77,7 +77,7 @@ function Queue({ jobs }: { jobs: JobSummary[] }) {
               </Link>
               <StateBadge state={job.state} />
               <RehearsedBadge text={job.rehearsed} />
-              <RateBadge bps={job.rate_bps} />
+              <RateBadge bps={job.rate_bps} hosts={job.hosts} />
             </Group>
           }
         >
