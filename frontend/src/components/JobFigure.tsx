@@ -37,7 +37,7 @@ export function JobFigure({ jobId, name, step, from_ns, to_ns, actions, onMeta, 
   const title = entry?.title ?? name;
   return (
     <Paper p="sm" ref={frame} data-testid={`panel-${name}`}>
-      <Group justify="space-between" wrap="nowrap" mb={4}>
+      <Group justify="space-between" gap="xs" mb={4}>
         <Group gap={6} wrap="nowrap">
           <Title order={2} fz="md">
             {title}

@@ -39,7 +39,7 @@ export function TimelinePanel({ jobId, search }: { jobId: string; search: JobSea
       onMeta={setMeta}
       onXRange={zoomed}
       actions={
-        <Group gap={6} wrap="nowrap">
+        <Group gap={6}>
           {meta.step != null && (
             <StepField
               step={meta.step}
