@@ -30,9 +30,10 @@ lint:  ## ruff, mypy and the front end's own
 	$(BIN)/mypy
 	./setup.sh npm run lint
 
-bench:  ## every benchmark, one after another; one alone: NAME=engine.benchmarks.transport
+bench:  ## every benchmark's short set; one in full: NAME=engine.benchmarks.sweep, its arguments in ARGS
 	./setup.sh environment server bench
-	@set -e; for name in $(or $(NAME),$(BENCHMARKS)); do echo "== $$name"; $(BIN)/python -m $$name; done
+	@set -e; for name in $(or $(NAME),$(BENCHMARKS)); do \
+	  echo "== $$name"; $(BIN)/python -m $$name $(if $(NAME),$(ARGS),--quick); done
 
 clean:  ## remove what was made: .venv, the page, caches (not .trainyard, which holds the jobs)
 	rm -rf .venv frontend/node_modules frontend/dist .pytest_cache .mypy_cache .ruff_cache *.egg-info

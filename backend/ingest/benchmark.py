@@ -18,6 +18,7 @@ from backend.db.engine import sqlite_url
 from backend.db.models import Attempt, Job
 from backend.ingest.accept import accept
 from backend.ingest.tokens import new_token, token_sha256
+from engine.benchmarks.harness.report import Report, arguments
 from engine.telemetry.batch import Batch, LinkInfo, encode
 from engine.telemetry.events import EVENT, STEP, Kind, Track
 from engine.telemetry.spread import LinkBins
@@ -67,7 +68,11 @@ def add_attempt(session: Session, token: str) -> int:
     return attempt.id
 
 
-def main(batches: int = 200) -> None:
+def main() -> None:
+    options = arguments(__doc__).parse_args()
+    report = Report("ingest", "Telemetry into SQLite", "How fast does ingest take events?", options)
+    batches = 40 if options.quick else 200
+    report.plan([f"{batches} batches, one after another"], minutes=0.1 if options.quick else 0.5)
     token = new_token()
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "trainyard.db"
@@ -81,11 +86,21 @@ def main(batches: int = 200) -> None:
         database.close()
         stored = path.stat().st_size
     events = batches * STEPS_PER_BATCH * LAYERS * len(KINDS)
-    print(
-        f"{batches} batches, {events} events, {sum(map(len, bodies))} bytes on the wire "
-        f"({sum(map(len, bodies)) / events:.1f} per event): {took:.2f} s, {events / took:,.0f} events/s, "
-        f"{took / batches * 1e3:.1f} ms per batch; database {stored} bytes ({stored / events:.1f} per event)"
+    report.table(
+        "Ingest",
+        ["events", "seconds", "events/s", "ms per batch", "bytes per event on the wire", "in the database"],
+        [
+            [
+                events,
+                took,
+                round(events / took),
+                took / batches * 1e3,
+                sum(map(len, bodies)) / events,
+                stored / events,
+            ]
+        ],
     )
+    report.write()
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 spool.
 
 The load is a step of 20 layers: forward, backward, wait and update of each, and five slices sent and
-received. Run: `python engine/benchmarks/recorder_cost.py`.
+received. Run: `python -m engine.benchmarks.recorder_cost`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import random
 import statistics
 import time
 
+from engine.benchmarks.harness.report import Report, arguments
 from engine.telemetry.batch import decode
 from engine.telemetry.detail import DetailPolicy
 from engine.telemetry.events import Kind, Track
@@ -83,14 +84,26 @@ def spooled(*, detail: DetailPolicy, steps: int = 3000) -> tuple[int, int, int]:
 
 
 def main() -> None:
-    median, worst = call_ns()
-    print(f"one event call: {median:.0f} ns (median run), {worst:.0f} ns (worst run)")
+    options = arguments(__doc__).parse_args()
+    report = Report(
+        "recorder-cost",
+        "What recording costs",
+        "Time per event in the thread that records, bytes per event?",
+        options,
+    )
+    repeat, steps = (5, 500) if options.quick else (15, 3000)
+    report.plan(
+        [f"{repeat} x 20,000 events", f"{steps} steps spooled, twice"], minutes=0.2 if options.quick else 0.5
+    )
+    median, worst = call_ns(repeat=repeat)
+    report.table("One call", ["median run, ns", "worst run, ns"], [[round(median), round(worst)]])
+    rows = []
     for mode in ("all", "chosen"):
-        recorded, kept, size = spooled(detail=DetailPolicy(mode=mode))
-        print(
-            f"detail {mode}: {recorded} events recorded, {kept} kept whole, {size} bytes spooled: "
-            f"{size / recorded:.1f} per recorded event, totals and 10 ms bins included"
-        )
+        recorded, kept, size = spooled(detail=DetailPolicy(mode=mode), steps=steps)
+        rows.append([mode, recorded, kept, size, round(size / recorded, 2)])
+    columns = ["detail", "events recorded", "kept whole", "bytes spooled", "bytes per recorded event"]
+    report.table("In the spool, totals and 10 ms bins included", columns, rows)
+    report.write()
 
 
 if __name__ == "__main__":

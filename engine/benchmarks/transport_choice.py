@@ -13,7 +13,6 @@ that other load on the machine counts little. Needs pyzmq, which nothing else he
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import multiprocessing
 import os
@@ -32,6 +31,7 @@ from typing import Protocol
 import torch
 import torch.distributed as dist
 
+from engine.benchmarks.harness.report import Report, arguments
 from engine.transport import Endpoint, Header, PriorityQueue
 
 URGENT, USUAL = 0, 5
@@ -287,6 +287,16 @@ class Row:
         self.urgent_ms.append(seconds * 1e3)
         self.ahead.append(ahead)
 
+    def shown(self) -> list[float]:
+        """The table's cells."""
+        return [
+            max(self.goodput_gbps),
+            min(self.cpu_s_per_gb),
+            statistics.median(self.urgent_ms),
+            max(self.urgent_ms),
+            statistics.median(self.ahead),
+        ]
+
 
 def shape(rate: str) -> None:
     """Turn this network namespace's loopback into a link of `rate`."""
@@ -299,35 +309,44 @@ def shape(rate: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = arguments(__doc__)
     parser.add_argument("--shape", help="shape this network namespace's loopback first, e.g. 1gbit (root)")
     parser.add_argument("--rounds", type=int, default=5, help="the transports take turns")
     options = parser.parse_args()
+    if options.quick:
+        options.rounds = 1
     if options.shape:
         shape(options.shape)
+    report = Report(
+        "transport-choice", "Own sockets, ZeroMQ or Gloo", "What should the servers stand on?", options
+    )
+    report.plan([f"{options.rounds} rounds on {options.shape or 'loopback'}"], minutes=0.6 * options.rounds)
     transports = list(SENDERS)
     if importlib.util.find_spec("zmq") is None:
-        print("SKIPPED ZeroMQ: pyzmq is not installed")
+        report.note("SKIPPED ZeroMQ: pyzmq is not installed")
         transports.remove("ZeroMQ")
-    load = os.getloadavg()[0]
-    print(
-        f"{os.cpu_count()} cores, load {load:.1f}, torch {torch.__version__}, {options.shape or 'loopback'}"
-    )
-    print("| transport | message | Gbit/s, best | CPU s/GB, least | urgent ms: median, worst | ahead |")
-    print("|---|---|---|---|---|---|")
+    table = []
     for size_bytes in (200_000, 4_000_000):
         rows = {transport: Row() for transport in transports}
         for _ in range(options.rounds):
             for transport, row in rows.items():
-                row.measure(transport, size_bytes, 40_000_000 if options.shape else 400_000_000)
+                row.measure(
+                    transport, size_bytes, 40_000_000 if options.shape or options.quick else 400_000_000
+                )
         for transport, row in rows.items():
-            print(
-                f"| {transport} | {size_bytes // 1000} kB | {max(row.goodput_gbps):.2f} "
-                f"| {min(row.cpu_s_per_gb):.2f} "
-                f"| {statistics.median(row.urgent_ms):.2f}, {max(row.urgent_ms):.2f} "
-                f"| {statistics.median(row.ahead):g} |",
-                flush=True,
-            )
+            table.append([transport, f"{size_bytes // 1000} kB", *row.shown()])
+            report.raw([{"transport": transport, "size_bytes": size_bytes, **vars(row)}])
+    columns = [
+        "transport",
+        "message",
+        "Gbit/s, best",
+        "CPU s/GB, least",
+        "urgent ms, median",
+        "worst",
+        "ahead",
+    ]
+    report.table(f"Transports on {options.shape or 'loopback'}", columns, table)
+    report.write()
 
 
 if __name__ == "__main__":
