@@ -1,135 +1,271 @@
-"""How long does an urgent slice wait behind full backlogs when k senders meet at one port?
+"""Does the transport fill its links, and how long does an urgent slice wait behind a deep backlog?
 
-Paced links, one process per party. Every sender keeps a deep backlog of slices to one server; the first one
-then queues an urgent slice. Shown: time from queueing to its handler, in slice times and in ms, against the
-aim of k + 1 slice times + 1 ms, and the rate that the server's ingress reached meanwhile.
+    python -m engine.benchmarks.transport                 # hosts of a lab, links shaped by the kernel
+    python -m engine.benchmarks.transport --paced         # no permission for a lab: paced in software
 
-Run: `python engine/benchmarks/transport.py` (about half a minute).
+One process per host, deep backlogs of slices. Goodput: payload that reached the handlers over the rate of the link,
+while all directions are busy: two hosts both ways, three senders to one port, every host to every other. Urgent: k
+senders meet at one port, the first one queues an urgent slice now and then; shown from queueing to its handler. Aim:
+k + 1 slices' time plus 1 ms.
 """
 
 from __future__ import annotations
 
 import argparse
-import multiprocessing
-import os
+import random
 import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
 
+import numpy as np
+
+from engine.benchmarks.harness.hosts import Hosts, Place, tasks
+from engine.benchmarks.harness.machine import CpuMeter
+from engine.benchmarks.harness.report import Report, arguments
+from engine.lab import permitted
 from engine.transport import AttemptClock, Endpoint, Header, Pacer
 
 URGENT, USUAL = 0, 5
-WAIT_S = 60.0
+HOSTS = 5
+SPACING = 10
+"""Slice times between two urgent ones."""
+WAIT_S = 120.0
+PATTERNS: Mapping[str, tuple[tuple[int, int], ...]] = {
+    "two hosts, both ways": ((0, 1), (1, 0)),
+    "three senders, one port": ((1, 0), (2, 0), (3, 0)),
+    "four hosts, each to each": tuple((i, j) for i in range(4) for j in range(4) if i != j),
+}
+"""(sender, receiver)"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """One row of the table."""
+    """What all processes of one network know."""
 
-    senders: int
-    size: int
-    rate_bps: int
-    path: str
     epoch_ns: int
+    pacing: str | None
+    """The pacer's file; None: the links themselves are limited, or nothing is."""
+    rate_bps: int | None
 
 
-def _party(index: int, setting: Setting, pipe: Connection) -> None:
-    """The last party is the server; the others send."""
-    senders, size, rate_bps = setting.senders, setting.size, setting.rate_bps
-    names = [f"worker {number}" for number in range(senders)] + ["server 0"]
-    clock = AttemptClock(setting.epoch_ns)
-    arrivals: list[tuple[int, int, int]] = []
-    changed = threading.Condition()
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """What one process does next."""
 
-    def handle(header: Header, _payload: memoryview | None) -> None:
-        with changed:
-            arrivals.append((clock.now_ns(), header.priority, header.queued_ns))
-            changed.notify()
-
-    endpoint = Endpoint(
-        index=index,
-        names=names,
-        hosts=names,
-        clock=clock,
-        deadline_s=WAIT_S,
-        pacer=Pacer(setting.path, rate_bps),
-    )
-    endpoint.register(0, place=lambda _header: None, handle=handle)
-    pipe.send(endpoint.listen())
-    endpoint.connect(pipe.recv())
-    if index == senders:
-        backlog, urgent = pipe.recv()
-        with changed:
-            changed.wait_for(lambda: len(arrivals) == senders * backlog + urgent, WAIT_S)
-        pipe.send(arrivals)
-    else:
-        backlog, urgent = pipe.recv()
-        payload = bytes(size)
-        usual = Header(kind=1, origin=index, priority=USUAL, payload_bytes=size)
-        for _ in range(backlog):
-            endpoint.send(senders, usual, [payload])
-        for _ in range(urgent if index == 0 else 0):
-            time.sleep(10 * size * 8 / rate_bps)
-            header = Header(kind=1, origin=0, priority=URGENT, payload_bytes=size, queued_ns=clock.now_ns())
-            endpoint.send(senders, header, [payload])
-    endpoint.close()
+    size: int
+    sends: tuple[tuple[int, int], ...] = ()
+    """(receiver, slices)"""
+    expects: int = 0
+    """Slices that come."""
+    urgent: int = 0
+    """Urgent slices to the first receiver, one after another."""
+    spacing_s: float = 0.0
 
 
-def measure(senders: int, size: int, rate_bps: int, urgent: int = 5) -> tuple[list[float], float]:
-    """(delays of the urgent slices in seconds, bit/s that reached the handler over the whole run)."""
-    backlog = 15 * (urgent + 2)
-    context = multiprocessing.get_context("spawn")
-    with tempfile.TemporaryDirectory() as directory:
-        setting = Setting(
-            senders=senders, size=size, rate_bps=rate_bps, path=f"{directory}/pacer",
-            epoch_ns=time.monotonic_ns(),
-        )  # fmt: skip
-        pipes, processes = [], []
-        for index in range(senders + 1):
-            ours, theirs = context.Pipe()
-            processes.append(context.Process(target=_party, args=(index, setting, theirs)))
-            processes[-1].start()
-            pipes.append(ours)
-        addresses = {index: pipe.recv() for index, pipe in enumerate(pipes)}
-        for pipe in pipes:
-            pipe.send(addresses)
-        for pipe in reversed(pipes):
-            pipe.send((backlog, urgent))
-        arrivals = pipes[-1].recv()
-        for process in processes:
-            process.join(WAIT_S)
-    times = [at for at, _, _ in arrivals]
-    delays = [(at - queued) / 1e9 for at, priority, queued in arrivals if priority == URGENT]
-    return delays, (len(arrivals) - 1) * size * 8 / ((times[-1] - times[0]) / 1e9)
+class Party:
+    """One process: an endpoint that counts what comes."""
 
+    def __init__(self, place: Place, pipe: Connection, setting: Setting) -> None:
+        self._place = place
+        self._clock = AttemptClock(setting.epoch_ns)
+        self._arrivals: list[tuple[int, int, int]] = []
+        self._changed = threading.Condition()
+        self._buffer = memoryview(bytearray(2**20))
+        names = [f"host {index}" for index in range(place.count)]
+        paced = setting.pacing is not None and setting.rate_bps is not None
+        self.endpoint = Endpoint(
+            index=place.index,
+            names=names,
+            hosts=names,
+            clock=self._clock,
+            deadline_s=WAIT_S,
+            pacer=Pacer(str(setting.pacing), setting.rate_bps or 0) if paced else None,
+        )
+        self.endpoint.register(
+            0, place=lambda header: [self._buffer[: header.payload_bytes]], handle=self._handle
+        )
+        pipe.send(self.endpoint.listen(bind=place.address))
+        self.endpoint.connect(pipe.recv())
+        pipe.send("connected")
 
-def main(rates_mbps: Sequence[int], size: int) -> None:
-    """Print the table."""
-    print(f"{os.cpu_count()} cores, slices of {size / 1000:g} kB, load {os.getloadavg()[0]:.1f}")
-    print(
-        "| Mbit/s | senders | urgent, slice times (median, worst) | ms (median, worst) | aim ms | reached |"
-    )
-    print("|---|---|---|---|---|---|")
-    for rate in rates_mbps:
-        slice_s = size * 8 / (rate * 1e6)
-        for senders in (1, 2, 4):
-            delays, reached_bps = measure(senders, size, rate * 10**6)
-            middle, worst = statistics.median(delays), max(delays)
-            print(
-                f"| {rate} | {senders} | {middle / slice_s:.2f}, {worst / slice_s:.2f} "
-                f"| {middle * 1e3:.1f}, {worst * 1e3:.1f} | {((senders + 1) * slice_s + 1e-3) * 1e3:.1f} "
-                f"| {reached_bps / rate / 1e4:.0f} % |",
-                flush=True,
+    def _handle(self, header: Header, _payload: memoryview | None) -> None:
+        with self._changed:
+            self._arrivals.append((self._clock.now_ns(), header.priority, header.queued_ns))
+            self._changed.notify()
+
+    def work(self, task: Task) -> list[tuple[int, int, int]]:
+        """(arrival, priority, queued) of every slice that came."""
+        payload = bytes(task.size)
+        usual = Header(kind=1, origin=self._place.index, priority=USUAL, payload_bytes=task.size)
+        most = max((count for _, count in task.sends), default=0)
+        for number in range(most):  # in turn, so that no receiver is served first
+            for receiver, count in task.sends:
+                if number < count:
+                    self.endpoint.send(receiver, usual, [payload])
+        for _ in range(task.urgent):
+            time.sleep(task.spacing_s * random.uniform(0.8, 1.2))
+            header = Header(
+                kind=1,
+                origin=self._place.index,
+                priority=URGENT,
+                payload_bytes=task.size,
+                queued_ns=self._clock.now_ns(),
             )
+            self.endpoint.send(task.sends[0][0], header, [payload])
+        with self._changed:
+            if not self._changed.wait_for(lambda: len(self._arrivals) >= task.expects, WAIT_S):
+                raise RuntimeError(f"{len(self._arrivals)} of {task.expects} slices came in {WAIT_S:g} s")
+            found, self._arrivals = self._arrivals[: task.expects], self._arrivals[task.expects :]
+        return found
+
+
+def _main(place: Place, pipe: Connection, setting: Setting) -> None:
+    party = Party(place, pipe, setting)
+    for task in tasks(pipe):
+        pipe.send(party.work(task))
+    party.endpoint.close()
+
+
+def goodput(hosts: Hosts, pattern: str, size: int, bps: float, seconds: float) -> dict[str, Any]:
+    """The least goodput of the pattern's receivers in bit/s, while all of them receive; and the CPU use."""
+    pairs = PATTERNS[pattern]
+    busiest = max(sum(to == host for _, to in pairs) for host in range(HOSTS))
+    slices = max(20, round(bps * seconds / 8 / size / busiest))
+    work = [
+        Task(
+            size=size,
+            sends=tuple((to, slices) for sender, to in pairs if sender == host),
+            expects=slices * sum(to == host for _, to in pairs),
+        )
+        for host in range(HOSTS)
+    ]
+    with CpuMeter() as cpu:
+        answers = [np.array([at for at, _, _ in found]) for found in hosts.ask(work) if found]
+    begin, end = max(times[0] for times in answers), min(times[-1] for times in answers)
+    reached = []
+    for times in answers:
+        inside = times[(times >= begin) & (times <= end)]
+        reached.append((len(inside) - 1) * size * 8e9 / (inside[-1] - inside[0]))
+    return {
+        "pattern": pattern,
+        "size": size,
+        "bps": min(reached),
+        "all_bps": reached,
+        "cpu_share": cpu.share(),
+    }
+
+
+def urgent(hosts: Hosts, senders: int, size: int, rate_bps: int, count: int) -> dict[str, Any]:
+    """Delays in seconds of the urgent slices that the first of `senders` queued while its backlog lasted."""
+    slice_s = size * 8 / rate_bps
+    backlog = round(1.6 * SPACING * (count + 2) / senders)
+    work = [Task(size=size, expects=senders * backlog + count)]
+    for host in range(1, HOSTS):
+        sends = ((0, backlog),) if host <= senders else ()
+        work.append(
+            Task(size=size, sends=sends, urgent=count if host == 1 else 0, spacing_s=SPACING * slice_s)
+        )
+    arrivals = hosts.ask(work)[0]
+    busy_until = max(at for at, priority, _ in arrivals if priority == USUAL)
+    delays = [
+        (at - queued) / 1e9 for at, priority, queued in arrivals if priority == URGENT and at < busy_until
+    ]
+    return {"senders": senders, "size": size, "slice_s": slice_s, "delays_s": delays}
+
+
+def run(report: Report, options: argparse.Namespace, rate_mbps: float | None) -> None:
+    """Everything at one rate."""
+    rate_bps = None if rate_mbps is None else round(rate_mbps * 1e6)
+    shown = "unlimited" if rate_mbps is None else f"{rate_mbps:g}"
+    filled, waited = [], []
+    with tempfile.TemporaryDirectory() as directory:
+        pacing = str(Path(directory) / "pacing") if options.paced else None
+        setting = Setting(epoch_ns=time.monotonic_ns(), pacing=pacing, rate_bps=rate_bps)
+        with Hosts(_main, HOSTS, lab=not options.paced, rate_bps=rate_bps, argument=setting) as hosts:
+            addresses = dict(enumerate(hosts.answers()))
+            hosts.ask([addresses] * HOSTS)
+            for size in options.sizes:
+                for pattern in PATTERNS:
+                    found = goodput(hosts, pattern, size, rate_bps or 8e9, options.seconds)
+                    share = f"{found['bps'] / rate_bps:.1%}" if rate_bps else ""
+                    filled.append(
+                        [shown, size, pattern, found["bps"] / 1e6, share, f"{found['cpu_share']:.0%}"]
+                    )
+                    report.raw([{"mbps": rate_mbps, **found}])
+                for senders in (1, 2, 3, 4) if rate_bps else ():
+                    found = urgent(hosts, senders, size, rate_bps or 0, options.urgent)
+                    waited.append([shown, size, senders, *_delays(found)])
+                    report.raw([{"mbps": rate_mbps, **found}])
+    columns = ["Mbit/s", "slice, bytes", "who sends", "least goodput, Mbit/s", "of the rate", "CPU"]
+    report.table(f"Goodput, {shown} Mbit/s", columns, filled)
+    if waited:
+        columns = [
+            "Mbit/s",
+            "slice, bytes",
+            "senders",
+            "urgent",
+            "median, ms",
+            "worst, ms",
+            "aim, ms",
+            "aim met",
+        ]
+        report.table(f"Urgent slices, {shown} Mbit/s", columns, waited)
+
+
+def _delays(found: Mapping[str, Any]) -> list[Any]:
+    delays, aim_s = found["delays_s"], (found["senders"] + 1) * found["slice_s"] + 1e-3
+    if not delays:
+        return [0, "", "", aim_s * 1e3, "the backlog ran dry"]
+    middle = statistics.median(delays)
+    return [len(delays), middle * 1e3, max(delays) * 1e3, aim_s * 1e3, "yes" if middle <= aim_s else "NO"]
+
+
+def main() -> None:
+    parser = arguments(__doc__)
+    parser.add_argument("--rates", type=float, nargs="*", default=[100, 1000], help="Mbit/s")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[200_000, 13_340], help="bytes per slice")
+    parser.add_argument("--seconds", type=float, default=5.0, help="of each goodput measurement")
+    parser.add_argument("--urgent", type=int, default=25, help="urgent slices of each measurement")
+    parser.add_argument("--paced", action="store_true", help="paced in software instead of a lab")
+    options = parser.parse_args()
+    if options.quick:
+        options.rates, options.sizes, options.seconds, options.urgent = [100], [200_000], 1.5, 5
+    if not options.paced and (why := permitted()):
+        print(f"paced in software: {why}")
+        options.paced = True
+    report = Report(
+        "transport-paced" if options.paced else "transport",
+        "Transport on paced links" if options.paced else "Transport on shaped links",
+        "How much of a link is goodput under load, and how long does an urgent slice wait?",
+        options,
+    )
+    each_s = sum(
+        3 * options.seconds
+        + sum(1.6 * SPACING * (options.urgent + 2) * size * 8 / rate / 1e6 for rate in options.rates)
+        * 4
+        / max(len(options.rates), 1)
+        for size in options.sizes
+    )
+    report.plan(
+        [f"{len(options.rates)} rates and without a limit, slices of {options.sizes} bytes, {HOSTS} hosts"],
+        minutes=(each_s + 6) * (len(options.rates) + 1) / 60,
+    )
+    report.method(
+        f"{HOSTS} processes on {'one paced loopback' if options.paced else 'hosts of a lab'}. Goodput: payload only, "
+        "the least of all receiving hosts, from when the last of them received its first slice until the first of "
+        "them received its last one. A slice's time is its bytes over the link's rate. The aim of an urgent slice "
+        "is k + 1 slices' time plus 1 ms."
+    )
+    for rate in [*options.rates, None]:
+        run(report, options, rate)
+    report.write()
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rates", type=int, nargs="+", default=[100, 300, 1000], help="Mbit/s")
-    parser.add_argument("--size", type=int, default=200_000, help="bytes per slice")
-    options = parser.parse_args()
-    main(options.rates, options.size)
+    main()

@@ -51,6 +51,8 @@ class Measured:
     """What an average worker's link carried outwards, in bits per second, headers included."""
     samples_per_s: float
     """Throughput of all workers."""
+    parameter_bytes: int
+    """Of the model as it was run: scaled in a rehearsal."""
 
     def row(self) -> dict[str, Any]:
         """For a result's raw table."""
@@ -176,6 +178,7 @@ def read(launch: Launch, cpu: CpuMeter, warm_up: int) -> Measured:
         cpu_share=cpu.share(launch.epoch_unix_ns + begin_ns, launch.epoch_unix_ns + end_ns),
         sent_bps=float(bins["bytes"][inside].sum()) * 8e9 / (end_ns - begin_ns) / len(workers),
         samples_per_s=launch.job.training.global_batch * 1e9 / iteration,
+        parameter_bytes=launch.model.parameter_bytes,
     )
 
 

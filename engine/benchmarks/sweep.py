@@ -1,0 +1,221 @@
+"""Which strategy trains faster at which network rate? Strategy x model x rate against tuned DDP, rehearsed.
+
+    python -m engine.benchmarks.sweep                        # VGG-19 at four rates
+    python -m engine.benchmarks.sweep --models resnet50 --rates 100 300
+
+Computation is waited for (a derived profile), gradients, updates and every byte on the wire are real. Sizes and rates
+are divided by --scale, times are not; rates are given and shown as they are on this machine's links, after the
+division. DDP is tuned first: at each rate the best of several bucket sizes. Then all strategies take turns, round
+by round.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engine.benchmarks.harness.jobs import Measured, bench_job, interleaved, measure
+from engine.benchmarks.harness.pairs import METHOD, ratio
+from engine.benchmarks.harness.report import Report, arguments
+from engine.plan.job import JobSpec
+
+MIB = 2**20
+WARM_UP = 2
+"""Steps left out: rehearsed layers wait, so that only connections and buffers have to settle."""
+BUSY = 0.7
+"""Above this CPU use the machine, not the network, may have set the pace."""
+START_S = 8.0
+"""What a run needs beside its steps, for the estimate: processes, connections, the result."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One model at one rate."""
+
+    model: str
+    mbps: float | None
+    """Of each host's link on this machine, each direction; None: not limited."""
+
+    def job(
+        self, options: argparse.Namespace, strategy: str, settings: Mapping[str, Any], steps: int
+    ) -> JobSpec:
+        """The rehearsal of one strategy."""
+        workers = 1 if strategy == "single" else options.hosts
+        network: dict[str, Any] = {}
+        if self.mbps is not None:
+            network = {"hosts": options.hosts, "rate": f"{self.mbps * options.scale:g}Mbit"}
+        return bench_job(
+            self.model,
+            strategy,
+            workers=workers,
+            batch=options.batch,
+            steps=steps,
+            options=settings,
+            network=network,
+            rehearsal={
+                "device": options.device,
+                "efficiency": options.efficiency,
+                "scale": options.scale,
+            },
+        )
+
+
+def tune(cell: Cell, options: argparse.Namespace, report: Report) -> dict[str, Any]:
+    """DDP's best bucket size at this rate. Sizes are true ones: 25 MiB is PyTorch's default."""
+    found: dict[int, float] = {}
+    for size in options.buckets:
+        one = measure(
+            cell.job(options, "ddp", {"bucket_bytes": round(size * MIB)}, options.tune_steps), warm_up=WARM_UP
+        )
+        found[size] = one.iteration_ns
+        print(f"  ddp, buckets of {size:g} MiB: {one.iteration_ns / 1e9:.3f} s a step", flush=True)
+        report.raw(
+            [{"model": cell.model, "mbps": cell.mbps, "strategy": f"ddp {size:g} MiB (tuning)", **one.row()}]
+        )
+    best = min(found, key=lambda size: found[size])
+    report.method(
+        f"{cell.model} at {cell.mbps:g} Mbit/s: DDP tuned to buckets of {best:g} MiB ("
+        + ", ".join(f"{size:g} MiB {time / 1e9:.3f} s" for size, time in found.items())
+        + ")."
+    )
+    return {"bucket_bytes": round(best * MIB)}
+
+
+def sweep_cell(cell: Cell, options: argparse.Namespace, report: Report, alone: Measured) -> list[list[Any]]:
+    """The table's rows of one model at one rate."""
+    settings: dict[str, dict[str, Any]] = {name: {} for name in options.strategies}
+    for name in {"p3", "parameter-slicing"} & set(settings):
+        settings[name] = {"slice_size": options.slice}
+    settings["ddp"] = tune(cell, options, report)
+    jobs = {name: cell.job(options, name, given, options.steps) for name, given in settings.items()}
+    found = interleaved(jobs, options.rounds, warm_up=WARM_UP)
+    assert cell.mbps is not None
+    port_s = 2 * (options.hosts - 1) / options.hosts * alone.parameter_bytes * 8 / (cell.mbps * 1e6)
+    compute_s = alone.iteration_ns / 1e9
+    rows = []
+    for name, runs in found.items():
+        iteration_s = statistics.median([run.iteration_ns for run in runs]) / 1e9
+        cpu = max(run.cpu_share for run in runs)
+        rows.append(
+            [
+                cell.model,
+                f"{cell.mbps:g}",
+                name,
+                iteration_s,
+                compute_s,
+                port_s,
+                max(port_s, compute_s) / iteration_s,
+                _against(found["ddp"], runs) if name != "ddp" else "1",
+                _against(found["parameter-server"], runs) if _has_server_rival(name, found) else "",
+                f"{cpu:.0%}" + (" BUSY" if cpu > BUSY else ""),
+            ]
+        )
+        report.raw(
+            {"model": cell.model, "mbps": cell.mbps, "strategy": name, "round": number, **run.row()}
+            for number, run in enumerate(runs)
+        )
+    return rows
+
+
+def _has_server_rival(name: str, found: Mapping[str, Any]) -> bool:
+    return name == "p3" and "parameter-server" in found
+
+
+def _against(baseline: Sequence[Measured], runs: Sequence[Measured]) -> str:
+    """How many times as fast as the baseline, with * where that is more than chance."""
+    found = ratio([run.iteration_ns for run in baseline], [run.iteration_ns for run in runs])
+    return f"{found}{' *' if found.significant else ''}"
+
+
+def minutes(options: argparse.Namespace, compute_s: float) -> float:
+    """What the whole sweep takes, roughly: a step is taken to last 1.6 times its computation."""
+    step_s = 1.6 * compute_s
+    tuning = len(options.buckets) * (START_S + options.tune_steps * step_s)
+    rounds = options.rounds * len({*options.strategies, "ddp"}) * (START_S + options.steps * step_s)
+    return len(options.models) * len(options.rates) * (tuning + rounds) / 60
+
+
+def options_of(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """The command line; --quick is one rate, two rounds, few steps."""
+    add = parser.add_argument
+    add("--models", nargs="+", default=["vgg19"])
+    add(
+        "--rates", type=float, nargs="+", default=[150, 300, 500, 1000], help="Mbit/s on this machine's links"
+    )
+    add("--strategies", nargs="+", default=["parameter-server", "p3", "ring-allreduce-overlap", "ddp"])
+    add("--rounds", type=int, default=6, help="six are the fewest for a 95 %% interval")
+    add("--steps", type=int, default=9, help=f"of each run; the first {WARM_UP} are left out")
+    add("--buckets", type=float, nargs="+", default=[1, 5, 25, 100], help="MiB, for DDP's tuning")
+    add("--tune-steps", type=int, default=6)
+    add("--hosts", type=int, default=4)
+    add("--batch", type=int, default=32, help="samples of each worker")
+    add("--device", default="p4000")
+    add("--efficiency", type=float, default=0.6)
+    add("--scale", type=float, default=15)
+    add("--slice", type=int, default=50_000, help="elements, before the division by the scale")
+    options = parser.parse_args()
+    if options.quick:
+        options.rates, options.rounds, options.steps = [300], 1, 4
+        options.buckets, options.tune_steps = [25], 4
+        options.strategies = ["parameter-server", "p3", "ddp"]
+    return options
+
+
+def main() -> None:
+    options = options_of(arguments(__doc__))
+    report = Report(
+        "sweep",
+        "Strategies over network rates, rehearsed",
+        "How fast is each strategy, against DDP with its best bucket size, at which rate?",
+        options,
+    )
+    report.plan(
+        [
+            f"{model} at {', '.join(f'{rate:g}' for rate in options.rates)} Mbit/s: tune DDP, then "
+            f"{options.rounds} rounds of {', '.join(options.strategies)}"
+            for model in options.models
+        ],
+        minutes=minutes(options, compute_s=1.2),
+    )
+    report.method(
+        f"Rehearsed: {options.hosts} hosts, {options.device} at {options.efficiency:g} of its peak, batch "
+        f"{options.batch} per worker; tensors, slices and rates divided by {options.scale:g}, times not. A step's time "
+        f"is the slowest worker's median iteration, the first {WARM_UP} steps left out. {METHOD} More than 1 is faster "
+        "than the baseline; * means significant. Compute is a single worker's step; port is 2 (n-1)/n of the "
+        f"model over the rate. CPU is the highest of the runs; BUSY marks more than {BUSY:.0%}, where the machine "
+        "may have set the pace."
+    )
+    rows: list[list[Any]] = []
+    for model in options.models:
+        alone = measure(
+            Cell(model=model, mbps=None).job(options, "single", {}, options.tune_steps), warm_up=WARM_UP
+        )
+        print(f"{model}: {alone.iteration_ns / 1e9:.3f} s of computation a step", flush=True)
+        for rate in options.rates:
+            print(f"{model} at {rate:g} Mbit/s", flush=True)
+            cell = Cell(model=model, mbps=rate)
+            rows += sweep_cell(cell, options, report, alone)
+    report.table(
+        "Speed",
+        [
+            "model",
+            "Mbit/s",
+            "strategy",
+            "step, s",
+            "compute, s",
+            "port, s",
+            "bound / step",
+            "against ddp",
+            "against parameter-server",
+            "CPU",
+        ],
+        rows,
+    )
+    report.write()
+
+
+if __name__ == "__main__":
+    main()
