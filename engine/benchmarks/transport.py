@@ -23,8 +23,6 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from engine.benchmarks.harness.hosts import Hosts, Place, tasks
 from engine.benchmarks.harness.machine import CpuMeter
 from engine.benchmarks.harness.report import Report, arguments
@@ -35,6 +33,7 @@ URGENT, USUAL = 0, 5
 HOSTS = 5
 SPACING = 10
 """Slice times between two urgent ones."""
+COUNT_NS = 10_000_000
 WAIT_S = 120.0
 PATTERNS: Mapping[str, tuple[tuple[int, int], ...]] = {
     "two hosts, both ways": ((0, 1), (1, 0)),
@@ -68,6 +67,16 @@ class Task:
     spacing_s: float = 0.0
 
 
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What came. All times in ns."""
+
+    arrivals: list[tuple[int, int, int]]
+    """(handled, priority, queued) of every slice."""
+    counted: list[tuple[int, int]]
+    """(time, payload bytes that the transport has received): slices on their way count for what has come."""
+
+
 class Party:
     """One process: an endpoint that counts what comes."""
 
@@ -75,6 +84,7 @@ class Party:
         self._place = place
         self._clock = AttemptClock(setting.epoch_ns)
         self._arrivals: list[tuple[int, int, int]] = []
+        self._counted: list[tuple[int, int]] = []
         self._changed = threading.Condition()
         self._buffer = memoryview(bytearray(2**20))
         names = [f"host {index}" for index in range(place.count)]
@@ -95,12 +105,15 @@ class Party:
         pipe.send("connected")
 
     def _handle(self, header: Header, _payload: memoryview | None) -> None:
+        now_ns = self._clock.now_ns()
         with self._changed:
-            self._arrivals.append((self._clock.now_ns(), header.priority, header.queued_ns))
+            self._arrivals.append((now_ns, header.priority, header.queued_ns))
+            if not self._counted or now_ns - self._counted[-1][0] >= COUNT_NS:
+                self._counted.append((now_ns, self.endpoint.counters.snapshot().received_payload_bytes()))
             self._changed.notify()
 
-    def work(self, task: Task) -> list[tuple[int, int, int]]:
-        """(arrival, priority, queued) of every slice that came."""
+    def work(self, task: Task) -> Answer:
+        """Send, and wait for what is expected."""
         payload = bytes(task.size)
         usual = Header(kind=1, origin=self._place.index, priority=USUAL, payload_bytes=task.size)
         most = max((count for _, count in task.sends), default=0)
@@ -121,8 +134,9 @@ class Party:
         with self._changed:
             if not self._changed.wait_for(lambda: len(self._arrivals) >= task.expects, WAIT_S):
                 raise RuntimeError(f"{len(self._arrivals)} of {task.expects} slices came in {WAIT_S:g} s")
-            found, self._arrivals = self._arrivals[: task.expects], self._arrivals[task.expects :]
-        return found
+            answer = Answer(arrivals=self._arrivals, counted=self._counted)
+            self._arrivals, self._counted = [], []
+        return answer
 
 
 def _main(place: Place, pipe: Connection, setting: Setting) -> None:
@@ -146,12 +160,14 @@ def goodput(hosts: Hosts, pattern: str, size: int, bps: float, seconds: float) -
         for host in range(HOSTS)
     ]
     with CpuMeter() as cpu:
-        answers = [np.array([at for at, _, _ in found]) for found in hosts.ask(work) if found]
-    begin, end = max(times[0] for times in answers), min(times[-1] for times in answers)
+        answers = [answer for answer in hosts.ask(work) if answer.arrivals]
+    begin = max(answer.arrivals[0][0] for answer in answers)
+    end = min(answer.arrivals[-1][0] for answer in answers)
     reached = []
-    for times in answers:
-        inside = times[(times >= begin) & (times <= end)]
-        reached.append((len(inside) - 1) * size * 8e9 / (inside[-1] - inside[0]))
+    for answer in answers:
+        inside = [(at, count) for at, count in answer.counted if begin <= at <= end]
+        (first_ns, first), (last_ns, last) = inside[0], inside[-1]
+        reached.append((last - first) * 8e9 / (last_ns - first_ns))
     return {
         "pattern": pattern,
         "size": size,
@@ -171,7 +187,7 @@ def urgent(hosts: Hosts, senders: int, size: int, rate_bps: int, count: int) -> 
         work.append(
             Task(size=size, sends=sends, urgent=count if host == 1 else 0, spacing_s=SPACING * slice_s)
         )
-    arrivals = hosts.ask(work)[0]
+    arrivals = hosts.ask(work)[0].arrivals
     busy_until = max(at for at, priority, _ in arrivals if priority == USUAL)
     delays = [
         (at - queued) / 1e9 for at, priority, queued in arrivals if priority == URGENT and at < busy_until
@@ -226,6 +242,17 @@ def _delays(found: Mapping[str, Any]) -> list[Any]:
     return [len(delays), middle * 1e3, max(delays) * 1e3, aim_s * 1e3, "yes" if middle <= aim_s else "NO"]
 
 
+def minutes(options: argparse.Namespace) -> float:
+    """What all takes, roughly."""
+    goodput_s = len(options.sizes) * len(PATTERNS) * options.seconds
+    urgent_s = sum(
+        4 * 1.6 * SPACING * (options.urgent + 2) * size * 8 / rate / 1e6
+        for size in options.sizes
+        for rate in options.rates
+    )
+    return ((goodput_s + 8) * (len(options.rates) + 1) + urgent_s) / 60
+
+
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--rates", type=float, nargs="*", default=[100, 1000], help="Mbit/s")
@@ -245,16 +272,9 @@ def main() -> None:
         "How much of a link is goodput under load, and how long does an urgent slice wait?",
         options,
     )
-    each_s = sum(
-        3 * options.seconds
-        + sum(1.6 * SPACING * (options.urgent + 2) * size * 8 / rate / 1e6 for rate in options.rates)
-        * 4
-        / max(len(options.rates), 1)
-        for size in options.sizes
-    )
     report.plan(
         [f"{len(options.rates)} rates and without a limit, slices of {options.sizes} bytes, {HOSTS} hosts"],
-        minutes=(each_s + 6) * (len(options.rates) + 1) / 60,
+        minutes=minutes(options),
     )
     report.method(
         f"{HOSTS} processes on {'one paced loopback' if options.paced else 'hosts of a lab'}. Goodput: payload only, "
