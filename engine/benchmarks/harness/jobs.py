@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -123,13 +124,15 @@ def measure(
     timeout_s: float = 900.0,
     record: bool = True,
     directory: Path | None = None,
+    beside: Callable[[Launch], AbstractContextManager[Path]] | None = None,
 ) -> Measured:
     """Run a job to its end. Raises RuntimeError, with the party's last words, where it does not succeed.
-    `record`: see `Launch.record`. `directory` keeps the attempt's files; without it they are removed."""
+    `record`: see `Launch.record`. `directory` keeps the attempt's files; without it they are removed. `beside`:
+    entered while the gang runs; answers the spool that holds the batches afterwards."""
     with tempfile.TemporaryDirectory(prefix="trainyard-benchmark-") as temporary:
         launch = prepare(spec, directory or Path(temporary), record=record)
         gang = Gang(launch)
-        with CpuMeter() as cpu:
+        with CpuMeter() as cpu, beside(launch) if beside else nullcontext(launch.spool) as spool:
             try:
                 gang.start()
                 end = gang.wait(timeout_s)
@@ -138,7 +141,7 @@ def measure(
         if end is None or end.status != "succeeded":
             why = f"not done after {timeout_s:g} s" if end is None else end.reason
             raise RuntimeError(f"{spec.name}: {why}\n{_last_words(launch)}")
-        return read(launch, cpu, warm_up)
+        return read(launch, cpu, warm_up, spool)
 
 
 def interleaved(
@@ -157,10 +160,10 @@ def interleaved(
     return found
 
 
-def read(launch: Launch, cpu: CpuMeter, warm_up: int) -> Measured:
+def read(launch: Launch, cpu: CpuMeter, warm_up: int, spool: Path) -> Measured:
     """What a finished job's spool and summaries say. Raises ValueError for a job too short to say anything."""
     workers = [party for party in launch.parties if party.rank is not None]
-    steps, bins = _spooled(launch)
+    steps, bins = _spooled(spool)
     warm = {p.index: steps[p.index][steps[p.index]["step"] >= warm_up] for p in workers}
     times = [iteration_times_ns(warm[p.index]["step"], warm[p.index]["start"]) for p in workers]
     iteration = job_iteration_ns([float(np.median(t)) if len(t) else None for t in times])
@@ -182,11 +185,11 @@ def read(launch: Launch, cpu: CpuMeter, warm_up: int) -> Measured:
     )
 
 
-def _spooled(launch: Launch) -> tuple[dict[int, np.ndarray], np.ndarray]:
+def _spooled(spool: Path) -> tuple[dict[int, np.ndarray], np.ndarray]:
     """STEP rows by party; and the bins of all bytes that the transport sent."""
     steps: dict[int, list[np.ndarray]] = {}
     bins = [np.empty(0, LINK_BIN)]
-    for batch in batches(launch.spool):
+    for batch in batches(spool):
         steps.setdefault(batch.party, [np.empty(0, STEP)]).append(batch.table("steps"))
         bins.append(_sent(batch))
     return {party: np.concatenate(tables) for party, tables in steps.items()}, np.concatenate(bins)

@@ -1,0 +1,203 @@
+"""How much memory does a worker need, for what? Measured by part, beside what the plan declares.
+
+    python -m engine.benchmarks.memory
+
+Real workers, each in its process on loopback. A thread in each of them looks every half second: which tensors are
+there and whose, what the receive buffers hold, and what the kernel counts for the process. Shown is the highest of
+each part on worker 0, so parts may come from different moments. Rehearsed models have no activations.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import re
+import socket
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from engine.benchmarks.harness.hosts import Hosts, Place, tasks
+from engine.benchmarks.harness.jobs import bench_job, prepare
+from engine.benchmarks.harness.report import Report, arguments
+from engine.plan.job import JobSpec
+from engine.plan.plan import Plan
+from engine.runtime.launch import Launch
+from engine.runtime.party import load_choices, of_shard
+from engine.runtime.worker import Worker
+
+WORKERS = 4
+EVERY_S = 0.5
+PARTS = ("parameters", "gradients", "optimizer state", "server copies", "sums and other tensors")
+MIB = 2**20
+
+
+def tensor_bytes() -> dict[str, int]:
+    """Bytes of this process's tensors by part, every storage once."""
+    alive = gc.get_objects()
+    modules = [one for one in alive if issubclass(type(one), nn.Module)]
+    optimizers = [one for one in alive if issubclass(type(one), torch.optim.Optimizer)]
+    parameters = [p for module in modules for p in module.parameters(recurse=False)]
+    updated = [p for one in optimizers for group in one.param_groups for p in group["params"]]
+    state = [v for one in optimizers for values in list(one.state.values()) for v in values.values()]
+    seen: set[int] = set()
+    return {
+        "parameters": _storages(parameters, seen),
+        "gradients": _storages((p.grad for p in parameters), seen),
+        "optimizer state": _storages(state, seen),
+        "server copies": _storages(updated, seen),
+        "sums and other tensors": _storages((one for one in alive if issubclass(type(one), Tensor)), seen),
+    }
+
+
+def _storages(tensors: Any, seen: set[int]) -> int:
+    """Bytes of the storages that were not counted yet."""
+    total = 0
+    for tensor in tensors:
+        if not isinstance(tensor, Tensor) or tensor.device.type != "cpu" or tensor.layout != torch.strided:
+            continue
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in seen and storage.nbytes():
+            seen.add(storage.data_ptr())
+            total += storage.nbytes()
+    return total
+
+
+def process_bytes() -> dict[str, int]:
+    """What the kernel counts: the process's memory, its scratch buffers (anonymous maps that may be shared, as
+    `ScratchPool` makes them), and the limits of its TCP sockets' buffers."""
+    rollup = Path("/proc/self/smaps_rollup").read_text(encoding="ascii")
+    found = {
+        name: 1024 * int(re.search(rf"^{name}:\s+(\d+)", rollup, re.MULTILINE)[1]) for name in ("Rss", "Pss")
+    }  # type: ignore[index]
+    maps = Path("/proc/self/smaps").read_text(encoding="utf-8", errors="replace")
+    scratch = re.findall(
+        r"^\S+ \S+ \S+ \S+ \S+\s+/dev/zero \(deleted\)\n(?:\S+:.*\n)*?Rss:\s+(\d+)", maps, re.MULTILINE
+    )
+    found["scratch buffers"] = 1024 * sum(map(int, scratch))
+    found["socket buffers, limit"] = sum(_socket_limits())
+    return found
+
+
+def _socket_limits() -> Iterator[int]:
+    for entry in Path("/proc/self/fd").iterdir():
+        try:
+            with socket.socket(fileno=os.dup(int(entry.name))) as one:
+                if one.family in (socket.AF_INET, socket.AF_INET6) and one.type == socket.SOCK_STREAM:
+                    yield sum(
+                        one.getsockopt(socket.SOL_SOCKET, o) for o in (socket.SO_SNDBUF, socket.SO_RCVBUF)
+                    )
+        except OSError:
+            continue  # no socket, or closed meanwhile
+
+
+def _main(place: Place, pipe: Connection, directory: str) -> None:
+    """One real worker, watched from within its process."""
+    torch.set_num_threads(1)
+    launch = Launch.read(Path(directory))
+    worker = Worker(launch, launch.parties[place.index])
+    highest: dict[str, int] = {"before training": process_bytes()["Pss"]}
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(EVERY_S):
+            for part, size in {**tensor_bytes(), **process_bytes()}.items():
+                highest[part] = max(size, highest.get(part, 0))
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    for _ in tasks(pipe):
+        watcher.start()
+        worker.run()
+        done.set()
+        watcher.join()
+        pipe.send(highest)
+
+
+def declared(launch: Launch) -> dict[str, int]:
+    """What the plan asks of worker 0: whole copies of the model, and its shard's part of it. One optimizer slot
+    (momentum) for whatever is updated here."""
+    whole = launch.model.parameter_bytes
+    found = {"parameters": whole, "gradients": whole}
+    if not isinstance(launch.plan, Plan):
+        return {**found, "optimizer state": whole}
+    mine = of_shard(load_choices(launch), 0).values()
+    shard = sum(choice.unit.count * 4 for choice in mine)
+    updates_here = sum(choice.unit.count * 4 for choice in mine if choice.layer.update == "server")
+    on_worker = any(layer.update == "worker" for layer in launch.plan.layers)
+    return {
+        **found,
+        "optimizer state": whole if on_worker else updates_here,
+        "server copies": updates_here,
+        "sums and other tensors": shard,
+    }
+
+
+def run(spec: JobSpec) -> tuple[dict[str, int], dict[str, int]]:
+    """(highest of each part on worker 0, what is declared), in bytes."""
+    with tempfile.TemporaryDirectory(prefix="trainyard-benchmark-") as directory:
+        launch = prepare(spec, Path(directory))
+        with Hosts(_main, WORKERS, lab=False, argument=directory) as hosts:
+            measured: Mapping[str, int] = hosts.ask(["train"] * WORKERS)[0]
+        return dict(measured), declared(launch)
+
+
+def main() -> None:
+    parser = arguments(__doc__)
+    add = parser.add_argument
+    add("--models", nargs="+", default=["vgg-small", "vgg19"])
+    add("--strategies", nargs="+", default=["parameter-server", "p3", "ring-allreduce-overlap", "ddp"])
+    add("--scale", type=float, default=5, help="vgg19 is rehearsed, divided by this")
+    add("--steps", type=int, default=8)
+    options = parser.parse_args()
+    if options.quick:
+        options.models, options.strategies = ["vgg-small"], ["p3"]
+    report = Report("memory", "Memory of a worker", "How much memory does a worker need, for what?", options)
+    report.plan(
+        [f"{model}: {options.strategies}, {WORKERS} workers" for model in options.models],
+        minutes=len(options.models) * len(options.strategies) * 0.5,
+    )
+    report.method(
+        f"{WORKERS} workers, SGD with momentum. vgg-small trains (batch 4 each); others are rehearsed, tensors divided "
+        f"by {options.scale:g}. MiB, worker 0: the highest of each part, looked at every {EVERY_S:g} s; in brackets "
+        "what the plan declares. Pss is the process's whole share of memory, `libraries` its Pss before the model was built."
+    )
+    rows = []
+    for model in options.models:
+        trains = model == "vgg-small"
+        for strategy in options.strategies:
+            spec = bench_job(
+                model,
+                strategy,
+                workers=WORKERS,
+                batch=4,
+                steps=options.steps * (5 if trains else 1),
+                rehearsal=None if trains else {"device": "p100", "scale": options.scale},
+            )
+            measured, plan = run(spec)
+            parts = [f"{measured.get(p, 0) / MIB:.1f} ({plan.get(p, 0) / MIB:.1f})" for p in PARTS]
+            rest = ["scratch buffers", "socket buffers, limit", "before training", "Pss", "Rss"]
+            rows.append([model, strategy, *parts, *(f"{measured.get(part, 0) / MIB:.1f}" for part in rest)])
+            report.raw([{"model": model, "strategy": strategy, "measured": measured, "declared": plan}])
+            print(f"  {model} {strategy}: {rows[-1][2:]}", flush=True)
+    columns = [
+        "model",
+        "strategy",
+        *PARTS,
+        "scratch buffers",
+        "socket buffers, limit",
+        "libraries",
+        "Pss",
+        "Rss",
+    ]
+    report.table("MiB of worker 0: measured (declared)", columns, rows)
+    report.write()
+
+
+if __name__ == "__main__":
+    main()
