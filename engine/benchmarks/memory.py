@@ -13,6 +13,7 @@ import gc
 import os
 import re
 import socket
+import stat
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
@@ -73,28 +74,30 @@ def process_bytes() -> dict[str, int]:
     """What the kernel counts: the process's memory, its scratch buffers (anonymous maps that may be shared, as
     `ScratchPool` makes them), and the limits of its TCP sockets' buffers."""
     rollup = Path("/proc/self/smaps_rollup").read_text(encoding="ascii")
-    found = {
-        name: 1024 * int(re.search(rf"^{name}:\s+(\d+)", rollup, re.MULTILINE)[1]) for name in ("Rss", "Pss")
-    }  # type: ignore[index]
+    sizes = dict(re.findall(r"^(\w+):\s+(\d+) kB", rollup, re.MULTILINE))
     maps = Path("/proc/self/smaps").read_text(encoding="utf-8", errors="replace")
-    scratch = re.findall(
-        r"^\S+ \S+ \S+ \S+ \S+\s+/dev/zero \(deleted\)\n(?:\S+:.*\n)*?Rss:\s+(\d+)", maps, re.MULTILINE
-    )
-    found["scratch buffers"] = 1024 * sum(map(int, scratch))
-    found["socket buffers, limit"] = sum(_socket_limits())
-    return found
+    scratch = re.findall(r"/dev/zero \(deleted\)\n(?:\w+:.*\n)*?Rss:\s+(\d+)", maps)
+    return {
+        "Rss": 1024 * int(sizes["Rss"]),
+        "Pss": 1024 * int(sizes["Pss"]),
+        "scratch buffers": 1024 * sum(map(int, scratch)),
+        "socket buffers, limit": sum(_socket_limits()),
+    }
 
 
 def _socket_limits() -> Iterator[int]:
+    """Send and receive buffer of every TCP socket of this process."""
     for entry in Path("/proc/self/fd").iterdir():
         try:
+            if not stat.S_ISSOCK(entry.stat().st_mode):
+                continue
             with socket.socket(fileno=os.dup(int(entry.name))) as one:
                 if one.family in (socket.AF_INET, socket.AF_INET6) and one.type == socket.SOCK_STREAM:
                     yield sum(
                         one.getsockopt(socket.SOL_SOCKET, o) for o in (socket.SO_SNDBUF, socket.SO_RCVBUF)
                     )
         except OSError:
-            continue  # no socket, or closed meanwhile
+            continue  # closed meanwhile
 
 
 def _main(place: Place, pipe: Connection, directory: str) -> None:
@@ -165,7 +168,7 @@ def main() -> None:
     report.method(
         f"{WORKERS} workers, SGD with momentum. vgg-small trains (batch 4 each); others are rehearsed, tensors divided "
         f"by {options.scale:g}. MiB, worker 0: the highest of each part, looked at every {EVERY_S:g} s; in brackets "
-        "what the plan declares. Pss is the process's whole share of memory, `libraries` its Pss before the model was built."
+        "what the plan declares. Pss is the process's share of memory, `libraries` its Pss before the model was built."
     )
     rows = []
     for model in options.models:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +84,7 @@ class Report:
         print(text, flush=True)
         self._sections.append(text)
 
-    def raw(self, rows: Sequence[Mapping[str, Any]]) -> None:
+    def raw(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """What was measured, one by one."""
         self._data["raw"].extend(dict(row) for row in rows)
 
