@@ -14,6 +14,7 @@ import os
 import re
 import socket
 import stat
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
@@ -41,9 +42,7 @@ MIB = 2**20
 
 def tensor_bytes() -> dict[str, int]:
     """Bytes of this process's tensors by part, every storage once."""
-    alive = gc.get_objects()
-    modules = [one for one in alive if issubclass(type(one), nn.Module)]
-    optimizers = [one for one in alive if issubclass(type(one), torch.optim.Optimizer)]
+    modules, optimizers, tensors = _alive(nn.Module), _alive(torch.optim.Optimizer), _alive(Tensor)
     parameters = [p for module in modules for p in module.parameters(recurse=False)]
     updated = [p for one in optimizers for group in one.param_groups for p in group["params"]]
     state = [v for one in optimizers for values in list(one.state.values()) for v in values.values()]
@@ -53,8 +52,19 @@ def tensor_bytes() -> dict[str, int]:
         "gradients": _storages((p.grad for p in parameters), seen),
         "optimizer state": _storages(state, seen),
         "server copies": _storages(updated, seen),
-        "sums and other tensors": _storages((one for one in alive if issubclass(type(one), Tensor)), seen),
+        "sums and other tensors": _storages(tensors, seen),
     }
+
+
+def _alive(kind: type) -> list[Any]:
+    """Every object of a class. No other thread runs meanwhile: the list also holds tuples that one of them has not
+    finished, which Python forbids to be seen."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(10)
+    try:
+        return [one for one in gc.get_objects() if issubclass(type(one), kind)]
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def _storages(tensors: Any, seen: set[int]) -> int:
