@@ -36,6 +36,8 @@ WARM_UP = 2
 """Steps that every figure leaves out."""
 MOST_CPU = 0.7
 """Rows above this say more about this machine than about the network."""
+MESSAGE_S = 2e-4
+"""Of all cores of a machine of two, for one message, sent and handled: what a run with tiny slices takes."""
 START_S = 5.0
 """Of one run: processes, hosts and connections, before its first step and after its last."""
 
@@ -67,7 +69,7 @@ WORKLOADS = {
     for workload in (
         Workload(model="resnet50", title="ResNet-50", scale=16, slow=5),
         Workload(model="inception-v3", title="InceptionV3", scale=16, slow=3),
-        Workload(model="vgg19", title="VGG-19", scale=40, slow=4, steps=5),
+        Workload(model="vgg19", title="VGG-19", scale=20, slow=5, steps=5, rounds=1),
         Workload(model="sockeye-shape", title="Sockeye", batch=64, efficiency=0.1, scale=20, slow=4),
     )
 }
@@ -126,10 +128,19 @@ def bound_samples_per_s(workload: Workload, gbit: float, hosts: int = 4) -> floa
     return hosts * workload.batch / max(compute_s(workload), port_s(workload, gbit, hosts))
 
 
-def expected_s(workload: Workload, gbit: float, hosts: int = 4, steps: int | None = None) -> float:
+def slices(workload: Workload, size: int) -> int:
+    """Slices of at most `size` elements that the model is cut into, a layer's parameters together."""
+    return sum(-(-layer.parameter_count // size) for layer in description(workload).layers)
+
+
+def expected_s(
+    workload: Workload, gbit: float, hosts: int = 4, steps: int | None = None, slice_size: int = 50_000
+) -> float:
     """About how long one run takes here: half as long again as the bound where the network binds."""
-    step = max(compute_s(workload), 1.5 * port_s(workload, gbit, hosts))
-    return START_S + (steps or workload.steps) * 1.1 * slowness(workload, hosts) * step
+    network = slowness(workload, hosts) * 1.5 * port_s(workload, gbit, hosts)
+    messages = 2 * (hosts - 1) * slices(workload, slice_size) * MESSAGE_S
+    step = max(slowness(workload, hosts) * compute_s(workload), network, messages)
+    return START_S + (steps or workload.steps) * 1.1 * step
 
 
 def label(workload: Workload, hosts: int = 4) -> str:

@@ -1,6 +1,6 @@
 """P3's figure 10: throughput over 2, 4 and 8 machines at 10 Gbit/s, baseline and P3.
 
-Run: `python -m engine.experiments.p3_figure_10` (about 10 minutes; `--quick` about 2).
+Run: `python -m engine.experiments.p3_figure_10` (4 to 8 minutes each; `--quick` 1 to 3).
 """
 
 from __future__ import annotations

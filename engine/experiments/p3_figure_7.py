@@ -1,7 +1,7 @@
 """P3's figure 7: throughput against bandwidth, four machines, baseline, slicing alone and P3.
 
-Run: `python -m engine.experiments.p3_figure_7 --model resnet50` (all four panels without --model; 5 to 10 minutes
-each, `--quick` about 2).
+Run: `python -m engine.experiments.p3_figure_7 --model resnet50` (all four panels without --model; about 10 minutes
+each on an idle machine, `--quick` 1 to 4).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ STRATEGIES = (BASELINE, SLICING, P3)
 RATES: Mapping[str, Sequence[float]] = {
     "resnet50": (2, 3, 4, 6, 10),
     "inception-v3": (1.5, 2, 3, 4, 6),
-    "vgg19": (3, 5, 15, 30),
+    "vgg19": (4, 6, 15, 30),
     "sockeye-shape": (2, 3, 4, 6, 10),
 }
 """Gbit/s, around where the port's time meets the compute's."""

@@ -1,6 +1,6 @@
 """P3's figures 8 and 9: network utilization of one worker at 10 ms, baseline and P3.
 
-Run: `python -m engine.experiments.p3_figure_8_9` (about 2 minutes; `--quick` about 1). Beside the usual result it
+Run: `python -m engine.experiments.p3_figure_8_9` (about 4 minutes; `--quick` about 1). Beside the usual result it
 writes `-bins.json` with every bin, and `.svg`.
 """
 
