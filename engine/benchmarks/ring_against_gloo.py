@@ -23,7 +23,7 @@ import torch
 import torch.distributed as dist
 from torch.nn import Parameter
 
-from engine.benchmarks.harness.hosts import Hosts, Place, tasks
+from engine.benchmarks.harness.hosts import Hosts, Place, require_lab, tasks
 from engine.benchmarks.harness.jobs import bench_job
 from engine.benchmarks.harness.machine import CpuMeter
 from engine.benchmarks.harness.pairs import METHOD, ratio, rounds
@@ -167,6 +167,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.quick:
         options.rates, options.megabytes, options.rounds = [1000], 32, 3
+    if not options.loopback:
+        require_lab()
     report = Report(
         "ring-against-gloo",
         "Ring allreduce of one tensor against Gloo",

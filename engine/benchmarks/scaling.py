@@ -12,6 +12,7 @@ import argparse
 import statistics
 from typing import Any
 
+from engine.benchmarks.harness.hosts import require_lab
 from engine.benchmarks.harness.jobs import Measured, bench_job, interleaved, measure
 from engine.benchmarks.harness.report import Report, arguments
 from engine.plan.job import JobSpec
@@ -59,6 +60,7 @@ def main() -> None:
     if options.quick:
         options.models, options.workers, options.rounds, options.steps = ["resnet50"], [2], 1, 4
         options.strategies = ["p3", "ddp"]
+    require_lab()
     report = Report(
         "scaling", "Scaling over workers, rehearsed", "How does throughput grow with workers?", options
     )

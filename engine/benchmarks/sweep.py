@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from engine.benchmarks.harness.hosts import require_lab
 from engine.benchmarks.harness.jobs import Measured, bench_job, interleaved, measure
 from engine.benchmarks.harness.pairs import METHOD, ratio
 from engine.benchmarks.harness.report import Report, arguments
@@ -166,6 +167,7 @@ def options_of(parser: argparse.ArgumentParser) -> argparse.Namespace:
 
 def main() -> None:
     options = options_of(arguments(__doc__))
+    require_lab()
     report = Report(
         "sweep",
         "Strategies over network rates, rehearsed",

@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any
 
-from engine.lab import INTERFACE, Lab, Link
+from engine.lab import INTERFACE, Lab, Link, permitted
 
 _CONTEXT = get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["torch", "engine.transport"])
@@ -110,6 +110,14 @@ class Hosts:
             for process in self._processes:
                 process.kill()
         self._end()
+
+
+def require_lab() -> None:
+    """End the script, with the reason, where this process may have no lab. That is no failure: the other benchmarks
+    of `make bench` go on."""
+    if why := permitted():
+        print(f"SKIPPED: {why}")
+        raise SystemExit(0)
 
 
 def tasks(pipe: Connection) -> Iterator[Any]:
