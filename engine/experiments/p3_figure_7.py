@@ -36,7 +36,7 @@ from engine.experiments.p3_cluster import (
 STRATEGIES = (BASELINE, SLICING, P3)
 RATES: Mapping[str, Sequence[float]] = {
     "resnet50": (2, 3, 4, 6, 10),
-    "inception-v3": (1.5, 2, 3, 4, 6),
+    "inception-v3": (1.5, 2, 3, 4),
     "vgg19": (4, 6, 15, 30),
     "sockeye-shape": (2, 3, 4, 6, 10),
 }
