@@ -225,7 +225,7 @@ class PlanReplica:
             return
         start_ns = self._recording.now_ns()
         last = self._versions.wait(layer.units, version, self._missing)
-        self._recording.waited(layer.index, last.index, start_ns)
+        self._recording.waited(layer.index, last, start_ns)
 
     def _missing(self, unit: Unit) -> str:
         return self._exchanges[unit.index].missing(unit)
