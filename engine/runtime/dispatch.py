@@ -24,7 +24,7 @@ class Dispatch:
     def __init__(self, endpoint: Endpoint, lane: Lane) -> None:
         self._by_kind: dict[int, Receiver] = {}
         self._by_unit: dict[tuple[int, int], Receiver] = {}
-        endpoint.register(lane, place=self._place, handle=self._handle)
+        endpoint.register(lane, place=self._place, handle=self._handle, inline=True)
 
     def add(self, kinds: Iterable[Message], receiver: Receiver, units: Iterable[int] | None = None) -> None:
         """Messages of `kinds` (about `units`, where given) are for `receiver` from now on."""

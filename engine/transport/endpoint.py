@@ -114,19 +114,20 @@ class Endpoint:
         host, port = self._listener.getsockname()[:2]
         return str(host), int(port)
 
-    def register(self, lane: int, *, place: Place, handle: Handle) -> None:
+    def register(self, lane: int, *, place: Place, handle: Handle, inline: bool = False) -> None:
         """Declare a receive queue; before `connect`.
 
         place(header): in the I/O thread, for a message from the wire with a payload: writable contiguous
             views that it is received into, `header.payload_bytes` in total, or None for scratch memory.
-        handle(header, payload): in the lane's thread. `payload` is None for an empty payload and for one that
+        handle(header, payload): in the lane's thread; with `inline` short messages are handled in the I/O
+            thread, so that the handler must not wait for anything. `payload` is None for an empty payload and for one that
             was placed; otherwise all of it, valid until the handler returns. A local message's payload is
             the sender's own memory and is never placed. Handlers may send; what they raise ends the job.
         """
         if self._loop is not None or lane in self._lanes or not 0 <= lane <= 255:
             raise ProtocolError(f"lane {lane}: register each lane of 0..255 once, before connect()")
         title = f"{self.name} lane {lane}"
-        self._lanes[lane] = Lane(title, place, handle, self._pool, self._fail)
+        self._lanes[lane] = Lane(title, place, handle, self._pool, self._fail, inline=inline)
 
     def connect(self, addresses: Mapping[int, mesh.Address]) -> None:
         """Connect with every party in `addresses` (number -> host, port; the own one may be among them).
@@ -155,6 +156,7 @@ class Endpoint:
             ingress=self._pacer.link(host, "ingress") if self._pacer else None,
             heartbeat_s=self._heartbeat_s,
             failed=self._fail,
+            lanes=tuple(self._lanes.values()),
             name=f"{self.name} I/O",
         )
         for lane in self._lanes.values():
@@ -216,6 +218,8 @@ class Endpoint:
         payload = views[0] if len(views) == 1 else None
         parts = views if len(views) > 1 else ()
         lane.put(Delivery(header, payload, None, message.on_sent, parts))
+        if self._loop is not None:
+            self._loop.wake()
 
     def align_clock(self, samples: int = 16) -> Alignment:
         """Align the clock with party 0's by pings; before times matter. Party 0 itself is the reference."""

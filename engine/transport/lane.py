@@ -1,9 +1,11 @@
-"""A receive queue of the process with its one consumer thread."""
+"""A receive queue of the process and who handles what is in it."""
+
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from enum import Enum
 from typing import TypeAlias
 
 from engine.transport.buffers import ScratchPool
@@ -12,6 +14,10 @@ from engine.transport.queue import PriorityQueue
 
 Place: TypeAlias = Callable[[Header], Sequence[memoryview] | None]
 Handle: TypeAlias = Callable[[Header, memoryview | None], None]
+
+
+INLINE_BYTES = 64 * 1024
+"""Longest payload that the I/O thread handles itself: to add and apply so much takes a few tens of microseconds."""
 
 
 class Delivery:
@@ -35,8 +41,21 @@ class Delivery:
         """A local payload in several pieces, joined only when its turn comes."""
 
 
+class _Turn(Enum):
+    """Who handles messages at the moment."""
+
+    NOBODY = "nobody"
+    IO = "the I/O thread"
+    OWN = "the lane's thread"
+
+
 class Lane:
-    """Handles what arrived in strict (priority, sequence) order, one at a time, in its own thread."""
+    """Handles what arrived in strict (priority, sequence) order, one at a time.
+
+    Every lane has a thread of its own. With `inline`, the I/O thread handles short messages itself, between two
+    looks at the network: to wake another thread for a slice of a few kB costs several times what its handler does.
+    Long ones would hold up the network, so they are left to the lane's thread, with whatever comes meanwhile.
+    """
 
     def __init__(
         self,
@@ -45,36 +64,64 @@ class Lane:
         handle: Handle,
         pool: ScratchPool,
         failed: Callable[[BaseException], None],
+        *,
+        inline: bool,
     ) -> None:
         self.place = place
         self._handle = handle
         self._pool = pool
         self._failed = failed
+        self._limit_bytes = INLINE_BYTES if inline else -1
         self._queue: PriorityQueue[Delivery] = PriorityQueue()
-        self._arrived = threading.Condition()
+        self._changed = threading.Condition()
+        self._turn = _Turn.NOBODY
         self._closed = False
         self._thread = threading.Thread(target=self._consume, name=name, daemon=True)
 
     def start(self) -> None:
-        """Start the consumer thread."""
+        """Start the lane's thread."""
         self._thread.start()
 
     def put(self, delivery: Delivery) -> None:
-        """Queue a message that has arrived whole."""
-        with self._arrived:
+        """Queue a message that has arrived whole; with `inline` the I/O thread must be made to look."""
+        with self._changed:
             self._queue.push(delivery.header.priority, delivery)
-            self._arrived.notify()
+            if self._limit_bytes < 0 and self._turn is _Turn.NOBODY:
+                self._leave_to_own_thread()
+
+    def work(self) -> bool:
+        """In the I/O thread: handle the most urgent message, if it is short; answers whether it was."""
+        if not self._queue:
+            return False
+        with self._changed:
+            if self._turn is not _Turn.NOBODY or not self._queue or self._limit_bytes < 0:
+                return False
+            if self._queue.peek().header.payload_bytes > self._limit_bytes:
+                self._leave_to_own_thread()
+                return False
+            self._turn = _Turn.IO
+            delivery = self._queue.pop()
+        try:
+            self._deliver(delivery)
+        finally:
+            with self._changed:
+                self._turn = _Turn.NOBODY
+        return True
 
     def stop(self, *, drop: bool, timeout_s: float) -> bool:
         """End the thread, after what is queued or (`drop`) without it; answers whether it ended in time."""
-        with self._arrived:
+        with self._changed:
             self._closed = True
             if drop:
                 self._queue.clear()
-            self._arrived.notify()
+            self._changed.notify()
         if self._thread is not threading.current_thread() and self._thread.ident is not None:
             self._thread.join(timeout_s)
         return not self._thread.is_alive() or self._thread is threading.current_thread()
+
+    def _leave_to_own_thread(self) -> None:
+        self._turn = _Turn.OWN
+        self._changed.notify()
 
     def _consume(self) -> None:
         try:
@@ -84,12 +131,17 @@ class Lane:
             self._failed(error)
 
     def _next(self) -> Delivery | None:
-        with self._arrived:
-            while not self._queue:
-                if self._closed:
+        """Of the lane's thread: what to handle next, once it is its turn; None at the end."""
+        with self._changed:
+            while True:
+                if self._queue and (self._turn is _Turn.OWN or (self._closed and self._turn is _Turn.NOBODY)):
+                    self._turn = _Turn.OWN
+                    return self._queue.pop()
+                if self._turn is _Turn.OWN:
+                    self._turn = _Turn.NOBODY
+                if self._closed and not self._queue:
                     return None
-                self._arrived.wait()
-            return self._queue.pop()
+                self._changed.wait()
 
     def _deliver(self, delivery: Delivery) -> None:
         header, payload, scratch = delivery.header, delivery.payload, delivery.scratch

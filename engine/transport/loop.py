@@ -7,14 +7,17 @@ import select
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from engine.transport.control import Control, Frame
 from engine.transport.dialogue import Dialogue, PingAnswered
+from engine.transport.lane import Lane
 from engine.transport.pacing import PacedLink
 from engine.transport.peer import Peer
 
 TURN_BYTES = 1 << 20
+WORK_NS = 300_000
+"""How long messages are handled before the network is looked at again."""
 _COARSE_NS = 20_000_000
 _READ = select.EPOLLIN | select.EPOLLHUP | select.EPOLLERR
 
@@ -30,6 +33,7 @@ class Loop:
         ingress: PacedLink | None,
         heartbeat_s: float,
         failed: Callable[[BaseException], None],
+        lanes: Sequence[Lane],
         name: str,
     ) -> None:
         self.parted = threading.Event()
@@ -42,6 +46,7 @@ class Loop:
         self._ingress_at_ns = 0
         self._heartbeat_ns = round(heartbeat_s * 1e9)
         self._failed = failed
+        self._lanes = lanes
         self._commands: deque[Callable[[], None]] = deque()
         self._woken = False
         self._wake_lock = threading.Lock()
@@ -66,7 +71,7 @@ class Loop:
 
     def wake(self) -> None:
         """Make the thread look around, if it sleeps."""
-        if self._woken:
+        if self._woken or threading.get_ident() == self._thread.ident:
             return
         with self._wake_lock:
             self._woken = True
@@ -141,8 +146,18 @@ class Loop:
                 self.parted.set()
             if self._stopping:
                 return
+            more = self._work()
             self._settle_interests(now_ns)
-            self._serve(self._wait(min(next_beat_ns, self._paced_at(now_ns, next_beat_ns))))
+            until_ns = 0 if more else min(next_beat_ns, self._paced_at(now_ns, next_beat_ns))
+            self._serve(self._wait(until_ns))
+
+    def _work(self) -> bool:
+        """Handle short messages for a while; answers whether some may be left."""
+        end_ns = time.monotonic_ns() + WORK_NS
+        while any([lane.work() for lane in self._lanes]):
+            if time.monotonic_ns() > end_ns:
+                return True
+        return False
 
     def _wait(self, until_ns: int) -> list[tuple[int, int]]:
         """Block until something happens or the time comes."""
@@ -208,11 +223,11 @@ class Loop:
             self._read(peer)
 
     def _write(self, peer: Peer) -> None:
-        """One chunk of the most urgent message for `peer`."""
+        """What the kernel takes for `peer`; on a paced path one chunk of the most urgent message."""
         self._turn_number += 1
         try:
             if not peer.paced or self._egress is None:
-                peer.outbox.write(TURN_BYTES)
+                peer.outbox.write_on(TURN_BYTES)
             elif time.monotonic_ns() >= self._egress_at_ns:
                 allowed = min(peer.outbox.next_bytes(), self._egress.chunk_bytes)
                 self._egress_at_ns = self._egress.acquire(allowed)

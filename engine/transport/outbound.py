@@ -95,3 +95,11 @@ class Outbox:
             if message.on_sent is not None:
                 message.on_sent()
         return count
+
+    def write_on(self, limit_bytes: int) -> None:
+        """Message after message until the kernel is full, the credit is used up, or at least `limit_bytes` have
+        left. Raises OSError."""
+        while limit_bytes > 0 and (count := self.write(limit_bytes)):
+            limit_bytes -= count
+            if self._current is not None:  # it took a part only: the next try would be in vain
+                return
