@@ -48,6 +48,8 @@ class Inbox:
         self._targets: list[memoryview] = []
         self._payload_left = 0
         self._start_ns = 0
+        self.drained = True
+        """Whether the last `read` took all that the kernel had."""
 
     def in_message(self) -> bool:
         """Whether a message has begun and not ended."""
@@ -66,14 +68,29 @@ class Inbox:
 
         Raises OSError on a broken connection, ProtocolError for bytes that make no sense.
         """
+        targets = self._next_targets(limit_bytes)
         try:
-            count = self._sock.recvmsg_into(self._next_targets(limit_bytes))[0]
+            count = self._sock.recvmsg_into(targets)[0]
         except BlockingIOError:
+            self.drained = True
             return 0
+        self.drained = count < sum(map(len, targets))
         if count == 0:
             return None
         self._take(count)
         return count
+
+    def read_on(self, limit_bytes: int) -> int | None:
+        """Read after read until the kernel has no more, or at least `limit_bytes` have come; as `read`."""
+        total = 0
+        while total < limit_bytes:
+            count = self.read(limit_bytes)
+            if count is None:
+                return total or None  # what has come is accounted for first; the end will be seen again
+            total += count
+            if self.drained:
+                break
+        return total
 
     def _next_targets(self, limit_bytes: int) -> list[memoryview]:
         if self._header is None:

@@ -147,6 +147,7 @@ class Loop:
             if self._stopping:
                 return
             more = self._work()
+            more |= self._send_out()
             self._settle_interests(now_ns)
             until_ns = 0 if more else min(next_beat_ns, self._paced_at(now_ns, next_beat_ns))
             self._serve(self._wait(until_ns))
@@ -158,6 +159,16 @@ class Loop:
             if time.monotonic_ns() > end_ns:
                 return True
         return False
+
+    def _send_out(self) -> bool:
+        """Give the kernel what waits, the most urgent first; answers whether it would take more. Paced paths are
+        served when their time has come."""
+        ready = [p for p in self._peers.values() if not (p.paced or p.full) and p.wants_to_write()]
+        if len(ready) > 1:
+            ready.sort(key=lambda peer: (peer.outbox.urgency() or 0, peer.served))
+        for peer in ready:
+            self._write(peer)
+        return any(not peer.full and peer.wants_to_write() for peer in ready)
 
     def _wait(self, until_ns: int) -> list[tuple[int, int]]:
         """Block until something happens or the time comes."""
@@ -213,8 +224,10 @@ class Loop:
                 continue
             if event & _READ:
                 readable.append(peer)
-            if event & select.EPOLLOUT and (urgency := peer.outbox.urgency()) is not None:
-                writable.append((urgency, peer.served, peer))
+            if event & select.EPOLLOUT:
+                peer.full = False
+                if peer.paced and (urgency := peer.outbox.urgency()) is not None:
+                    writable.append((urgency, peer.served, peer))
         writable.sort(key=lambda entry: entry[:2])
         for _, _, peer in writable:
             self._write(peer)
@@ -227,7 +240,7 @@ class Loop:
         self._turn_number += 1
         try:
             if not peer.paced or self._egress is None:
-                peer.outbox.write_on(TURN_BYTES)
+                peer.full = peer.outbox.write_on(TURN_BYTES)
             elif time.monotonic_ns() >= self._egress_at_ns:
                 allowed = min(peer.outbox.next_bytes(), self._egress.chunk_bytes)
                 self._egress_at_ns = self._egress.acquire(allowed)
@@ -239,13 +252,14 @@ class Loop:
             peer.end_data(time.monotonic_ns(), reason, broken=True)
 
     def _read(self, peer: Peer) -> None:
-        """One chunk from `peer`."""
+        """What the kernel has from `peer`; on a paced path one chunk."""
         self._turn_number += 1
         inbox = peer.inbox
         amid = self._dialogue.senders() > 0
+        count: int | None
         try:
             if not peer.paced or self._ingress is None:
-                count = inbox.read(TURN_BYTES)
+                count = inbox.read_on(TURN_BYTES)
             else:
                 allowed = inbox.next_bytes(self._ingress.chunk_bytes)
                 self._ingress_at_ns = self._ingress.acquire(allowed)

@@ -96,10 +96,12 @@ class Outbox:
                 message.on_sent()
         return count
 
-    def write_on(self, limit_bytes: int) -> None:
-        """Message after message until the kernel is full, the credit is used up, or at least `limit_bytes` have
-        left. Raises OSError."""
-        while limit_bytes > 0 and (count := self.write(limit_bytes)):
+    def write_on(self, limit_bytes: int) -> bool:
+        """Message after message until the credit is used up, at least `limit_bytes` have left, or the kernel is
+        full; answers whether it is. Raises OSError."""
+        while limit_bytes > 0 and self.urgency() is not None:
+            count = self.write(limit_bytes)
+            if not count or self._current is not None:
+                return limit_bytes > count
             limit_bytes -= count
-            if self._current is not None:  # it took a part only: the next try would be in vain
-                return
+        return False

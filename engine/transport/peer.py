@@ -32,6 +32,8 @@ class Peer:
         self.control_interest: int | None = None
         self.data_broken = False
         """Nothing can be written to its data connection any more."""
+        self.full = False
+        """The kernel took less than it was given: it will say when it takes more."""
         self.served = 0
         """When it was last written to: a turn number, for taking turns among equals."""
         self.read = 0
@@ -78,11 +80,15 @@ class Peer:
         """Whether nothing more is owed to it: it has all our data, or it left for good."""
         return self.confirmed or self.gone
 
+    def wants_to_write(self) -> bool:
+        """Whether something waits for it that may leave."""
+        return not (self.data_broken or self.goodbye_said) and self.outbox.urgency() is not None
+
     def wanted_data_events(self, *, may_read: bool, may_write: bool) -> int | None:
         """What to wait for on the data connection; None: nothing, not even its end, which was seen."""
         if self.data_broken:
             return None
         events = select.EPOLLIN if self.data_ended_ns is None and may_read else 0
-        if may_write and not self.goodbye_said and self.outbox.urgency() is not None:
+        if may_write and self.wants_to_write() and (self.paced or self.full):
             events |= select.EPOLLOUT
         return events if events or self.data_ended_ns is None else None
