@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 import torch
@@ -30,3 +30,10 @@ class Codec(Protocol):
     def decode_add(self, payload: Tensor, parts: Sequence[Tensor]) -> None:
         """Add `payload` to `parts`, in the parts' own precision."""
         ...
+
+
+def pieces(payload: Tensor, parts: Sequence[Tensor]) -> Iterable[tuple[Tensor, Tensor]]:
+    """(part, its piece of the payload) for parts that lie end to end in it; a slice mostly has one part."""
+    if len(parts) == 1:
+        return ((parts[0], payload),)
+    return zip(parts, payload.split([part.numel() for part in parts]), strict=True)

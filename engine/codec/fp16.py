@@ -14,6 +14,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from engine.codec.base import pieces
+
 
 class HalfPrecision:
     """Rounded to float16 on the wire."""
@@ -25,9 +27,9 @@ class HalfPrecision:
         return [part.to(torch.float16) for part in parts]
 
     def decode(self, payload: Tensor, parts: Sequence[Tensor]) -> None:
-        for part, piece in zip(parts, payload.split([p.numel() for p in parts]), strict=True):
+        for part, piece in pieces(payload, parts):
             part.copy_(piece)
 
     def decode_add(self, payload: Tensor, parts: Sequence[Tensor]) -> None:
-        for part, piece in zip(parts, payload.split([p.numel() for p in parts]), strict=True):
+        for part, piece in pieces(payload, parts):
             part.add_(piece)

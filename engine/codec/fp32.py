@@ -10,6 +10,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from engine.codec.base import pieces
+
 
 class FullPrecision:
     """The identity."""
@@ -21,9 +23,9 @@ class FullPrecision:
         return list(parts)
 
     def decode(self, payload: Tensor, parts: Sequence[Tensor]) -> None:
-        for part, piece in zip(parts, payload.split([p.numel() for p in parts]), strict=True):
+        for part, piece in pieces(payload, parts):
             part.copy_(piece)
 
     def decode_add(self, payload: Tensor, parts: Sequence[Tensor]) -> None:
-        for part, piece in zip(parts, payload.split([p.numel() for p in parts]), strict=True):
+        for part, piece in pieces(payload, parts):
             part.add_(piece)

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from engine.exchange.base import Context
 from engine.plan.units import Segment, Unit
+from engine.runtime.host_memory import has
 from engine.runtime.messages import Message, Payload
 from engine.transport.message import Header
 
@@ -73,7 +74,7 @@ class NativeAllreduce:
     def _issue(self, unit: Unit, step: int) -> None:
         memory = self._context.memory
         mask = memory.mask(unit)
-        counts = [float(mask[i // 8] >> (i % 8) & 1) for i in range(len(unit.segments))]
+        counts = [float(has(mask, i)) for i in range(len(unit.segments))]
         gradients = memory.device_gradients(unit.segments)
         flat = torch.cat([*gradients, gradients[0].new_tensor(counts)])
         start_ns = self._context.recording.now_ns()

@@ -59,7 +59,7 @@ class ServerExchange:
         memory, unit = self._context.memory, choice.unit
         if choice.layer.update == "server":
             memory.about_to_write(unit.segments)
-            return [as_bytes(p) for p in memory.parameters(unit.segments)]
+            return memory.places(unit)
         if not choice.lossless:
             return None
         return [as_bytes(p) for p in memory.sums(present(unit, header.meta))]

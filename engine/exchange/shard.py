@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +19,7 @@ from torch import Tensor
 
 from engine.consistency.every_step import EveryStep
 from engine.exchange.base import Choice
-from engine.runtime.host_memory import as_bytes, as_tensor, union
+from engine.runtime.host_memory import as_bytes, as_tensor, has, union
 from engine.runtime.messages import Lane, Message, Payload
 from engine.runtime.recording import Recording
 from engine.runtime.updates import PieceUpdater
@@ -46,11 +46,13 @@ class _Home:
     spare: list[Tensor] = field(default_factory=list)
     """Memory for the next accumulator. Where workers update, it is the answer before the last one: whoever pushes a
     step has the answer of the step before, so nothing of an older one is still on its way out."""
-    mask: bytes = b""
-    """Segments present anywhere in the step under way."""
+    mask: bytes | None = None
+    """Segments present anywhere in the step under way; None before its first contribution is in."""
     answer: list[Tensor] = field(default_factory=list)
     """What workers get: the parameters, or the last complete step's sums. Kept apart from `sums`: a fast worker
     may push the next step before a slow one has pulled this one's."""
+    views: list[memoryview] = field(default_factory=list)
+    """The answer's bytes where this shard updates: the memory stays the same."""
     answer_mask: bytes = b""
     """Segments present anywhere in the last complete step."""
     waiting: dict[int, int] = field(default_factory=dict)
@@ -147,7 +149,7 @@ class Shard:
         unit, codec = home.choice.unit, home.choice.codec
         if not home.arrived:
             home.sums = home.spare or [torch.empty(s.count, dtype=home.dtype) for s in unit.segments]
-            home.spare, home.mask = [], bytes(len(header.meta))
+            home.spare, home.mask = [], None
         home.masks[header.origin] = header.meta
         home.arrived[header.origin] = None
         if payload is not None and self._deterministic:
@@ -163,61 +165,66 @@ class Shard:
     def _add(self, home: _Home, received: Tensor, mask: bytes) -> None:
         """Add a contribution to the sums; the first one overwrites what an older step left there."""
         codec = home.choice.codec
-        if mask == home.mask:
-            codec.decode_add(received, _present(home.sums, mask))
-        elif not any(home.mask):
+        if home.mask is None:
             codec.decode(received, _present(home.sums, mask))
-        else:
+            home.mask = mask
+            return
+        if mask != home.mask:
             for index, part in enumerate(home.sums):
-                if _has(mask, index) and not _has(home.mask, index):
+                if has(mask, index) and not has(home.mask, index):
                     part.zero_()
-            codec.decode_add(received, _present(home.sums, mask))
-        home.mask = union(home.mask, mask)
+            home.mask = union(home.mask, mask)
+        codec.decode_add(received, _present(home.sums, mask))
 
     def _complete(self, home: _Home, step: int) -> None:
         """All contributions are there: update, and answer as the plan says."""
-        choice = home.choice
+        choice, mask = home.choice, home.mask
+        if mask is None:  # no worker had a gradient of it
+            mask = bytes(-(-len(choice.unit.segments) // 8))
         if home.updater is not None:
             start_ns = self._recording.now_ns()
             home.updater.update(
-                [s if _has(home.mask, i) else None for i, s in enumerate(home.sums)], self._hyper[step]
+                [s if has(mask, i) else None for i, s in enumerate(home.sums)], self._hyper[step]
             )
             self._recording.updated(choice, step, start_ns)
             home.spare = home.sums
         else:
             home.spare, home.answer = home.answer, home.sums
-        home.sums, home.answer_mask = [], home.mask
+        home.sums, home.answer_mask = [], mask
         home.version = step + 1
         home.arrived.clear()
         home.masks.clear()
         returns = choice.layer.order.returns
         if returns == "push":
-            for rank in range(self._workers):
-                self._answer(home, rank)
+            self._answer(home, range(self._workers))
         elif returns == "notify-pull":
-            for rank in range(self._workers):
-                self._send(home, rank, Message.NOTIFY, [], b"")
-        for rank, version in list(home.waiting.items()):
-            if version <= home.version:
-                del home.waiting[rank]
-                self._answer(home, rank)
+            self._send(home, range(self._workers), Message.NOTIFY, [], b"")
+        served = [rank for rank, version in home.waiting.items() if version <= home.version]
+        for rank in served:
+            del home.waiting[rank]
+        if served:
+            self._answer(home, served)
 
     def _on_pull(self, home: _Home, rank: int, version: int) -> None:
         if home.version >= version:
-            self._answer(home, rank)
+            self._answer(home, [rank])
         else:
             home.waiting[rank] = version
 
-    def _answer(self, home: _Home, rank: int) -> None:
-        """Send a worker what it waits for: the parameters, or the sum of the step."""
-        parts = home.answer
-        if home.updater is None:
-            parts = home.choice.codec.encode(_present(parts, home.answer_mask))
-        self._send(home, rank, Message.ANSWER, parts, home.answer_mask)
+    def _answer(self, home: _Home, ranks: Iterable[int]) -> None:
+        """Send workers what they wait for: the parameters, or the sum of the step; encoded once for all."""
+        if home.updater is not None:
+            home.views = home.views or [as_bytes(part) for part in home.answer]
+            payload = home.views
+        else:
+            parts = home.choice.codec.encode(_present(home.answer, home.answer_mask))
+            payload = [as_bytes(part) for part in parts]
+        self._send(home, ranks, Message.ANSWER, payload, home.answer_mask)
 
-    def _send(self, home: _Home, rank: int, kind: Message, parts: list[Tensor], mask: bytes) -> None:
+    def _send(
+        self, home: _Home, ranks: Iterable[int], kind: Message, payload: list[memoryview], mask: bytes
+    ) -> None:
         choice = home.choice
-        payload = [as_bytes(part) for part in parts]
         header = Header(
             kind=kind,
             lane=Lane.WORKER,
@@ -230,13 +237,10 @@ class Shard:
             payload_bytes=sum(map(len, payload)),
             meta=mask,
         )
-        self._endpoint.send(rank, header, payload)
-
-
-def _has(mask: bytes, index: int) -> bool:
-    return bool(mask[index // 8] >> (index % 8) & 1)
+        for rank in ranks:
+            self._endpoint.send(rank, header, payload)
 
 
 def _present(parts: list[Tensor], mask: bytes) -> list[Tensor]:
     """The pieces whose presence bit is set."""
-    return [part for index, part in enumerate(parts) if _has(mask, index)]
+    return [part for index, part in enumerate(parts) if has(mask, index)] if mask else parts

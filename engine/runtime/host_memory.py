@@ -27,18 +27,20 @@ def as_tensor(payload: memoryview | None, dtype: torch.dtype) -> Tensor:
 
 
 def present(unit: Unit, mask: bytes) -> list[Segment]:
-    """The unit's segments whose presence bit is set (bit i of the mask, little-endian, is segment i)."""
-    return [s for i, s in enumerate(unit.segments) if mask[i // 8] >> (i % 8) & 1]
+    """The unit's segments whose presence bit is set (bit i of the mask, little-endian, is segment i). The empty mask,
+    which costs nothing on the wire, says that all are present."""
+    return [s for i, s in enumerate(unit.segments) if has(mask, i)] if mask else list(unit.segments)
 
 
-def full_mask(unit: Unit) -> bytes:
-    """The mask of a unit with every segment present."""
-    count = len(unit.segments)
-    return ((1 << count) - 1).to_bytes(-(-count // 8), "little")
+def has(mask: bytes, index: int) -> bool:
+    """Whether segment `index` is present."""
+    return not mask or bool(mask[index // 8] >> (index % 8) & 1)
 
 
 def union(left: bytes, right: bytes) -> bytes:
     """Present on either side."""
+    if not (left and right):
+        return b""
     return bytes(a | b for a, b in zip(left, right, strict=True))
 
 
@@ -47,6 +49,7 @@ class HostMemory:
 
     def __init__(self, parameters: Mapping[str, Parameter]) -> None:
         self._parameters = parameters
+        self._places: dict[int, tuple[list[int], list[memoryview]]] = {}
 
     def when_gradients_are_readable(self, unit: Unit, then: Callable[[], None]) -> None:
         """Call `then` once the unit's gradients can be read on the host: on the CPU, now."""
@@ -54,9 +57,10 @@ class HostMemory:
 
     def mask(self, unit: Unit) -> bytes:
         """Which segments have a gradient on this worker in this step."""
-        bits = sum(
-            1 << i for i, s in enumerate(unit.segments) if self._parameters[s.parameter].grad is not None
-        )
+        there = [self._parameters[s.parameter].grad is not None for s in unit.segments]
+        if all(there):
+            return b""
+        bits = sum(1 << i for i, one in enumerate(there) if one)
         return bits.to_bytes(-(-len(unit.segments) // 8), "little")
 
     def gradients(self, segments: Sequence[Segment]) -> list[Tensor]:
@@ -83,6 +87,14 @@ class HostMemory:
     def parameters(self, segments: Sequence[Segment]) -> list[Tensor]:
         """Views of the parameters of `segments`, for reading or for writing what was received."""
         return [self._parameters[s.parameter].detach().view(-1)[s.start : s.stop] for s in segments]
+
+    def places(self, unit: Unit) -> list[memoryview]:
+        """The bytes of the unit's parameters, to receive into; looked up anew only where a parameter has moved."""
+        where = [self._parameters[s.parameter].data_ptr() for s in unit.segments]
+        kept = self._places.get(unit.index)
+        if kept is None or kept[0] != where:
+            kept = self._places[unit.index] = where, [as_bytes(p) for p in self.parameters(unit.segments)]
+        return kept[1]
 
     def about_to_write(self, segments: Sequence[Segment]) -> None:
         """Tell autograd that these parameters change, so that it objects if backward still needs them."""

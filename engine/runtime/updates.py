@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any
 
 import torch
@@ -84,13 +85,16 @@ class PieceUpdater:
         """`pieces[i]` (1-D) belongs to the parameter `names[i]`."""
         self._parameters = [Parameter(piece) for piece in pieces]
         self._optimizer = build_optimizer(spec, zip(names, self._parameters, strict=True))
+        # Without the profiler's wrapper around `step`, which takes as long as the update of a small slice.
+        kind = type(self._optimizer)
+        self._step = partial(getattr(kind.step, "__wrapped__", kind.step), self._optimizer)
 
     def update(self, gradients: Sequence[Tensor | None], hyper: Hyper) -> None:
         """One step; pieces without gradient are left alone, decay included."""
         for parameter, gradient in zip(self._parameters, gradients, strict=True):
             parameter.grad = gradient
         apply_hyper(self._optimizer, hyper)
-        self._optimizer.step()
+        self._step()
         for parameter in self._parameters:
             parameter.grad = None
 

@@ -31,7 +31,10 @@ class Traffic:
 
 
 class Counters:
-    """The live counters of one endpoint, advanced chunk by chunk, so that a sample every 10 ms is true."""
+    """The live counters of one endpoint, advanced chunk by chunk, so that a sample every 10 ms is true.
+
+    `sent` and `received` belong to the I/O thread and take no lock: a dictionary is copied in one piece.
+    """
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -43,19 +46,17 @@ class Counters:
 
     def sent(self, peer: int, layer: int, payload_bytes: int, overhead_bytes: int) -> None:
         """A chunk was given to the kernel."""
-        with self._lock:
-            if payload_bytes:
-                self._sent[peer, layer] = self._sent.get((peer, layer), 0) + payload_bytes
-            if overhead_bytes:
-                self._sent_overhead[peer] = self._sent_overhead.get(peer, 0) + overhead_bytes
+        if payload_bytes:
+            self._sent[peer, layer] = self._sent.get((peer, layer), 0) + payload_bytes
+        if overhead_bytes:
+            self._sent_overhead[peer] = self._sent_overhead.get(peer, 0) + overhead_bytes
 
     def received(self, peer: int, layer: int, payload_bytes: int, overhead_bytes: int) -> None:
         """A chunk was taken from the kernel."""
-        with self._lock:
-            if payload_bytes:
-                self._received[peer, layer] = self._received.get((peer, layer), 0) + payload_bytes
-            if overhead_bytes:
-                self._received_overhead[peer] = self._received_overhead.get(peer, 0) + overhead_bytes
+        if payload_bytes:
+            self._received[peer, layer] = self._received.get((peer, layer), 0) + payload_bytes
+        if overhead_bytes:
+            self._received_overhead[peer] = self._received_overhead.get(peer, 0) + overhead_bytes
 
     def local(self, layer: int, payload_bytes: int) -> None:
         """A message was handed over inside the process."""

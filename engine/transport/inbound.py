@@ -9,7 +9,7 @@ from engine.transport.buffers import ScratchPool
 from engine.transport.credit import ReceiverCredit
 from engine.transport.errors import ProtocolError
 from engine.transport.lane import Delivery, Lane
-from engine.transport.message import HEADER_BYTES, Header, decode, meta_bytes
+from engine.transport.message import HEADER_BYTES, Header, decode
 from engine.transport.observer import Watch
 
 _VIEWS = 64
@@ -44,6 +44,8 @@ class Inbox:
         self._meta = memoryview(b"")
         self._meta_got = 0
         self._header: Header | None = None
+        self._next: Header | None = None
+        """The header that has come, while its meta has not."""
         self._scratch: memoryview | None = None
         self._targets: list[memoryview] = []
         self._payload_left = 0
@@ -133,18 +135,19 @@ class Inbox:
                 self.credit.arrived += step
                 self._meta_got += step
                 if self._meta_got == len(self._meta):
-                    self._begin(decode(self._fixed, bytes(self._meta)))
+                    assert self._next is not None
+                    self._begin(self._next._replace(meta=bytes(self._meta)))
             count -= step
         self._counters.received(self._peer, layer, payload, overhead)
 
     def _fixed_complete(self) -> None:
-        size = meta_bytes(self._fixed)
-        header = decode(self._fixed)
-        self.credit.announced += header.wire_bytes + size
+        self._next, size = decode(self._fixed)
+        self.credit.announced += self._next.wire_bytes + size
         self.credit.arrived += HEADER_BYTES
-        self._meta, self._meta_got = memoryview(bytearray(size)), 0
-        if size == 0:
-            self._begin(header)
+        if size:
+            self._meta, self._meta_got = memoryview(bytearray(size)), 0
+        else:
+            self._begin(self._next)
 
     def _begin(self, header: Header) -> None:
         """The header is complete: find the place of its payload."""

@@ -73,7 +73,8 @@ class Lane:
         self._failed = failed
         self._limit_bytes = INLINE_BYTES if inline else -1
         self._queue: PriorityQueue[Delivery] = PriorityQueue()
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         self._turn = _Turn.NOBODY
         self._closed = False
         self._thread = threading.Thread(target=self._consume, name=name, daemon=True)
@@ -84,7 +85,7 @@ class Lane:
 
     def put(self, delivery: Delivery) -> None:
         """Queue a message that has arrived whole; with `inline` the I/O thread must be made to look."""
-        with self._changed:
+        with self._lock:
             self._queue.push(delivery.header.priority, delivery)
             if self._limit_bytes < 0 and self._turn is _Turn.NOBODY:
                 self._leave_to_own_thread()
@@ -93,7 +94,7 @@ class Lane:
         """In the I/O thread: handle the most urgent message, if it is short; answers whether it was."""
         if not self._queue:
             return False
-        with self._changed:
+        with self._lock:
             if self._turn is not _Turn.NOBODY or not self._queue or self._limit_bytes < 0:
                 return False
             if self._queue.peek().header.payload_bytes > self._limit_bytes:
@@ -104,7 +105,7 @@ class Lane:
         try:
             self._deliver(delivery)
         finally:
-            with self._changed:
+            with self._lock:
                 self._turn = _Turn.NOBODY
         return True
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from engine.runtime.host_memory import as_bytes, full_mask
+from engine.runtime.host_memory import as_bytes
 from engine.runtime.messages import Lane, Message, Payload
 from engine.runtime.party import PartyBase, load_choices
 from engine.runtime.servers import make_shard
@@ -49,7 +49,6 @@ def test_a_late_pull_gets_its_own_step(tmp_path: Path) -> None:
                 step=step,
                 unit=choice.unit.index,
                 payload_bytes=len(data or b""),
-                meta=full_mask(choice.unit) if data else b"",
             )
             shard.handle(header, data)
 
