@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -14,6 +15,7 @@ Counters = Callable[[], tuple[int, int]]
 """Returns (tx_bytes, rx_bytes) since whenever."""
 
 PROC_NET_DEV = Path("/proc/net/dev")
+_ENOUGH_BYTES = 65536
 logger = logging.getLogger(__name__)
 
 
@@ -26,8 +28,7 @@ def interface_counters(interface: str) -> Counters:
     label = interface.encode()
 
     def read() -> tuple[int, int]:
-        file.seek(0)
-        for line in file.read().splitlines():
+        for line in os.pread(file.fileno(), _ENOUGH_BYTES, 0).splitlines():
             name, _, rest = line.partition(b":")
             if name.strip() == label:
                 column = rest.split()

@@ -56,9 +56,13 @@ class Dialogue:
         """How many peers are in the middle of a message to us."""
         return sum(peer.inbox.in_message() for peer in self.peers.values())
 
+    def share(self) -> int:
+        """Each sender's part of the window, in bytes."""
+        return self.window.share(self.senders())
+
     def grant(self, peer: Peer) -> None:
         """Give `peer` the credit that is due, if it is worth a frame."""
-        count = peer.inbox.credit.take_grant(self.window.share(self.senders()))
+        count = peer.inbox.credit.take_grant(self.share())
         if count and not peer.gone:
             peer.control.put(Frame(Control.CREDIT, count))
             self.flush(peer)

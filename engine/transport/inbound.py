@@ -14,6 +14,7 @@ from engine.transport.observer import Watch
 
 _VIEWS = 64
 _UNKNOWN = -(2**31)
+_LUMP_BYTES = 64 * 1024
 
 
 class Inbox:
@@ -50,6 +51,7 @@ class Inbox:
         self._targets: list[memoryview] = []
         self._payload_left = 0
         self._start_ns = 0
+        self._low_water = 1
         self.drained = True
         """Whether the last `read` took all that the kernel had."""
 
@@ -81,6 +83,17 @@ class Inbox:
             return None
         self._take(count)
         return count
+
+    def wake_after(self, share_bytes: int) -> None:
+        """Let the kernel wake us when there is something to do: when `share_bytes` of the message are left, because
+        then its sender needs credit, and when it is complete; not for every packet. Long ones in pieces, so that
+        bytes are counted where they come."""
+        left = self._payload_left if self._header is not None else 0
+        wanted = left if left <= share_bytes else left - share_bytes
+        wanted = min(max(wanted, 1), _LUMP_BYTES)
+        if wanted != self._low_water:
+            self._low_water = wanted
+            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, wanted)
 
     def read_on(self, limit_bytes: int) -> int | None:
         """Read after read until the kernel has no more, or at least `limit_bytes` have come; as `read`."""

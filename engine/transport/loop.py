@@ -277,6 +277,8 @@ class Loop:
             peer.heard_ns = time.monotonic_ns()
             self._dialogue.window.arrived(count, peer.heard_ns, amid=amid)
             self._dialogue.grant(peer)
+            if not peer.paced:
+                inbox.wake_after(self._dialogue.share())
 
     def _hang_up(self) -> None:
         for peer in self._peers.values():
