@@ -27,8 +27,8 @@ def described(name: str) -> ModelDescription:
     """The description of a model of the catalogue."""
     entry = model(name)
     with torch.device("meta"):
-        inputs = torch.empty(2, *entry.input_shape)
-        return describe(entry.build(), inputs, torch.empty(2, dtype=torch.int64), name)
+        inputs = torch.empty(2, *entry.input_shape, dtype=getattr(torch, entry.input_dtype))
+        return describe(entry.build(), inputs, torch.empty(2, *entry.target_shape, dtype=torch.int64), name)
 
 
 def made_up(*layers: tuple[int | tuple[int, str] | tuple[int, str, bool], ...]) -> ModelDescription:
