@@ -5,8 +5,8 @@
 
 Computation is waited for (a derived profile), gradients, updates and every byte on the wire are real. Sizes and rates
 are divided by --scale, times are not; rates are given and shown as they are on this machine's links, after the
-division. DDP is tuned first: at each rate the best of several bucket sizes. Then all strategies take turns, round
-by round.
+division. What has a size is tuned first: at each rate the best of several bucket sizes for DDP, of several slice sizes
+for P3. Then all strategies take turns, round by round.
 """
 
 from __future__ import annotations
@@ -64,33 +64,33 @@ class Cell:
         )
 
 
-def tune(cell: Cell, options: argparse.Namespace, report: Report) -> dict[str, Any]:
-    """DDP's best bucket size at this rate. Sizes are true ones: 25 MiB is PyTorch's default."""
+def tune(
+    cell: Cell, strategy: str, option: str, sizes: Sequence[int], options: argparse.Namespace, report: Report
+) -> dict[str, Any]:
+    """The strategy's best size at this rate, before the division by the scale."""
     found: dict[int, float] = {}
-    for size in options.buckets:
-        one = measure(
-            cell.job(options, "ddp", {"bucket_bytes": round(size * MIB)}, options.tune_steps), warm_up=WARM_UP
-        )
+    for size in sizes:
+        one = measure(cell.job(options, strategy, {option: size}, options.tune_steps), warm_up=WARM_UP)
         found[size] = one.iteration_ns
-        print(f"  ddp, buckets of {size:g} MiB: {one.iteration_ns / 1e9:.3f} s a step", flush=True)
-        report.raw(
-            [{"model": cell.model, "mbps": cell.mbps, "strategy": f"ddp {size:g} MiB (tuning)", **one.row()}]
-        )
+        print(f"  {strategy}, {option} {size}: {one.iteration_ns / 1e9:.3f} s a step", flush=True)
+        name = f"{strategy} {option} {size} (tuning)"
+        report.raw([{"model": cell.model, "mbps": cell.mbps, "strategy": name, **one.row()}])
     best = min(found, key=lambda size: found[size])
-    report.method(
-        f"{cell.model} at {cell.mbps:g} Mbit/s: DDP tuned to buckets of {best:g} MiB ("
-        + ", ".join(f"{size:g} MiB {time / 1e9:.3f} s" for size, time in found.items())
-        + ")."
-    )
-    return {"bucket_bytes": round(best * MIB)}
+    times = ", ".join(f"{size} {time / 1e9:.3f} s" for size, time in found.items())
+    report.method(f"{cell.model} at {cell.mbps:g} Mbit/s: {strategy} tuned to {option} {best} ({times}).")
+    return {option: best}
 
 
 def sweep_cell(cell: Cell, options: argparse.Namespace, report: Report, alone: Measured) -> list[list[Any]]:
     """The table's rows of one model at one rate."""
     settings: dict[str, dict[str, Any]] = {name: {} for name in options.strategies}
-    for name in {"p3", "parameter-slicing"} & set(settings):
-        settings[name] = {"slice_size": options.slice}
-    settings["ddp"] = tune(cell, options, report)
+    settings["ddp"] = {}
+    for name in settings:
+        if name == "ddp":
+            buckets = [round(size * MIB) for size in options.buckets]
+            settings[name] = tune(cell, name, "bucket_bytes", buckets, options, report)
+        elif name in ("p3", "parameter-slicing"):
+            settings[name] = tune(cell, name, "slice_size", options.slices, options, report)
     jobs = {name: cell.job(options, name, given, options.steps) for name, given in settings.items()}
     found = interleaved(jobs, options.rounds, warm_up=WARM_UP)
     assert cell.mbps is not None
@@ -134,7 +134,10 @@ def _against(baseline: Sequence[Measured], runs: Sequence[Measured]) -> str:
 def minutes(options: argparse.Namespace, compute_s: float) -> float:
     """What the whole sweep takes, roughly: a step is taken to last 1.6 times its computation."""
     step_s = 1.6 * compute_s
-    tuning = len(options.buckets) * (START_S + options.tune_steps * step_s)
+    sizes = len(options.buckets) + len(options.slices) * len(
+        {"p3", "parameter-slicing"} & {*options.strategies}
+    )
+    tuning = sizes * (START_S + options.tune_steps * step_s)
     rounds = options.rounds * len({*options.strategies, "ddp"}) * (START_S + options.steps * step_s)
     return len(options.models) * len(options.rates) * (tuning + rounds) / 60
 
@@ -156,11 +159,17 @@ def options_of(parser: argparse.ArgumentParser) -> argparse.Namespace:
     add("--device", default="p4000")
     add("--efficiency", type=float, default=0.6)
     add("--scale", type=float, default=15)
-    add("--slice", type=int, default=50_000, help="elements, before the division by the scale")
+    add(
+        "--slices",
+        type=int,
+        nargs="+",
+        default=[50_000, 200_000, 400_000],
+        help="elements, for P3's tuning, before the division by the scale",
+    )
     options = parser.parse_args()
     if options.quick:
         options.rates, options.rounds, options.steps = [300], 1, 4
-        options.buckets, options.tune_steps = [25], 4
+        options.buckets, options.slices, options.tune_steps = [25], [200_000], 4
         options.strategies = ["parameter-server", "p3", "ddp"]
     return options
 
@@ -176,7 +185,7 @@ def main() -> None:
     )
     report.plan(
         [
-            f"{model} at {', '.join(f'{rate:g}' for rate in options.rates)} Mbit/s: tune DDP, then "
+            f"{model} at {', '.join(f'{rate:g}' for rate in options.rates)} Mbit/s: tune the sizes, then "
             f"{options.rounds} rounds of {', '.join(options.strategies)}"
             for model in options.models
         ],
