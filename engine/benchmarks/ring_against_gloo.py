@@ -69,6 +69,7 @@ class Ring:
         self._endpoint.on_failure(self._versions.fail)
         recorder = StepTimes(place.index, names[place.index], time.monotonic_ns, None)
         lane = Dispatch(self._endpoint, Lane.WORKER)
+        lane.expect(choice.unit for choice in self._choices.values())
         self._exchange = RingAllreduce(
             Context(
                 rank=place.index,

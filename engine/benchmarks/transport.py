@@ -98,7 +98,10 @@ class Party:
             pacer=Pacer(str(setting.pacing), setting.rate_bps or 0) if paced else None,
         )
         self.endpoint.register(
-            0, place=lambda header: [self._buffer[: header.payload_bytes]], handle=self._handle, inline=True
+            0,
+            place=lambda header: [self._buffer[: header.payload_bytes]],
+            handle=self._handle,
+            weigh=lambda header: header.payload_bytes,
         )
         pipe.send(self.endpoint.listen(bind=place.address))
         self.endpoint.connect(pipe.recv())

@@ -34,6 +34,6 @@ class Codec(Protocol):
 
 def pieces(payload: Tensor, parts: Sequence[Tensor]) -> Iterable[tuple[Tensor, Tensor]]:
     """(part, its piece of the payload) for parts that lie end to end in it; a slice mostly has one part."""
-    if len(parts) == 1:
+    if len(parts) == 1 and parts[0].numel() == payload.numel():
         return ((parts[0], payload),)
     return zip(parts, payload.split([part.numel() for part in parts]), strict=True)

@@ -28,7 +28,7 @@ from engine.transport.message import Header
 
 @dataclass(kw_only=True)
 class _Turn:
-    """One unit on its way around the ring. Touched only by the worker lane's consumer thread, except `open`."""
+    """One unit on its way around the ring. Touched only by the worker lane's handler, except `open`."""
 
     step: int
     mask: bytes = b""
@@ -58,7 +58,7 @@ class RingAllreduce:
         """Nothing to ask for."""
 
     def start(self, unit: Unit, step: int) -> None:
-        """Hand the unit to the consumer thread, where its chunks meet its own gradients."""
+        """Hand the unit to the lane's handler, where its chunks meet its own gradients."""
         context = self._context
         if context.workers == 1:
             context.versions.advance(unit.index, step + 1)

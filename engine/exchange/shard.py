@@ -95,7 +95,7 @@ class Shard:
         """Gradients arrive in scratch buffers: they are added at once."""
 
     def handle(self, header: Header, payload: Payload) -> None:
-        """One message of a worker. Called by the server lane's consumer thread, most urgent first."""
+        """One message of a worker. Called by the server lane, one at a time, most urgent first."""
         if header.kind == Message.HYPER:
             self._hyper = {header.step: json.loads(header.meta)}
         elif header.kind == Message.PULL:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
+from engine.plan.description import DTYPE_BYTES
+from engine.plan.units import Unit
 from engine.runtime.messages import Lane, Message, Payload
 from engine.transport.endpoint import Endpoint
 from engine.transport.message import Header
@@ -24,7 +26,8 @@ class Dispatch:
     def __init__(self, endpoint: Endpoint, lane: Lane) -> None:
         self._by_kind: dict[int, Receiver] = {}
         self._by_unit: dict[tuple[int, int], Receiver] = {}
-        endpoint.register(lane, place=self._place, handle=self._handle, inline=True)
+        self._unit_bytes: dict[int, int] = {}
+        endpoint.register(lane, place=self._place, handle=self._handle, weigh=self._weigh)
 
     def add(self, kinds: Iterable[Message], receiver: Receiver, units: Iterable[int] | None = None) -> None:
         """Messages of `kinds` (about `units`, where given) are for `receiver` from now on."""
@@ -33,6 +36,15 @@ class Dispatch:
                 self._by_kind[kind] = receiver
             else:
                 self._by_unit.update({(kind, unit): receiver for unit in units})
+
+    def expect(self, units: Iterable[Unit]) -> None:
+        """Say how large the units are that messages will be about."""
+        self._unit_bytes.update({unit.index: unit.count * DTYPE_BYTES[unit.dtype] for unit in units})
+
+    def _weigh(self, header: Header) -> int:
+        """A message about a unit may complete it, however short it is itself."""
+        unit = self._unit_bytes.get(header.unit, 0) if header.layer >= 0 else 0
+        return max(header.payload_bytes, unit)
 
     def _find(self, header: Header) -> Receiver:
         found = self._by_unit.get((header.kind, header.unit)) or self._by_kind.get(header.kind)

@@ -10,7 +10,7 @@ Payload: TypeAlias = memoryview | None
 
 
 class Lane(IntEnum):
-    """Which receive queue of a process a message is for; one consumer thread each."""
+    """Which receive queue of a process a message is for."""
 
     WORKER = 0
     SERVER = 1

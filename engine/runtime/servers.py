@@ -79,6 +79,7 @@ class Server:
         base.rendezvous.agree("model and key order", launch.model.checksum)
         initial.wait()
         choices = of_shard(load_choices(launch), self._shard_index)
+        lane.expect(choice.unit for choice in choices.values())
         shard = make_shard(launch, choices, initial.tensors, base, self._shard_index)
         lane.add(Shard.kinds, shard)
         end = _End()

@@ -86,8 +86,8 @@ class PieceUpdater:
         self._parameters = [Parameter(piece) for piece in pieces]
         self._optimizer = build_optimizer(spec, zip(names, self._parameters, strict=True))
         # Without the profiler's wrapper around `step`, which takes as long as the update of a small slice.
-        kind = type(self._optimizer)
-        self._step = partial(getattr(kind.step, "__wrapped__", kind.step), self._optimizer)
+        step: Any = type(self._optimizer).step
+        self._step = partial(step.__wrapped__ if getattr(step, "hooked", False) else step, self._optimizer)
 
     def update(self, gradients: Sequence[Tensor | None], hyper: Hyper) -> None:
         """One step; pieces without gradient are left alone, decay included."""

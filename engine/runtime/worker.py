@@ -193,6 +193,8 @@ class Worker:
         if isinstance(launch.plan, Peer):
             return self._make_peer(model, trainable, schedule, launch.plan)
         choices = load_choices(launch)
+        for lane in (worker_lane, server_lane):
+            lane.expect(choice.unit for choice in choices.values())
         versions = Versions(len(choices), self._launch.deadline_s + PATIENCE_S)
         base.endpoint.on_failure(versions.fail)
         if base.party.shard is not None:

@@ -35,7 +35,10 @@ def ring(strategy: str, depart: str, model: ModelDescription, options: Options) 
     def choose(layer: LayerDescription) -> LayerPlan:
         unit, size = "bucket", options.bucket_bytes
         if layer.parameter_bytes > options.bucket_bytes:
-            unit, size = "slice", max(1, options.bucket_bytes * layer.parameter_count // layer.parameter_bytes)
+            unit, size = (
+                "slice",
+                max(1, options.bucket_bytes * layer.parameter_count // layer.parameter_bytes),
+            )
         return LayerPlan(
             layer=layer.name,
             exchange="ring-allreduce",

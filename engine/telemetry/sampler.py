@@ -15,7 +15,6 @@ Counters = Callable[[], tuple[int, int]]
 """Returns (tx_bytes, rx_bytes) since whenever."""
 
 PROC_NET_DEV = Path("/proc/net/dev")
-_ENOUGH_BYTES = 65536
 logger = logging.getLogger(__name__)
 
 
@@ -28,7 +27,7 @@ def interface_counters(interface: str) -> Counters:
     label = interface.encode()
 
     def read() -> tuple[int, int]:
-        for line in os.pread(file.fileno(), _ENOUGH_BYTES, 0).splitlines():
+        for line in _read_whole(file.fileno()).splitlines():
             name, _, rest = line.partition(b":")
             if name.strip() == label:
                 column = rest.split()
@@ -38,6 +37,14 @@ def interface_counters(interface: str) -> Counters:
 
     read()
     return read
+
+
+def _read_whole(descriptor: int) -> bytes:
+    """All of a file of the kernel's, which answers at most a page at a time."""
+    found = b""
+    while part := os.pread(descriptor, 65536, len(found)):
+        found += part
+    return found
 
 
 def interfaces() -> list[str]:

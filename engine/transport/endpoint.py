@@ -17,7 +17,7 @@ from engine.transport.credit import ReceiverCredit, SenderCredit, Window
 from engine.transport.dialogue import Dialogue
 from engine.transport.errors import DeadlineMissed, PeerLost, ProtocolError
 from engine.transport.inbound import Inbox
-from engine.transport.lane import Delivery, Handle, Lane, Place
+from engine.transport.lane import Delivery, Handle, Lane, Place, Weigh
 from engine.transport.loop import Loop
 from engine.transport.message import Buffer, Header, Outgoing
 from engine.transport.observer import NoObserver, Observer, Watch
@@ -31,7 +31,7 @@ FailureCallback = Callable[[BaseException], None]
 class Endpoint:
     """One party of the job. Use: `listen`, exchange addresses, `register` lanes, `connect`, `send`, `close`.
 
-    A message goes to a lane of its destination and is handled there, by the lane's one thread, in strict
+    A message goes to a lane of its destination and is handled there, one at a time, in strict
     (priority, sequence) order of what has arrived. The first thing that goes wrong is the endpoint's
     `failure`; it is told to every peer, and from then on `send` raises it.
     """
@@ -114,20 +114,21 @@ class Endpoint:
         host, port = self._listener.getsockname()[:2]
         return str(host), int(port)
 
-    def register(self, lane: int, *, place: Place, handle: Handle, inline: bool = False) -> None:
+    def register(self, lane: int, *, place: Place, handle: Handle, weigh: Weigh | None = None) -> None:
         """Declare a receive queue; before `connect`.
 
         place(header): in the I/O thread, for a message from the wire with a payload: writable contiguous
             views that it is received into, `header.payload_bytes` in total, or None for scratch memory.
-        handle(header, payload): in the lane's thread; with `inline` short messages are handled in the I/O
-            thread, so that the handler must not wait for anything. `payload` is None for an empty payload and for one that
-            was placed; otherwise all of it, valid until the handler returns. A local message's payload is
+        weigh(header): how many bytes the handler has to work on. Where given, light messages are handled in the
+            I/O thread, so that the handler must not wait for anything.
+        handle(header, payload): in the lane's or the I/O thread. `payload` is None for an empty payload and for
+            one that was placed; otherwise all of it, valid until the handler returns. A local message's payload is
             the sender's own memory and is never placed. Handlers may send; what they raise ends the job.
         """
         if self._loop is not None or lane in self._lanes or not 0 <= lane <= 255:
             raise ProtocolError(f"lane {lane}: register each lane of 0..255 once, before connect()")
         title = f"{self.name} lane {lane}"
-        self._lanes[lane] = Lane(title, place, handle, self._pool, self._fail, inline=inline)
+        self._lanes[lane] = Lane(title, place, handle, self._pool, self._fail, weigh=weigh)
 
     def connect(self, addresses: Mapping[int, mesh.Address]) -> None:
         """Connect with every party in `addresses` (number -> host, port; the own one may be among them).
@@ -272,7 +273,8 @@ class Endpoint:
                 loop.stop()
             else:
                 loop.abort(self.index, reason or "no reason given")
-            loop.join(self._deadline_s)
+            if not loop.join(self._deadline_s):
+                missing.append("its own I/O thread")
         self._closed = True
         drop = not orderly or self.failure is not None
         stuck = [f"lane {number}" for number, lane in self._lanes.items()

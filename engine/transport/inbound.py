@@ -85,11 +85,11 @@ class Inbox:
         return count
 
     def wake_after(self, share_bytes: int) -> None:
-        """Let the kernel wake us when there is something to do: when `share_bytes` of the message are left, because
-        then its sender needs credit, and when it is complete; not for every packet. Long ones in pieces, so that
-        bytes are counted where they come."""
+        """Let the kernel wake us when there is something to do: when less than `share_bytes` of the message are left,
+        because then its sender needs credit, and when it is complete; not for every packet. Long ones in pieces,
+        so that bytes are counted where they come."""
         left = self._payload_left if self._header is not None else 0
-        wanted = left if left <= share_bytes else left - share_bytes
+        wanted = left if left < share_bytes else left - share_bytes + 1
         wanted = min(max(wanted, 1), _LUMP_BYTES)
         if wanted != self._low_water:
             self._low_water = wanted

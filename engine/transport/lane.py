@@ -1,6 +1,5 @@
 """A receive queue of the process and who handles what is in it."""
 
-
 from __future__ import annotations
 
 import threading
@@ -14,10 +13,12 @@ from engine.transport.queue import PriorityQueue
 
 Place: TypeAlias = Callable[[Header], Sequence[memoryview] | None]
 Handle: TypeAlias = Callable[[Header, memoryview | None], None]
+Weigh: TypeAlias = Callable[[Header], int]
+"""How many bytes the message's handler has to work on."""
 
 
 INLINE_BYTES = 64 * 1024
-"""Longest payload that the I/O thread handles itself: to add and apply so much takes a few tens of microseconds."""
+"""What the I/O thread handles itself: to add and apply so much takes a few tens of microseconds."""
 
 
 class Delivery:
@@ -52,9 +53,9 @@ class _Turn(Enum):
 class Lane:
     """Handles what arrived in strict (priority, sequence) order, one at a time.
 
-    Every lane has a thread of its own. With `inline`, the I/O thread handles short messages itself, between two
-    looks at the network: to wake another thread for a slice of a few kB costs several times what its handler does.
-    Long ones would hold up the network, so they are left to the lane's thread, with whatever comes meanwhile.
+    Every lane has a thread of its own. With `weigh`, the I/O thread handles light messages itself, between two looks
+    at the network: to wake another thread for a slice of a few kB costs several times what its handler does. Heavy
+    ones would hold up the network, so they are left to the lane's thread, with whatever comes meanwhile.
     """
 
     def __init__(
@@ -65,13 +66,13 @@ class Lane:
         pool: ScratchPool,
         failed: Callable[[BaseException], None],
         *,
-        inline: bool,
+        weigh: Weigh | None,
     ) -> None:
         self.place = place
         self._handle = handle
         self._pool = pool
         self._failed = failed
-        self._limit_bytes = INLINE_BYTES if inline else -1
+        self._weigh = weigh
         self._queue: PriorityQueue[Delivery] = PriorityQueue()
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
@@ -84,20 +85,20 @@ class Lane:
         self._thread.start()
 
     def put(self, delivery: Delivery) -> None:
-        """Queue a message that has arrived whole; with `inline` the I/O thread must be made to look."""
+        """Queue a message that has arrived whole; with `weigh` the I/O thread must be made to look."""
         with self._lock:
             self._queue.push(delivery.header.priority, delivery)
-            if self._limit_bytes < 0 and self._turn is _Turn.NOBODY:
+            if self._weigh is None and self._turn is _Turn.NOBODY:
                 self._leave_to_own_thread()
 
     def work(self) -> bool:
-        """In the I/O thread: handle the most urgent message, if it is short; answers whether it was."""
+        """In the I/O thread: handle the most urgent message, if it is light; answers whether it was."""
         if not self._queue:
             return False
         with self._lock:
-            if self._turn is not _Turn.NOBODY or not self._queue or self._limit_bytes < 0:
+            if self._turn is not _Turn.NOBODY or not self._queue or self._weigh is None:
                 return False
-            if self._queue.peek().header.payload_bytes > self._limit_bytes:
+            if self._weigh(self._queue.peek().header) > INLINE_BYTES:
                 self._leave_to_own_thread()
                 return False
             self._turn = _Turn.IO
@@ -107,6 +108,8 @@ class Lane:
         finally:
             with self._lock:
                 self._turn = _Turn.NOBODY
+                if self._closed:
+                    self._changed.notify()
         return True
 
     def stop(self, *, drop: bool, timeout_s: float) -> bool:

@@ -49,6 +49,8 @@ class Loop:
         self._lanes = lanes
         self._commands: deque[Callable[[], None]] = deque()
         self._woken = False
+        self._again = False
+        """The I/O thread itself, in a handler, has left something to look at."""
         self._wake_lock = threading.Lock()
         self._closing = False
         self._stopping = False
@@ -71,7 +73,10 @@ class Loop:
 
     def wake(self) -> None:
         """Make the thread look around, if it sleeps."""
-        if self._woken or threading.get_ident() == self._thread.ident:
+        if threading.get_ident() == self._thread.ident:
+            self._again = True
+            return
+        if self._woken:
             return
         with self._wake_lock:
             self._woken = True
@@ -139,6 +144,9 @@ class Loop:
                 self._dialogue.beat(now_ns)
             while self._commands:
                 self._commands.popleft()()
+            more = self._work()
+            self._again = False  # what handlers have queued is looked at now
+            more |= self._send_out()
             self._dialogue.return_credit()
             for peer in self._peers.values():
                 peer.parting(self._closing)
@@ -146,19 +154,19 @@ class Loop:
                 self.parted.set()
             if self._stopping:
                 return
-            more = self._work()
-            more |= self._send_out()
             self._settle_interests(now_ns)
-            until_ns = 0 if more else min(next_beat_ns, self._paced_at(now_ns, next_beat_ns))
+            until_ns = 0 if more or self._again else min(next_beat_ns, self._paced_at(now_ns, next_beat_ns))
             self._serve(self._wait(until_ns))
 
     def _work(self) -> bool:
         """Handle short messages for a while; answers whether some may be left."""
         end_ns = time.monotonic_ns() + WORK_NS
-        while any([lane.work() for lane in self._lanes]):
-            if time.monotonic_ns() > end_ns:
-                return True
-        return False
+        handled = True
+        while handled and time.monotonic_ns() < end_ns:
+            handled = False
+            for lane in self._lanes:  # one message of each in turn
+                handled |= lane.work()
+        return handled
 
     def _send_out(self) -> bool:
         """Give the kernel what waits, the most urgent first; answers whether it would take more. Paced paths are

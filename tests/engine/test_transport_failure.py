@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection
 import pytest
 
 from engine.transport import DeadlineMissed, Endpoint, Header, PeerLost, ProtocolError
-from tests.engine.transport_parties import WAIT_S, connected, in_threads
+from tests.engine.transport_parties import WAIT_S, WEIGHTS, connected, in_threads
 
 NAMES = ("worker 0", "worker 1", "server 0")
 
@@ -60,9 +60,10 @@ def test_strangers_are_turned_away() -> None:
         endpoint.close()
 
 
-def test_orderly_close_delivers_everything_and_is_no_failure() -> None:
+@pytest.mark.parametrize("where", WEIGHTS)
+def test_orderly_close_delivers_everything_and_is_no_failure(where: str) -> None:
     """Everything queued before close is handled by the peer; parties may leave one after the other."""
-    with connected(NAMES) as parties:
+    with connected(NAMES, weigh=WEIGHTS[where]) as parties:
         for unit in range(30):
             header = Header(kind=1, origin=0, unit=unit, payload_bytes=100_000)
             parties.endpoints[0].send(1, header, [bytes(100_000)])
@@ -90,11 +91,12 @@ def test_a_party_that_gives_up_tells_why_and_everybody_names_it() -> None:
                 parties.endpoints[index].send(1 - index, Header(kind=1, origin=index))
 
 
-def test_what_a_handler_raises_is_the_failure_here_and_a_lost_peer_there() -> None:
+@pytest.mark.parametrize("where", WEIGHTS)
+def test_what_a_handler_raises_is_the_failure_here_and_a_lost_peer_there(where: str) -> None:
     def handle(party: int, _header: Header, _payload: memoryview | None) -> None:
         raise ArithmeticError(f"party {party} cannot add")
 
-    with connected(NAMES[:2], handle=handle) as parties:
+    with connected(NAMES[:2], handle=handle, weigh=WEIGHTS[where]) as parties:
         lost = threading.Event()
         parties.endpoints[0].on_failure(lambda _error: lost.set())
         parties.endpoints[0].send(1, Header(kind=1, origin=0))

@@ -10,7 +10,7 @@ import pytest
 
 from engine.transport import Header, ProtocolError
 from engine.transport.message import HEADER_BYTES
-from tests.engine.transport_parties import connected
+from tests.engine.transport_parties import WEIGHTS, connected
 
 NAMES = ("worker 0", "worker 1")
 
@@ -27,16 +27,17 @@ def test_empty_payload_and_every_header_field() -> None:
     assert record.handled == [(sent, None)]
 
 
+@pytest.mark.parametrize("where", WEIGHTS)
 @pytest.mark.parametrize("meta", [b"", b"m" * 100_000])
 @pytest.mark.parametrize("sizes", [(1,), (0, 3, 0), (5_000_000,), (40_000_000,), (1000,) * 300, (1 << 16, 1)])
-def test_any_size_in_any_number_of_views(sizes: tuple[int, ...], meta: bytes) -> None:
+def test_any_size_in_any_number_of_views(sizes: tuple[int, ...], meta: bytes, where: str) -> None:
     """Also far beyond credit, backlog and the number of views that one system call takes."""
     generator = np.random.default_rng(1)
     views = [generator.integers(0, 256, size, dtype=np.uint8).data for size in sizes]
     total = sum(sizes)
     header = Header(kind=1, origin=0, payload_bytes=total, meta=meta)
     sent = threading.Event()
-    with connected(NAMES, backlog_bytes=1000, credit_bytes=1000) as parties:
+    with connected(NAMES, backlog_bytes=1000, credit_bytes=1000, weigh=WEIGHTS[where]) as parties:
         parties.endpoints[0].send(1, header, views, on_sent=sent.set)
         parties.endpoints[0].send(1, Header(kind=2, origin=0))
         record = parties.records[1]
@@ -62,7 +63,8 @@ def test_payload_lands_where_it_belongs() -> None:
     assert target.sum() == source.sum()
 
 
-def test_local_messages_are_not_copied_and_never_on_the_wire() -> None:
+@pytest.mark.parametrize("where", WEIGHTS)
+def test_local_messages_are_not_copied_and_never_on_the_wire(where: str) -> None:
     addresses: list[int] = []
     done = threading.Event()
     source = np.arange(1000, dtype=np.float32)
@@ -71,7 +73,7 @@ def test_local_messages_are_not_copied_and_never_on_the_wire() -> None:
         if payload is not None:
             addresses.append(np.frombuffer(payload, dtype=np.uint8).ctypes.data)
 
-    with connected(NAMES, handle=handle) as parties:
+    with connected(NAMES, handle=handle, weigh=WEIGHTS[where]) as parties:
         endpoint, record = parties.endpoints[0], parties.records[0]
         header = Header(kind=1, lane=1, origin=0, layer=4, payload_bytes=4000)
         endpoint.send(0, header, [source.data], on_sent=done.set)
@@ -87,9 +89,10 @@ def test_local_messages_are_not_copied_and_never_on_the_wire() -> None:
     assert traffic.received_payload == {}
 
 
-def test_counters_are_exact_and_equal_on_both_sides() -> None:
+@pytest.mark.parametrize("where", WEIGHTS)
+def test_counters_are_exact_and_equal_on_both_sides(where: str) -> None:
     sizes = {3: 70_001, 5: 0, 9: 300_000}
-    with connected(NAMES) as parties:
+    with connected(NAMES, weigh=WEIGHTS[where]) as parties:
         for layer, size in sizes.items():
             for origin in (0, 1):
                 header = Header(kind=1, origin=origin, layer=layer, payload_bytes=size, meta=b"12345")
@@ -108,7 +111,8 @@ def test_counters_are_exact_and_equal_on_both_sides() -> None:
         assert here.sent_payload_bytes() == there.received_payload_bytes() == 370_001
 
 
-def test_full_backlogs_in_both_directions_while_handlers_send() -> None:
+@pytest.mark.parametrize("where", WEIGHTS)
+def test_full_backlogs_in_both_directions_while_handlers_send(where: str) -> None:
     """Every message is answered from inside the handler; nothing waits for anything in a circle."""
     size, count = 100_000, 40
 
@@ -117,7 +121,7 @@ def test_full_backlogs_in_both_directions_while_handlers_send() -> None:
             answer = Header(kind=2, origin=party, unit=header.unit, payload_bytes=size)
             parties.endpoints[party].send(1 - party, answer, [bytes(size)])
 
-    with connected(NAMES, handle=handle, credit_bytes=1000, backlog_bytes=0) as parties:
+    with connected(NAMES, handle=handle, credit_bytes=1000, backlog_bytes=0, weigh=WEIGHTS[where]) as parties:
         for unit in range(count):
             for origin in (0, 1):
                 header = Header(kind=1, origin=origin, unit=unit, payload_bytes=size)

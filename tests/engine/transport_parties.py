@@ -82,6 +82,14 @@ def in_threads(calls: Sequence[Callable[[], object]]) -> None:
         raise errors[0]
 
 
+WEIGHTS: dict[str, Callable[[Header], int] | None] = {
+    "own thread": None,
+    "I/O thread": lambda header: 0,
+    "either": lambda header: header.payload_bytes,
+}
+"""Where a lane's messages are handled."""
+
+
 @contextmanager
 def connected(
     names: Sequence[str],
@@ -92,9 +100,10 @@ def connected(
     pacer: Callable[[], Pacer] | None = None,
     hosts: Sequence[str] | None = None,
     clocks: Sequence[AttemptClock] | None = None,
+    weigh: Callable[[Header], int] | None = None,
     **options: object,
 ) -> Iterator[Parties]:
-    """Fully connected parties; `handle(party, header, payload)` runs before the record's own."""
+    """Fully connected parties; `handle(party, header, payload)` runs before the record's own. See WEIGHTS."""
     clocks = clocks or [AttemptClock()] * len(names)
     records = [Record() for _ in names]
     endpoints = [
@@ -119,7 +128,7 @@ def connected(
 
     for index, endpoint in enumerate(endpoints):
         for lane in lanes:
-            endpoint.register(lane, place=placer(index), handle=handler(index))
+            endpoint.register(lane, place=placer(index), handle=handler(index), weigh=weigh)
     in_threads([lambda endpoint=endpoint: endpoint.connect(addresses) for endpoint in endpoints])
     parties = Parties(endpoints, records)
     try:
