@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import random
 from collections.abc import Mapping
@@ -97,6 +98,8 @@ class Worker:
         self._agree_on_buffers(model, gather)
         self._share_initial_state(model, initial)
         replica = self._make_replica(model, initial, worker_lane, server_lane, loader.steps)
+        gc.collect()
+        gc.freeze()  # what is here now is here to stay: the collector need not look at it again and again
         base.rendezvous.barrier("ready")
         seed_everything(
             job.training.seed + 1 + self._rank, job.training.deterministic
