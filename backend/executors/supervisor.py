@@ -90,8 +90,11 @@ class Supervisor:
         self._started_unix_ns = time.time_ns()
         files.write_progress(self._directory, Running(phase="running"))
         end = None
-        while end is None:
-            end = gang.stop() if self._stop.is_set() else gang.wait(POLL_S)
+        try:
+            while end is None:
+                end = gang.stop() if self._stop.is_set() else gang.wait(POLL_S)
+        finally:
+            gang.stop()  # whatever happens here, neither processes nor hosts are left
         return self._translate(end)
 
     def _translate(self, end: GangEnd) -> Ended:

@@ -26,6 +26,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Protocol
 
 import torch
@@ -299,7 +300,9 @@ class Row:
 
 
 def shape(rate: str) -> None:
-    """Turn this network namespace's loopback into a link of `rate`."""
+    """Turn this network namespace's loopback into a link of `rate`; never the machine's own."""
+    if Path("/proc/self/ns/net").readlink() == Path("/proc/1/ns/net").readlink():
+        raise SystemExit("--shape would throttle this machine's own loopback: run it under `unshare -n`")
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     for command in (
         "ip link set lo mtu 1500 up",

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from pathlib import Path
 from types import TracebackType
 
 from engine.lab import namespace, owner
@@ -21,6 +22,7 @@ from engine.plan.job import MOST_HOSTS
 
 _QUIET = {"ipv6/conf/all/disable_ipv6": "1", "ipv6/conf/default/disable_ipv6": "1"}
 """No neighbour discovery on the links: what their counters show is the job's."""
+_IPV6 = Path("/proc/sys/net/ipv6")
 
 
 def address(host: int) -> str:
@@ -82,7 +84,8 @@ class Lab:
         switch, *hosts = self._namespaces
         namespace.batch("ip", [f"netns add {name}" for name in self._namespaces])
         for name in self._namespaces:
-            namespace.set_parameters(name, _QUIET)
+            if _IPV6.exists():
+                namespace.set_parameters(name, _QUIET)
         namespace.batch(
             "ip",
             [

@@ -37,5 +37,5 @@ class RehearsalSpec:
         figure that rests on it."""
         compute = f"compute of {device(self.device).title} derived from FLOPs at {100 * self.efficiency:g} %"
         if self.profile is not None:
-            compute = f"compute as measured in {self.profile}"
+            compute = f"compute of the profile {self.profile}"
         return f"rehearsed: {compute}" + (f", sizes and rates 1/{self.scale:g}" if self.scale != 1 else "")

@@ -53,6 +53,9 @@ def _move(launch: Launch, party: Party, lab: Lab) -> None:
         _explain(launch, party.index, error)
         os._exit(1)
     os.environ["GLOO_SOCKET_IFNAME"] = INTERFACE  # it would look the machine's name up, and find it nowhere
+    os.environ["NCCL_SOCKET_IFNAME"] = INTERFACE
+    for path in ("P2P", "SHM", "IB"):  # NCCL would go around the links that the job asked for
+        os.environ[f"NCCL_{path}_DISABLE"] = "1"
 
 
 def _run(launch: Launch, index: int) -> None:

@@ -104,8 +104,9 @@ class Report:
     def _free(self, path: Path) -> Path:
         wanted, number = path, 1
         while path.exists() and not self._options.quick:
-            theirs = json.loads(path.read_text(encoding="utf-8"))["commit"]
-            if theirs == self._data["commit"] and "changes" not in theirs and theirs != "unknown":
+            theirs = json.loads(path.read_text(encoding="utf-8"))
+            same = all(theirs[key] == self._data[key] for key in ("commit", "command"))
+            if same and "changes" not in theirs["commit"] and theirs["commit"] != "unknown":
                 break
             number += 1
             path = wanted.with_stem(f"{wanted.stem}-{number}")
