@@ -37,8 +37,10 @@ class PeerReplica:
         hyper: Callable[[int], Hyper],
         clip_norm: float | None,
         device: str,
+        all_used: bool,
     ) -> None:
-        """`parameters`: the trainable ones by name; `layer_index`: their layers' forward positions."""
+        """`parameters`: the trainable ones by name; `layer_index`: their layers' forward positions. `all_used`: every
+        pass uses every parameter, so that DDP need not look for those that have no gradient."""
         self._inner = model
         self._parameters = parameters
         self._layer_index = layer_index
@@ -53,7 +55,7 @@ class PeerReplica:
             device_ids=[torch.device(device)] if device.startswith("cuda") else None,
             broadcast_buffers=False,
             bucket_cap_mb=bucket_bytes / 2**20,
-            find_unused_parameters=True,
+            find_unused_parameters=not all_used,
         )
         self.model.register_comm_hook(None, self._allreduce)
         left: dict[int, int] = {}

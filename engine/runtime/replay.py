@@ -15,7 +15,7 @@ ends a little late; what it was late, the next layers are shorter (`Pace`), so t
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -36,19 +36,31 @@ CURVATURE = 1e-3
 class Pace:
     """The replayed device's clock. One training thread's."""
 
-    def __init__(self) -> None:
+    def __init__(self, exposed_ns: Callable[[], int] = lambda: 0) -> None:
+        """`exposed_ns`: how long the step has waited for parameters so far. Whoever waits is late for nothing: what a
+        layer took too long in front of a wait is not taken from the layers behind it."""
         self.behind_ns = 0
         """What layers took longer than they should have and no later layer has made up for."""
+        self.worst_ns = 0
+        """The most that it ever was."""
+        self._exposed_ns = exposed_ns
+        self._waited_ns = 0
 
     @contextmanager
     def lasting(self, seconds: float) -> Iterator[None]:
         """The block, and then a wait until `seconds` have passed since it began, less what the pace is behind."""
+        waited_ns = self._exposed_ns()
+        if waited_ns < self._waited_ns:  # another step
+            self._waited_ns = 0
+        self.behind_ns = max(0, self.behind_ns - (waited_ns - self._waited_ns))
+        self._waited_ns = waited_ns
         end_ns = time.monotonic_ns() + round(seconds * 1e9) - self.behind_ns
         yield
         left_ns = end_ns - time.monotonic_ns()
         if left_ns > 0:
             time.sleep(left_ns / 1e9)
         self.behind_ns = max(0, time.monotonic_ns() - end_ns)
+        self.worst_ns = max(self.worst_ns, self.behind_ns)
 
 
 class Node(nn.Module):

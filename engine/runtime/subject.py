@@ -16,6 +16,7 @@ from engine.models.build import build_model
 from engine.plan.job import EvaluationSpec, JobSpec
 from engine.runtime.host_memory import as_bytes
 from engine.runtime.launch import REPLAY, Launch
+from engine.runtime.recording import Recording
 from engine.runtime.replay import Pace, ReplayModel, ReplaySource, replay_task
 
 
@@ -31,7 +32,7 @@ class Subject:
     """The replay device's clock, in a rehearsal."""
 
 
-def load_subject(launch: Launch, rank: int) -> Subject:
+def load_subject(launch: Launch, rank: int, recording: Recording) -> Subject:
     """Build and load what worker `rank` trains. Raises UserError for whatever the job got wrong."""
     job = launch.job
     if launch.profile is None:
@@ -42,7 +43,7 @@ def load_subject(launch: Launch, rank: int) -> Subject:
             train=dataset.train,
             test=dataset.test,
         )
-    pace = Pace()
+    pace = Pace(lambda: recording.exposed_ns)
     source = ReplaySource(launch.model.samples or job.training.global_batch)
     return Subject(
         model=ReplayModel(launch.model, launch.profile, pace, rank, job.cluster.workers),
@@ -67,7 +68,7 @@ def torch_device(name: str) -> torch.device:
 
 def rehearsal_summary(launch: Launch, model: nn.Module, pace: Pace) -> dict[str, Any]:
     """What a rehearsal leaves in place of a trained model: its label; how far this machine was behind the profile at
-    the end; and a checksum of the parameters, which workers, and strategies, can compare."""
+    the end and at the worst; and a checksum of the parameters, which workers, and strategies, can compare."""
     checksum = 0
     for _, parameter in sorted(model.named_parameters()):
         checksum = zlib.crc32(as_bytes(parameter.detach().view(-1)), checksum)
@@ -75,5 +76,6 @@ def rehearsal_summary(launch: Launch, model: nn.Module, pace: Pace) -> dict[str,
         "rehearsed": launch.job.rehearsed,
         "scale": launch.job.scale,
         "behind_ns": pace.behind_ns,
+        "worst_behind_ns": pace.worst_ns,
         "parameters_crc32": checksum,
     }

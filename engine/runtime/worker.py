@@ -64,7 +64,7 @@ class Worker:
     def _run(self) -> None:
         job, base = self._job, self._base
         seed_everything(job.training.seed, job.training.deterministic)
-        subject = load_subject(self._launch, self._rank)
+        subject = load_subject(self._launch, self._rank, self._base.recording)
         model, task = subject.model.to(self._device), subject.task
         self._check_model(model)
         for name in contiguous_parameters(dict(model.named_parameters())):
@@ -294,6 +294,7 @@ class Worker:
             hyper=schedule.at,
             clip_norm=self._job.training.clip_norm,
             device=str(self._device),
+            all_used=self._launch.profile is not None,
         )
 
     def _autocast(self) -> AbstractContextManager[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import zlib
 from pathlib import Path
 from typing import Any
@@ -150,3 +151,14 @@ def test_replayed_trees_keep_names_frozen_parameters_and_the_root() -> None:
     assert named["a.b.weight"].grad is None
     assert named["index"].grad is not None
     assert torch.equal(named["index"].grad, named["index"].detach() * (1.5 * CURVATURE * 5))
+
+
+def test_who_has_waited_owes_nothing_for_being_late_before() -> None:
+    waited_ns = 0
+    pace = Pace(lambda: waited_ns)
+    pace.behind_ns = 10_000_000
+    waited_ns = 50_000_000
+    start = time.monotonic()
+    with pace.lasting(0.02):
+        pass
+    assert time.monotonic() - start >= 0.02

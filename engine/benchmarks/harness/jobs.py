@@ -55,6 +55,12 @@ class Measured:
     parameter_bytes: int
     """Of the model as it was run: scaled in a rehearsal."""
 
+    rehearsed: str | None
+    """A rehearsal's label."""
+    worst_behind_ns: int
+    """The most that a rehearsal's workers were ever behind their profile: where it is much of a step, the machine
+    was too slow for it."""
+
     def row(self) -> dict[str, Any]:
         """For a result's raw table."""
         return {
@@ -64,6 +70,8 @@ class Measured:
             "cpu_share": round(self.cpu_share, 3),
             "sent_mbps": self.sent_bps / 1e6,
             "samples_per_s": self.samples_per_s,
+            "rehearsed": self.rehearsed,
+            "worst_behind_ms": self.worst_behind_ns / 1e6,
             "step_ms": [[round(time / 1e6, 3) for time in worker] for worker in self.step_ns],
         }
 
@@ -177,6 +185,8 @@ def read(launch: Launch, cpu: CpuMeter, warm_up: int, spool: Path) -> Measured:
         step_ns=tuple(tuple(int(time) for time in worker) for worker in times),
         iteration_ns=iteration,
         exposed_ns=float(np.mean(every["exposed"])),
+        rehearsed=launch.job.rehearsed,
+        worst_behind_ns=max(s.get("worst_behind_ns", 0) for s in summaries),
         cpu_s=sum(s["cpu_ns"] for s in summaries) / 1e9 / summaries[0]["steps"],
         cpu_share=cpu.share(launch.epoch_unix_ns + begin_ns, launch.epoch_unix_ns + end_ns),
         sent_bps=float(bins["bytes"][inside].sum()) * 8e9 / (end_ns - begin_ns) / len(workers),
