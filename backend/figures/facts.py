@@ -10,6 +10,7 @@ from typing import Any
 from backend.db.models import Attempt, Job
 from engine.plan.rehearsal import RehearsalSpec
 from engine.plan.serde import from_plain
+from engine.plan.units_of_measure import format_rate, parse_rate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,9 +42,11 @@ class JobFacts:
     """Kind of device; a rehearsal's is its label, so that it compares with nothing but its like."""
     rehearsed: str | None
     """The label of a rehearsal; None for a job that trains."""
+    scale: float
+    """What a rehearsal divides sizes and rates by."""
     precision: str
     rate: str | None
-    """Limit of the network as the job gave it."""
+    """Limit of the network and what keeps it, in one way of writing: equal texts are equal networks."""
     hosts: int | None
     """Of the lab whose links keep the limit; None: our transport keeps it, in software."""
     baseline_id: str | None
@@ -90,9 +93,10 @@ class JobFacts:
 def job_facts(job: Job, attempt: Attempt | None) -> JobFacts:
     spec = job.spec
     cluster, network, training = spec.get("cluster", {}), spec.get("network", {}), spec["training"]
-    rehearsed = None
+    rehearsed, scale = None, 1.0
     if spec.get("fidelity") == "rehearse":
-        rehearsed = from_plain(RehearsalSpec, spec.get("rehearsal", {})).text
+        rehearsal = from_plain(RehearsalSpec, spec.get("rehearsal", {}))
+        rehearsed, scale = rehearsal.text, rehearsal.scale
     layers = sorted((job.description or {}).get("layers", []), key=lambda layer: layer["index"])
     return JobFacts(
         id=job.id,
@@ -106,8 +110,9 @@ def job_facts(job: Job, attempt: Attempt | None) -> JobFacts:
         threads=cluster.get("threads", 1),
         device=rehearsed or _device(attempt) or cluster.get("device", "auto"),
         rehearsed=rehearsed,
+        scale=scale,
         precision=training.get("precision", "float32"),
-        rate=network.get("rate") or ", ".join(network.get("host_rates", ())) or None,
+        rate=_network(network),
         hosts=network.get("hosts"),
         baseline_id=job.baseline_id,
         started_unix_ns=job.started_unix_ns,
@@ -116,6 +121,16 @@ def job_facts(job: Job, attempt: Attempt | None) -> JobFacts:
         parties=tuple(attempt.parties) if attempt else (),
         attempt=attempt.id if attempt else None,
     )
+
+
+def _network(network: dict[str, Any]) -> str | None:
+    """`300 Mbit/s`, or `300 Mbit/s on 4 hosts, 0.1ms`; None where there is no limit."""
+    given = network.get("host_rates") or [network.get("rate")]
+    rates = ", ".join(format_rate(parse_rate(rate, "network.rate")) for rate in given if rate)
+    if not network.get("hosts"):
+        return rates or None
+    latency = network.get("latency")
+    return f"{rates or 'unlimited'} on {network['hosts']} hosts" + (f", {latency}" if latency else "")
 
 
 def _source_name(source: dict[str, Any]) -> str:

@@ -216,7 +216,8 @@ def rate_text(job: JobFacts, link: LinkFacts) -> str:
     if link.rate_bps is None:
         return "rate not known"
     paced = job.rate is not None and job.hosts is None and link.interface == TRANSPORT
-    return f"limit {format_rate(link.rate_bps)}, {'software-limited' if paced else link.rate_source}"
+    scaled = f", 1/{job.scale:g} of the job's" if job.scale != 1 else ""
+    return f"limit {format_rate(link.rate_bps)}{scaled}, {'software-limited' if paced else link.rate_source}"
 
 
 def _groups(layers: int, columns: int) -> list[range]:
