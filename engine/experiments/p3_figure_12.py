@@ -6,6 +6,7 @@ Run: `python -m engine.experiments.p3_figure_12` (5 to 10 minutes each; `--quick
 from __future__ import annotations
 
 import argparse
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -96,7 +97,7 @@ def rows(
                 f"{size:,}" + (" (the paper's peak)" if size == USUAL else ""),
                 slices(workload, size),
                 spread(speeds),
-                max(speeds) / bound_samples_per_s(workload, rate),
+                statistics.median(speeds) / bound_samples_per_s(workload, rate),
                 cpu(max(one.cpu_share for one in runs)),
             ]
         )

@@ -16,6 +16,7 @@ from engine.benchmarks.harness.pairs import METHOD, Ratio, ratio
 from engine.benchmarks.harness.report import Report, arguments
 from engine.experiments.p3_cluster import (
     BASELINE,
+    MOST_CPU,
     P3,
     RESULTS,
     SLICING,
@@ -170,7 +171,8 @@ def beside(workload: Workload, measured: Measurements) -> list[list[str]]:
 
 def _most(measured: Measurements, strategy: str) -> str:
     rate = max(measured, key=lambda each: _gain(measured[each], strategy).median)
-    return f"{_gain(measured[rate], strategy).median:.2f} at {rate:g} Gbit/s"
+    busy = any(one.cpu_share > MOST_CPU for name in (strategy, BASELINE) for one in measured[rate][name])
+    return f"{_gain(measured[rate], strategy).median:.2f} at {rate:g} Gbit/s{'*' if busy else ''}"
 
 
 def _line(workload: Workload, measured: Measurements, strategy: str) -> str:

@@ -171,7 +171,7 @@ def interleaved(
 def read(launch: Launch, cpu: CpuMeter, warm_up: int, spool: Path) -> Measured:
     """What a finished job's spool and summaries say. Raises ValueError for a job too short to say anything."""
     workers = [party for party in launch.parties if party.rank is not None]
-    steps, bins = _spooled(spool)
+    steps, bins = _spooled(spool, launch.job.network.hosts is not None)
     warm = {p.index: steps[p.index][steps[p.index]["step"] >= warm_up] for p in workers}
     times = [iteration_times_ns(warm[p.index]["step"], warm[p.index]["start"]) for p in workers]
     iteration = job_iteration_ns([float(np.median(t)) if len(t) else None for t in times])
@@ -195,21 +195,22 @@ def read(launch: Launch, cpu: CpuMeter, warm_up: int, spool: Path) -> Measured:
     )
 
 
-def _spooled(spool: Path) -> tuple[dict[int, np.ndarray], np.ndarray]:
+def _spooled(spool: Path, lab: bool) -> tuple[dict[int, np.ndarray], np.ndarray]:
     """STEP rows by party; and the bins of all bytes that the transport sent."""
     steps: dict[int, list[np.ndarray]] = {}
     bins = [np.empty(0, LINK_BIN)]
     for batch in batches(spool):
         steps.setdefault(batch.party, [np.empty(0, STEP)]).append(batch.table("steps"))
-        bins.append(_sent(batch))
+        bins.append(_sent(batch, lab))
     return {party: np.concatenate(tables) for party, tables in steps.items()}, np.concatenate(bins)
 
 
-def _sent(batch: Batch) -> np.ndarray:
-    """What left by the host's interface where it was counted, else what the transport sent: all layers together."""
-    interfaces = [index for index, link in enumerate(batch.links) if link.interface != TRANSPORT]
+def _sent(batch: Batch, lab: bool) -> np.ndarray:
+    """What the transport sent, all layers together; on a lab what left by the interface of a host, which its first
+    party counts for all."""
+    links = [index for index, link in enumerate(batch.links) if (link.interface != TRANSPORT) == lab]
     bins = batch.table("bins")
-    chosen = np.isin(bins["link"], interfaces or [0]) & (bins["direction"] == Direction.TX)
+    chosen = np.isin(bins["link"], links) & (bins["direction"] == Direction.TX)
     return bins[chosen & (bins["layer"] == ALL_LAYERS)]
 
 
