@@ -371,14 +371,14 @@ def test_what_a_supervisor_says_when_it_breaks_itself(open_house: House) -> None
 def test_a_job_that_cannot_be_launched_fails_once(open_house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not only for the errors that executors announce: anything else must not place the job again and again."""
     house = open_house
-    monkeypatch.setattr("backend.scheduler.start.Launch", _refusing)
+    monkeypatch.setattr("backend.scheduler.start.prepare", _refusing)
     id_ = house.submit("exit")
     house.reaches(id_, "failed")
     (attempt,) = house.attempts(id_)
     assert attempt.message == "ValueError: no such launch"
 
 
-def _refusing(**fields: object) -> None:
+def _refusing(*given: object, **fields: object) -> None:
     raise ValueError("no such launch")
 
 

@@ -129,13 +129,21 @@ def test_small_layers_avoid_the_shard_that_slices_have_filled() -> None:
 @pytest.mark.parametrize("strategy", ["ring-allreduce", "ring-allreduce-overlap", "native-allreduce"])
 def test_buckets_join_layers_from_the_last_until_they_are_full(strategy: str) -> None:
     model = described("resnet50")
-    bound = 1_000_000
-    units = cut(planned(strategy, model, 2, bucket_bytes=bound), model)
     largest = max(layer.parameter_bytes for layer in model.layers)
+    bound = largest
+    units = cut(planned(strategy, model, 2, bucket_bytes=bound), model)
     assert all(bound <= 4 * unit.count < bound + largest for unit in units[:-1])
     assert 0 < 4 * units[-1].count < bound + largest
     assert [n for unit in units for n in reversed(unit.layers)] == [x.name for x in reversed(model.layers)]
     assert all(unit.shard is None for unit in units)
+
+
+@pytest.mark.parametrize("strategy", ["ring-allreduce", "ring-allreduce-overlap"])
+def test_layers_larger_than_a_bucket_go_around_the_ring_in_slices(strategy: str) -> None:
+    model = made_up((1000,), (10,), (2501,), (20,))
+    units = cut(planned(strategy, model, 2, bucket_bytes=4000), model)
+    assert [unit.count for unit in units if unit.layers == ("l2",)] == [1000, 1000, 501]
+    assert [unit.count for unit in units if unit.layers == ("l0", "l1", "l3")] == [1030]
 
 
 def test_a_bucket_never_joins_different_types_or_choices() -> None:

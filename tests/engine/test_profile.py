@@ -179,7 +179,7 @@ def test_thresholds_and_buckets_shrink_too() -> None:
     )
     plan = scaled_plan(plan_of(rings), 8.0)
     assert {each.order for each in plan.layers} == {
-        replace(each.order, size=500) for each in plan_of(rings).layers
+        replace(each.order, size=-(-(each.order.size or 0) // 8)) for each in plan_of(rings).layers
     }
     assert scaled_plan(Peer(strategy="ddp", runner="ddp", bucket_bytes=5), 8.0) == Peer(
         strategy="ddp", runner="ddp", bucket_bytes=1
