@@ -12,8 +12,8 @@ from tests.jobs import distance, job, reference, succeed
 
 WORDS = {"source_vocabulary": 50, "target_vocabulary": 20}
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any], float, dict[str, Any]]] = {
-    # As narrow as width 2, or after steps of 0.05, one rounding in the parameters grows to a difference of 0.16 between two
-    # runs of one process; set so, to 3e-13.
+    # With width 2 and steps of 0.05, one rounding in the parameters grows to a difference of 0.16 between two runs of
+    # one process; set so, to 3e-13.
     "inception-v3": (
         {"classes": 4, "width": 4, "dropout": 0.0},
         {
