@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import base64
+import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pytest
 from playwright.sync_api import expect
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
+
+DRAWN_LIMIT_S = 30.0
 
 # Plotly's own view of the traces, after it has decoded the typed arrays.
 _TRACES = """chart => chart._fullData.map(trace => ({
@@ -32,12 +36,14 @@ def trace(page: Page, figure: str, name: str) -> dict[str, Any]:
     return found
 
 
-def wait_for_points(page: Page, figure: str, count: int) -> None:
-    """Wait until the figure's first trace has so many points: the page asks again by itself."""
-    page.wait_for_function(
-        "([id, count]) => document.querySelector(`[data-testid=${id}]`)?._fullData?.[0]?.x?.length === count",
-        arg=[figure, count],
-    )
+def wait_until_drawn(page: Page, figure: str, name: str, values: list[float]) -> dict[str, Any]:
+    """The trace of that name once it shows these values: the page asks again by itself, and what it drew before the
+    last telemetry came has as many points already."""
+    deadline = time.monotonic() + DRAWN_LIMIT_S
+    while (drawn := trace(page, figure, name))["y"] != pytest.approx(values, rel=1e-6):
+        assert time.monotonic() < deadline, f"{figure} shows {drawn['y']}, the API has {values}"
+        page.wait_for_timeout(200)
+    return drawn
 
 
 def said(values: Any) -> list[Any]:

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 from backend.client import Client
 from tests.e2e.complete import with_all_telemetry
-from tests.e2e.drawn import said, trace, traces, wait_for_points
+from tests.e2e.drawn import said, traces, wait_until_drawn
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,13 +52,9 @@ def test_a_job_launched_from_the_form_is_watched_to_its_end(page: Page, client: 
 
     series = client.metrics(job_id).series
     points = series["loss"]
-    wait_for_points(page, "figure-loss", len(points))
-    drawn = trace(page, "figure-loss", "loss")
+    drawn = wait_until_drawn(page, "figure-loss", "loss", [point.value for point in points])
     assert drawn["x"] == [point.step for point in points]
-    assert drawn["y"] == pytest.approx([point.value for point in points], rel=1e-6)
-    wait_for_points(page, "figure-throughput", len(series["throughput"]))
-    rate = trace(page, "figure-throughput", "samples/s")
-    assert rate["y"] == pytest.approx([point.value for point in series["throughput"]], rel=1e-6)
+    wait_until_drawn(page, "figure-throughput", "samples/s", [point.value for point in series["throughput"]])
 
 
 def test_timeline_and_links_draw_the_figures_of_the_api(page: Page, client: Client) -> None:
