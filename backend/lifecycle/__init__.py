@@ -8,12 +8,13 @@ from backend.lifecycle.machine import (
     is_allowed,
     transition,
 )
-from backend.lifecycle.reasons import Reason
+from backend.lifecycle.reasons import CURABLE, Reason
 from backend.lifecycle.states import ACTIVE, ENDED, STOPPING, Event, Outcome, State
 
 __all__ = [
     "ACTIVE",
     "ATTEMPT",
+    "CURABLE",
     "ENDED",
     "JOB",
     "STOPPING",

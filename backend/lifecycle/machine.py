@@ -25,20 +25,29 @@ JOB: Table = MappingProxyType(
         (State.RUNNING, Event.FAILED): State.STOPPING_FAILED,
         (State.RUNNING, Event.FINISHED): State.STOPPING_SUCCEEDED,
         (State.STOPPING_CANCELLED, Event.ENDED): State.CANCELLED,
+        (State.STOPPING_FAILED, Event.RETRY): State.QUEUED,
+        (State.STOPPING_FAILED, Event.CANCEL): State.STOPPING_CANCELLED,
         (State.STOPPING_FAILED, Event.ENDED): State.FAILED,
         (State.STOPPING_SUCCEEDED, Event.ENDED): State.SUCCEEDED,
     }
 )
-"""A job's transitions; what is not listed cannot happen."""
+"""A job's transitions; what is not listed cannot happen. Cancelling a job whose attempt has failed already means
+that it is not tried again."""
+
+_OF_JOBS_ALONE = {
+    *(key for key in JOB if key[0] is State.QUEUED),
+    (State.STOPPING_FAILED, Event.CANCEL),
+}
 
 ATTEMPT: Table = MappingProxyType(
     {
-        **{key: target for key, target in JOB.items() if key[0] is not State.QUEUED},
+        **{key: target for key, target in JOB.items() if key not in _OF_JOBS_ALONE},
         (State.PLACING, Event.INTERRUPTED): State.FAILED,
+        (State.STOPPING_FAILED, Event.RETRY): State.FAILED,
     }
 )
-"""An attempt's transitions. It is made when its job is placed and never queues: where nothing ran, the
-attempt ends and the job queues for another one."""
+"""An attempt's transitions. It is made when its job is placed and never queues: where nothing ran, or the job is
+tried again, the attempt ends and the job queues for another one."""
 
 
 class InvalidTransitionError(RuntimeError):
@@ -67,21 +76,26 @@ def is_allowed(state: State, event: Event, *, table: Table = JOB) -> bool:
     return (state, event) in table
 
 
-def closing_events(state: State, outcome: Outcome | None) -> tuple[Event, ...]:
+def closing_events(state: State, outcome: Outcome | None, *, again: bool = False) -> tuple[Event, ...]:
     """The events that lead an attempt from `state` to its end, when it turns out to have ended as `outcome`.
+    `again`: if that is a failure, the job gets another attempt.
 
     A short attempt may start and end between two looks at it: the states in between are passed through, so
     that the record is complete. A state that has settled its end keeps it (a cancelled job stays cancelled,
     whatever its processes said while they were stopped); `outcome` may then be None.
     """
+    last = Event.RETRY if again else Event.ENDED
     match state:
-        case State.STOPPING_CANCELLED | State.STOPPING_FAILED | State.STOPPING_SUCCEEDED:
+        case State.STOPPING_FAILED:
+            return (last,)
+        case State.STOPPING_CANCELLED | State.STOPPING_SUCCEEDED:
             return (Event.ENDED,)
         case State.PLACING if outcome == "succeeded":
             return (Event.LAUNCHED, Event.BEGAN, Event.FINISHED, Event.ENDED)
         case State.STARTING if outcome == "succeeded":
             return (Event.BEGAN, Event.FINISHED, Event.ENDED)
+        case State.PLACING | State.STARTING | State.RUNNING if outcome == "failed":
+            return (Event.FAILED, last)
         case State.PLACING | State.STARTING | State.RUNNING if outcome is not None:
-            settled = {"succeeded": Event.FINISHED, "failed": Event.FAILED, "cancelled": Event.CANCEL}
-            return (settled[outcome], Event.ENDED)
+            return (Event.CANCEL if outcome == "cancelled" else Event.FINISHED, Event.ENDED)
     raise ValueError(f"an attempt in state {state} cannot end with outcome {outcome}: it holds no processes")

@@ -10,6 +10,7 @@ class Reason(StrEnum):
 
     WAITING_FOR_DEVICES = "waiting-for-devices"
     WAITING_IN_LINE = "waiting-in-line"
+    BACKING_OFF = "backing-off"
     TOO_FEW_DEVICES = "too-few-devices"
     COMPLETED = "completed"
     CANCELLED = "cancelled"
@@ -42,6 +43,10 @@ _TEXTS: dict[Reason, tuple[str, str]] = {
     Reason.WAITING_IN_LINE: (
         "Jobs with a higher priority, or older ones, go first.",
         "Wait, or submit it with a higher priority.",
+    ),
+    Reason.BACKING_OFF: (
+        "Its last attempt failed; it waits before the next one.",
+        "Wait, or cancel it to remove the cause first.",
     ),
     Reason.TOO_FEW_DEVICES: (
         "It asks for more devices than the server has.",
@@ -84,3 +89,19 @@ _TEXTS: dict[Reason, tuple[str, str]] = {
     ),
     Reason.MACHINE_RESTARTED: ("The machine restarted while it ran.", "Submit it again."),
 }
+
+
+CURABLE = frozenset(
+    {
+        Reason.PROCESS_FAILED,
+        Reason.PROCESS_KILLED,
+        Reason.START_FAILED,
+        Reason.LAUNCH_FAILED,
+        Reason.TERMINATED,
+        Reason.SUPERVISOR_LOST,
+        Reason.MACHINE_RESTARTED,
+    }
+)
+"""Failures that another attempt may cure: something outside went wrong, or may have. A process's own error is
+among them, because it may come from outside too (a file share that hung); whoever asks for retries asks for
+that. A mistake of the supervisor's own and a machine that is too small stay as they are."""

@@ -13,7 +13,7 @@ class State(StrEnum):
     """Where a job stands. An attempt has the same states, from `placing` on."""
 
     QUEUED = "queued"
-    """Waits for its devices; the reason says for which and behind whom."""
+    """Waits for its devices, or for its next attempt; the reason says for what and behind whom."""
     PLACING = "placing"
     """Holds its devices; its supervisor is not up yet."""
     STARTING = "starting"
@@ -48,8 +48,10 @@ class Event(StrEnum):
     """The gang did all its work."""
     FAILED = "failed"
     """A process failed, or could not be started."""
+    RETRY = "retry"
+    """No process is left of an attempt that failed, and the job is tried again: it queues once more."""
     ENDED = "ended"
-    """No process is left."""
+    """No process is left, and this is the end."""
 
 
 STOPPING = frozenset({State.STOPPING_CANCELLED, State.STOPPING_FAILED, State.STOPPING_SUCCEEDED})

@@ -5,6 +5,7 @@ Each looks at the rows again before it writes: since the scheduler looked, a per
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from sqlalchemy.orm import Session
@@ -22,7 +23,7 @@ from backend.lifecycle import (
     closing_events,
     is_allowed,
 )
-from backend.scheduler import record
+from backend.scheduler import record, retry, snapshot
 from backend.scheduler.decide import Refuse, Wait
 
 INTERRUPTIONS = 3
@@ -48,11 +49,12 @@ def events_of(state: State, report: Running) -> tuple[Event, ...]:
     return before.get(state, ())
 
 
-def wait(session: Session, instruction: Wait) -> None:
-    """Say why a job waits."""
-    job = session.get_one(Job, instruction.job_id)
-    if job.state == State.QUEUED:
-        record.wait(session, job, instruction.reason, instruction.text)
+def wait(session: Session, instructions: Sequence[Wait]) -> None:
+    """Say why jobs wait, all in one transaction."""
+    for instruction in instructions:
+        job = session.get_one(Job, instruction.job_id, options=[snapshot.WAITING])
+        if job.state == State.QUEUED:
+            record.wait(session, job, instruction.reason, instruction.text)
 
 
 def refuse(session: Session, instruction: Refuse) -> None:
@@ -96,16 +98,27 @@ def progress(session: Session, attempt_id: int, report: Running) -> None:
 
 
 def close(session: Session, attempt_id: int, end: Ended) -> None:
-    """The attempt has ended."""
+    """The attempt has ended; its job too, or it waits for another one."""
     attempt = session.get_one(Attempt, attempt_id)
-    if attempt.state in ACTIVE:
-        attempt.exit_code = end.exit_code
-        events = closing_events(State(attempt.state), end.status)
-        _advance_all(session, attempt, events, end.reason, end.message)
+    if attempt.state not in ACTIVE:
+        return
+    job, state = attempt.job, State(attempt.state)
+    attempt.exit_code = end.exit_code
+    again = None
+    if job.state != State.STOPPING_CANCELLED:  # nobody cancelled it after its attempt had failed
+        reason, message = attempt.reason or end.reason, attempt.message or end.message
+        again = retry.after(job, attempt, reason, message, end.ended_unix_ns)
+    events = closing_events(state, end.status, again=again is not None)
+    _advance_all(session, attempt, events, end.reason, end.message, again)
 
 
 def _advance_all(
-    session: Session, attempt: Attempt, events: tuple[Event, ...], reason: Reason | None, message: str | None
+    session: Session,
+    attempt: Attempt,
+    events: tuple[Event, ...],
+    reason: Reason | None,
+    message: str | None,
+    again: retry.Retry | None = None,
 ) -> None:
     for event in events:
         settles = event not in {Event.LAUNCHED, Event.BEGAN}
@@ -116,4 +129,5 @@ def _advance_all(
             event,
             reason=reason if settles else None,
             message=message if settles else None,
+            retry=again if event is Event.RETRY else None,
         )

@@ -16,6 +16,9 @@ from engine.errors import UserError
 from engine.plan.job import ClusterSpec
 
 Kind = Literal["cpu", "cuda"]
+COUNTED = 20
+"""So many are told their number in the queue. It changes with every job that starts, and is written each time; of
+those behind, only who loses the one before it hears something new."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +101,7 @@ class Wait:
     reason: Reason
     text: str
     blocked_by: tuple[str, ...]
-    """The jobs that hold what it needs, or that go before it."""
+    """The jobs that hold what it needs, or the one just before it in the queue."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,14 +194,15 @@ def _for_devices(
 
 
 def _in_line(job: QueuedJob, line: list[QueuedJob]) -> Wait:
-    before = line[-1]
+    before, position = line[-1], len(line) + 1
     why = f"priority {before.priority}" if before.priority > job.priority else "older"
+    number = f"number {position} in" if position <= COUNTED else f"beyond the first {COUNTED} of"
     return Wait(
         job_id=job.id,
-        position=len(line) + 1,
+        position=position,
         reason=Reason.WAITING_IN_LINE,
-        text=f"number {len(line) + 1} in the queue, behind {before.name!r} ({why})",
-        blocked_by=tuple(other.id for other in line),
+        text=f"{number} the queue, behind {before.name!r} ({why})",
+        blocked_by=(before.id,),
     )
 
 

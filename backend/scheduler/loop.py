@@ -29,6 +29,8 @@ STOP_S = 15.0
 """How long a cancelled attempt may take to end its processes before it is ended by force."""
 SEND_S = 45.0
 """The same once its processes have ended and only telemetry is still being sent."""
+CLOCK_S = 60.0
+"""The longest sleep before a retry: the wall clock, which says when it is due, may be set."""
 logger = logging.getLogger(__name__)
 
 
@@ -50,6 +52,8 @@ class Scheduler:
         self._closed = False
         self._due = True
         """The queue has to be looked at: something was submitted or ended since."""
+        self._retry_unix_ns: int | None = None
+        """When the next job that backs off is due."""
         self._thread = threading.Thread(target=self._loop, name="scheduler", daemon=True)
 
     def start(self) -> None:
@@ -75,17 +79,17 @@ class Scheduler:
 
     def _loop(self) -> None:
         while not self._closed:
-            busy = True
+            pause: float | None = POLL_S
             try:
-                busy = self._pass()
+                pause = self._pass()
             except Exception:  # a full disk, a locked database: jobs must go on when it is over
                 logger.exception("the scheduler could not finish a pass; it tries again")
-            if self._wake.wait(POLL_S if busy else None):
+            if self._wake.wait(pause):
                 self._wake.clear()
                 self._due = True
 
-    def _pass(self) -> bool:
-        """Whether to look again soon, unasked."""
+    def _pass(self) -> float | None:
+        """In how many seconds to look again, unasked; None: not before something happens."""
         with self._database.read() as session:
             active = snapshot.active_attempts(session)
         for attempt in active:
@@ -96,26 +100,37 @@ class Scheduler:
                 if self._trouble.get(attempt.id) != repr(error):
                     logger.exception("attempt %d cannot be followed; trying again", attempt.id)
                 self._trouble[attempt.id] = repr(error)
+        if self._retry_unix_ns is not None and time.time_ns() >= self._retry_unix_ns:
+            self._due = True
         if self._due:
             self._due = self._place()
-        return self._due or bool(active)
+        if self._due or active:
+            return POLL_S
+        if self._retry_unix_ns is None:
+            return None
+        return min(max(0.0, (self._retry_unix_ns - time.time_ns()) / 1e9), CLOCK_S)
 
     def _place(self) -> bool:
         """Decide, and do it. Answers whether that changed what the others wait for."""
+        now = time.time_ns()
         with self._database.read() as session:
-            state = snapshot.state(session, self.inventory)
-            said = {job.id: job.message for job in snapshot.queued_jobs(session)}
-        changed = False
+            jobs = snapshot.queued_jobs(session, now)
+            state = snapshot.state(session, jobs, self.inventory)
+            self._retry_unix_ns = snapshot.next_retry(session, now)
+        said = {job.id: job.message for job in jobs}
+        changed, waits = False, []
         for instruction in decide(state):
             match instruction:
                 case Place():
                     self._starter.start(instruction)
                     changed = True
                 case Wait() if said.get(instruction.job_id) != instruction.text:
-                    self._database.writer.run(partial(changes.wait, instruction=instruction))
+                    waits.append(instruction)
                 case Refuse():
                     self._database.writer.run(partial(changes.refuse, instruction=instruction))
                     changed = True
+        if waits:
+            self._database.writer.run(partial(changes.wait, instructions=waits))
         return changed
 
     def _follow(self, attempt: Attempt) -> None:

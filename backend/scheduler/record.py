@@ -24,6 +24,7 @@ from backend.lifecycle import (
     State,
     transition,
 )
+from backend.scheduler import retry as retries
 
 
 def submitted(session: Session, job: Job) -> None:
@@ -53,11 +54,12 @@ def advance(
     *,
     reason: Reason | None = None,
     message: str | None = None,
+    retry: retries.Retry | None = None,
 ) -> None:
     """Move the job, and its attempt where one is given, by `event`.
 
-    `reason` and `message` say why it is in the state that it moves to; those of a settled end stay. Raises
-    InvalidTransitionError with the job's story, and then nothing is changed.
+    `reason` and `message` say why it is in the state that it moves to; those of a settled end stay. `retry` goes
+    with the event of that name. Raises InvalidTransitionError with the job's story, and then nothing is changed.
     """
     before = State(job.state)
     try:
@@ -67,24 +69,34 @@ def advance(
     if attempt is not None:
         moved = transition(State(attempt.state), event, table=ATTEMPT)
         _move(session, attempt, moved, reason, message)
+    if retry is not None:
+        reason, message = Reason.BACKING_OFF, retry.text
+    job.retry_unix_ns = None if retry is None else retry.at_unix_ns
     _move(session, job, after, reason, message)
     _tell(session, job)
 
 
 def cancel(session: Session, job: Job) -> bool:
     """A person asks for the job's end. Answers whether anything changed: a job that is ending already, or was
-    cancelled, stays as it is. Raises InvalidTransitionError for one that has succeeded or failed."""
+    cancelled, stays as it is, but for one that would be tried again. Raises InvalidTransitionError for one that
+    has succeeded or failed."""
     state = State(job.state)
-    if state in STOPPING or state is State.CANCELLED:
-        return False
     attempt = job.attempts[-1] if state is not State.QUEUED and job.attempts else None
+    if state is State.STOPPING_FAILED and attempt is not None and _is_retried(job, attempt):
+        attempt = None  # its own end is settled
+    elif state in STOPPING or state is State.CANCELLED:
+        return False
     advance(session, job, attempt, Event.CANCEL, reason=Reason.CANCELLED, message=Reason.CANCELLED.summary)
     return True
 
 
+def _is_retried(job: Job, attempt: Attempt) -> bool:
+    return retries.after(job, attempt, attempt.reason, attempt.message, time.time_ns()) is not None
+
+
 def wait(session: Session, job: Job, reason: Reason, message: str) -> None:
     """Say why a queued job waits."""
-    job.reason, job.message = reason, message
+    job.reason, job.message, job.retry_unix_ns = reason, message, None
     _tell(session, job)
 
 
@@ -100,9 +112,9 @@ def _move(
     now = time.time_ns()
     before = State(row.state)
     row.state = after
-    if before not in STOPPING:
+    if before not in STOPPING or after not in ENDED:
         row.reason, row.message = reason, message
-    if after is State.STARTING:
+    if after is State.STARTING and row.started_unix_ns is None:
         row.started_unix_ns = now
     if after in ENDED:
         row.ended_unix_ns = now

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session, joinedload, load_only
 
 from backend.db.models import Attempt, Job
@@ -15,14 +15,32 @@ from engine.plan.job import ClusterSpec
 from engine.plan.serde import from_plain
 
 # Plans and descriptions are large, and these are read often: only what is needed is loaded.
-_WAITING = load_only(
-    Job.name, Job.spec, Job.priority, Job.created_unix_ns, Job.queued_unix_ns, Job.message, raiseload=True
+WAITING = load_only(
+    Job.name,
+    Job.spec,
+    Job.state,
+    Job.reason,
+    Job.message,
+    Job.priority,
+    Job.created_unix_ns,
+    Job.queued_unix_ns,
+    Job.revision,
+    raiseload=True,
 )
+"""What is needed of a job that waits."""
 
 
-def queued_jobs(session: Session) -> Sequence[Job]:
-    """Jobs that wait, in no particular order, without their plans."""
-    return session.scalars(select(Job).where(Job.state == State.QUEUED).options(_WAITING)).all()
+def queued_jobs(session: Session, now_unix_ns: int) -> Sequence[Job]:
+    """Jobs that may be placed now, in no particular order, without their plans: those that back off are not in
+    anybody's way."""
+    due = Job.retry_unix_ns.is_(None) | (Job.retry_unix_ns <= now_unix_ns)
+    return session.scalars(select(Job).where(Job.state == State.QUEUED, due).options(WAITING)).all()
+
+
+def next_retry(session: Session, now_unix_ns: int) -> int | None:
+    """When the next job that backs off comes back into the queue; None: there is none."""
+    waits = (Job.state == State.QUEUED, Job.retry_unix_ns > now_unix_ns)
+    return session.scalar(select(func.min(Job.retry_unix_ns)).where(*waits))
 
 
 def active_attempts(session: Session) -> Sequence[Attempt]:
@@ -55,10 +73,10 @@ def queued_job(job: Job) -> decide.QueuedJob:
     )
 
 
-def state(session: Session, inventory: decide.Inventory) -> decide.State:
-    """All that `decide` wants to know."""
+def state(session: Session, jobs: Sequence[Job], inventory: decide.Inventory) -> decide.State:
+    """All that `decide` wants to know; `jobs` wait."""
     return decide.State(
-        queued=tuple(map(queued_job, queued_jobs(session))),
+        queued=tuple(map(queued_job, jobs)),
         inventory=inventory,
         occupied=occupied(session),
     )

@@ -58,6 +58,8 @@ class JobSummary(Schema):
     baseline_id: str | None
     """The job that its speed-up is measured against."""
     created_at: datetime
+    retry_at: datetime | None
+    """Of a queued job whose last attempt failed: not before this is it tried again. Null for every other."""
     started_at: datetime | None
     ended_at: datetime | None
     step: int | None

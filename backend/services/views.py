@@ -96,6 +96,7 @@ class Views:
             priority=job.priority,
             baseline_id=job.baseline_id,
             created_at=moment(job.created_unix_ns),
+            retry_at=moment_or_none(job.retry_unix_ns),
             started_at=moment_or_none(job.started_unix_ns),
             ended_at=moment_or_none(job.ended_unix_ns),
             step=progress.done or None,

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from engine.errors import UnknownNameError, UserError
 from engine.plan.optimizers import OPTIMIZERS, SCHEDULES
 from engine.plan.rehearsal import RehearsalSpec
+from engine.plan.retry import RetrySpec
 from engine.plan.units_of_measure import parse_duration, parse_rate
 
 MOST_HOSTS = 64
@@ -327,6 +328,8 @@ class JobSpec:
     """What a rehearsal replays. Without effect where the fidelity is another."""
     baseline: str | None = None
     """The job (its id) that speed-up is measured against. Null: none."""
+    retry: RetrySpec = RetrySpec()
+    """What happens when it fails."""
     priority: int = 0
     """Higher runs first; equal priorities run by age."""
 

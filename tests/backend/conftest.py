@@ -7,9 +7,13 @@ from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
+from sqlalchemy import select
 
 from backend.app import create_app
+from backend.db.models import Attempt
+from backend.executors import process
 from backend.settings import Settings
+from tests.backend.house import House
 from tests.backend.live_server import LiveServer
 
 CPU_DEVICES = 4
@@ -47,3 +51,20 @@ def live(tmp_path_factory: pytest.TempPathFactory, descriptions: Path) -> Iterat
     (data_dir / "cache").symlink_to(descriptions)
     with LiveServer(data_dir, paused=True) as server:
         yield server
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    house = House(tmp_path)
+    yield house
+    with house.database.read() as session:
+        directories = list(session.scalars(select(Attempt.directory)))
+    house.close()
+    for directory in directories:
+        process.kill_marked(Path(directory))
+
+
+@pytest.fixture
+def open_house(house: House) -> House:
+    house.scheduler.start()
+    return house

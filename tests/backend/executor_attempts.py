@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from backend.executors.base import Ended, Executor, Handle, Ingest, Running
 from backend.executors.local import LocalExecutor
@@ -39,7 +39,7 @@ def programs_executor() -> LocalExecutor:
     return LocalExecutor([sys.executable, str(Path(__file__).with_name("gang_of_programs.py"))])
 
 
-def job(name: str, workers: int = 2) -> JobSpec:
+def job(name: str, workers: int = 2, **fields: Any) -> JobSpec:
     """`name` says what its processes do."""
     return JobSpec(
         name=name,
@@ -47,6 +47,7 @@ def job(name: str, workers: int = 2) -> JobSpec:
         data=SourceSpec(name="digits"),
         cluster=ClusterSpec(workers=workers),
         training=TrainingSpec(steps=1),
+        **fields,
     )
 
 

@@ -29,6 +29,7 @@ PROGRAMS = {
     "stubborn": f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEP}",
     "leaves a daemon": DAEMON,
     "fails": "raise SystemExit(3)",
+    "fails at first": "raise SystemExit(3)",
     "leaves a daemon and fails": f"{DAEMON}; raise SystemExit(3)",
     "does not start": "",
     "breaks its supervisor": "",
@@ -48,8 +49,11 @@ class Programs:
         if self._launch.job.name == "does not start":
             raise RuntimeError("no room for worker 1")
         for party in self._launch.parties:
-            fails = "fails" in self._launch.job.name
-            program = SLEEP if fails and party.index == 0 else PROGRAMS[self._launch.job.name]
+            name = self._launch.job.name
+            if name == "fails at first" and self._launch.directory.name != "1":
+                name = "work"
+            fails = "fails" in name
+            program = SLEEP if fails and party.index == 0 else PROGRAMS[name]
             self._running[party] = subprocess.Popen([sys.executable, "-S", "-c", program])
             if fails and party.index > 0:
                 self._launch.error(party).write_text(json.dumps(ERROR), encoding="utf-8")

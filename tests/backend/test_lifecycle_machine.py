@@ -40,8 +40,14 @@ def test_ends_are_final_and_every_transition_moves(table: dict) -> None:
 
 
 def test_each_stopping_state_has_one_end() -> None:
-    ends = {state: {target for (s, _), target in JOB.items() if s is state} for state in STOPPING}
-    assert ends == {state: {State(state.removeprefix("stopping_"))} for state in STOPPING}
+    ends = {state: transition(state, Event.ENDED) for state in STOPPING}
+    assert ends == {state: State(state.removeprefix("stopping_")) for state in STOPPING}
+
+
+def test_only_a_failed_attempt_is_followed_by_another_one() -> None:
+    assert [state for state, event in JOB if event is Event.RETRY] == [State.STOPPING_FAILED]
+    assert transition(State.STOPPING_FAILED, Event.RETRY) is State.QUEUED
+    assert transition(State.STOPPING_FAILED, Event.RETRY, table=ATTEMPT) is State.FAILED
 
 
 def test_states_are_active_queued_or_ended() -> None:
@@ -50,8 +56,10 @@ def test_states_are_active_queued_or_ended() -> None:
 
 
 def test_cancel_is_possible_until_the_end_is_settled() -> None:
-    allowed = {state for state in State if is_allowed(state, Event.CANCEL)}
-    assert allowed == {State.QUEUED, State.PLACING, State.STARTING, State.RUNNING}
+    allowed = {state for state in State if is_allowed(state, Event.CANCEL, table=ATTEMPT)}
+    assert allowed == {State.PLACING, State.STARTING, State.RUNNING}
+    for_jobs = {state for state in State if is_allowed(state, Event.CANCEL)}
+    assert for_jobs == allowed | {State.QUEUED, State.STOPPING_FAILED}  # the latter ends its retries
 
 
 def test_an_impossible_event_names_state_event_alternatives_and_story() -> None:
@@ -76,6 +84,17 @@ def test_closing_events_are_transitions_to_the_right_end(state: State, outcome: 
         for event in closing_events(state, outcome):  # type: ignore[arg-type]
             reached = transition(reached, event, table=table)
         assert reached == expected
+
+
+@pytest.mark.parametrize("outcome", ["succeeded", "failed", "cancelled"])
+@pytest.mark.parametrize("state", sorted(ACTIVE))
+def test_a_job_that_is_tried_again_queues_after_failures_only(state: State, outcome: str) -> None:
+    job, attempt = state, state
+    for event in closing_events(state, outcome, again=True):  # type: ignore[arg-type]
+        job, attempt = transition(job, event), transition(attempt, event, table=ATTEMPT)
+    expected = state.removeprefix("stopping_") if state in STOPPING else outcome
+    assert attempt == expected
+    assert job == (State.QUEUED if expected == "failed" else expected)
 
 
 @pytest.mark.parametrize("state", [State.QUEUED, *sorted(ENDED)])

@@ -6,6 +6,7 @@ import pytest
 
 from backend.lifecycle import Reason
 from backend.scheduler.decide import (
+    COUNTED,
     Device,
     Inventory,
     Occupant,
@@ -99,7 +100,21 @@ def test_a_wait_says_position_need_and_who_holds_what() -> None:
     assert second.reason is Reason.WAITING_IN_LINE
     assert second.text == "number 2 in the queue, behind 'a' (older)"
     assert third.text == "number 3 in the queue, behind 'b' (priority 0)"
-    assert third.blocked_by == ("a", "b")
+    assert third.blocked_by == ("b",)
+
+
+def test_far_behind_a_placement_changes_nothing_that_is_said() -> None:
+    """So that a long queue is not written anew whenever a job starts."""
+    jobs = [job(f"{i:03}", age=-i) for i in range(100)]
+
+    def said(queued: list[QueuedJob]) -> dict[str, str]:
+        held = {"cpu:0": Occupant(job_id="r", job_name="r")}
+        decided = decide(State(queued=tuple(queued), inventory=inventory(1), occupied=held))
+        return {i.job_id: i.text for i in decided if isinstance(i, Wait)}
+
+    before, after = said(jobs), said(jobs[1:])
+    assert len([id_ for id_ in after if after[id_] != before[id_]]) == COUNTED
+    assert before["050"] == "beyond the first 20 of the queue, behind '049' (older)"
 
 
 @pytest.mark.parametrize(

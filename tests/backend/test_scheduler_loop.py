@@ -6,8 +6,6 @@ import hashlib
 import json
 import signal
 import stat
-import time
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,117 +13,16 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from backend.db import uuid7
 from backend.db.models import Attempt, Batch, Job, Notice, Transition
 from backend.executors import files, process
-from backend.lifecycle import ENDED, InvalidTransitionError, Reason, State
+from backend.lifecycle import InvalidTransitionError, Reason, State
 from backend.scheduler import changes, record
-from backend.scheduler.decide import Device, Inventory
-from backend.scheduler.loop import Scheduler
-from engine.plan.serde import to_plain
 from engine.telemetry import batch as wire
 from engine.telemetry.spool import SpoolWriter
-from tests.backend.executor_attempts import MODEL, PLAN, job, programs_executor, until
-from tests.backend.ingest_server import IngestServer, open_database
+from tests.backend.executor_attempts import until
+from tests.backend.house import House
 
 ALL_THE_WAY = ["queued", "placing", "starting", "running", "stopping_succeeded", "succeeded"]
-
-
-class House:
-    """A server's inner parts over one data directory; `restart` is its death and a new life."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.port = 0
-        self.open(2)
-
-    def open(self, cpus: int) -> None:
-        self.database = open_database(self.directory)
-        self.ingest = IngestServer(self.database, self.port)
-        self.port = self.ingest.port
-        self.scheduler = Scheduler(
-            database=self.database,
-            executor=programs_executor(),
-            inventory=Inventory(
-                devices=tuple(Device(id=f"cpu:{i}", kind="cpu", name=f"slot {i}") for i in range(cpus))
-            ),
-            data_dir=self.directory,
-            url=self.ingest.url,
-        )
-
-    def close(self) -> None:
-        self.scheduler.close()
-        self.ingest.close()
-        self.database.close()
-
-    def restart(self, cpus: int = 2) -> None:
-        self.close()
-        self.open(cpus)
-        self.scheduler.start()
-
-    def submit(self, name: str, workers: int = 2, priority: int = 0) -> str:
-        def write(session: Session) -> str:
-            row = Job(
-                id=uuid7(),
-                name=name,
-                spec=to_plain(job(name, workers)),
-                plan=to_plain(PLAN),
-                description=MODEL.to_dict(),
-                priority=priority,
-                created_unix_ns=time.time_ns(),
-            )
-            record.submitted(session, row)
-            return row.id
-
-        job_id = self.database.writer.run(write)
-        self.scheduler.wake()
-        return job_id
-
-    def cancel(self, job_id: str) -> bool:
-        changed = self.database.writer.run(lambda s: record.cancel(s, s.get_one(Job, job_id)))
-        self.scheduler.wake()
-        return changed
-
-    def job(self, job_id: str) -> Job:
-        with self.database.read() as session:
-            return session.get_one(Job, job_id)
-
-    def attempts(self, job_id: str) -> list[Attempt]:
-        with self.database.read() as session:
-            return list(session.scalars(select(Attempt).where(Attempt.job_id == job_id).order_by(Attempt.id)))
-
-    def story(self, job_id: str) -> list[str]:
-        with self.database.read() as session:
-            return list(record.story(session, session.get_one(Job, job_id)))
-
-    def reaches(self, job_id: str, *states: str) -> Job:
-        return until(
-            lambda: found if (found := self.job(job_id)).state in states else None,
-            f"{self.job(job_id).name!r} is {' or '.join(states)}",
-        )
-
-    def ends(self, job_id: str) -> Job:
-        return self.reaches(job_id, *ENDED)
-
-    def living(self, job_id: str) -> list[process.Identity]:
-        return [p for a in self.attempts(job_id) for p in process.marked(Path(a.directory))]
-
-
-@pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
-    house = House(tmp_path)
-    yield house
-    with house.database.read() as session:
-        directories = list(session.scalars(select(Attempt.directory)))
-    house.close()
-    for directory in directories:
-        process.kill_marked(Path(directory))
-
-
-@pytest.fixture
-def open_house(house: House) -> House:
-    house.scheduler.start()
-    return house
 
 
 def test_a_job_goes_all_the_way_and_every_station_is_recorded(open_house: House) -> None:

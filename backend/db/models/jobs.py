@@ -39,7 +39,10 @@ class Job(Base):
     """Hash of the submitted body: the same key with another body is refused."""
     created_unix_ns: Mapped[BigInt]
     queued_unix_ns: Mapped[BigInt | None]
+    retry_unix_ns: Mapped[BigInt | None]
+    """Of a queued job whose last attempt failed: it is not placed before this. Else None."""
     started_unix_ns: Mapped[BigInt | None]
+    """When its first attempt started."""
     ended_unix_ns: Mapped[BigInt | None]
     revision: Mapped[BigInt] = mapped_column(default=0)
     """Goes up with every committed change of the job or of its telemetry; caches are keyed by it."""
