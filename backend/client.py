@@ -28,7 +28,7 @@ from backend.schemas.health import Health
 from backend.schemas.jobs import Job, JobPage, JobSummary
 from backend.schemas.plans import PlanView
 from backend.schemas.problems import Problem
-from backend.schemas.telemetry import Events, Logs, Metrics, Summary
+from backend.schemas.telemetry import Events, Logs, Metrics, Recording, Summary
 from engine.plan.job import JobSpec
 from engine.plan.serde import to_plain
 
@@ -141,6 +141,10 @@ class Client:
     def events(self, job_id: str, **query: int | None) -> Events:
         """Detailed events; `query`: worker, step_from, step_to, limit."""
         return self._read(Events, "GET", f"/jobs/{job_id}/events", params=query)
+
+    def record(self, job_id: str, steps: int = 20) -> Recording:
+        """Have every event of the next steps of a running job kept."""
+        return self._read(Recording, "POST", f"/jobs/{job_id}/record", json={"steps": steps})
 
     def logs(self, job_id: str, party: str | None = None, *, offset: int = 0) -> Logs:
         """A piece of one process's output."""

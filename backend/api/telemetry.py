@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from backend.api.deps import Services, problems
-from backend.schemas.telemetry import Events, Logs, Metrics, Summary
+from backend.schemas.telemetry import Events, Logs, Metrics, Recording, RecordRequest, Summary
 
 router = APIRouter(prefix="/jobs/{job_id}", tags=["telemetry"])
 Step = Annotated[int | None, Query(ge=0, le=2**31 - 1)]
@@ -34,6 +34,12 @@ def events(
 ) -> Events:
     """Detailed events as columns; without a range of steps, those of the ten newest."""
     return services.telemetry.events(job_id, worker=worker, step_from=step_from, step_to=step_to, limit=limit)
+
+
+@router.post("/record", responses=problems(404, 409, 415, 422))
+def record(services: Services, job_id: str, asked: RecordRequest) -> Recording:
+    """Keep every event of the next steps of a running job."""
+    return services.telemetry.record(job_id, asked.steps)
 
 
 @router.get("/logs", responses=problems(404, 422))

@@ -109,6 +109,8 @@ def show(job_id: Id, url: Url = None, as_json: AsJson = False) -> None:
     for name, value in lines.items():
         if value is not None:
             typer.echo(f"{name:14} {value}")
+    for missing in job.dropped:
+        typer.echo(f"note           {missing.text}")
     typer.echo(f"\n{job.plan.text}")
 
 
@@ -136,6 +138,17 @@ def cancel(job_id: Id, url: Url = None) -> None:
     """End a job."""
     with reported(), Client(url) as client:
         typer.echo(_ending(client.cancel(job_id)))
+
+
+def record(
+    job_id: Id,
+    url: Url = None,
+    steps: Annotated[int, typer.Option(min=1, max=1000, help="How many steps.")] = 20,
+) -> None:
+    """Keep every event of the next steps of a running job."""
+    with reported(), Client(url) as client:
+        found = client.record(job_id, steps)
+        typer.echo(f"steps {found.first_step} to {found.last_step} are recorded")
 
 
 def read_spec(file: Path) -> dict[str, Any]:

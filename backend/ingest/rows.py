@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy.orm import Session
 
-from backend.db.models import Base, LayerTotal, Link, LinkBin, Metric, StepRow
+from backend.db.models import Base, DroppedDetail, LayerTotal, Link, LinkBin, Metric, StepRow
 from backend.ingest.upsert import upsert
 from engine.telemetry.batch import Batch
 from engine.telemetry.events import LEVELS
@@ -44,6 +44,7 @@ def build(batch: Batch) -> list[Rows]:
             add=frozenset({"count", "busy_ns", "bytes", "exposed_ns"}),
         ),
         Rows(model=LinkBin, rows=_bins(batch), add=frozenset({"bytes"})),
+        Rows(model=DroppedDetail, rows=_dropped(batch)),
     ]
 
 
@@ -66,6 +67,12 @@ def _links(batch: Batch) -> list[tuple[Any, ...]]:
         (batch.attempt, batch.party, link.interface, link.host, link.rate_bps, link.rate_source)
         for link in batch.links
     ]
+
+
+def _dropped(batch: Batch) -> list[tuple[Any, ...]]:
+    if not batch.dropped:
+        return []
+    return [(batch.attempt, batch.party, batch.sequence, batch.dropped, *batch.dropped_steps)]
 
 
 def _steps(batch: Batch) -> list[tuple[Any, ...]]:

@@ -110,6 +110,19 @@ class Transition(Schema):
     at: datetime
 
 
+class DroppedDetail(Schema):
+    """Single events that should have been kept and could not be, for want of room; the totals have them."""
+
+    party: str
+    """The process that recorded them."""
+    first_step: int
+    last_step: int
+    """Both -1 where they belong to no step."""
+    events: int
+    text: str
+    """The same for a person."""
+
+
 class Job(JobSummary):
     """One job, whole."""
 
@@ -121,6 +134,8 @@ class Job(JobSummary):
     """Oldest first."""
     history: list[Transition]
     """Every state the job went through, oldest first."""
+    dropped: list[DroppedDetail]
+    """Where detail of the latest attempt is missing, by process and range of steps. Empty: nowhere."""
 
 
 class JobPage(Schema):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from backend.schemas.base import Schema
 
@@ -51,6 +53,20 @@ class Events(Schema):
     """Names by number."""
     truncated: bool
     """Whether there is more: ask for fewer steps."""
+
+
+class RecordRequest(Schema):
+    """Which steps of a running job to keep every event of, besides those that its specification says."""
+
+    steps: Annotated[int, Field(ge=1, le=1000)] = 20
+    """So many, from the newest one that is known."""
+
+
+class Recording(Schema):
+    """The steps whose events are being kept; all processes of the job keep the same ones."""
+
+    first_step: int
+    last_step: int
 
 
 class Logs(Schema):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -10,15 +11,17 @@ from sqlalchemy.orm import Session
 
 from backend.db import Database, models
 from backend.figures.source import Source
+from backend.lifecycle import State
 from backend.schemas import telemetry as schema
 from backend.services import events, logs, series
+from backend.services.errors import Conflict
 from backend.services.jobs import find
 from backend.services.progress import ACCURACY
 from backend.services.stored import planned_of
 from backend.services.views import Views, latest_attempt, milliseconds
 from engine.plan.plan import Plan
 from engine.plan.traffic import wire_bytes
-from engine.telemetry import definitions
+from engine.telemetry import asked, definitions
 
 NEWEST_STEPS = 10
 """Steps of events that are answered where none are asked for."""
@@ -34,6 +37,7 @@ class Telemetry:
     def __init__(self, database: Database, views: Views) -> None:
         self._database = database
         self._views = views
+        self._asking = threading.Lock()
 
     def metrics(self, job_id: str, name: str | None) -> schema.Metrics:
         """Series by name. Raises NotFound, or UnknownNameError for a series that there is not."""
@@ -67,6 +71,27 @@ class Telemetry:
                 layers=[layer["name"] for layer in (job.description or {}).get("layers", [])],
                 parties=attempt.parties,
             )
+
+    def record(self, job_id: str, steps: int) -> schema.Recording:
+        """Have every event of the next `steps` steps kept. Raises NotFound, and Conflict for a job that does not
+        run."""
+        with self._database.read() as session:
+            job = find(session, job_id)
+            attempt = latest_attempt(session, job)
+            if attempt is None or job.state not in {State.STARTING, State.RUNNING}:
+                raise Conflict(f"job {job_id} is {job.state}: only a job that runs can be recorded")
+            newest = session.scalar(
+                select(func.max(models.StepRow.step)).where(models.StepRow.attempt_id == attempt.id)
+            )
+        first = 0 if newest is None else newest + 1
+        try:
+            with self._asking:
+                asked.add(Path(attempt.directory) / asked.FILE, (first, first + steps - 1))
+        except OSError as error:
+            raise Conflict(
+                f"job {job_id}: {attempt.directory} cannot be written ({error.strerror}). Nothing more is recorded"
+            ) from None
+        return schema.Recording(first_step=first, last_step=first + steps - 1)
 
     def logs(self, job_id: str, *, party: str | None, offset: int, limit: int) -> schema.Logs:
         """A piece of a party's output. Raises UnknownNameError listing the parties."""

@@ -12,7 +12,7 @@ from backend.figures import speed
 from backend.figures.source import Source
 from backend.schemas import jobs as schema
 from backend.schemas.plans import PlanView
-from backend.services import plans
+from backend.services import dropped, plans
 from backend.services.progress import Progress, ProgressReader
 from backend.services.remember import Remembered
 from backend.services.stored import planned_of, source_name, spec_of
@@ -43,12 +43,14 @@ class Views:
         history = select(models.Transition).where(
             models.Transition.job_id == job.id, models.Transition.attempt_id.is_(None)
         )
+        attempt = latest_attempt(session, job)
         return schema.Job(
             **dict(self.summary(session, job)),
             spec=spec_of(job),
             plan=self.plan(job),
             attempts=[_attempt(attempt) for attempt in job.attempts],
             history=[_transition(row) for row in session.scalars(history.order_by(models.Transition.id))],
+            dropped=dropped.read(session, attempt) if attempt else [],
         )
 
     def plan(self, job: models.Job) -> PlanView:

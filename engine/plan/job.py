@@ -14,6 +14,7 @@ from engine.errors import UnknownNameError, UserError
 from engine.plan.optimizers import OPTIMIZERS, SCHEDULES
 from engine.plan.rehearsal import RehearsalSpec
 from engine.plan.retry import RetrySpec
+from engine.plan.telemetry import TelemetrySpec
 from engine.plan.units_of_measure import parse_duration, parse_rate
 
 MOST_HOSTS = 64
@@ -280,17 +281,6 @@ class EvaluationSpec:
 
     def __post_init__(self) -> None:
         _positive("every_epochs", self.every_epochs, "passes over the data")
-
-
-@dataclass(frozen=True, kw_only=True)
-class TelemetrySpec:
-    """What is kept of the events; totals are kept for every step."""
-
-    __pydantic_config__ = _STRICT
-
-    detail: Literal["chosen", "all"] = "chosen"
-    """`chosen`: single events of the first steps, a few of every hundred, the slowest and the last minute.
-    `all`: of every step."""
 
 
 @dataclass(frozen=True, kw_only=True)

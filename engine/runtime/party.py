@@ -14,9 +14,11 @@ from engine.order import RANK
 from engine.plan.cluster import Party, shard_party
 from engine.plan.plan import Plan
 from engine.plan.scaling import scaled_rate
+from engine.plan.telemetry import TelemetrySpec
 from engine.plan.units import cut
 from engine.runtime.launch import Launch
 from engine.runtime.recording import Recording
+from engine.telemetry import asked
 from engine.telemetry.detail import DetailPolicy
 from engine.telemetry.recorder import TRANSPORT, Recorder
 from engine.telemetry.sampler import Sampler, interface_counters
@@ -49,7 +51,9 @@ class PartyBase:
             self.clock.now_ns,
             launch.spool,
             attempt=launch.attempt,
-            detail=DetailPolicy(mode=launch.job.telemetry.detail),
+            detail=_policy(launch.job.telemetry),
+            spool_bytes=launch.job.telemetry.spool_bytes,
+            asked=launch.directory / asked.FILE,
             interface=self._link,
             host=None if self._host is None else party.host,
             near=self._near,
@@ -121,6 +125,17 @@ class PartyBase:
         network = self.launch.job.network
         rate = network.rate_bps if self._host is None else network.host_rates_bps[self._host]
         return None if rate is None else scaled_rate(rate, self.launch.job.scale)
+
+
+def _policy(spec: TelemetrySpec) -> DetailPolicy:
+    return DetailPolicy(
+        mode=spec.detail,
+        first=spec.first,
+        few=spec.few,
+        every=spec.every,
+        slowest_after=DetailPolicy.slowest_after if spec.slowest else None,
+        last_ns=round(spec.last_s * 1e9),
+    )
 
 
 def load_choices(launch: Launch) -> dict[int, Choice]:

@@ -17,7 +17,7 @@ import hashlib
 import json
 import struct
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -70,7 +70,9 @@ class Batch:
     links: tuple[LinkInfo, ...] = ()
     """Links; LINK_SAMPLE and LINK_BIN rows give an index into it."""
     dropped: int = 0
-    """Events whose detail was given up since the batch before; the totals have them."""
+    """Events whose detail should have been kept and was given up since the batch before; the totals have them."""
+    dropped_steps: tuple[int, int] = (-1, -1)
+    """First and last step of those."""
     final: bool = False
     """The party closed its recorder in an orderly way: its last batch."""
     tables: dict[str, np.ndarray] = field(default_factory=dict)
@@ -82,14 +84,33 @@ class Batch:
     @property
     def step_range(self) -> tuple[int, int]:
         """First and last step of the detailed events, (-1, -1) where there are none."""
-        step = self.table("events")["step"]
-        return (int(step.min()), int(step.max())) if len(step) else (-1, -1)
+        return _steps_of(self.table("events"))
 
     @property
     def time_range(self) -> tuple[int, int]:
         """First start and last end of the detailed events, (-1, -1) where there are none."""
         events = self.table("events")
         return (int(events["start"].min()), int(events["end"].max())) if len(events) else (-1, -1)
+
+    def without_detail(self) -> Batch:
+        """The same, its events given up and its raw samples left out: the totals and bins have them."""
+        events = self.table("events")
+        ranges = [
+            steps
+            for steps in (self.dropped_steps, _steps_of(events[events["step"] >= 0]))
+            if steps != (-1, -1)
+        ]
+        return replace(
+            self,
+            dropped=self.dropped + len(events),
+            dropped_steps=(min(s[0] for s in ranges), max(s[1] for s in ranges)) if ranges else (-1, -1),
+            tables={name: rows for name, rows in self.tables.items() if name not in {"events", "samples"}},
+        )
+
+
+def _steps_of(events: np.ndarray) -> tuple[int, int]:
+    step = events["step"]
+    return (int(step.min()), int(step.max())) if len(step) else (-1, -1)
 
 
 def encode(batch: Batch) -> bytes:
@@ -114,6 +135,7 @@ def encode(batch: Batch) -> bytes:
         "metrics": batch.metrics,
         "links": [vars(link) for link in batch.links],
         "dropped": batch.dropped,
+        "dropped_steps": batch.dropped_steps,
         "final": batch.final,
         "tables": described,
     }
@@ -149,10 +171,13 @@ def decode(body: bytes) -> Batch:
             "sequence": int(header["sequence"]),
             "metrics": tuple(str(name) for name in header["metrics"]),
             "dropped": int(header["dropped"]),
+            "dropped_steps": _pair(header.get("dropped_steps", (-1, -1))),  # batches of 0.1 do not say
             "final": bool(header["final"]),
         }
     except (KeyError, TypeError, ValueError) as error:
         raise BatchError(f"header: {type(error).__name__}: {error}") from None
+    if not all(-1 <= step < 2**31 for step in fields["dropped_steps"]):
+        raise BatchError(f"header: dropped steps {fields['dropped_steps']}: out of range")
     if not (0 <= fields["party"] < 2**15 and 0 <= fields["sequence"] < 2**31 and fields["dropped"] >= 0):
         raise BatchError(f"header: party {fields['party']}, sequence {fields['sequence']}: out of range")
     batch = Batch(**fields, links=links, tables=_tables(sizes, compressed))
@@ -178,6 +203,11 @@ def _open(body: bytes) -> tuple[str, dict[str, Any], bytes]:
     if not isinstance(header, dict):
         raise BatchError("the header is not a JSON object")
     return digest.hex(), header, content[length:]
+
+
+def _pair(value: Any) -> tuple[int, int]:
+    first, last = value
+    return int(first), int(last)
 
 
 def _digest(length: int, content: bytes) -> bytes:

@@ -1,8 +1,9 @@
 """What a worker calls to say what it did: cheap, bounded, and never in the way of training.
 
 `event` packs 42 bytes into a queue. A background thread takes the queue every `flush_s`, folds *every* event
-into totals, asks the detail policy which to keep whole, and writes one batch to the spool. When the queue is
-full the caller folds it itself: detail is lost and counted (`dropped` in the next batch), totals never are.
+into totals, asks the detail policy which to keep whole, and writes one batch to the spool. Detail gives way, and
+the next batch says of which steps; totals never do: when the queue is full (the disk refuses) the caller folds it
+itself, and when too much waits in the spool (the server is away) batches carry totals only.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ import math
 import socket
 import struct
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Collection
 from pathlib import Path
 
 import numpy as np
 
+from engine.telemetry.asked import AskedSteps, Range
 from engine.telemetry.batch import Batch, LinkInfo, encode
 from engine.telemetry.detail import Detail, DetailPolicy
 from engine.telemetry.events import EVENT, LINK_SAMPLE, METRIC, NONE, STEP, Kind, Track
@@ -28,6 +31,8 @@ from engine.telemetry.totals import Totals
 TRANSPORT = "transport"
 """Name of the link whose bytes the transport itself counts: the one that send and receive events belong
 to."""
+PATIENCE_S = 30.0
+"""How long a recorder that closes waits for a disk that refuses."""
 
 _event = struct.Struct("<ihiBBhiqqqq").pack
 _step = struct.Struct("<iqqqdqqq").pack
@@ -51,13 +56,16 @@ class Recorder:
         flush_s: float = 0.25,
         capacity: int = 65_536,
         detail: DetailPolicy | None = None,
+        spool_bytes: int = 2**30,
+        asked: Path | None = None,
         interface: str = TRANSPORT,
         host: str | None = None,
         near: Collection[int] = (),
     ) -> None:
         """`clock_ns` reads the attempt's clock. `spool` is the attempt's spool directory; with None the
         batches stay in `self.memory`. `capacity` bounds the events waiting for the flush (about 100 bytes
-        each). `interface` names the link that this party's send and receive events travel on,
+        each), `spool_bytes` the detail that waits on disk. `asked` is the file of steps that a person wants recorded.
+        `interface` names the link that this party's send and receive events travel on,
         but for those to and from the parties `near`, on the same host. `host`: whose links these are; None:
         this machine's name."""
         self.party = party
@@ -69,6 +77,8 @@ class Recorder:
         self._spool = None if spool is None else SpoolWriter(spool, party)
         self._sequence = 0 if self._spool is None else self._spool.next_sequence()
         self._capacity = capacity
+        self._spool_bytes = spool_bytes
+        self._asked = None if asked is None else AskedSteps(asked)
         self._flush_s = flush_s
 
         self._events: deque[bytes] = deque()
@@ -80,14 +90,13 @@ class Recorder:
         self._links: list[LinkInfo] = []
         self._naming = threading.Lock()
 
-        self._fold = threading.Lock()  # guards the five below; never held during I/O or compression
+        self._fold = threading.Lock()  # guards the four below; never held during I/O or compression
         self._totals = Totals()
         self._bins = LinkBins(near)
         self._detail = Detail(detail or DetailPolicy())
-        self._dropped = 0
         self._kept: list[np.ndarray] = []
 
-        self._unwritten: bytes | None = None
+        self._unwritten: Batch | None = None
         self._flushing = threading.Lock()  # one flush at a time
         self._stop = threading.Event()
         self._closed = False
@@ -170,7 +179,8 @@ class Recorder:
 
     def close(self) -> int:
         """Flush everything, the details of the last minute included; the last sequence number written, -1
-        where there is none. Raises OSError where the spool cannot be written."""
+        where there is none. Waits a while for a disk that refuses, without details where that helps; then raises
+        OSError."""
         with self._naming:
             if self._closed:
                 return self._sequence - 1
@@ -180,7 +190,7 @@ class Recorder:
         with self._fold:
             self._take_events()
             self._kept.extend(self._detail.rest())
-        self.flush(final=True)
+        self._flush_patiently()
         return self._sequence - 1
 
     # --- the background ---
@@ -190,16 +200,22 @@ class Recorder:
         with self._flushing:
             if self._unwritten is not None:  # the disk refused it last time
                 self._write(self._unwritten)
-            batch = self._collect(final)
+            asked = self._newly_asked()
+            crowded = self._spool is not None and self._spool.waiting_bytes() > self._spool_bytes
+            batch = self._collect(final, asked, crowded)
             if batch is not None:
-                self._unwritten = encode(batch)
-                self._write(self._unwritten)
+                self._unwritten = batch
+                self._write(batch)
 
     def _loop(self) -> None:
         failing = False
         while not self._stop.wait(self._flush_s):
             try:
                 self.flush()
+                if failing:
+                    logger.warning(
+                        "%s: telemetry is written again; nothing but detail was given up", self.name
+                    )
                 failing = False
             except (
                 OSError
@@ -208,7 +224,31 @@ class Recorder:
                     logger.warning("%s: telemetry is not being written: %s", self.name, error)
                 failing = True
 
-    def _write(self, body: bytes) -> None:
+    def _flush_patiently(self) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                return self.flush(final=True)
+            except OSError as error:
+                if time.monotonic() > deadline:
+                    raise OSError(
+                        error.errno,
+                        f"telemetry of {self.name} cannot be written ({error.strerror}). Free space on that disk",
+                        error.filename,
+                    ) from error
+                if self._unwritten is not None:
+                    self._unwritten = self._unwritten.without_detail()
+            time.sleep(min(self._flush_s, 0.25))
+
+    def _newly_asked(self) -> list[Range]:
+        try:
+            return [] if self._asked is None else self._asked.news()
+        except (OSError, ValueError) as error:
+            logger.warning("%s: steps that were asked for cannot be read: %s", self.name, error)
+            return []
+
+    def _write(self, batch: Batch) -> None:
+        body = encode(batch)
         if self._spool is None:
             self.memory.append(body)
         else:
@@ -221,7 +261,8 @@ class Recorder:
         with self._fold:
             events = _drain(self._events, EVENT)
             self._add(events)
-            self._dropped += len(events)
+            self._detail.give_up(events)
+            self._bins.add_samples(_drain(self._samples, LINK_SAMPLE))
 
     def _take_events(self) -> None:
         events = _drain(self._events, EVENT)
@@ -232,10 +273,12 @@ class Recorder:
         self._totals.add(events)
         self._bins.add_events(events)
 
-    def _collect(self, final: bool) -> Batch | None:
-        """Everything since the last batch, or None where nothing happened."""
+    def _collect(self, final: bool, asked: list[Range], crowded: bool) -> Batch | None:
+        """Everything since the last batch, without detail where the spool is crowded; None where nothing
+        happened."""
         with self._fold:
             self._take_events()
+            self._kept.extend(self._detail.ask(asked))
             steps = _drain(self._steps, STEP)
             self._kept.extend(self._detail.steps(steps))
             samples = _drain(self._samples, LINK_SAMPLE)
@@ -248,23 +291,25 @@ class Recorder:
                 "totals": self._totals.take(),
                 "bins": self._bins.take(),
             }
-            dropped = self._dropped + self._detail.take_dropped()
-            self._kept, self._dropped = [], 0
-        if not final and not dropped and not any(len(table) for table in tables.values()):
+            dropped = self._detail.take_dropped()
+            self._kept = []
+        if not final and not dropped.events and not any(len(table) for table in tables.values()):
             return None
         with self._naming:
             names, links = tuple(self._names), tuple(self._links)
-        return Batch(
+        batch = Batch(
             attempt=self._attempt,
             party=self.party,
             name=self.name,
             sequence=self._sequence,
             metrics=names,
             links=links,
-            dropped=dropped,
+            dropped=dropped.events,
+            dropped_steps=(dropped.first_step, dropped.last_step),
             final=final,
             tables=tables,
         )
+        return batch.without_detail() if crowded else batch
 
     def _link_index(self, interface: str) -> int | None:
         return next((i for i, link in enumerate(self._links) if link.interface == interface), None)

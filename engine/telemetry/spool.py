@@ -3,12 +3,14 @@ received.
 
 The recording process writes, another process (the attempt's supervisor) reads, sends and deletes; a killed
 recorder leaves what it wrote. `acknowledged` beside the batches holds the last sequence number that the
-server has, so that neither side begins again from 0 after a restart.
+server has, so that neither side begins again from 0 after a restart. It is overwritten in place: on a full
+disk there is no room for another file, and only acknowledging makes room.
 """
 
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,13 +36,27 @@ class SpoolWriter:
     def __init__(self, spool: Path, party: int) -> None:
         self._directory = spool / str(party)
         self._directory.mkdir(parents=True, exist_ok=True)
+        self._reader = SpoolReader(self._directory)
+        if not self._reader.acknowledged_path.exists():
+            self._reader.note(-1)
+        self._waiting: deque[tuple[int, int]] = deque()  # sequence number and bytes
+        self._waiting_bytes = 0
 
     def next_sequence(self) -> int:
         """One beyond everything ever spooled here."""
-        return SpoolReader(self._directory).last_sequence() + 1
+        return self._reader.last_sequence() + 1
 
     def write(self, sequence: int, body: bytes) -> None:
         write_atomically(self._directory / f"{sequence:010d}{SUFFIX}", body)
+        self._waiting.append((sequence, len(body)))
+        self._waiting_bytes += len(body)
+
+    def waiting_bytes(self) -> int:
+        """How much of what this writer wrote the server does not have yet."""
+        acknowledged = self._reader.acknowledged()
+        while self._waiting and self._waiting[0][0] <= acknowledged:
+            self._waiting_bytes -= self._waiting.popleft()[1]
+        return self._waiting_bytes
 
 
 class SpoolReader:
@@ -49,6 +65,7 @@ class SpoolReader:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.party = int(directory.name)
+        self.acknowledged_path = directory / ACKNOWLEDGED
 
     def sequences(self) -> list[int]:
         """Sequence numbers of the batches that wait, ascending."""
@@ -68,16 +85,27 @@ class SpoolReader:
 
     def acknowledge(self, sequence: int) -> None:
         """The server has it: remember that first, then delete."""
-        write_atomically(self.directory / ACKNOWLEDGED, str(sequence).encode())
+        self.note(sequence)
         self.delete(sequence)
+
+    def note(self, sequence: int) -> None:
+        """Remember `sequence` as the last one that the server has."""
+        descriptor = os.open(self.acknowledged_path, os.O_WRONLY | os.O_CREAT, 0o644)
+        try:
+            os.pwrite(descriptor, f"{sequence:010d}".encode(), 0)
+            os.fdatasync(descriptor)
+        finally:
+            os.close(descriptor)
 
     def delete(self, sequence: int) -> None:
         self._path(sequence).unlink(missing_ok=True)
 
     def acknowledged(self) -> int:
         """The last sequence number that the server has, -1 for none."""
-        path = self.directory / ACKNOWLEDGED
-        return int(path.read_text()) if path.exists() else -1
+        try:
+            return int(self.acknowledged_path.read_bytes() or b"-1")
+        except FileNotFoundError:
+            return -1
 
     def last_sequence(self) -> int:
         """The last sequence number ever spooled, -1 for none."""

@@ -66,6 +66,28 @@ def test_jobs_wait_for_devices_and_are_cancelled_while_they_run(client: Client) 
     assert all(device.job_id is None for device in client.devices())
 
 
+def test_steps_that_a_person_asks_for_are_kept(client: Client) -> None:
+    nothing = {"first": 0, "few": 0, "slowest": False, "last_s": 5.0}
+    spec = job_spec("recorded", training={"steps": 1_000_000, "global_batch": 32}, telemetry=nothing)
+    job_id = client.submit(spec).id
+    while (client.job(job_id).step or 0) < 20:
+        time.sleep(0.05)
+    asked = client.record(job_id, 30)
+    assert asked.last_step == asked.first_step + 29
+    deadline = time.monotonic() + LIMIT_S
+    while True:
+        events = client.events(job_id, step_from=asked.first_step, step_to=asked.last_step)
+        if {(worker, step) for worker, step in zip(events.worker, events.step, strict=True)} >= {
+            (worker, step) for worker in (0, 1) for step in range(asked.first_step, asked.last_step + 1)
+        }:
+            break
+        assert time.monotonic() < deadline, "the asked steps did not come"
+        time.sleep(0.1)
+    assert client.events(job_id, step_from=0, step_to=asked.first_step - 1).step == []
+    client.cancel(job_id)
+    client.wait(job_id, timeout_s=LIMIT_S)
+
+
 def test_a_loss_that_is_no_number_fails_the_job_with_its_reason(client: Client) -> None:
     diverging = job_spec("diverges", optimizer={"learning_rate": 1e30})
     job = client.wait(client.submit(diverging).id, timeout_s=LIMIT_S)

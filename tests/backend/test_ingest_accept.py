@@ -11,7 +11,18 @@ import pytest
 from sqlalchemy import func, select
 
 from backend.db import Database
-from backend.db.models import Attempt, Batch, Job, LayerTotal, Link, LinkBin, Metric, Notice, StepRow
+from backend.db.models import (
+    Attempt,
+    Batch,
+    DroppedDetail,
+    Job,
+    LayerTotal,
+    Link,
+    LinkBin,
+    Metric,
+    Notice,
+    StepRow,
+)
 from backend.ingest import MAX_BODY_BYTES, IngestError, accept, seal
 from engine.telemetry import batch as wire
 from engine.telemetry.detail import DetailPolicy
@@ -234,3 +245,14 @@ def test_a_seal_needs_every_batch_and_then_nothing_follows(database: Database) -
     with database.read() as session:
         row = session.get_one(Attempt, attempt)
     assert (row.sealed, row.last_sequences) == (True, {"0": last, "1": -1})
+
+
+def test_where_detail_is_missing_is_stored(database: Database) -> None:
+    attempt = add_attempt(database)
+    whole = wire.decode(recorded(attempt)[0])
+    accept(database, attempt, TOKEN, wire.encode(whole.without_detail()))
+    with database.read() as session:
+        (row,) = session.scalars(select(DroppedDetail)).all()
+        total = session.scalar(select(func.sum(LayerTotal.count)))
+    assert (row.party, row.sequence, row.events, row.first_step, row.last_step) == (0, 0, 20, 0, 3)
+    assert total == 20, "totals are complete"

@@ -85,6 +85,8 @@ BROKEN: list[tuple[str, Any, str, str]] = [
     ("schedule.name", "cosin", "schedule.name", "Did you mean 'cosine'?"),
     ("evaluation.every_epochs", -1, "evaluation.every_epochs", "passes over the data"),
     ("telemetry.detail", "some", "telemetry.detail", "Known: all, chosen"),
+    ("telemetry.every", 0, "telemetry.every", "at least 1"),
+    ("telemetry.last_s", -1.0, "telemetry.last_s", "3600"),
     ("fidelity", "simulate", "fidelity", "simulation is not built yet. Use train or rehearse"),
     ("fidelity", "dream", "fidelity", "Known: rehearse, simulate, train"),
     ("priority", 1001, "priority", "must be from -1000 to 1000"),

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from engine.telemetry import asked
 from engine.telemetry.batch import Batch, decode
 from engine.telemetry.detail import DetailPolicy
 from engine.telemetry.events import ALL_LAYERS, Direction, Kind, Track
@@ -99,6 +100,7 @@ def test_a_full_queue_costs_detail_but_never_totals_and_says_how_much() -> None:
         send(r, step=index % 3)
     r.close()
     assert sum(batch.dropped for batch in batches(r)) == 1000
+    assert batches(r)[0].dropped_steps == (0, 2)
     assert len(table(r, "events")) == 50
     totals = table(r, "totals")
     assert totals["count"].sum() == 1050
@@ -149,6 +151,13 @@ def steps_of(r: Recorder) -> list[int]:
     return sorted(set(table(r, "events")["step"].tolist()))
 
 
+def run_on(r: Recorder, first: int, end: int) -> None:
+    """Steps of a microsecond, each flushed."""
+    for step in range(first, end):
+        send(r, step=step, start=step * 1000, end=(step + 1) * 1000)
+        r.flush()
+
+
 def run(r: Recorder, steps: int, slow: dict[int, int], *, step_ns: int = 1_000_000_000) -> None:
     now = 0
     for step in range(steps):
@@ -184,6 +193,44 @@ def test_the_last_minute_is_bounded_and_what_had_to_go_is_counted() -> None:
     r.close()
     assert steps_of(r) == list(range(150, 200))
     assert sum(batch.dropped for batch in batches(r)) == 150
+
+
+def test_no_step_is_kept_for_being_slow_where_that_is_not_wanted() -> None:
+    r = recorder(detail=DetailPolicy(first=0, few=0, slowest_after=None, last_ns=0))
+    run(r, 30, slow={25: 9_000_000_000})
+    r.close()
+    assert steps_of(r) == [29], "it ends as the recorder closes"
+    assert sum(batch.dropped for batch in batches(r)) == 0, "what nobody wants is not missing"
+
+
+def test_what_had_to_go_is_missing_only_where_it_would_have_been_kept() -> None:
+    r = recorder(detail=DetailPolicy(first=0, few=0, slowest_after=None, held=50, last_ns=10_000))
+    run(r, 200, slow={}, step_ns=100)
+    send(r, step=200, start=1_000_000, end=1_000_001)
+    r.close()
+    assert sum(batch.dropped for batch in batches(r)) == 0, "the last 10 us hold step 200 only"
+
+
+def test_steps_that_a_person_asks_for_are_kept_from_before_and_after_the_question(tmp_path: Path) -> None:
+    file = tmp_path / asked.FILE
+    r = recorder(detail=DetailPolicy(first=0, few=0, slowest_after=None), asked=file)
+    run_on(r, 0, 100)
+    asked.add(file, (95, 104))
+    run_on(r, 100, 110)
+    asked.add(file, (108, 108))
+    r.flush()
+    assert steps_of(r) == [*range(95, 105), 108]
+    r.close()
+    assert table(r, "events")["step"].tolist().count(99) == 1, "kept once"
+
+
+def test_a_broken_question_does_not_stop_the_recorder(tmp_path: Path) -> None:
+    file = tmp_path / asked.FILE
+    file.write_text("{")
+    r = recorder(asked=file)
+    send(r, step=0)
+    r.close()
+    assert steps_of(r) == [0]
 
 
 def test_a_policy_that_makes_no_sense_is_refused() -> None:
@@ -247,6 +294,48 @@ def test_a_disk_that_refuses_does_not_stop_training_and_nothing_is_lost_when_it_
     found = [decode(reader.read(sequence) or b"") for sequence in reader.sequences()]
     assert [batch.sequence for batch in found] == [0, 1]
     assert sum(int(batch.table("totals")["count"].sum()) for batch in found) == 25
+
+
+def test_a_spool_that_the_server_does_not_empty_gets_totals_only_until_it_does(tmp_path: Path) -> None:
+    r = recorder(tmp_path, spool_bytes=100)
+    reader = SpoolReader(tmp_path / "0")
+    found = []
+    for step in range(3):
+        send(r, step=step)
+        r.flush()
+        found.append(decode(reader.read(step) or b""))
+        if step == 1:
+            reader.acknowledge(0)
+            reader.acknowledge(1)
+    assert [batch.table("events")["step"].tolist() for batch in found] == [[0], [], [2]]
+    assert [(batch.dropped, batch.dropped_steps) for batch in found] == [
+        (0, (-1, -1)),
+        (1, (1, 1)),
+        (0, (-1, -1)),
+    ]
+    assert [batch.table("totals")["count"].sum() for batch in found] == [1, 1, 1]
+    r.close()
+
+
+def test_a_disk_that_stays_full_is_named_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.telemetry.recorder.PATIENCE_S", 0)
+    r = recorder(tmp_path)
+    (tmp_path / "0").rename(tmp_path / "away")
+    send(r, step=0)
+    with pytest.raises(OSError, match=r"telemetry of worker 0 cannot be written .*Free space"):
+        r.close()
+
+
+def test_acknowledging_needs_no_room(tmp_path: Path) -> None:
+    r = recorder(tmp_path)
+    send(r, step=0)
+    r.close()
+    reader = SpoolReader(tmp_path / "0")
+    before = (tmp_path / "0" / "acknowledged").stat()
+    reader.acknowledge(0)
+    after = (tmp_path / "0" / "acknowledged").stat()
+    assert (after.st_ino, after.st_size) == (before.st_ino, before.st_size), "overwritten in place"
+    assert (reader.acknowledged(), reader.sequences()) == (0, [])
 
 
 KILLED = """

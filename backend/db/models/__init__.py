@@ -3,12 +3,13 @@
 from backend.db.models.base import Base
 from backend.db.models.jobs import Attempt, Job, Transition
 from backend.db.models.notices import Notice
-from backend.db.models.telemetry import Batch, LayerTotal, Link, LinkBin, Metric, StepRow
+from backend.db.models.telemetry import Batch, DroppedDetail, LayerTotal, Link, LinkBin, Metric, StepRow
 
 __all__ = [
     "Attempt",
     "Base",
     "Batch",
+    "DroppedDetail",
     "Job",
     "LayerTotal",
     "Link",

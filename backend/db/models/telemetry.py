@@ -121,6 +121,21 @@ class LinkBin(Base):
     bytes: Mapped[BigInt]
 
 
+class DroppedDetail(Base):
+    """Events that a batch counts in its totals and does not hold, for want of room."""
+
+    __tablename__ = "dropped_details"
+    __table_args__ = CLUSTERED
+
+    attempt_id: Mapped[int] = attempt_key()
+    party: Mapped[int] = key(SmallInteger)
+    sequence: Mapped[int] = key()
+    events: Mapped[int]
+    first_step: Mapped[int]
+    """-1, as last_step, where they belong to no step."""
+    last_step: Mapped[int]
+
+
 class Link(Base):
     """An interface that a party reported on, and its rate."""
 

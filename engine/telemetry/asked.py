@@ -1,0 +1,54 @@
+"""Steps that a person asked to record: a file of ranges that the service writes and every recorder watches.
+
+The ranges are step numbers, so all processes of the attempt keep the same steps, whenever each of them looks.
+A file needs no connection: it reaches workers of an attempt whose server has been restarted, and workers never
+listen to anybody.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from engine.telemetry.spool import write_atomically
+
+FILE = "record.json"
+"""In the attempt's directory."""
+Range = tuple[int, int]
+"""First and last step, both included."""
+
+
+def read(path: Path) -> list[Range]:
+    """Every range, in the order of asking; none where nobody has asked."""
+    try:
+        return [(int(first), int(last)) for first, last in json.loads(path.read_bytes())]
+    except FileNotFoundError:
+        return []
+
+
+def add(path: Path, asked: Range) -> None:
+    """Ask for one more range. Only one process may call this, from one thread at a time."""
+    write_atomically(path, json.dumps([*read(path), asked]).encode())
+
+
+class AskedSteps:
+    """Watches the file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen: tuple[int, int] | None = None
+        self._count = 0
+
+    def news(self) -> list[Range]:
+        """The ranges that came since the last call. Raises OSError or ValueError where they cannot be read."""
+        try:
+            found = self._path.stat()
+        except FileNotFoundError:
+            return []
+        state = (found.st_ino, found.st_mtime_ns)
+        if state == self._seen:
+            return []
+        ranges = read(self._path)
+        new, self._count = ranges[self._count :], len(ranges)
+        self._seen = state
+        return new
