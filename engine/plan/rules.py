@@ -14,6 +14,7 @@ from engine.plan.cluster import Cluster
 from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
 from engine.plan.plan import LayerPlan, Peer, Plan
+from engine.plan.units_of_measure import format_rate
 
 MOST_UNITS = 100_000
 """Slices of one layer."""
@@ -192,7 +193,7 @@ def _native_cannot_be_paced(native: bool, cluster: Cluster) -> None:
     if native and cluster.rate_bps is not None and not cluster.shaped and cluster.workers > 1:
         raise UserError(
             "network.rate",
-            cluster.rate_bps,
+            format_rate(cluster.rate_bps),
             "the native backends cannot be paced in software",
             "Give network.hosts too (the links of a lab keep it), leave network.rate out, or choose a strategy on"
             " our own transport",

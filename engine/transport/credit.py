@@ -1,7 +1,7 @@
 """Credit in bytes: the receiver, not the kernel's buffers, decides how much may be on its way.
 
-A sender may start a message while its balance is positive, and pays for the whole message, so that the
-balance goes negative by at most one message and any size passes. The receiver gives bytes back as they
+A sender may start a message (or the next fragment of one) while its balance is positive, and pays for all of it, so
+that the balance goes negative by at most one message and any size passes. The receiver gives bytes back as they
 arrive, but only once the sender is about to need them: what is on its way from one sender never exceeds its
 share of the receiver's window plus one message, and several senders that meet at one port cannot build a
 FIFO there. Everything begins at zero: the first grant is the receiver's.
@@ -22,25 +22,33 @@ _MEMORY_NS = 5_000_000
 
 
 class Window:
-    """How many bytes may be on their way to this party beyond one message per sender.
+    """How many bytes pass in a short time, as measured while the path is busy.
 
-    Either fixed, or what arrives within WINDOW_NS at the measured rate (between MIN_ and MAX_WINDOW_BYTES):
-    enough to keep a fast path busy while a grant travels, and no more than half a millisecond's wait for an
-    urgent message on a slow one.
+    The receiver lets so many be on their way to it beyond one message per sender; the sender cuts messages into
+    fragments of so many. Either fixed, or what passes in `time_ns` (between `least_bytes` and MAX_WINDOW_BYTES): enough
+    to keep a fast path busy while a grant travels, and a short wait for an urgent message on a slow one.
     """
 
-    __slots__ = ("_bytes", "_fixed_bytes", "_last_ns", "_ns")
+    __slots__ = ("_bytes", "_fixed_bytes", "_last_ns", "_least_bytes", "_ns", "_time_ns")
 
-    def __init__(self, fixed_bytes: int | None = None) -> None:
+    def __init__(
+        self,
+        fixed_bytes: int | None = None,
+        *,
+        time_ns: int = WINDOW_NS,
+        least_bytes: int = MIN_WINDOW_BYTES,
+    ) -> None:
         if fixed_bytes is not None and fixed_bytes < 1:
             raise ValueError(f"credit_bytes = {fixed_bytes}: at least 1; None measures it")
         self._fixed_bytes = fixed_bytes
+        self._time_ns = time_ns
+        self._least_bytes = least_bytes
         self._bytes = 0
         self._ns = 0
         self._last_ns = 0
 
-    def arrived(self, count_bytes: int, now_ns: int, *, amid: bool) -> None:
-        """`count_bytes` were read; `amid`: some message was under way before, so the time since counts."""
+    def passed(self, count_bytes: int, now_ns: int, *, amid: bool) -> None:
+        """`count_bytes` passed; `amid`: the path was busy before, so the time since the last ones counts."""
         if amid:
             self._bytes += count_bytes
             self._ns += now_ns - self._last_ns
@@ -53,8 +61,8 @@ class Window:
         """The window of each of `senders` that are in the middle of a message; at least one byte."""
         window = self._fixed_bytes
         if window is None:
-            measured = self._bytes * WINDOW_NS // self._ns if self._ns else 0
-            window = min(max(measured, MIN_WINDOW_BYTES), MAX_WINDOW_BYTES)
+            measured = self._bytes * self._time_ns // self._ns if self._ns else 0
+            window = min(max(measured, self._least_bytes), MAX_WINDOW_BYTES)
         return max(window // max(senders, 1), 1)
 
 
@@ -82,16 +90,19 @@ class SenderCredit:
 class ReceiverCredit:
     """The receiver's side of one sender's credit: what to give back, and when it is worth a control frame."""
 
-    __slots__ = ("announced", "arrived", "backlog_bytes", "granted", "handled")
+    __slots__ = ("announced", "arrived", "backlog_bytes", "granted", "handled", "unfinished")
 
     def __init__(self, backlog_bytes: int) -> None:
         if backlog_bytes < 0:
             raise ValueError(f"backlog_bytes = {backlog_bytes}: at least 0, which waits for the handler")
         self.backlog_bytes = backlog_bytes
         self.announced = 0
-        """Bytes of all messages whose header has been seen."""
+        """Bytes that the headers seen until now announce."""
         self.arrived = 0
         """Bytes taken from the kernel."""
+        self.unfinished = 0
+        """Bytes in whole fragments of messages that have not ended: they cannot be handled yet, so that to withhold
+        credit for them would wait for ever."""
         self.handled = 0
         """Bytes of all messages whose handler has returned."""
         self.granted = 0
@@ -103,7 +114,10 @@ class ReceiverCredit:
 
     def withheld(self) -> bool:
         """Whether some credit waits for messages to be handled."""
-        return self.arrived - self.handled > self.backlog_bytes
+        return self._unhandled() > self.backlog_bytes
+
+    def _unhandled(self) -> int:
+        return self.arrived - self.unfinished - self.handled
 
     def take_grant(self, window_bytes: int) -> int:
         """Bytes to give back now, 0 if none, for a sender whose share of the window is `window_bytes`.
@@ -111,7 +125,7 @@ class ReceiverCredit:
         A blocked sender is let go on as soon as less than its window is on its way or held up; one that is
         not blocked is topped up in halves, so that small messages do not cost a control frame each.
         """
-        held = max(self.arrived - self.handled - self.backlog_bytes, 0)
+        held = max(self._unhandled() - self.backlog_bytes, 0)
         balance = self.granted - self.announced
         wanted = window_bytes - self.on_its_way() - held
         grant = wanted - balance

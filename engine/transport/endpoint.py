@@ -215,7 +215,7 @@ class Endpoint:
         self.counters.local(header.layer, header.payload_bytes)
         self._observer.sent(header, self.index, header.queued_ns, now_ns, now_ns, wire=False)
         self._observer.received(header, self.index, now_ns, now_ns, wire=False)
-        views = message.parts[1:]
+        views = message.views
         payload = views[0] if len(views) == 1 else None
         parts = views if len(views) > 1 else ()
         lane.put(Delivery(header, payload, None, message.on_sent, parts))

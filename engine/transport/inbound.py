@@ -9,12 +9,31 @@ from engine.transport.buffers import ScratchPool
 from engine.transport.credit import ReceiverCredit
 from engine.transport.errors import ProtocolError
 from engine.transport.lane import Delivery, Lane
-from engine.transport.message import HEADER_BYTES, Header, decode
+from engine.transport.message import HEADER_BYTES, Header, Start, decode
 from engine.transport.observer import Watch
 
 _VIEWS = 64
 _UNKNOWN = -(2**31)
 _LUMP_BYTES = 64 * 1024
+
+
+class _Incoming:
+    """A message of which some has come."""
+
+    __slots__ = ("header", "left", "scratch", "start_ns", "targets", "unfinished")
+
+    def __init__(
+        self, header: Header, scratch: memoryview | None, targets: list[memoryview], start_ns: int
+    ) -> None:
+        self.header = header
+        self.scratch = scratch
+        self.targets = targets
+        """Where the rest of the payload belongs."""
+        self.left = header.payload_bytes
+        """Bytes of payload that have not come."""
+        self.start_ns = start_ns
+        self.unfinished = 0
+        """What it adds to `ReceiverCredit.unfinished`."""
 
 
 class Inbox:
@@ -44,28 +63,29 @@ class Inbox:
         self._fixed_got = 0
         self._meta = memoryview(b"")
         self._meta_got = 0
-        self._header: Header | None = None
-        self._next: Header | None = None
+        self._start: Start | None = None
         """The header that has come, while its meta has not."""
-        self._scratch: memoryview | None = None
-        self._targets: list[memoryview] = []
-        self._payload_left = 0
         self._start_ns = 0
+        self._current: _Incoming | None = None
+        self._fragment_left = 0
+        """Bytes of payload until the next header comes."""
+        self._interrupted: list[_Incoming] = []
+        """The most urgent last: it goes on first."""
         self._low_water = 1
         self.drained = True
         """Whether the last `read` took all that the kernel had."""
 
     def in_message(self) -> bool:
-        """Whether a message has begun and not ended."""
-        return self._header is not None or self._fixed_got > 0
+        """Whether a message is under way."""
+        return self._current is not None or self._fixed_got > 0
 
     def urgency(self) -> int:
-        """Priority of the message under way; where the next header has not been read, as urgent as can be."""
-        return _UNKNOWN if self._header is None else self._header.priority
+        """Priority of the message under way; before a header that has not been read, as urgent as can be."""
+        return self._current.header.priority if self._current and self._fragment_left else _UNKNOWN
 
     def next_bytes(self, limit_bytes: int) -> int:
-        """What the next `read` can use: the rest of the message and a header, at most the limit."""
-        return min(self._payload_left + HEADER_BYTES, limit_bytes)
+        """What the next `read` can use: the rest of the fragment and a header, at most the limit."""
+        return min(self._fragment_left + HEADER_BYTES, limit_bytes)
 
     def read(self, limit_bytes: int) -> int | None:
         """Take at most about `limit_bytes` from the kernel; answers how many, None at the end of the stream.
@@ -85,10 +105,10 @@ class Inbox:
         return count
 
     def wake_after(self, share_bytes: int) -> None:
-        """Let the kernel wake us when there is something to do: when less than `share_bytes` of the message are left,
-        because then its sender needs credit, and when it is complete; not for every packet. Long ones in pieces,
+        """Let the kernel wake us when there is something to do: when less than `share_bytes` of the fragment are
+        left, because then its sender needs credit, and when it is complete; not for every packet. Long ones in pieces,
         so that bytes are counted where they come."""
-        left = self._payload_left if self._header is not None else 0
+        left = self._fragment_left
         wanted = left if left < share_bytes else left - share_bytes + 1
         wanted = min(max(wanted, 1), _LUMP_BYTES)
         if wanted != self._low_water:
@@ -108,32 +128,34 @@ class Inbox:
         return total
 
     def _next_targets(self, limit_bytes: int) -> list[memoryview]:
-        if self._header is None:
+        if self._current is None or not self._fragment_left:
             if self._fixed_got < HEADER_BYTES:
                 return [self._fixed[self._fixed_got :]]
             return [self._meta[self._meta_got :]]
-        room = limit_bytes
+        room = min(limit_bytes, self._fragment_left)
         views: list[memoryview] = []
-        for view in self._targets[:_VIEWS]:
-            if len(view) > room:
+        for view in self._current.targets[:_VIEWS]:
+            if len(view) >= room:
                 views.append(view[:room])
-                return views
+                room = 0
+                break
             room -= len(view)
             views.append(view)
-        if len(views) == len(self._targets):
-            views.append(self._fixed)  # the next header comes with the end of this payload
+        if not room and limit_bytes >= self._fragment_left:
+            views.append(self._fixed)  # the next header comes with the end of this fragment
         return views
 
     def _take(self, count: int) -> None:
         """Advance through header, meta and payload by `count` received bytes."""
         overhead = payload = 0
-        layer = self._header.layer if self._header is not None else -1
+        layer = self._current.header.layer if self._current is not None else -1
         while count:
-            if self._header is not None:
-                step = min(count, self._payload_left)
+            if self._current is not None and self._fragment_left:
+                step = min(count, self._fragment_left)
                 payload += step
                 self.credit.arrived += step
-                self._advance_payload(step)
+                self._fragment_left -= step
+                self._advance(self._current, step)
             elif self._fixed_got < HEADER_BYTES:
                 if self._fixed_got == 0:
                     self._start_ns = self._clock.now_ns()
@@ -148,61 +170,86 @@ class Inbox:
                 self.credit.arrived += step
                 self._meta_got += step
                 if self._meta_got == len(self._meta):
-                    assert self._next is not None
-                    self._begin(self._next._replace(meta=bytes(self._meta)))
+                    assert self._start is not None
+                    self._begin(self._start, bytes(self._meta))
             count -= step
         self._counters.received(self._peer, layer, payload, overhead)
 
     def _fixed_complete(self) -> None:
-        self._next, size = decode(self._fixed)
-        self.credit.announced += self._next.wire_bytes + size
+        start = decode(self._fixed)
+        if isinstance(start, int):
+            self._go_on(start)
+            return
+        if self._current is not None:
+            self._interrupted.append(self._current)
+            self._current = None
+        first = min(start.fragment_bytes, start.header.payload_bytes)
+        self.credit.announced += HEADER_BYTES + start.meta_bytes + first
         self.credit.arrived += HEADER_BYTES
-        if size:
-            self._meta, self._meta_got = memoryview(bytearray(size)), 0
+        if start.meta_bytes:
+            self._start = start
+            self._meta, self._meta_got = memoryview(bytearray(start.meta_bytes)), 0
         else:
-            self._begin(self._next)
+            self._begin(start, b"")
 
-    def _begin(self, header: Header) -> None:
+    def _go_on(self, fragment_bytes: int) -> None:
+        """The next fragment of the message under way, or of the one interrupted last, begins."""
+        if self._current is None:
+            if not self._interrupted:
+                raise ProtocolError("a message goes on that has not begun: out of step")
+            self._current = self._interrupted.pop()
+        self._fragment_left = min(fragment_bytes, self._current.left)
+        self.credit.announced += self._fragment_left
+        self._fixed_got = 0
+
+    def _begin(self, start: Start, meta: bytes) -> None:
         """The header is complete: find the place of its payload."""
+        header = start.header._replace(meta=meta) if meta else start.header
         lane = self._lanes.get(header.lane)
         if lane is None:
             raise ProtocolError(f"{header} is for lane {header.lane}; registered: {sorted(self._lanes)}")
-        self._header = header
-        self._payload_left = header.payload_bytes
-        self._scratch, self._targets = None, []
+        scratch: memoryview | None = None
+        targets: list[memoryview] = []
         if header.payload_bytes:
             placed = lane.place(header)
             if placed is None:
-                self._scratch = self._pool.take(header.payload_bytes)
-                self._targets = [self._scratch[: header.payload_bytes]]
+                scratch = self._pool.take(header.payload_bytes)
+                targets = [scratch[: header.payload_bytes]]
             else:
-                self._targets = [view.cast("B") for view in placed if view.nbytes]
-                total = sum(map(len, self._targets))
+                targets = [view.cast("B") for view in placed if view.nbytes]
+                total = sum(map(len, targets))
                 if total != header.payload_bytes:
                     raise ProtocolError(f"{header}: its place has {total} bytes, not {header.payload_bytes}")
-        else:
-            self._finish()
+        self._fixed_got = 0
+        self._current = _Incoming(header, scratch, targets, self._start_ns)
+        self._fragment_left = min(start.fragment_bytes, header.payload_bytes)
+        if not header.payload_bytes:
+            self._finish(self._current)
 
-    def _advance_payload(self, count: int) -> None:
-        self._payload_left -= count
+    def _advance(self, message: _Incoming, count: int) -> None:
+        message.left -= count
         passed = 0
         while count:
-            view = self._targets[passed]
+            view = message.targets[passed]
             if count < len(view):
-                self._targets[passed] = view[count:]
+                message.targets[passed] = view[count:]
                 break
             count -= len(view)
             passed += 1
-        del self._targets[:passed]
-        if self._payload_left == 0:
-            self._finish()
+        del message.targets[:passed]
+        if message.left == 0:
+            self._finish(message)
+        elif self._fragment_left == 0:
+            come = message.header.wire_bytes - message.left
+            self.credit.unfinished += come - message.unfinished
+            message.unfinished = come
 
-    def _finish(self) -> None:
+    def _finish(self, message: _Incoming) -> None:
         """The message is complete: hand it to its lane and wait for the next header."""
-        header, scratch = self._header, self._scratch
-        assert header is not None
-        self._header, self._scratch, self._fixed_got = None, None, 0
+        header, scratch = message.header, message.scratch
+        self._current = None
         cost, peer, handled = header.wire_bytes, self._peer, self._handled
-        self._observer.received(header, peer, self._start_ns, self._clock.now_ns(), wire=True)
+        self.credit.unfinished -= message.unfinished
+        self._observer.received(header, peer, message.start_ns, self._clock.now_ns(), wire=True)
         payload = None if scratch is None else scratch[: header.payload_bytes]
         self._lanes[header.lane].put(Delivery(header, payload, scratch, lambda: handled(peer, cost)))

@@ -283,7 +283,7 @@ class Loop:
             peer.end_data(time.monotonic_ns(), "its data connection ended", broken=False)
         elif count:
             peer.heard_ns = time.monotonic_ns()
-            self._dialogue.window.arrived(count, peer.heard_ns, amid=amid)
+            self._dialogue.window.passed(count, peer.heard_ns, amid=amid)
             self._dialogue.grant(peer)
             if not peer.paced:
                 inbox.wake_after(self._dialogue.share())

@@ -1,5 +1,9 @@
 """The message on the wire: one fixed header, a small variable part, then the payload as it lies in memory.
 
+A message may travel in fragments, so that a more urgent one need not wait for its end: between two fragments another
+message may come, whole or interrupted itself, and then a short header says that the one interrupted last goes on. The
+sender chooses each fragment's length, and the header before it tells. A message without fragments costs one header.
+
 The transport reads `lane`, `priority` and the sizes; everything else is carried for the runtime and for
 telemetry. The payload is never converted: both sides are little-endian hosts that agreed on its layout.
 """
@@ -15,7 +19,14 @@ from engine.transport.errors import ProtocolError
 Buffer = bytes | bytearray | memoryview
 
 MAGIC = 0x7A
-_WIRE = struct.Struct("<BBBxHxxIIIiiqQI")
+"""First byte of a new message."""
+_CONTINUES = 0x7B
+"""First byte of a header before the rest of the message that was interrupted last."""
+_WIRE = struct.Struct("<BBBxHHIIIiiqQI")
+_FRAGMENT = struct.Struct("<H")
+_FRAGMENT_AT = 6
+_FRAGMENT_UNIT = 1024
+_LARGEST_FRAGMENT = 0xFFFF * _FRAGMENT_UNIT
 HEADER_BYTES = _WIRE.size
 META_LIMIT_BYTES = 1 << 24
 
@@ -51,7 +62,7 @@ class Header(NamedTuple):
         """Header and meta as they travel. Raises ProtocolError for a field outside its range."""
         try:
             fixed = _WIRE.pack(
-                MAGIC, self.kind, self.lane, self.origin, self.step, self.unit, self.part, self.layer,
+                MAGIC, self.kind, self.lane, self.origin, 0, self.step, self.unit, self.part, self.layer,
                 self.priority, self.queued_ns, self.payload_bytes, len(self.meta),
             )  # fmt: skip
         except struct.error as error:
@@ -64,67 +75,126 @@ class Header(NamedTuple):
         return HEADER_BYTES + len(self.meta) + self.payload_bytes
 
 
-def decode(fixed: Buffer) -> tuple[Header, int]:
-    """The header in `fixed` (HEADER_BYTES long), and the size of the meta that follows it, which it lacks.
+class Start(NamedTuple):
+    """A header that begins a message."""
+
+    header: Header
+    """Without its meta."""
+    meta_bytes: int
+    """Size of the meta that follows."""
+    fragment_bytes: int
+    """How much of the payload follows before the next header."""
+
+
+def decode(fixed: Buffer) -> Start | int:
+    """What the header in `fixed` (HEADER_BYTES long) begins: a message, or as many bytes of the one that was
+    interrupted last.
 
     Raises ProtocolError where this is no header.
     """
-    magic, kind, lane, origin, *others, meta = _WIRE.unpack(fixed)
+    magic, kind, lane, origin, fragment, *others, meta = _WIRE.unpack(fixed)
+    if magic == _CONTINUES:
+        return int(fragment) * _FRAGMENT_UNIT
     if magic != MAGIC:
         raise ProtocolError(f"a message starts with byte {magic:#x}, not {MAGIC:#x}: out of step")
     if meta > META_LIMIT_BYTES:
         raise ProtocolError(f"meta of {meta} bytes, at most {META_LIMIT_BYTES} are allowed")
-    return Header(kind, origin, lane, *others), meta
+    header = Header(kind, origin, lane, *others)
+    return Start(header, meta, fragment * _FRAGMENT_UNIT or header.payload_bytes)
 
 
 class Outgoing:
     """One message that waits to be sent, or is being sent: views of the caller's memory, never copies."""
 
-    __slots__ = ("done_bytes", "header", "index", "offset", "on_sent", "overhead_bytes", "parts", "start_ns")
+    __slots__ = (
+        "_frame",
+        "_index",
+        "_offset",
+        "fragment_left",
+        "header",
+        "on_sent",
+        "payload_left",
+        "start_ns",
+        "views",
+    )  # fmt: skip
 
     def __init__(
         self, header: Header, payload: Sequence[Buffer], on_sent: Callable[[], None] | None = None
     ) -> None:
         """Raises ProtocolError where the views do not add up to the header's `payload_bytes`."""
-        views = [memoryview(buffer).cast("B") for buffer in payload]
+        views = [view for buffer in payload if len(view := memoryview(buffer).cast("B"))]
         total = sum(map(len, views))
         if total != header.payload_bytes:
             raise ProtocolError(f"{header} announces {header.payload_bytes} bytes, its views hold {total}")
-        prefix = header.encode()
         self.header = header
-        self.parts = [memoryview(prefix), *(view for view in views if len(view))]
-        self.overhead_bytes = len(prefix)
+        self.views = views
         self.on_sent = on_sent
         self.start_ns = -1
-        self.index = 0
-        self.offset = 0
-        self.done_bytes = 0
+        self.payload_left = self.fragment_left = total
+        self._frame = memoryview(header.encode())
+        self._index = 0
+        self._offset = 0
 
     @property
     def left_bytes(self) -> int:
-        """What has not been given to the kernel yet."""
-        return self.overhead_bytes + self.header.payload_bytes - self.done_bytes
+        """What has not been given to the kernel yet; headers between fragments do not count."""
+        return len(self._frame) + self.payload_left
+
+    @property
+    def start_bytes(self) -> int:
+        """What the message or its first fragment puts on the wire, before any of it has left."""
+        return len(self._frame) + self.fragment_left
+
+    @property
+    def interruptible_now(self) -> bool:
+        """Whether a fragment has left whole and the message goes on."""
+        return self.fragment_left == 0 < self.payload_left
+
+    def cut(self, fragment_bytes: int) -> None:
+        """Before the first byte leaves: let its first fragment be at most about so long."""
+        if self.payload_left > fragment_bytes:
+            frame = bytearray(self._frame)
+            self.fragment_left = self._fragment(fragment_bytes, frame)
+            self._frame = memoryview(frame)
+
+    def go_on(self, fragment_bytes: int) -> None:
+        """After a fragment: begin the next one."""
+        frame = bytearray(HEADER_BYTES)
+        frame[0] = _CONTINUES
+        self.fragment_left = min(self._fragment(fragment_bytes, frame), self.payload_left)
+        self._frame = memoryview(frame)
 
     def next_views(self, limit_bytes: int, limit_views: int = 64) -> list[memoryview]:
-        """The next bytes to send, at most `limit_bytes` of them, for one gathering write."""
-        views = []
-        for index in range(self.index, min(len(self.parts), self.index + limit_views)):
-            view = self.parts[index]
-            if index == self.index and self.offset:
-                view = view[self.offset :]
-            if len(view) >= limit_bytes:
-                views.append(view[:limit_bytes])
+        """The next bytes to send, at most `limit_bytes` of them and none beyond the fragment, for one gathering
+        write."""
+        views = [self._frame[:limit_bytes]] if self._frame else []
+        room = min(limit_bytes - len(self._frame), self.fragment_left)
+        for index in range(self._index, min(len(self.views), self._index + limit_views)):
+            if room <= 0:
                 break
-            limit_bytes -= len(view)
-            views.append(view)
+            view = self.views[index]
+            if index == self._index and self._offset:
+                view = view[self._offset :]
+            views.append(view[:room] if len(view) > room else view)
+            room -= len(view)
         return views
 
     def advance(self, count: int) -> int:
         """Account for `count` bytes taken by the kernel; answers how many of them were payload."""
-        before = max(self.done_bytes - self.overhead_bytes, 0)
-        self.done_bytes += count
-        self.offset += count
-        while self.index < len(self.parts) and self.offset >= len(self.parts[self.index]):
-            self.offset -= len(self.parts[self.index])
-            self.index += 1
-        return max(self.done_bytes - self.overhead_bytes, 0) - before
+        overhead = min(count, len(self._frame))
+        self._frame = self._frame[overhead:]
+        payload = count - overhead
+        self.payload_left -= payload
+        self.fragment_left -= payload
+        self._offset += payload
+        while self._index < len(self.views) and self._offset >= len(self.views[self._index]):
+            self._offset -= len(self.views[self._index])
+            self._index += 1
+        return payload
+
+    @staticmethod
+    def _fragment(wanted_bytes: int, frame: bytearray) -> int:
+        """Write the fragment's length into its header; answers it."""
+        units = max(min(wanted_bytes, _LARGEST_FRAGMENT) // _FRAGMENT_UNIT, 1)
+        _FRAGMENT.pack_into(frame, _FRAGMENT_AT, units)
+        return units * _FRAGMENT_UNIT

@@ -1,14 +1,27 @@
-"""The sending half of one data connection: a heap of messages, of which one at a time is on its way."""
+"""The sending half of one data connection: a heap of messages, of which one at a time is on its way.
+
+A message that something more urgent could overtake leaves in fragments, each as long as what leaves in two
+milliseconds, and each needs credit, so that senders that meet at a port do not fill its queue with long messages. What
+is more urgent goes between two fragments, at once. Cost: a header and a share of a credit frame for each fragment, and
+the I/O threads of both sides wake for each.
+"""
 
 from __future__ import annotations
 
 import socket
 from threading import Lock
 
-from engine.transport.credit import SenderCredit
+from engine.transport.credit import SenderCredit, Window
 from engine.transport.message import Outgoing
 from engine.transport.observer import Watch
 from engine.transport.queue import PriorityQueue
+
+MOST_URGENT = 0
+"""Nothing of size overtakes this priority: first come, first served is one class of it."""
+
+FRAGMENT_NS = 2_000_000
+LEAST_FRAGMENT_BYTES = 64 * 1024
+"""Shorter ones cost more processor time than they save waiting: see DECISIONS.md."""
 
 
 class Outbox:
@@ -35,6 +48,11 @@ class Outbox:
         self._lock = Lock()
         self._queue: PriorityQueue[Outgoing] = PriorityQueue()
         self._current: Outgoing | None = None
+        self._interrupted: list[Outgoing] = []
+        """The most urgent last."""
+        self._drain = Window(time_ns=FRAGMENT_NS, least_bytes=LEAST_FRAGMENT_BYTES)
+        """How much leaves while the kernel has more than it can send."""
+        self._draining = False
 
     def put(self, message: Outgoing) -> bool:
         """Queue a message; answers whether the queue was empty, so that the I/O thread may sleep."""
@@ -45,31 +63,68 @@ class Outbox:
     def empty(self) -> bool:
         """Whether everything queued has been given to the kernel."""
         with self._lock:
-            return self._current is None and not self._queue
+            return self._current is None and not self._interrupted and not self._queue
 
     def urgency(self) -> int | None:
         """Priority of what may be written now; None where nothing waits or the credit is used up."""
-        if self._current is not None:
-            return self._current.header.priority
-        if self._queue and self.credit.may_start():  # only this thread takes from it: no lock to look
-            return self._queue.next_priority()
-        return None
+        # Only this thread takes from the queue: no lock to look.
+        waiting = self._queue.next_priority() if self._queue else None
+        if self._current is None:
+            if not self.credit.may_start():
+                return None
+            return self._interrupted[-1].header.priority if self._goes_on_first() else waiting
+        own = self._current.header.priority
+        if not self._current.interruptible_now:
+            return own
+        if waiting is not None and waiting < own:
+            return waiting
+        return own if self.credit.may_start() else None
 
     def next_bytes(self) -> int:
-        """What is left of the message that would be written now; asking does not settle which one that is."""
-        if self._current is not None:
-            return self._current.left_bytes
+        """At most what would be written now; asking does not settle which message that is."""
         with self._lock:
-            return self._queue.peek().left_bytes if self._queue and self.credit.may_start() else 0
+            if self.urgency() is None:
+                return 0
+            waiting = self._queue.peek().left_bytes if self._queue else 0
+        standing = self._current or (self._interrupted[-1] if self._interrupted else None)
+        return max(waiting, standing.left_bytes if standing is not None else 0)
+
+    def _goes_on_first(self) -> bool:
+        """Whether what was interrupted last goes before what waits."""
+        return bool(self._interrupted) and not (
+            self._queue and self._queue.next_priority() < self._interrupted[-1].header.priority
+        )
 
     def _choose(self) -> Outgoing | None:
-        if self._current is None:
-            with self._lock:
-                if not self._queue or not self.credit.may_start():
+        current = self._current
+        if current is not None and not current.interruptible_now:
+            return current
+        with self._lock:
+            if current is not None:
+                if self._queue and self._queue.next_priority() < current.header.priority:
+                    # What is urgent does not wait for credit: at most one message for each fragment goes without.
+                    self._interrupted.append(current)
+                    self._current = self._queue.pop()
+                elif not self.credit.may_start():
                     return None
+            elif not self.credit.may_start():
+                return None
+            elif self._goes_on_first():
+                self._current = self._interrupted.pop()
+            elif self._queue:
                 self._current = self._queue.pop()
-            self.credit.start(self._current.left_bytes)
-        return self._current
+            else:
+                return None
+        chosen = self._current
+        assert chosen is not None
+        if chosen.interruptible_now:
+            chosen.go_on(self._drain.share(1))
+            self.credit.start(chosen.fragment_left)
+        else:
+            if chosen.header.priority > MOST_URGENT:
+                chosen.cut(self._drain.share(1))
+            self.credit.start(chosen.start_bytes)
+        return chosen
 
     def write(self, limit_bytes: int) -> int:
         """Give the kernel at most `limit_bytes` of what is most urgent; answers how many. Raises OSError."""
@@ -81,6 +136,8 @@ class Outbox:
             count = self._sock.sendmsg(message.next_views(limit_bytes))
         except BlockingIOError:
             return 0
+        self._drain.passed(count, now_ns, amid=self._draining)
+        self._draining = False
         header = message.header
         if message.start_ns < 0:
             message.start_ns = now_ns
@@ -96,11 +153,14 @@ class Outbox:
         return count
 
     def write_on(self, limit_bytes: int) -> bool:
-        """Message after message until the credit is used up, at least `limit_bytes` have left, or the kernel is
-        full; answers whether it is. Raises OSError."""
+        """Message after message until the credit is used up, at least `limit_bytes` have left, a fragment has, or the
+        kernel is full; answers whether to wait until the kernel has room. Raises OSError."""
         while limit_bytes > 0 and self.urgency() is not None:
             count = self.write(limit_bytes)
             if not count or self._current is not None:
-                return limit_bytes > count
+                self._draining = limit_bytes > count or (
+                    self._current is not None and self._current.interruptible_now
+                )
+                return self._draining
             limit_bytes -= count
         return False

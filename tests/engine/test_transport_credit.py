@@ -89,8 +89,8 @@ def test_the_window_follows_the_rate_and_is_shared() -> None:
     window = Window()
     assert window.share(1) == MIN_WINDOW_BYTES
     for moment in range(5):
-        window.arrived(250_000, moment * 10**6, amid=moment > 0)
-    window.arrived(1, 10**12, amid=False)
+        window.passed(250_000, moment * 10**6, amid=moment > 0)
+    window.passed(1, 10**12, amid=False)
     assert window.share(1) == 125_000
     assert window.share(4) == 31_250
     assert Window(1000).share(3) == 333
