@@ -58,5 +58,5 @@ def openapi() -> dict[str, Any]:
 
 
 def _operation_id(route: APIRoute) -> str:
-    """`jobs-submit`: what clients are generated from."""
-    return f"{route.tags[0] if route.tags else 'api'}-{route.name}"
+    """`submit_job`: the name of the route's function, which is the method's name in a generated client."""
+    return route.name

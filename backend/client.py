@@ -16,8 +16,9 @@ import os
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import httpx
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -25,10 +26,10 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from backend.schemas.catalogue import Device, SourceEntry, StrategyEntry
 from backend.schemas.figures import Race
 from backend.schemas.health import Health
-from backend.schemas.jobs import Job, JobPage, JobSummary
+from backend.schemas.jobs import AttemptPage, Job, JobPage, JobSummary, TransitionPage
 from backend.schemas.plans import PlanView
 from backend.schemas.problems import Problem
-from backend.schemas.telemetry import Events, Logs, Metrics, Recording, Summary
+from backend.schemas.telemetry import Events, Logs, MetricNames, Metrics, Recording, Summary
 from engine.plan.job import JobSpec
 from engine.plan.serde import to_plain
 
@@ -98,8 +99,9 @@ class Client:
         """The plan that a submission would get."""
         return self._read(PlanView, "POST", "/plans", json=to_plain(spec))
 
-    def jobs(self, *, limit: int | None = None, **filters: str | None) -> Iterator[JobSummary]:
-        """Jobs, newest first, page by page; `filters`: state, strategy, model, text."""
+    def jobs(self, *, limit: int | None = None, **filters: Any) -> Iterator[JobSummary]:
+        """Jobs, newest first, page by page; `filters`: state, strategy, model, dataset, rehearsed, baseline, text,
+        created_from, created_to."""
         cursor: str | None = None
         left = limit
         while left is None or left > 0:
@@ -114,6 +116,14 @@ class Client:
     def job(self, job_id: str) -> Job:
         """One job, whole."""
         return self._read(Job, "GET", f"/jobs/{job_id}")
+
+    def attempts(self, job_id: str, **query: Any) -> AttemptPage:
+        """A page of a job's attempts, newest first; `query`: state, limit, cursor."""
+        return self._read(AttemptPage, "GET", f"/jobs/{job_id}/attempts", params=query)
+
+    def history(self, job_id: str, **query: Any) -> TransitionPage:
+        """A page of its changes of state, oldest first; `query`: attempt, to_state, limit, cursor."""
+        return self._read(TransitionPage, "GET", f"/jobs/{job_id}/history", params=query)
 
     def cancel(self, job_id: str) -> Job:
         """Ask for a job's end."""
@@ -138,13 +148,23 @@ class Client:
         """Series by name."""
         return self._read(Metrics, "GET", f"/jobs/{job_id}/metrics", params={"name": name})
 
-    def events(self, job_id: str, **query: int | None) -> Events:
-        """Detailed events; `query`: worker, step_from, step_to, limit."""
+    def metric_names(self, job_id: str) -> MetricNames:
+        """The series that `metrics` has."""
+        return self._read(MetricNames, "GET", f"/jobs/{job_id}/metrics/names")
+
+    def events(self, job_id: str, **query: Any) -> Events:
+        """A page of detailed events; `query`: worker, kind, layer, step_from, step_to, limit, cursor."""
         return self._read(Events, "GET", f"/jobs/{job_id}/events", params=query)
 
     def record(self, job_id: str, steps: int = 20) -> Recording:
         """Have every event of the next steps of a running job kept."""
         return self._read(Recording, "POST", f"/jobs/{job_id}/record", json={"steps": steps})
+
+    def trace(self, job_id: str, file: IO[bytes], **query: int | None) -> None:
+        """Write the job's timeline to `file` as JSON for ui.perfetto.dev; `query`: step_from, step_to."""
+        with self._answering("GET", f"/jobs/{job_id}/trace", params=query) as answer:
+            for piece in answer.iter_bytes():
+                file.write(piece)
 
     def logs(self, job_id: str, party: str | None = None, *, offset: int = 0) -> Logs:
         """A piece of one process's output."""
@@ -203,19 +223,30 @@ class Client:
     def _list(self, kind: type[M], path: str) -> list[M]:
         return TypeAdapter(list[kind]).validate_json(self._send("GET", path).content)  # type: ignore[valid-type]
 
-    def _send(
+    def _send(self, method: str, path: str, **request: Any) -> httpx.Response:
+        with self._answering(method, path, **request) as answer:
+            answer.read()
+        return answer
+
+    @contextmanager
+    def _answering(
         self, method: str, path: str, *, params: Mapping[str, Any] | None = None, **request: Any
-    ) -> httpx.Response:
+    ) -> Iterator[httpx.Response]:
+        """An answer whose body is yet to be read. Raises ApiError for one that refuses."""
         given = {name: value for name, value in (params or {}).items() if value is not None}
         try:
-            answer = self._http.request(method, path, params=given, **request)
+            with self._http.stream(method, path, params=given, **request) as answer:
+                if not answer.is_success:
+                    answer.read()
+                    self._refuse(answer)
+                yield answer
         except httpx.TransportError as error:
             raise ServerUnreachableError(
                 f"no answer from {self.url} ({type(error).__name__}: {error}). Start the server with"
                 " `trainyard serve`, or give its address with --url or TRAINYARD_URL"
             ) from None
-        if answer.is_success:
-            return answer
+
+    def _refuse(self, answer: httpx.Response) -> NoReturn:
         try:
             problem = Problem.model_validate_json(answer.content)
         except ValidationError:

@@ -14,42 +14,42 @@ router = APIRouter(tags=["catalogue"])
 
 
 @router.get("/strategies")
-def strategies() -> list[StrategyEntry]:
+def list_strategies() -> list[StrategyEntry]:
     """Every strategy, with what it is good for and when it loses."""
     return catalogue.strategies()
 
 
 @router.get("/models")
-def models() -> list[SourceEntry]:
+def list_models() -> list[SourceEntry]:
     """Every model of ours."""
     return catalogue.models()
 
 
 @router.get("/datasets")
-def datasets() -> list[SourceEntry]:
+def list_datasets() -> list[SourceEntry]:
     """Every data set of ours."""
     return catalogue.datasets()
 
 
 @router.get("/axes")
-def axes() -> list[AxisEntry]:
+def list_axes() -> list[AxisEntry]:
     """The vocabulary of plans: every axis and its values, also those whose mechanism is not built yet."""
     return catalogue.axes()
 
 
 @router.get("/devices")
-def devices(services: Services) -> list[Device]:
+def list_devices(services: Services) -> list[Device]:
     """Every device and the job that occupies it."""
     return services.inventory.devices()
 
 
 @router.get("/figures")
-def figures(services: Services) -> list[FigureEntry]:
+def list_figures(services: Services) -> list[FigureEntry]:
     """Every figure."""
     return services.figures.catalogue()
 
 
 @router.get("/schema/job")
-def job_schema() -> dict[str, Any]:
+def show_job_schema() -> dict[str, Any]:
     """JSON schema of a job's specification, with a description for every field."""
     return catalogue.job_schema()

@@ -33,7 +33,7 @@ def _answer(content: bytes | None, etag: str) -> Response:
 @router.get(
     "/jobs/{job_id}/figures/{name}", response_class=Response, responses={**FIGURE, **problems(404, 422)}
 )
-def figure(
+def show_figure(
     services: Services,
     job_id: str,
     name: str,
@@ -65,7 +65,7 @@ def figure(
 
 
 @router.get("/race", response_model=Race, responses={304: FIGURE[304], **problems(404, 422)})
-def race(
+def show_race(
     services: Services,
     *,
     jobs: Annotated[str, Query(description="Ids with commas, at least two")],

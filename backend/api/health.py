@@ -12,6 +12,6 @@ router = APIRouter(prefix="/health", tags=["health"])
 
 
 @router.get("")
-def health(services: Services) -> Health:
+def show_health(services: Services) -> Health:
     """Whether the service works."""
     return check(services)

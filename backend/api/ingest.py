@@ -28,7 +28,7 @@ BATCH_BODY = {
     openapi_extra=BATCH_BODY,
     max_body_size=MAX_BODY_BYTES,
 )
-async def batches(
+async def post_batch(
     services: Services, attempt: AttemptId, request: Request, authorization: Authorization = ""
 ) -> Accepted:
     """Store one batch; answered after the commit. The same batch again changes nothing."""

@@ -14,7 +14,7 @@ router = APIRouter(prefix="/notices", tags=["notices"])
 
 
 @router.get("", response_class=EventSourceResponse)
-async def notices(
+async def follow_notices(
     services: Services, last_event_id: Annotated[str | None, Header()] = None
 ) -> AsyncIterable[ServerSentEvent]:
     """What changes, while it changes: `job` (its state), `data` (its telemetry), `ready` (the stream has

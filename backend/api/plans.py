@@ -12,6 +12,6 @@ router = APIRouter(prefix="/plans", tags=["plans"])
 
 
 @router.post("", responses=problems(415, 422, 503))
-def preview(services: Services, spec: SpecBody) -> PlanView:
+def preview_plan(services: Services, spec: SpecBody) -> PlanView:
     """The plan that a submission would get, stored nowhere; refused exactly where a submission would be."""
     return services.jobs.preview(spec)

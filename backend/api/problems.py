@@ -14,6 +14,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic_core import to_jsonable_python
 from starlette.exceptions import HTTPException
+from starlette.middleware.body_limit import MAX_BODY_SIZE_SCOPE_KEY
 
 from backend.schemas.problems import FieldProblem, Problem
 from backend.services.errors import Busy, IngestError, ServiceError, WriterError
@@ -22,6 +23,8 @@ from engine.errors import UserError
 logger = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
+UNREADABLE = "There was an error parsing the body"
+"""What the framework says of bytes that are no text."""
 SHOWN = 200
 """Characters of a refused value that an answer repeats."""
 _REMEDY = {
@@ -120,10 +123,16 @@ def _service_error(_: Request, error: Exception) -> JSONResponse:
 
 def _http_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
+    if error.detail == UNREADABLE:
+        found = FieldProblem(field="", rule="the body is not JSON in UTF-8", remedy=_REMEDY["json_invalid"])
+        return problem(422, "invalid", "Invalid input", found.rule, errors=[found])
     phrase = HTTPStatus(error.status_code).phrase
-    detail = (
-        error.detail if error.detail != phrase else f"{request.method} {request.url.path}: {phrase.lower()}"
-    )
+    detail = error.detail
+    if error.status_code == 413:  # a body that came without its length, or with a wrong one
+        limit = request.scope.get(MAX_BODY_SIZE_SCOPE_KEY)
+        detail = f"the body is longer than {limit} bytes, which is the most here. Send less"
+    elif detail == phrase:
+        detail = f"{request.method} {request.url.path}: {phrase.lower()}"
     kind = phrase.lower().replace(" ", "-").replace("'", "")
     return problem(error.status_code, kind, phrase, detail, headers=error.headers)
 

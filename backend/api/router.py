@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fastapi import APIRouter, Request
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from backend.api import catalogue, figures, health, ingest, jobs, notices, plans, telemetry
@@ -29,8 +30,21 @@ def build() -> APIRouter:
     @api.api_route("/{path:path}", methods=["GET", "POST", "PUT", "PATCH", "DELETE"], include_in_schema=False)
     def nothing_here(path: str, request: Request) -> None:
         # Without this, the page's fallback would answer a mistyped path with HTML and 200.
+        if allowed := _methods(f"/{path}"):
+            raise HTTPException(
+                405,
+                f"{request.method} {PREFIX}/{path}: this resource only has {allowed}",
+                headers={"Allow": allowed},
+            )
         raise HTTPException(
             404, f"{request.method} {PREFIX}/{path}: no such resource. See {PREFIX}/openapi.json"
         )
 
     return api
+
+
+def _methods(path: str) -> str:
+    """Methods of the routes at `path` (below the prefix), with commas; empty where there is no route."""
+    routes = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
+    found = {method for route in routes if route.path_regex.match(path) for method in route.methods or ()}
+    return ", ".join(sorted(found))

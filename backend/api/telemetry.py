@@ -2,48 +2,73 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
+from fastapi.responses import JSONResponse, StreamingResponse
 
 from backend.api.deps import Services, problems
-from backend.schemas.telemetry import Events, Logs, Metrics, Recording, RecordRequest, Summary
+from backend.api.fields import of_columns
+from backend.schemas.lists import EventQuery
+from backend.schemas.telemetry import Events, Logs, MetricNames, Metrics, Recording, RecordRequest, Summary
 
 router = APIRouter(prefix="/jobs/{job_id}", tags=["telemetry"])
-Step = Annotated[int | None, Query(ge=0, le=2**31 - 1)]
+BESIDE_COLUMNS = frozenset({"layers", "parties", "truncated", "next_cursor"})
+"""Of an answer with events."""
+StepAsked = Annotated[int | None, Query(ge=0, le=2**31 - 1)]
+TRACE: dict[int | str, dict[str, Any]] = {
+    200: {
+        "content": {"application/json": {"schema": {"type": "object"}}},
+        "description": "A trace in Chrome's JSON object format",
+    }
+}
 
 
 @router.get("/metrics", responses=problems(404, 422))
-def metrics(
-    services: Services, job_id: str, name: Annotated[str | None, Query(description="One series only")] = None
+def show_metrics(
+    services: Services,
+    job_id: str,
+    name: Annotated[str | None, Query(description="One series only", max_length=100)] = None,
 ) -> Metrics:
     """Loss, throughput, iteration time, accuracy and whatever else was measured, thinned to 2,000 points
     each."""
     return services.telemetry.metrics(job_id, name)
 
 
-@router.get("/events", responses=problems(404, 422))
-def events(
-    services: Services,
-    job_id: str,
-    *,
-    worker: Annotated[int | None, Query(ge=0, le=2**15 - 1, description="Party number")] = None,
-    step_from: Step = None,
-    step_to: Step = None,
-    limit: Annotated[int, Query(ge=1, le=20_000)] = 20_000,
-) -> Events:
-    """Detailed events as columns; without a range of steps, those of the ten newest."""
-    return services.telemetry.events(job_id, worker=worker, step_from=step_from, step_to=step_to, limit=limit)
+@router.get("/metrics/names", responses=problems(404))
+def list_metrics(services: Services, job_id: str) -> MetricNames:
+    """The series that a job has, by name."""
+    return services.telemetry.metric_names(job_id)
+
+
+@router.get("/events", response_model=Events, responses=problems(404, 422))
+def list_events(
+    services: Services, job_id: str, asked: Annotated[EventQuery, Query()]
+) -> Events | JSONResponse:
+    """Detailed events as columns, in order of their start; without a range of steps, those of the ten newest.
+    With `fields`, only these columns."""
+    return of_columns(services.telemetry.events(job_id, asked), asked.fields, BESIDE_COLUMNS)
+
+
+@router.get("/trace", response_class=StreamingResponse, responses={**TRACE, **problems(404, 422)})
+def export_trace(
+    services: Services, job_id: str, step_from: StepAsked = None, step_to: StepAsked = None
+) -> StreamingResponse:
+    """The timeline as a trace that ui.perfetto.dev and chrome://tracing open: a process for every party, a thread for
+    every track. Without a range of steps, the ten newest."""
+    pieces = services.telemetry.trace(job_id, step_from, step_to)
+    named = {"Content-Disposition": 'attachment; filename="trace.json"'}
+    return StreamingResponse(pieces, media_type="application/json", headers=named)
 
 
 @router.post("/record", responses=problems(404, 409, 415, 422))
-def record(services: Services, job_id: str, asked: RecordRequest) -> Recording:
+def record_steps(services: Services, job_id: str, asked: RecordRequest) -> Recording:
     """Keep every event of the next steps of a running job."""
     return services.telemetry.record(job_id, asked.steps)
 
 
 @router.get("/logs", responses=problems(404, 422))
-def logs(
+def show_logs(
     services: Services,
     job_id: str,
     party: Annotated[str | None, Query(description="E.g. `worker 0`, which is the default")] = None,
@@ -55,7 +80,7 @@ def logs(
 
 
 @router.get("/summary", responses=problems(404))
-def summary(
+def show_summary(
     services: Services,
     job_id: str,
     baseline: Annotated[

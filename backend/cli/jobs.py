@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +18,10 @@ from engine.plan.serde import load_text
 Url = Annotated[
     str | None, typer.Option("--url", help="The server's address; TRAINYARD_URL. Default: 127.0.0.1:8000.")
 ]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="field=value, e.g. training.steps=20; may be given several times."),
+]
 File = Annotated[Path, typer.Argument(help="The job's specification, YAML or JSON.")]
 Id = Annotated[str, typer.Argument(help="The job's id.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the API's own answer.")]
@@ -29,10 +34,11 @@ def submit(
         bool, typer.Option("--wait", help="Wait for its end; exit code 1 unless it succeeds.")
     ] = False,
     baseline: Annotated[str | None, typer.Option(help="Job that its speed-up is measured against.")] = None,
+    set_: Settings = None,
 ) -> None:
-    """Submit the job in FILE and print its id."""
+    """Submit the job in FILE, a template that --set may change, and print its id."""
     with reported(), Client(url) as client:
-        spec = read_spec(file)
+        spec = change(read_spec(file), set_)
         if baseline is not None:
             spec["baseline"] = baseline
         job = client.submit(spec)
@@ -51,13 +57,27 @@ def list_jobs(
     state: Annotated[str | None, typer.Option(help="Only these states, with commas.")] = None,
     strategy: Annotated[str | None, typer.Option(help="Only this strategy.")] = None,
     model: Annotated[str | None, typer.Option(help="Only this model.")] = None,
+    dataset: Annotated[str | None, typer.Option(help="Only this data set.")] = None,
+    rehearsed: Annotated[bool | None, typer.Option(help="Only rehearsals, or none.")] = None,
+    since: Annotated[datetime | None, typer.Option(help="Only those made then or later (UTC).")] = None,
     text: Annotated[str | None, typer.Option(help="Only names that hold this.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 50,
     as_json: AsJson = False,
 ) -> None:
     """List jobs, newest first."""
     with reported(), Client(url) as client:
-        found = list(client.jobs(limit=limit, state=state, strategy=strategy, model=model, text=text))
+        found = list(
+            client.jobs(
+                limit=limit,
+                state=state,
+                strategy=strategy,
+                model=model,
+                dataset=dataset,
+                rehearsed=rehearsed,
+                text=text,
+                created_from=since.isoformat() if since else None,
+            )
+        )
     if as_json:
         for job in found:
             typer.echo(job.model_dump_json())
@@ -170,6 +190,25 @@ def read_spec(file: Path) -> dict[str, Any]:
     for source in (spec.get("model"), spec.get("data")):
         if isinstance(source, dict) and isinstance(source.get("directory"), str):
             source["directory"] = str((file.resolve().parent / source["directory"]).resolve())
+    return spec
+
+
+def change(spec: dict[str, Any], settings: list[str] | None) -> dict[str, Any]:
+    """The specification with `settings` (`field=value`, dotted fields, YAML values) put in. Raises UserError."""
+    for text in settings or []:
+        path, equals, value = text.partition("=")
+        *parents, name = path.split(".")
+        if not (equals and name and all(parents)):
+            raise UserError("--set", text, "must read field=value", "Example: --set training.steps=20")
+        place = spec
+        for i, parent in enumerate(parents):
+            if place.get(parent) is None:
+                place[parent] = {}
+            if not isinstance(place[parent], dict):
+                rule = f"{'.'.join(parents[: i + 1])} is {place[parent]!r}, which has no fields"
+                raise UserError("--set", text, rule, "Name a field of a job, see `trainyard schema`")
+            place = place[parent]
+        place[name] = load_text(value, text)
     return spec
 
 

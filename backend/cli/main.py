@@ -6,7 +6,7 @@ import json
 
 import typer
 
-from backend.cli import compare, demo, jobs, plans, profiles, serve
+from backend.cli import compare, demo, jobs, plans, profiles, serve, top, trace
 
 app = typer.Typer(
     name="trainyard", no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None
@@ -34,6 +34,8 @@ app.command("show")(jobs.show)
 app.command("logs")(jobs.logs)
 app.command("cancel")(jobs.cancel)
 app.command("record")(jobs.record)
+app.command("top")(top.top)
+app.command("trace")(trace.trace)
 app.command("compare")(compare.compare)
 app.command("plan")(plans.plan)
 app.command("strategies")(plans.strategies)

@@ -101,8 +101,10 @@ class Attempt(Schema):
 
 
 class Transition(Schema):
-    """One change of the job's state."""
+    """One change of the state of a job or of one of its attempts."""
 
+    attempt: int | None
+    """Number of the attempt that changed; null: the job itself."""
     from_state: str | None
     to_state: str
     reason: str | None
@@ -138,9 +140,26 @@ class Job(JobSummary):
     """Where detail of the latest attempt is missing, by process and range of steps. Empty: nowhere."""
 
 
-class JobPage(Schema):
-    """A page of the list, newest first."""
+class Page(Schema):
+    """A page of a list."""
 
-    items: list[JobSummary]
     next_cursor: str | None
     """Give it as `cursor` for the next page. Null: this is the last one."""
+
+
+class JobPage(Page):
+    """A page of jobs, newest first."""
+
+    items: list[JobSummary]
+
+
+class AttemptPage(Page):
+    """A page of a job's attempts, newest first."""
+
+    items: list[Attempt]
+
+
+class TransitionPage(Page):
+    """A page of a job's history, oldest first."""
+
+    items: list[Transition]

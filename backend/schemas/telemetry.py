@@ -52,7 +52,23 @@ class Events(Schema):
     parties: list[str]
     """Names by number."""
     truncated: bool
-    """Whether there is more: ask for fewer steps."""
+    """Whether there is more."""
+    next_cursor: str | None
+    """Give it as `cursor` for what follows. Null: this is all."""
+
+
+class MetricName(Schema):
+    """One series of a job."""
+
+    name: str
+    last_step: int
+    """The last step that it has a value of."""
+
+
+class MetricNames(Schema):
+    """Every series that a job has."""
+
+    items: list[MetricName]
 
 
 class RecordRequest(Schema):
@@ -98,6 +114,8 @@ class Summary(Schema):
     """The figures of one job by `engine/telemetry/definitions.py`: medians over a window, warm-up left
     out."""
 
+    rehearsed: str | None
+    """The label of a rehearsal, which stands beside each of these figures; null for a job that trains."""
     steps: int
     """Finished by every worker."""
     window_steps: int

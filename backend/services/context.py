@@ -9,6 +9,7 @@ from backend.db import Database
 from backend.services.figures import Figures
 from backend.services.inventory import Inventory
 from backend.services.jobs import Jobs
+from backend.services.lists import Lists
 from backend.services.notices import Hub
 from backend.services.telemetry import Telemetry
 from backend.settings import Settings
@@ -22,6 +23,7 @@ class Context:
     database: Database
     inventory: Inventory
     jobs: Jobs
+    lists: Lists
     telemetry: Telemetry
     figures: Figures
     hub: Hub

@@ -1,4 +1,4 @@
-"""Jobs: submit, list, show, cancel."""
+"""Jobs: submit, show, cancel."""
 
 from __future__ import annotations
 
@@ -7,19 +7,18 @@ import json
 import time
 from collections.abc import Callable
 
-from sqlalchemy import or_, select
-from sqlalchemy.orm import Session, defer
+from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from backend.db import Database, models, uuid7
-from backend.lifecycle import InvalidTransitionError, State
+from backend.lifecycle import InvalidTransitionError
 from backend.scheduler import record
 from backend.schemas import jobs as schema
 from backend.schemas.plans import PlanView
-from backend.services import cursor as cursors
 from backend.services.errors import Conflict, NotFound
 from backend.services.plans import Planned, Planner, view
 from backend.services.views import Views
-from engine.errors import UnknownNameError, UserError
+from engine.errors import UserError
 from engine.plan.job import JobSpec
 from engine.plan.serde import to_plain
 
@@ -84,40 +83,6 @@ class Jobs:
             self._changed()
         return self.show(job_id), new
 
-    def list(
-        self,
-        *,
-        state: str | None,
-        strategy: str | None,
-        model: str | None,
-        text: str | None,
-        limit: int,
-        cursor: str | None,
-    ) -> schema.JobPage:
-        """Newest first, one page. `text` is looked for in names and ids."""
-        # Plans and descriptions are large, and rows that are remembered do without them.
-        rows_only = (defer(models.Job.plan), defer(models.Job.description))
-        query = select(models.Job).options(*rows_only).order_by(models.Job.id.desc()).limit(limit + 1)
-        if state:
-            query = query.where(models.Job.state.in_(map(_state, state.split(","))))
-        if strategy:
-            query = query.where(models.Job.spec["strategy"]["name"].as_string() == strategy)
-        if model:
-            source = models.Job.spec["model"]
-            query = query.where(
-                or_(source["name"].as_string() == model, source["entrypoint"].as_string() == model)
-            )
-        if text:
-            query = query.where(or_(models.Job.name.icontains(text, autoescape=True), models.Job.id == text))
-        if cursor:
-            query = query.where(models.Job.id < cursors.decode(cursor))
-        with self._database.read() as session:
-            rows = list(session.scalars(query))
-            items = [self._views.summary(session, row) for row in rows[:limit]]
-        return schema.JobPage(
-            items=items, next_cursor=cursors.encode(items[-1].id) if len(rows) > limit else None
-        )
-
     def show(self, job_id: str) -> schema.Job:
         """One job, whole. Raises NotFound."""
         with self._database.read() as session:
@@ -174,12 +139,6 @@ def _repeated(session: Session, key: str | None, body: str) -> models.Job | None
         )
         raise Conflict(str(error), [error])
     return held
-
-
-def _state(name: str) -> State:
-    if name not in list(State):
-        raise UnknownNameError("state", name, "state", State)
-    return State(name)
 
 
 def _check_baseline(session: Session, spec: JobSpec) -> None:

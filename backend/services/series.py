@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from backend.db.models import Metric
@@ -39,7 +39,7 @@ def read(session: Session, source: Source, name: str | None) -> dict[str, list[P
     attempt_id = source.attempt
     measured = _measured(session, attempt_id, name)
     if name is not None and name not in OF_STEPS and name not in measured:
-        raise UnknownNameError("name", name, "series", [*OF_STEPS, *_names(session, attempt_id)])
+        raise UnknownNameError("name", name, "series", {*OF_STEPS, *names(session, source)})
     wanted = OF_STEPS if name is None else {name} & set(OF_STEPS)
     found = {**(_of_steps(source) if wanted else {}), **measured}
     return {key: _points(*columns) for key, columns in found.items() if name in (None, key)}
@@ -90,8 +90,14 @@ def _measured(session: Session, attempt_id: int, name: str | None) -> dict[str, 
     }
 
 
-def _names(session: Session, attempt_id: int) -> list[str]:
-    return list(session.scalars(select(Metric.name).where(Metric.attempt_id == attempt_id).distinct()))
+def names(session: Session, source: Source) -> dict[str, int]:
+    """Every series that there is, and the last step that it has a value of."""
+    last = source.last_step()
+    measured = select(Metric.name, func.max(Metric.step)).where(Metric.attempt_id == source.attempt)
+    return {
+        **(dict.fromkeys(OF_STEPS, last) if last >= 0 else {}),
+        **dict(session.execute(measured.group_by(Metric.name)).all()),
+    }
 
 
 def _points(step: np.ndarray, value: np.ndarray, time: np.ndarray) -> list[Point]:

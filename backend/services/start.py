@@ -16,6 +16,7 @@ from backend.services.descriptions import Descriptions
 from backend.services.figures import Figures
 from backend.services.inventory import Inventory
 from backend.services.jobs import Jobs
+from backend.services.lists import Lists
 from backend.services.notices import Hub
 from backend.services.plans import Planner
 from backend.services.telemetry import Telemetry
@@ -55,6 +56,7 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
             database=database,
             inventory=inventory,
             jobs=Jobs(database, planner, views, changed=scheduler.wake),
+            lists=Lists(database, views),
             telemetry=Telemetry(database, views),
             figures=Figures(database, views),
             hub=hub,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +14,12 @@ from backend.db import Database, models
 from backend.figures.source import Source
 from backend.lifecycle import State
 from backend.schemas import telemetry as schema
-from backend.services import events, logs, series
+from backend.schemas.lists import EventQuery
+from backend.services import events, logs, series, trace
 from backend.services.errors import Conflict
 from backend.services.jobs import find
 from backend.services.progress import ACCURACY
-from backend.services.stored import planned_of
+from backend.services.stored import planned_of, spec_of
 from backend.services.views import Views, latest_attempt, milliseconds
 from engine.plan.plan import Plan
 from engine.plan.traffic import wire_bytes
@@ -27,7 +29,7 @@ NEWEST_STEPS = 10
 """Steps of events that are answered where none are asked for."""
 ALL_LEFT_OUT = schema.Events(
     worker=[], step=[], layer=[], unit=[], kind=[], track=[], peer=[], priority=[], queued_ns=[],
-    start_ns=[], end_ns=[], bytes=[], layers=[], parties=[], truncated=False,
+    start_ns=[], end_ns=[], bytes=[], layers=[], parties=[], truncated=False, next_cursor=None,
 )  # fmt: skip
 
 
@@ -48,27 +50,34 @@ class Telemetry:
                 return schema.Metrics(series={}, revision=job.revision)
             return schema.Metrics(series=series.read(session, source, name), revision=job.revision)
 
-    def events(
-        self, job_id: str, *, worker: int | None, step_from: int | None, step_to: int | None, limit: int
-    ) -> schema.Events:
-        """Detailed events; without a range of steps, those of the newest ones."""
+    def metric_names(self, job_id: str) -> schema.MetricNames:
+        """The series that `metrics` has. Raises NotFound."""
+        with self._database.read() as session:
+            find(session, job_id)
+            found = series.names(session, Source(session, job_id))
+        return schema.MetricNames(
+            items=[schema.MetricName(name=name, last_step=step) for name, step in found.items()]
+        )
+
+    def events(self, job_id: str, query: EventQuery) -> schema.Events:
+        """Detailed events; without a range of steps, those of the newest ones. Raises NotFound, and UserError for a
+        kind or a cursor that is none."""
+        kinds = events.kinds(query.kind)
         with self._database.read() as session:
             job = find(session, job_id)
             attempt = latest_attempt(session, job)
             if attempt is None:
                 return ALL_LEFT_OUT
-            newest = (
-                session.scalar(select(func.max(models.Batch.last_step)).filter_by(attempt_id=attempt.id)) or 0
-            )
-            last = newest if step_to is None else step_to
+            first, last = _steps(session, attempt.id, query.step_from, query.step_to)
             return events.read(
                 session,
                 attempt.id,
-                worker=worker,
-                step_from=max(0, last - NEWEST_STEPS + 1) if step_from is None else step_from,
-                step_to=last,
-                limit=limit,
-                layers=[layer["name"] for layer in (job.description or {}).get("layers", [])],
+                events.Wanted(
+                    step_from=first, step_to=last, party=query.worker, layer=query.layer, kinds=kinds
+                ),
+                limit=query.limit,
+                cursor=query.cursor,
+                layers=_layers(job),
                 parties=attempt.parties,
             )
 
@@ -93,6 +102,39 @@ class Telemetry:
             ) from None
         return schema.Recording(first_step=first, last_step=first + steps - 1)
 
+    def trace(self, job_id: str, step_from: int | None, step_to: int | None) -> Iterator[str]:
+        """The detailed events of these steps (without a range, of the newest ones) for Perfetto, piece by piece.
+        Raises NotFound before the first piece."""
+        with self._database.read() as session:
+            job = find(session, job_id)
+            attempt = latest_attempt(session, job)
+            first, last = _steps(session, attempt.id, step_from, step_to) if attempt else (0, -1)
+        about = {
+            "job": job.id,
+            "name": job.name,
+            "steps": f"{first} to {last}",
+            "rehearsed": spec_of(job).rehearsed,
+        }
+        written = trace.Trace(_layers(job), attempt.parties if attempt else [], about)
+
+        def pages() -> Iterator[np.ndarray]:
+            after: events.Key | None = None
+            while attempt is not None:
+                # A snapshot for each page: a slow reader holds up no checkpoint of the database.
+                with self._database.read() as session:
+                    rows, after = events.page(
+                        session,
+                        attempt.id,
+                        events.Wanted(step_from=first, step_to=last),
+                        limit=trace.EVENTS_AT_ONCE,
+                        after=after,
+                    )
+                yield rows
+                if after is None:
+                    return
+
+        return written.pieces(pages())
+
     def logs(self, job_id: str, *, party: str | None, offset: int, limit: int) -> schema.Logs:
         """A piece of a party's output. Raises UnknownNameError listing the parties."""
         with self._database.read() as session:
@@ -114,6 +156,7 @@ class Telemetry:
             target = spec.training.target_accuracy
             ours, theirs = _time_to(session, job, target), _time_to(session, baseline, target)
             return schema.Summary(
+                rehearsed=spec.rehearsed,
                 steps=progress.done,
                 window_steps=progress.window,
                 iteration_ms=milliseconds(progress.iteration_ns),
@@ -136,6 +179,18 @@ class Telemetry:
                 duration_s=_duration(session, job),
                 revision=job.revision,
             )
+
+
+def _steps(session: Session, attempt_id: int, first: int | None, last: int | None) -> tuple[int, int]:
+    """The range asked for; where an end is left out, the newest steps that have events."""
+    if last is None:
+        newest = select(func.max(models.Batch.last_step)).filter_by(attempt_id=attempt_id)
+        last = session.scalar(newest) or 0
+    return max(0, last - NEWEST_STEPS + 1) if first is None else first, last
+
+
+def _layers(job: models.Job) -> list[str]:
+    return [layer["name"] for layer in (job.description or {}).get("layers", [])]
 
 
 def _speed_up(baseline: models.Job, compared: definitions.SpeedUp) -> schema.SpeedUp:

@@ -48,8 +48,10 @@ class Views:
             **dict(self.summary(session, job)),
             spec=spec_of(job),
             plan=self.plan(job),
-            attempts=[_attempt(attempt) for attempt in job.attempts],
-            history=[_transition(row) for row in session.scalars(history.order_by(models.Transition.id))],
+            attempts=[show_attempt(row) for row in job.attempts],
+            history=[
+                show_transition(row, None) for row in session.scalars(history.order_by(models.Transition.id))
+            ],
             dropped=dropped.read(session, attempt) if attempt else [],
         )
 
@@ -126,7 +128,8 @@ def milliseconds(ns: float | None) -> float | None:
     return None if ns is None else ns / 1e6
 
 
-def _attempt(row: models.Attempt) -> schema.Attempt:
+def show_attempt(row: models.Attempt) -> schema.Attempt:
+    """An attempt as the API shows it."""
     return schema.Attempt(
         id=str(row.id),
         number=row.number,
@@ -141,8 +144,10 @@ def _attempt(row: models.Attempt) -> schema.Attempt:
     )
 
 
-def _transition(row: models.Transition) -> schema.Transition:
+def show_transition(row: models.Transition, number: int | None) -> schema.Transition:
+    """A change of state of the job, or of its attempt of that number."""
     return schema.Transition(
+        attempt=number,
         from_state=row.from_state,
         to_state=row.to_state,
         reason=row.reason,

@@ -85,6 +85,11 @@ def test_every_operation_has_a_name_a_tag_and_documented_errors() -> None:
         for operation in operations.values():
             assert operation["tags"]
             assert operation["description"]
+            verb, _, thing = operation["operationId"].partition(
+                "_"
+            )  # the method's name in a generated client
+            assert verb.isidentifier()
+            assert thing.isidentifier()
             ids.add(operation["operationId"])
             for status, response in operation["responses"].items():
                 if int(status) >= 400:

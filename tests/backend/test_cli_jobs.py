@@ -117,7 +117,7 @@ def test_files_that_hold_no_job(tmp_path: Path, text: str | None) -> None:
     assert "remedy" in refused.stderr
 
 
-@pytest.mark.parametrize("command", ["show", "logs", "cancel"])
+@pytest.mark.parametrize("command", ["show", "logs", "cancel", "trace"])
 def test_jobs_that_are_not_there(command: str) -> None:
     refused = trainyard(command, "nobody")
     assert refused.exit_code == 2
@@ -128,3 +128,63 @@ def test_a_server_that_is_not_there() -> None:
     refused = trainyard("list", "--url", "http://127.0.0.1:1")
     assert refused.exit_code == 1
     assert "trainyard serve" in refused.stderr
+
+
+def test_a_template_is_changed_as_it_is_submitted(file: Path) -> None:
+    changes = [
+        "--set",
+        "training.steps=7",
+        "--set",
+        "strategy={name: ring-allreduce}",
+        "--set",
+        "network.rate=1Gbit",
+    ]
+    assert "ring-allreduce" in succeeds("plan", str(file), *changes)
+    spec = json.loads(succeeds("show", succeeds("submit", str(file), *changes).strip(), "--json"))["spec"]
+    assert spec["training"]["steps"] == 7
+    assert spec["training"]["global_batch"] == 32
+    assert spec["strategy"]["name"] == "ring-allreduce"
+    assert spec["network"]["rate"] == "1Gbit"
+    for wrong, said in (
+        ("training.steps", "must read"),
+        ("name.first=x", "has no fields"),
+        ("a..b=1", "must read"),
+    ):
+        refused = trainyard("submit", str(file), "--set", wrong)
+        assert refused.exit_code == 2
+        assert said in refused.stderr
+    refused = trainyard("submit", str(file), "--set", "training.step=7")
+    assert refused.exit_code == 2
+    assert "'steps'" in refused.stderr
+
+
+def test_top_shows_what_waits(file: Path) -> None:
+    job_id = succeeds("submit", str(file), "--set", "name=seen from above").strip()
+    shown = succeeds("top", "--once")
+    (row,) = [line for line in shown.splitlines() if line.startswith(job_id)]
+    assert "seen from above" in row
+    assert "queued" in row
+    assert "0/20" in row
+    assert "0 running" in shown
+    succeeds("cancel", job_id)
+    assert job_id not in succeeds("top", "--once")
+
+
+def test_a_trace_is_a_file_that_is_whole(file: Path, tmp_path: Path) -> None:
+    job_id = succeeds("submit", str(file)).strip()
+    out = tmp_path / "trace.json"
+    succeeds("trace", job_id, "-o", str(out))
+    assert json.loads(out.read_text())["otherData"]["job"] == job_id
+    assert json.loads(succeeds("trace", job_id))["otherData"]["job"] == job_id
+    assert trainyard("trace", "nobody", "-o", str(tmp_path / "no.json")).exit_code == 2
+    refused = trainyard("trace", job_id, "-o", str(tmp_path / "nowhere" / "trace.json"))
+    assert refused.exit_code == 2
+    assert "cannot be written" in refused.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["job.yaml", "trace.json"]
+
+
+def test_lists_are_filtered_by_time_and_kind(file: Path) -> None:
+    job_id = succeeds("submit", str(file)).strip()
+    assert job_id in succeeds("list", "--since", "2020-01-01", "--no-rehearsed", "--dataset", "digits")
+    assert job_id not in succeeds("list", "--since", "2999-01-01")
+    assert job_id not in succeeds("list", "--rehearsed")

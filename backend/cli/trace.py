@@ -1,0 +1,43 @@
+"""`trainyard trace`: a job's timeline as a file for ui.perfetto.dev."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from backend.cli.errors import reported
+from backend.cli.jobs import Id, Url
+from backend.client import Client
+from engine.errors import UserError
+
+Step = Annotated[int | None, typer.Option(min=0, help="First and last step. Default: the ten newest.")]
+
+
+def trace(
+    job_id: Id,
+    url: Url = None,
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="Where to. Default: print it.")] = None,
+    step_from: Step = None,
+    step_to: Step = None,
+) -> None:
+    """Write a job's timeline as a trace that ui.perfetto.dev and chrome://tracing open."""
+    with reported(), Client(url) as client:
+        if out is None:
+            client.trace(job_id, sys.stdout.buffer, step_from=step_from, step_to=step_to)
+            return
+        part = out.with_name(f"{out.name}.part")  # a file that is there is whole
+        try:
+            with part.open("wb") as file:
+                client.trace(job_id, file, step_from=step_from, step_to=step_to)
+            part.replace(out)
+        except OSError as error:
+            if isinstance(error, ConnectionError | TimeoutError):
+                raise
+            remedy = "Name a file in a folder of yours"
+            raise UserError("--out", str(out), f"cannot be written: {error}", remedy) from None
+        finally:
+            part.unlink(missing_ok=True)
+    typer.echo(f"Written to {out}. Open it at https://ui.perfetto.dev", err=True)

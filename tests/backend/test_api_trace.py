@@ -1,0 +1,95 @@
+"""The timeline as a trace: every event once, on threads whose slices never overlap."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from backend.services import trace
+from engine.telemetry.events import Kind, Track
+from tests.backend.job_specs import submit
+from tests.backend.recorded_run import LAYERS, Run, record_run
+
+STEPS = 12
+
+
+@pytest.fixture(scope="module")
+def run(api: TestClient) -> Run:
+    database = api.app.state.context.database  # type: ignore[attr-defined]
+    return record_run(database, "p3", priority=True, slices=4, steps=STEPS)
+
+
+def export(api: TestClient, job_id: str, **query: int) -> dict[str, Any]:
+    answer = api.get(f"/api/v1/jobs/{job_id}/trace", params=query)
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+@pytest.mark.parametrize("at_once", [trace.EVENTS_AT_ONCE, 17])
+def test_every_event_is_in_the_trace_once(
+    api: TestClient, run: Run, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trace, "EVENTS_AT_ONCE", at_once)
+    found = export(api, run.job_id, step_from=2, step_to=4)
+    slices = [entry for entry in found["traceEvents"] if entry["ph"] == "X"]
+    recorded = [event for event in run.events if 2 <= event["step"] <= 4]
+
+    def key(kind: int, party: int, start: float, end: float, size: int | None) -> tuple[object, ...]:
+        return Kind(kind).name.lower(), party, round(start), round(end), size or None
+
+    assert Counter(
+        key(
+            Kind[e["cat"].upper()],
+            e["pid"],
+            e["ts"] * 1e3,
+            (e["ts"] + e["dur"]) * 1e3,
+            e["args"].get("bytes"),
+        )
+        for e in slices
+    ) == Counter(key(e["kind"], e["party"], e["start"], e["end"], e.get("bytes")) for e in recorded)
+    sends = [entry for entry in slices if entry["cat"] == "send"]
+    assert {entry["args"]["layer"] for entry in sends} == set(LAYERS)
+    assert {entry["args"]["peer"] for entry in sends if entry["pid"] == 0} == {"server 0"}
+    assert all(entry["args"]["queued_ms"] >= 0 for entry in sends if "queued_ms" in entry["args"])
+    assert max(entry["args"]["queued_ms"] for entry in sends) > 1  # something stood behind other bytes
+    assert {entry["args"]["priority"] for entry in sends} == set(range(len(LAYERS)))
+
+
+def test_slices_of_one_thread_never_overlap(api: TestClient, run: Run) -> None:
+    entries = export(api, run.job_id, step_from=0)["traceEvents"]
+    names = {(e["pid"], e["tid"]): e["args"]["name"] for e in entries if e["name"] == "thread_name"}
+    processes = {e["pid"]: e["args"]["name"] for e in entries if e["name"] == "process_name"}
+    assert processes == {0: "worker 0", 1: "worker 1", 2: "server 0"}
+    threads: dict[tuple[int, int], list[dict[str, Any]]] = defaultdict(list)
+    for entry in entries:
+        if entry["ph"] == "X":
+            threads[entry["pid"], entry["tid"]].append(entry)
+    assert set(threads) == set(names)
+    assert names[2, Track.RECEIVE * trace.LANES + 1] == "receive 2"  # the server hears two workers at once
+    for slices in threads.values():
+        until = 0.0
+        for entry in slices:
+            assert entry["ts"] >= until - 1e-6
+            until = entry["ts"] + entry["dur"]
+
+
+def test_without_a_range_the_newest_steps_are_exported(api: TestClient, run: Run) -> None:
+    found = export(api, run.job_id)
+    steps = {entry["args"]["step"] for entry in found["traceEvents"] if entry["ph"] == "X"}
+    assert steps == set(range(STEPS - 10, STEPS))
+    assert found["otherData"] == {
+        "job": run.job_id,
+        "name": "p3",
+        "steps": f"{STEPS - 10} to {STEPS - 1}",
+        "rehearsed": None,
+    }
+
+
+def test_a_job_that_waits_has_an_empty_trace(api: TestClient) -> None:
+    found = export(api, submit(api, "waits")["id"])
+    assert found["traceEvents"] == []
+    assert api.get("/api/v1/jobs/nobody/trace").status_code == 404
