@@ -30,6 +30,7 @@ BACKEND_MAY_IMPORT = (
     *(f"engine.{axis}" for axis in sorted(AXES)),
     "engine.models",
     "engine.profile",
+    "engine.benchmarks.harness.machine",
     "engine.benchmarks.harness.report",
     "engine.runtime.launch",
     "engine.runtime.gang",
