@@ -10,6 +10,10 @@ import { RehearsedBadge } from "../../components/RehearsedBadge";
 import { StateBadge } from "../../components/StateBadge";
 import { isLive } from "../../lib/jobState";
 import { CancelButton } from "./CancelButton";
+import { RecordButton } from "./RecordButton";
+
+/** Ranges of missing detail that are named. */
+const GAPS = 4;
 
 /** Who this is, how far it is and why it is in its state; what one can do about it. */
 export function JobHeader({ job }: { job: Job }) {
@@ -60,6 +64,7 @@ export function JobHeader({ job }: { job: Job }) {
           >
             Launch another
           </LinkButton>
+          {job.state === "running" && <RecordButton job={job} />}
           {isLive(job.state) && <CancelButton job={job} />}
         </Group>
       </Group>
@@ -75,6 +80,16 @@ export function JobHeader({ job }: { job: Job }) {
             {why}
           </Text>
         )
+      )}
+      {job.dropped.length > 0 && (
+        <Alert color="yellow" title="Some detail is missing" data-testid="dropped">
+          {job.dropped.slice(0, GAPS).map((gap) => (
+            <Text key={`${gap.party} ${gap.first_step}`} size="sm">
+              {gap.text}
+            </Text>
+          ))}
+          {job.dropped.length > GAPS && <Text size="sm">and {job.dropped.length - GAPS} more ranges</Text>}
+        </Alert>
       )}
       {isLive(job.state) && (
         <Paper px="sm" py={8}>
