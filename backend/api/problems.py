@@ -15,9 +15,10 @@ from fastapi.responses import JSONResponse
 from pydantic_core import to_jsonable_python
 from starlette.exceptions import HTTPException
 from starlette.middleware.body_limit import MAX_BODY_SIZE_SCOPE_KEY
+from starlette.requests import ClientDisconnect
 
 from backend.schemas.problems import FieldProblem, Problem
-from backend.services.errors import Busy, IngestError, ServiceError, WriterError
+from backend.services.errors import Busy, DatabaseUnavailableError, IngestError, ServiceError, WriterError
 from engine.errors import UserError
 
 logger = logging.getLogger(__name__)
@@ -56,7 +57,9 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, _invalid_request)
     app.add_exception_handler(ServiceError, _service_error)
     app.add_exception_handler(HTTPException, _http_error)
-    app.add_exception_handler(WriterError, _writer_error)
+    app.add_exception_handler(WriterError, _unavailable)
+    app.add_exception_handler(DatabaseUnavailableError, _unavailable)
+    app.add_exception_handler(ClientDisconnect, _gone)
     app.add_exception_handler(Exception, _bug)
 
 
@@ -137,8 +140,13 @@ def _http_error(request: Request, error: Exception) -> JSONResponse:
     return problem(error.status_code, kind, phrase, detail, headers=error.headers)
 
 
-def _writer_error(_: Request, error: Exception) -> JSONResponse:
-    return problem(503, "unavailable", "Not available now", str(error))
+def _unavailable(_: Request, error: Exception) -> JSONResponse:
+    return problem(503, "unavailable", "Not available now", str(error), headers={"Retry-After": "5"})
+
+
+def _gone(_: Request, error: Exception) -> JSONResponse:
+    """The client left before its request was whole: nobody reads this, and nothing was done."""
+    return problem(400, "incomplete", "Incomplete request", "the connection ended before the body did")
 
 
 def _bug(request: Request, error: Exception) -> JSONResponse:

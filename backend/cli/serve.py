@@ -32,7 +32,7 @@ def serve(
     """Run the server until Ctrl-C. Jobs that are running go on, and are found again at the next start."""
     # Everything below needs the server's packages, which other commands do without.
     from backend.app import create_app  # noqa: PLC0415
-    from backend.db import SchemaError  # noqa: PLC0415
+    from backend.db import DatabaseUnavailableError, SchemaError  # noqa: PLC0415
     from backend.server import Server, listen  # noqa: PLC0415
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -48,7 +48,7 @@ def serve(
             )
             try:
                 server.run([sock])
-            except (SchemaError, ValueError) as error:
+            except (DatabaseUnavailableError, SchemaError, ValueError) as error:
                 if isinstance(error, UserError):
                     raise
                 typer.echo(f"error: {error}", err=True)

@@ -3,6 +3,7 @@
 from backend.db.ids import uuid7
 from backend.db.migrate import SchemaError
 from backend.db.session import Database
+from backend.db.trouble import DatabaseUnavailableError
 from backend.db.writer import Writer, WriterError, notify
 
-__all__ = ["Database", "SchemaError", "Writer", "WriterError", "notify", "uuid7"]
+__all__ = ["Database", "DatabaseUnavailableError", "SchemaError", "Writer", "WriterError", "notify", "uuid7"]

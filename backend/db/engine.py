@@ -1,7 +1,8 @@
 """Opening a database: SQLite by default, PostgreSQL by URL. One writing connection, many reading ones.
 
 On SQLite every connection gets: write-ahead log (readers never wait for the writer), synchronous NORMAL (a
-power cut may lose the last commits, a killed process loses none), foreign keys, and a busy timeout. Reading
+power cut may lose the last commits, a killed process loses none), foreign keys, and a busy timeout (`?timeout=` in
+the URL, in seconds). Reading
 connections are `query_only`: a write that does not go through the writer fails at once instead of meeting
 "database is locked" under load.
 """
@@ -24,6 +25,14 @@ def sqlite_url(path: Path) -> str:
     return f"sqlite:///{path.resolve()}"
 
 
+def sqlite_file(url: str) -> Path | None:
+    """The file that a URL names; None where it is no SQLite file."""
+    parsed = make_url(url)
+    if parsed.get_backend_name() != "sqlite" or parsed.database in {None, "", ":memory:"}:
+        return None
+    return Path(str(parsed.database)).resolve()
+
+
 def open_engine(url: str, *, readonly: bool, pool_size: int = 5) -> Engine:
     """An engine with this project's settings. Raises ValueError for a URL that cannot work."""
     parsed = make_url(url)
@@ -33,9 +42,9 @@ def open_engine(url: str, *, readonly: bool, pool_size: int = 5) -> Engine:
                 f"database {url!r}: an in-memory SQLite is private to one connection. Give a file, as in "
                 "sqlite:////var/lib/trainyard/trainyard.db"
             )
-        engine = create_engine(
-            url, pool_size=pool_size, pool_timeout=POOL_TIMEOUT_S, connect_args={"timeout": BUSY_TIMEOUT_S}
-        )
+        if "timeout" not in parsed.query:
+            parsed = parsed.update_query_dict({"timeout": str(BUSY_TIMEOUT_S)})
+        engine = create_engine(parsed, pool_size=pool_size, pool_timeout=POOL_TIMEOUT_S)
         _set_up_sqlite(engine, readonly=readonly)
         return engine
     if parsed.get_backend_name() == "postgresql":

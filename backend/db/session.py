@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from backend.db.engine import open_engine
 from backend.db.migrate import upgrade
+from backend.db.trouble import explained
 from backend.db.writer import Writer
 
 
@@ -20,17 +21,21 @@ class Database:
 
     def __init__(self, url: str, *, readers: int = 8) -> None:
         """Open `url`, migrating it first. Raises SchemaError where its schema is newer than this
-        program's."""
+        program's, DatabaseUnavailableError where it is locked, full or not there."""
         self.url = url
         self._write_engine = open_engine(url, readonly=False, pool_size=1)
-        upgrade(self._write_engine)
+        with explained(self._write_engine):
+            upgrade(self._write_engine)
         self._read_engine = open_engine(url, readonly=True, pool_size=readers)
         self.writer = Writer(self._write_engine)
 
     @contextmanager
     def read(self) -> Iterator[Session]:
-        """A session that only reads; rows stay usable after it ends."""
-        with Session(self._read_engine, autoflush=False, expire_on_commit=False) as session:
+        """A session that only reads; rows stay usable after it ends. Raises DatabaseUnavailableError."""
+        with (
+            explained(self._read_engine),
+            Session(self._read_engine, autoflush=False, expire_on_commit=False) as session,
+        ):
             yield session
 
     def close(self) -> None:

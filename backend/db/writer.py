@@ -19,6 +19,7 @@ from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
 from backend.db.models import Notice
+from backend.db.trouble import explained
 
 T = TypeVar("T")
 Listener = Callable[[list[int]], None]
@@ -48,7 +49,8 @@ class Writer:
     def run(self, write: Callable[[Session], T], *, timeout_s: float = WRITE_TIMEOUT_S) -> T:
         """Call `write(session)` in one transaction, commit, and return its result.
 
-        What it raises is raised here and nothing of it is stored. Raises WriterError when the writer is
+        What it raises is raised here and nothing of it is stored; DatabaseUnavailableError where the disk is
+        full or another program holds the database. Raises WriterError when the writer is
         closed, or when the transaction has not ended after `timeout_s`; one that had not begun by then never
         runs.
         """
@@ -100,7 +102,7 @@ class Writer:
                 continue
             notices: list[Notice] = []
             try:
-                with Session(self._engine, expire_on_commit=False) as session:
+                with explained(self._engine), Session(self._engine, expire_on_commit=False) as session:
                     session.info[NOTICES] = notices
                     with session.begin():
                         result = write(session)

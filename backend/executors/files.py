@@ -11,9 +11,12 @@ Every file appears whole: written under another name, then renamed or linked.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import secrets
+import time
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -24,7 +27,21 @@ from backend.lifecycle import Reason
 from engine.runtime.launch import write_json
 
 SUPERVISOR = "supervisor.json"
+PATIENCE_S = 600.0
+"""How long a supervisor waits for room to say how its attempt stands: what it does not say is lost."""
 ABANDONED = {"abandoned": True}
+
+
+def insist(write: Callable[[], None]) -> None:
+    """Write, and on a disk that is full try again for a while. Raises OSError where it stays full."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return write()
+        except OSError as error:
+            if error.errno not in {errno.ENOSPC, errno.EDQUOT} or time.monotonic() > deadline:
+                raise
+            time.sleep(0.5)
 
 
 def read(path: Path) -> dict[str, Any] | None:

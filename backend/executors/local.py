@@ -6,6 +6,7 @@ in the attempt's directory say everything that the next server needs.
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import subprocess
@@ -26,6 +27,7 @@ SOURCE = Path(__file__).resolve().parents[2]
 """The folder to import this program from."""
 SUPERVISOR = (sys.executable, "-P", "-m", "backend.executors.supervisor")
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+logger = logging.getLogger(__name__)
 
 
 class LocalExecutor(Executor):
@@ -64,12 +66,19 @@ class LocalExecutor(Executor):
 
     def poll(self, handle: Handle) -> Running | Ended:
         if process.is_alive(handle.identity):
+            if not handle.directory.is_dir():  # it cannot report any more, and its results have no home
+                process.send(handle.identity, signal.SIGKILL)
             return files.read_progress(handle.directory)[0]
         left = self._reap(handle.identity)
         end = files.read_end(handle.directory)
         if end is None:  # read after it was gone: it cannot come any more
             end = self._lost(handle, left)
-            files.write_end(handle.directory, end)
+            try:
+                files.write_end(handle.directory, end)
+            except OSError as error:
+                logger.warning(
+                    "how the attempt in %s ended cannot be written there: %s", handle.directory, error
+                )
         return end
 
     def stop(self, handle: Handle, *, force: bool = False) -> None:
@@ -110,6 +119,10 @@ class LocalExecutor(Executor):
         if gang is not None:  # it vanished while it sent telemetry: the gang's end stands
             return replace(gang, sealed=False)
         now = time.time_ns()
+        if not handle.directory.is_dir():
+            reason = Reason.DIRECTORY_LOST
+            text = f"{handle.directory} vanished. {reason.remedy}"
+            return Ended(status="failed", reason=reason, message=text, ended_unix_ns=now)
         if files.stop_requested(handle.directory):
             summary = Reason.CANCELLED.summary
             return Ended(status="cancelled", reason=Reason.CANCELLED, message=summary, ended_unix_ns=now)

@@ -16,6 +16,7 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ class Supervisor:
             return False
         watchdog.start(self._directory)
         end = self._supervise()
-        files.write_end(self._directory, end)
+        files.insist(partial(files.write_end, self._directory, end))
         return True
 
     def _supervise(self) -> Ended:
@@ -74,7 +75,7 @@ class Supervisor:
             logger.error("process %d did not end after SIGKILL", stuck.pid)
         if uploader is None or ingest is None:
             return end
-        files.write_progress(self._directory, end)
+        files.insist(partial(files.write_progress, self._directory, end))
         outcome = uploader.finish(timeout_s=ingest.drain_s)
         if not outcome.sealed:
             logger.warning("telemetry is left in the spool: %s", outcome.problem)
@@ -88,7 +89,7 @@ class Supervisor:
             logger.exception("the gang did not start")
             return self._ended("failed", Reason.START_FAILED, _text(error), error=_error(error))
         self._started_unix_ns = time.time_ns()
-        files.write_progress(self._directory, Running(phase="running"))
+        files.insist(partial(files.write_progress, self._directory, Running(phase="running")))
         end = None
         try:
             while end is None:

@@ -22,6 +22,7 @@ class Reason(StrEnum):
     TERMINATED = "terminated"
     SUPERVISOR_FAILED = "supervisor-failed"
     SUPERVISOR_LOST = "supervisor-lost"
+    DIRECTORY_LOST = "directory-lost"
     MACHINE_RESTARTED = "machine-restarted"
 
     @property
@@ -86,6 +87,10 @@ _TEXTS: dict[Reason, tuple[str, str]] = {
     Reason.SUPERVISOR_LOST: (
         "Its supervisor vanished without a word; what was left of its processes was killed.",
         "Look for the kernel's out-of-memory messages or for somebody's kill -9, then submit it again.",
+    ),
+    Reason.DIRECTORY_LOST: (
+        "Its directory vanished while it ran; its processes were ended.",
+        "What had arrived at the server until then is kept. Find out who removed it, then submit it again.",
     ),
     Reason.MACHINE_RESTARTED: ("The machine restarted while it ran.", "Submit it again."),
 }

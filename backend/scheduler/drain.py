@@ -1,7 +1,8 @@
 """Telemetry that an attempt left in its spool: sent by the server itself, once the supervisor is gone.
 
 It happens when the supervisor was killed, or when the server was away for too long while the attempt ended.
-The batches take the ordinary way, over the server's own address, with the attempt's own token.
+The batches take the ordinary way, over the server's own address, with the attempt's own token. What cannot be
+sent now (a full disk under the database) is tried again later.
 """
 
 from __future__ import annotations
@@ -9,12 +10,15 @@ from __future__ import annotations
 import logging
 import queue
 import threading
+import time
+from collections import deque
 from pathlib import Path
 
 from backend.executors import files
 from engine.telemetry.uploader import Uploader
 
 TIMEOUT_S = 60.0
+AGAIN_S = 60.0
 logger = logging.getLogger(__name__)
 
 
@@ -33,22 +37,34 @@ class Drain:
         self._queue.put(directory)
 
     def _loop(self) -> None:
+        later: deque[tuple[float, Path]] = deque()
         while True:
-            directory = self._queue.get()
             try:
-                self._drain(directory)
+                directory = self._queue.get(
+                    timeout=max(0.0, later[0][0] - time.monotonic()) if later else None
+                )
+            except queue.Empty:
+                directory = later.popleft()[1]
+            try:
+                done = self._drain(directory)
             except Exception:  # what one attempt's files hold must not keep the others' telemetry
                 logger.exception("the spool of %s cannot be sent", directory)
+                continue
+            if not done:
+                later.append((time.monotonic() + AGAIN_S, directory))
 
-    def _drain(self, directory: Path) -> None:
+    def _drain(self, directory: Path) -> bool:
+        """Whether there is nothing left to try."""
         ingest = files.read_ingest(directory)
         if ingest is None:
-            return  # it was never launched
+            return True  # it was never launched, or its directory is gone
         uploader = Uploader(directory / "spool", self._url, ingest.token, attempt=ingest.attempt)
         outcome = uploader.finish(timeout_s=TIMEOUT_S)
         if not outcome.sealed:
             logger.warning(
-                "telemetry of attempt %d stays in its spool until the server starts again: %s",
+                "telemetry of attempt %d stays in its spool: %s. %s",
                 ingest.attempt,
                 outcome.problem,
+                "It is not tried again" if outcome.refused else f"It is tried again in {AGAIN_S:g} s",
             )
+        return outcome.sealed or outcome.refused

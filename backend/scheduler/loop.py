@@ -78,12 +78,16 @@ class Scheduler:
     # --- the thread ---
 
     def _loop(self) -> None:
+        trouble = None
         while not self._closed:
             pause: float | None = POLL_S
             try:
                 pause = self._pass()
-            except Exception:  # a full disk, a locked database: jobs must go on when it is over
-                logger.exception("the scheduler could not finish a pass; it tries again")
+                trouble = None
+            except Exception as error:  # a full disk, a locked database: jobs must go on when it is over
+                if trouble != repr(error):
+                    logger.exception("the scheduler could not finish a pass; it tries again")
+                trouble = repr(error)
             if self._wake.wait(pause):
                 self._wake.clear()
                 self._due = True

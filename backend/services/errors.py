@@ -10,11 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from backend.db import WriterError
+from backend.db import DatabaseUnavailableError, WriterError
 from backend.ingest import IngestError
 from engine.errors import UserError
 
-__all__ = ["Busy", "Conflict", "IngestError", "NotFound", "ServiceError", "WriterError"]
+__all__ = [
+    "Busy",
+    "Conflict",
+    "DatabaseUnavailableError",
+    "IngestError",
+    "NotFound",
+    "ServiceError",
+    "WriterError",
+]
 
 
 class ServiceError(Exception):

@@ -49,6 +49,8 @@ class Outcome:
     """Party number to the last sequence number that was spooled."""
     problem: str | None = None
     """Why it is not sealed; the batches are still in the spool."""
+    refused: bool = False
+    """The server will never take them: sending again is of no use."""
 
 
 class Uploader:
@@ -90,7 +92,12 @@ class Uploader:
         if self._outcome is not None:
             return self._outcome
         problem = str(self._refused) if self._refused else f"not done after {timeout_s:g} s: {self._away}"
-        return Outcome(sealed=False, last_sequences=self._last_sequences(), problem=problem)
+        return Outcome(
+            sealed=False,
+            last_sequences=self._last_sequences(),
+            problem=problem,
+            refused=self._refused is not None,
+        )
 
     # --- the thread ---
 

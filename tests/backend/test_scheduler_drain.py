@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+
+import pytest
 
 from backend.db.models import Attempt
 from backend.executors import files
 from backend.executors.base import Ingest
+from backend.scheduler import drain as drains
 from backend.scheduler.drain import Drain
 from tests.backend.executor_attempts import until
 from tests.backend.ingest_server import TOKEN, IngestServer, add_attempt, open_database
@@ -30,5 +34,28 @@ def test_a_broken_directory_does_not_keep_the_telemetry_of_the_others(tmp_path: 
             return session.get_one(Attempt, attempt).sealed
 
     until(sealed, "the whole directory is sealed")
+    server.close()
+    database.close()
+
+
+def test_what_cannot_be_sent_now_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drains, "TIMEOUT_S", 0.2)
+    monkeypatch.setattr(drains, "AGAIN_S", 0.2)
+    (tmp_path / "spool").mkdir()
+    database = open_database(tmp_path)
+    attempt = add_attempt(database)
+    server = IngestServer(database, 0)
+    server.close()
+    files.write_ingest(tmp_path, Ingest(url=server.url, attempt=attempt, token=TOKEN))
+    drain = Drain(server.url)
+    drain.add(tmp_path)
+    time.sleep(0.5)  # the first try ends
+    server = IngestServer(database, server.port)
+
+    def sealed() -> bool:
+        with database.read() as session:
+            return session.get_one(Attempt, attempt).sealed
+
+    until(sealed, "the attempt is sealed once the server is there")
     server.close()
     database.close()
