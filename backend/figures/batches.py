@@ -11,7 +11,6 @@ import numpy as np
 from engine.telemetry.batch import decode
 
 MAX_BYTES = 96 * 2**20
-MAX_STEP_LISTS = 20_000
 
 
 class EventCache:
@@ -21,7 +20,6 @@ class EventCache:
         self._max_bytes = max_bytes
         self._bytes = 0
         self._events: OrderedDict[str, np.ndarray] = OrderedDict()
-        self._steps: OrderedDict[str, np.ndarray] = OrderedDict()
         self._lock = threading.Lock()  # not held while a batch is read or decoded
 
     def events(self, sha256: str, body: Callable[[], bytes]) -> np.ndarray:
@@ -38,15 +36,3 @@ class EventCache:
             while self._bytes > self._max_bytes and len(self._events) > 1:
                 self._bytes -= self._events.popitem(last=False)[1].nbytes
         return events
-
-    def steps(self, sha256: str, body: Callable[[], bytes]) -> np.ndarray:
-        """The steps that the batch's events belong to, ascending."""
-        with self._lock:
-            if sha256 in self._steps:
-                return self._steps[sha256]
-        steps = np.unique(self.events(sha256, body)["step"])
-        with self._lock:
-            self._steps[sha256] = steps
-            if len(self._steps) > MAX_STEP_LISTS:
-                self._steps.popitem(last=False)
-        return steps

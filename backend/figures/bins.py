@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from backend.figures.facts import LinkFacts
@@ -13,6 +13,8 @@ from backend.figures.window import choose_window
 from engine.telemetry.events import BIN_NS, LEVEL_FACTOR, LEVELS
 
 PIXELS_PER_BIN = 2
+MAX_BINS = 200_000
+"""Rows that a figure reads, of all links."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +30,8 @@ class BinWindow:
     first_bin: int
     """Of everything that was recorded, at `level`; as is last_bin."""
     last_bin: int
+    margins: int = 1
+    """Screen widths that are covered to the left and to the right of what is visible."""
 
     @property
     def bin_ns(self) -> int:
@@ -35,8 +39,8 @@ class BinWindow:
 
     @property
     def covered_bins(self) -> tuple[int, int]:
-        """First and last bin of three screen widths, as far as there is anything."""
-        width = self.to_ns - self.from_ns
+        """First and last bin of what is visible and its margins, as far as there is anything."""
+        width = self.margins * (self.to_ns - self.from_ns)
         first = max((self.from_ns - width) // self.bin_ns, self.first_bin)
         last = min((self.to_ns + width) // self.bin_ns, self.last_bin)
         return first, max(last, first)
@@ -87,7 +91,7 @@ def bin_window(source: Source, links: Sequence[LinkFacts], request: FigureReques
         origin, seen, step = window.origin_ns, (window.from_ns, window.to_ns), window.step
     level = level_for(seen[1] - seen[0], request.width)
     wide = BIN_NS * LEVEL_FACTOR**level
-    return BinWindow(
+    whole = BinWindow(
         origin_ns=origin,
         from_ns=seen[0],
         to_ns=seen[1],
@@ -96,3 +100,25 @@ def bin_window(source: Source, links: Sequence[LinkFacts], request: FigureReques
         first_bin=start // wide,
         last_bin=(end - 1) // wide,
     )
+    return _readable(source, links, whole)
+
+
+def _readable(source: Source, links: Sequence[LinkFacts], window: BinWindow) -> BinWindow:
+    """The same stretch in at most MAX_BINS rows: first without what lies beside it, then in wider bins. (Deep
+    networks have hundreds of layers' bytes in each.)"""
+    while window.level < LEVELS - 1:
+        count = sum(source.count_bins(link, window.level, *window.covered_bins) for link in links)
+        if count <= MAX_BINS:
+            break
+        window = (
+            replace(window, margins=0)
+            if window.margins
+            else replace(
+                window,
+                margins=1,
+                level=window.level + 1,
+                first_bin=window.first_bin // LEVEL_FACTOR,
+                last_bin=window.last_bin // LEVEL_FACTOR,
+            )
+        )
+    return window

@@ -3,6 +3,9 @@ layer's bytes over time."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
@@ -11,6 +14,7 @@ from backend.figures.base import finish, notice
 from backend.figures.bins import bin_window
 from backend.figures.facts import JobFacts
 from backend.figures.request import FigureRequest
+from backend.figures.rolled import aligned, group_size
 from backend.figures.source import Source
 from backend.figures.theme import COLOURS
 from engine.telemetry.definitions import link_bps
@@ -19,6 +23,11 @@ from engine.telemetry.events import Direction
 MAX_LABELS = 14
 ROW_PX = 17
 PIXELS_PER_STEP = 3
+MAX_CELLS = 120_000
+"""Layers times groups of steps that are read."""
+MAX_DRAWN = 80_000
+"""Cells of one of the two maps; neighbouring layers of deep networks share a row: they are smaller than a pixel."""
+FEWEST_ROWS = 48
 MAX_ROWS_PX = 300
 """Of one of the two maps: the rows of deeper networks become thinner."""
 
@@ -31,10 +40,14 @@ def heatmap(source: Source, request: FigureRequest) -> go.Figure:
         return notice(request, revision=revision, text="No bytes yet: nothing has gone over a link")
     first, last = window.covered_bins
     steps = source.steps_between(first * window.bin_ns, (last + 1) * window.bin_ns)
+    count = steps[1] - steps[0] + 1
+    size = group_size(count, max(MAX_CELLS // max(len(job.layers), 1), 1))
+    steps = aligned(*steps, size) if count else steps
     rows = source.step_rows(*steps)
-    waits = source.waits(*steps)
+    waits = source.waits(*steps, size)
     layers = max(len(job.layers), int(waits["layer"].max(initial=-1)) + 1)
-    stride = max(1, (steps[1] - steps[0] + 1) * PIXELS_PER_STEP // (3 * request.width))
+    stride = max(1, count * PIXELS_PER_STEP // (3 * request.width))
+    stride = -(-stride // size) * size
     edges, shares = wait_shares(rows, waits, (layers, job.workers), stride)
     moved = np.zeros((layers, last - first + 1), np.int64)
     for link in source.links():
@@ -84,11 +97,14 @@ def draw(
     """The figure of `waits` (edges in s, shares) and `moved` (first bin's start in s, bin in ns, bytes)."""
     colours = COLOURS[request.theme]
     start_s, bin_ns, sent = moved
+    alt = _words(job, waits[1], sent)
+    rows = rows_of_layers(len(sent), max(sent.shape[1], waits[1].shape[1]))
+    waits, sent = (waits[0], merged(waits[1], rows)), merged(sent, rows)
     titles = ["<b>exposed wait</b>, share of the step", "<b>bytes sent</b> by all parties, per second"]
     figure = make_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.09, subplot_titles=titles)
     for note in figure.layout.annotations:
         note.update(x=0, xanchor="left", font={"size": 12, "color": colours.text})
-    names = np.array([job.short(i) for i in range(len(sent))])
+    names = np.array([_name(job, row) for row in rows])
     if waits[1].size:
         figure.add_trace(
             go.Heatmap(
@@ -139,9 +155,24 @@ def draw(
     if request.narrow:
         figure.update_traces(showscale=False)
     height = 2 * max(90, min(ROW_PX * len(names), MAX_ROWS_PX)) + 110
-    return finish(
-        figure, request, revision=f"heatmap:{job.id}", height=height, alt=_words(job, waits[1], sent)
-    )
+    return finish(figure, request, revision=f"heatmap:{job.id}", height=height, alt=alt)
+
+
+def rows_of_layers(layers: int, columns: int) -> list[range]:
+    """The layers of each row, so that a map has at most MAX_DRAWN cells."""
+    count = min(layers, max(MAX_DRAWN // max(columns, 1), FEWEST_ROWS))
+    edges = np.linspace(0, layers, count + 1).round().astype(int).tolist() if layers else [0]
+    return [range(start, stop) for start, stop in pairwise(edges)]
+
+
+def merged(values: np.ndarray, rows: Sequence[range]) -> np.ndarray:
+    """(layers, n) as (rows, n): the sums of each row's layers."""
+    return np.add.reduceat(values, [row.start for row in rows], axis=0) if rows and values.size else values
+
+
+def _name(job: JobFacts, row: range) -> str:
+    first = job.short(row.start)
+    return first if len(row) == 1 else f"{first} to {job.short(row.stop - 1)}"
 
 
 def _words(job: JobFacts, waits: np.ndarray, sent: np.ndarray) -> str:

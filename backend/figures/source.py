@@ -10,29 +10,17 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from sqlalchemy import ColumnElement, Executable, Integer, case, func, literal_column, select
+from sqlalchemy import ColumnElement, Integer, Select, case, func, literal_column, select
 from sqlalchemy.orm import Session
 
-from backend.db.models import Attempt, Batch, Job, LayerTotal, Link, LinkBin, Metric, StepRow
+from backend.db.models import Attempt, Batch, Job, Link, LinkBin, Metric, StepRow
+from backend.db.models.rollups import STEP_FACTOR
+from backend.figures import rolled
 from backend.figures.batches import EventCache
 from backend.figures.facts import LinkFacts, job_facts
 from engine.telemetry.events import EVENT, Kind
 
 SPAN = np.dtype([("party", "<i2"), *EVENT.descr])
-STEP_ROW = np.dtype(
-    [
-        ("party", "<i2"),
-        ("step", "<i4"),
-        ("start", "<i8"),
-        ("end", "<i8"),
-        ("samples", "<i8"),
-        ("loss", "<f8"),
-        ("exposed", "<i8"),
-        ("compute", "<i8"),
-        ("input", "<i8"),
-    ]
-)
-WAIT_ROW = np.dtype([("step", "<i4"), ("layer", "<i2"), ("exposed", "<i8")])
 BIN_ROW = np.dtype([("direction", "u1"), ("layer", "<i2"), ("bin", "<i8"), ("bytes", "<i8")])
 PROGRESS_ROW = np.dtype(
     [
@@ -106,26 +94,11 @@ class Source:
 
     def step_rows(self, first: int = 0, last: int | None = None) -> np.ndarray:
         """STEP_ROW of steps `first` to `last`, by step and party."""
-        query = select(
-            StepRow.party,
-            StepRow.step,
-            StepRow.start_ns,
-            StepRow.end_ns,
-            StepRow.samples,
-            StepRow.loss,
-            StepRow.exposed_ns,
-            StepRow.compute_ns,
-            StepRow.input_ns,
-        ).where(StepRow.attempt_id == self.attempt, StepRow.step >= first)
-        if last is not None:
-            query = query.where(StepRow.step <= last)
-        rows = self._rows(query, STEP_ROW)
-        return rows[np.lexsort((rows["party"], rows["step"]))]
+        return rolled.step_rows(self._session, self.attempt, first, last)
 
     def last_step(self) -> int:
         """The last step that any worker ended; -1 where none did."""
-        last = self._session.scalar(select(func.max(StepRow.step)).where(StepRow.attempt_id == self.attempt))
-        return -1 if last is None else int(last)
+        return rolled.last_step(self._session, self.attempt)
 
     def trained_until(self) -> int:
         """When the last step ended, in ns; 0 where none did."""
@@ -143,34 +116,16 @@ class Source:
         ).one()
         return (0, -1) if first is None else (int(first), int(last))
 
-    def waits(self, first: int, last: int) -> np.ndarray:
-        """WAIT_ROW of steps `first` to `last`: all workers' exposed wait for each layer."""
-        query = (
-            select(LayerTotal.step, LayerTotal.layer, func.sum(LayerTotal.exposed_ns))
-            .where(
-                LayerTotal.attempt_id == self.attempt,
-                LayerTotal.step >= first,
-                LayerTotal.step <= last,
-                LayerTotal.exposed_ns > 0,
-            )
-            .group_by(LayerTotal.step, LayerTotal.layer)
-        )
-        return self._rows(query, WAIT_ROW)
+    def waits(self, first: int, last: int, size: int = 1) -> np.ndarray:
+        """WAIT_ROW of the steps from `first` to `last` in groups of `size` (1, 8, 64, ...): all workers' exposed wait
+        for each layer."""
+        return rolled.waits(self._session, self.attempt, first, last, size)
 
     def exposed_by_layer(self, first: int, last: int) -> dict[int, float]:
         """Mean exposed wait of a worker and step, in ns, over steps `first` to `last`, by layer."""
-        query = (
-            select(LayerTotal.layer, func.sum(LayerTotal.exposed_ns))
-            .where(
-                LayerTotal.attempt_id == self.attempt,
-                LayerTotal.step >= first,
-                LayerTotal.step <= last,
-                LayerTotal.exposed_ns > 0,
-            )
-            .group_by(LayerTotal.layer)
-        )
         each = max(last - first + 1, 1) * max(self.job.workers, 1)
-        return {layer: int(total) / each for layer, total in self._session.execute(query)}
+        found = rolled.exposed_by_layer(self._session, self.attempt, first, last)
+        return {layer: total / each for layer, total in found.items()}
 
     def metric(self, name: str) -> np.ndarray:
         """METRIC_ROW of a named metric, by step."""
@@ -200,6 +155,12 @@ class Source:
         )
         return self._rows(query, BIN_ROW)
 
+    def count_bins(self, link: LinkFacts, level: int, first: int, last: int) -> int:
+        """How many rows `bins` answers."""
+        count = select(func.count()).select_from(LinkBin)
+        within = (*self._of(link, level), LinkBin.bin >= first, LinkBin.bin <= last)
+        return self._session.scalar(count.where(*within)) or 0
+
     def bin_range(self, link: LinkFacts, level: int) -> tuple[int, int] | None:
         """First and last bin that a link has at `level`; None where it has none."""
         ends = select(func.min(LinkBin.bin), func.max(LinkBin.bin)).where(*self._of(link, level))
@@ -207,22 +168,8 @@ class Source:
         return None if first is None else (int(first), int(last))
 
     def detailed_steps(self) -> np.ndarray:
-        """Steps of which every worker kept every event, ascending."""
-        query = select(Batch.party, Batch.sequence, Batch.sha256).where(
-            Batch.attempt_id == self.attempt, Batch.last_step >= 0, Batch.party < max(self.job.workers, 1)
-        )
-        kept: dict[int, list[np.ndarray]] = {}
-        for party, sequence, sha256 in self._session.execute(query):
-            steps = _CACHE.steps(sha256, partial(self._body, party, sequence))
-            kept.setdefault(party, []).append(steps)
-        if len(kept) < self.job.workers:
-            return np.empty(0, np.int32)
-        common: np.ndarray | None = None
-        for parts in kept.values():
-            steps = np.unique(np.concatenate(parts))
-            common = steps if common is None else np.intersect1d(common, steps)
-        assert common is not None
-        return common[common >= 0]
+        """Steps of which every worker kept events, ascending."""
+        return rolled.detailed_steps(self._session, self.attempt, self.job.workers)
 
     def count_events(self, from_ns: int, to_ns: int) -> int:
         """At most so many detailed events lie in a window: those of all batches that touch it."""
@@ -246,6 +193,11 @@ class Source:
 
     def track_shares(self, first: int, last: int, stride: int) -> np.ndarray:
         """SHARE_ROW of steps `first` to `last` in groups of `stride`, by party and step."""
+        size = rolled.group_size(stride, 1)
+        if size > stride:
+            size //= STEP_FACTOR  # whole groups of the rollup make up a group of the figure
+        stride = -(-stride // size) * size
+        first, last = rolled.aligned(first, last, size)
         group = StepRow.step // whole(stride)
         steps = select(
             StepRow.party,
@@ -258,19 +210,10 @@ class Source:
         rows = self._session.execute(
             steps.group_by(StepRow.party, group).order_by(StepRow.party, group)
         ).all()
-        group = LayerTotal.step // whole(stride)
-        moved = select(LayerTotal.party, group, LayerTotal.kind, func.sum(LayerTotal.busy_ns)).where(
-            LayerTotal.attempt_id == self.attempt,
-            LayerTotal.step >= first,
-            LayerTotal.step <= last,
-            LayerTotal.kind.in_((Kind.SEND, Kind.RECEIVE)),
-        )
-        busy = {
-            (party, index, kind): total
-            for party, index, kind, total in self._session.execute(
-                moved.group_by(LayerTotal.party, group, LayerTotal.kind)
-            )
-        }
+        busy: dict[tuple[int, int, int], int] = {}
+        for party, step, kind, ns in rolled.transfers(self._session, self.attempt, first, last, size):
+            key = (party, step // stride, kind)
+            busy[key] = busy.get(key, 0) + ns
         shares = np.empty(len(rows), SHARE_ROW)
         for i, (party, step, start, end, compute, exposed) in enumerate(rows):
             sent, received = (
@@ -354,9 +297,8 @@ class Source:
         key = (Batch.attempt_id == self.attempt, Batch.party == party, Batch.sequence == sequence)
         return self._session.scalars(select(Batch.body).where(*key)).one()
 
-    def _rows(self, query: Executable, dtype: np.dtype) -> np.ndarray:
-        # A NULL float arrives as None, which NumPy turns into NaN.
-        return np.array([tuple(row) for row in self._session.execute(query)], dtype)
+    def _rows(self, query: Select[*tuple[Any, ...]], dtype: np.dtype) -> np.ndarray:
+        return rolled.fetch(self._session, query, dtype)
 
 
 def whole(number: int) -> ColumnElement[int]:

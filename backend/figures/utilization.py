@@ -30,8 +30,10 @@ from engine.telemetry.events import ALL_LAYERS, Direction
 from engine.telemetry.recorder import TRANSPORT
 
 MAX_LINKS = 8
-MAX_VALUES = 110_000
+MAX_VALUES = 60_000
 """Of all shares together: beyond, neighbouring layers are drawn as one."""
+MAX_AREAS = 200
+"""Of all panels together; each takes a millisecond to build and to draw."""
 PANEL_PX = 100
 DIRECTIONS = {Direction.TX: "sends", Direction.RX: "receives"}
 
@@ -98,7 +100,7 @@ def draw(
     """The figure of panels whose first bin starts at `start_s` on the axis."""
     colours = COLOURS[request.theme]
     columns = panels[0].other.shape[0]
-    groups = _groups(max(len(p.layers) for p in panels), columns * len(panels))
+    groups = _groups(max(len(p.layers) for p in panels), columns, len(panels))
     titles = [_title(job, p, request) for p in panels]
     figure = make_subplots(
         rows=len(panels),
@@ -220,9 +222,9 @@ def rate_text(job: JobFacts, link: LinkFacts) -> str:
     return f"limit {format_rate(link.rate_bps)}{scaled}, {'software-limited' if paced else link.rate_source}"
 
 
-def _groups(layers: int, columns: int) -> list[range]:
-    """Neighbouring layers that are drawn as one, so that all values stay within MAX_VALUES."""
-    most = max(4, min(layers, MAX_VALUES // max(columns, 1)))
+def _groups(layers: int, columns: int, panels: int) -> list[range]:
+    """Neighbouring layers that are drawn as one, so that all values stay within MAX_VALUES and MAX_AREAS."""
+    most = max(4, min(layers, MAX_VALUES // max(columns * panels, 1), MAX_AREAS // panels))
     edges = (
         np.unique(np.linspace(0, layers, min(layers, most) + 1).round().astype(int))
         if layers

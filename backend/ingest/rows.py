@@ -12,7 +12,19 @@ from typing import Any
 import numpy as np
 from sqlalchemy.orm import Session
 
-from backend.db.models import Base, DroppedDetail, LayerTotal, Link, LinkBin, Metric, StepRow
+from backend.db.models import (
+    Base,
+    DetailedStep,
+    DroppedDetail,
+    LayerTotal,
+    LayerWait,
+    Link,
+    LinkBin,
+    Metric,
+    StepRow,
+    TransferTotal,
+)
+from backend.ingest import rollups
 from backend.ingest.upsert import upsert
 from engine.telemetry.batch import Batch
 from engine.telemetry.events import LEVELS
@@ -45,6 +57,9 @@ def build(batch: Batch) -> list[Rows]:
         ),
         Rows(model=LinkBin, rows=_bins(batch), add=frozenset({"bytes"})),
         Rows(model=DroppedDetail, rows=_dropped(batch)),
+        Rows(model=LayerWait, rows=rollups.layer_waits(batch), add=frozenset({"exposed_ns"})),
+        Rows(model=TransferTotal, rows=rollups.transfer_totals(batch), add=frozenset({"busy_ns"})),
+        Rows(model=DetailedStep, rows=rollups.detailed_steps(batch)),
     ]
 
 

@@ -46,7 +46,12 @@ def merge_statement(model: type[Base], add: frozenset[str], database: str) -> st
         else sqlite.dialect(paramstyle="qmark")
     )
     names = [column.name for column in table.columns]
-    merge = insert.on_conflict_do_update(index_elements=keys, set_=values)
+    # A table of keys only has nothing to merge.
+    merge = (
+        insert.on_conflict_do_update(index_elements=keys, set_=values)
+        if values
+        else insert.on_conflict_do_nothing(index_elements=keys)
+    )
     compiled = merge.compile(dialect=dialect, column_keys=names)
     assert compiled.positiontup == names, "rows go to the driver as they are"
     return str(compiled)

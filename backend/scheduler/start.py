@@ -53,10 +53,9 @@ class Starter:
     def start(self, place: Place) -> None:
         """Start the job on its devices. A job that cannot be started fails with the reason."""
         writer = self._database.writer
-        with self._database.read() as session:
-            row = session.get_one(Job, place.job_id)
         try:
-            stored = _stored(row)
+            with self._database.read() as session:
+                stored = _stored(session.get_one(Job, place.job_id))
         except UserError as error:  # written by another version of this program
             writer.run(partial(_unreadable, job_id=place.job_id, message=str(error)))
             return

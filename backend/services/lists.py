@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import ColumnElement, or_, select
-from sqlalchemy.orm import defer
 
 from backend.db import Database, models
 from backend.lifecycle import State
@@ -30,9 +29,7 @@ class Lists:
 
     def jobs(self, asked: JobQuery) -> schema.JobPage:
         """Newest first. Raises UserError for a cursor or a state that is none."""
-        # Plans and descriptions are large, and rows that are remembered do without them.
-        rows_only = (defer(models.Job.plan), defer(models.Job.description))
-        query = select(models.Job).options(*rows_only).where(*_conditions(asked))
+        query = select(models.Job).where(*_conditions(asked))
         with self._database.read() as session:
             rows, following = cursors.page(
                 session, query, models.Job.id, limit=asked.limit, cursor=asked.cursor

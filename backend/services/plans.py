@@ -17,7 +17,6 @@ from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
 from engine.plan.plan import Consistency, Input, Peer, Plan, Servers
 from engine.plan.serde import from_plain
-from engine.plan.traffic import wire_bytes
 from engine.plan.units import cut
 from engine.strategies import build_plan, strategy
 
@@ -70,22 +69,18 @@ def _check_lab(spec: JobSpec) -> None:
 def view(planned: Planned) -> PlanView:
     """A plan as the API shows it."""
     spec, description, plan = planned.spec, planned.description, planned.plan
-    ours = isinstance(plan, Plan)
     by_name = {layer.layer: layer for layer in plan.layers}
+    rows = table.rows(plan, description, spec)
     return PlanView(
         strategy=plan.strategy,
         peer=plan.runner if isinstance(plan, Peer) else None,
-        layers=[
-            PlannedLayer(row=row, plan=by_name[row.layer]) for row in table.rows(plan, description, spec)
-        ],
+        layers=[PlannedLayer(row=row, plan=by_name[row.layer]) for row in rows],
         servers=plan.servers if isinstance(plan, Plan) else Servers(),
         consistency=plan.consistency if isinstance(plan, Plan) else Consistency(),
         input=plan.input if isinstance(plan, Plan) else Input(),
         parties=list(parties(plan, spec.cluster.workers, spec.network.hosts)),
         warnings=list(plan.warnings),
-        wire_bytes_per_step=wire_bytes(plan, description, spec.cluster.workers, spec.network.hosts)
-        if ours
-        else None,
+        wire_bytes_per_step=sum(row.wire_bytes for row in rows) if isinstance(plan, Plan) else None,
         units=len(cut(plan, description)) if isinstance(plan, Plan) else 0,
         parameters=description.parameter_count,
         parameter_bytes=description.parameter_bytes,

@@ -13,8 +13,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from backend.db.models import Attempt, Job, Metric
-from backend.figures import speed
-from backend.figures.source import Source
+from backend.figures import rolled, speed
 from backend.services.remember import Remembered
 from engine.telemetry.definitions import WARM_UP_STEPS
 
@@ -53,16 +52,15 @@ class ProgressReader:
             return Progress()
         workers = job.spec["cluster"]["workers"]
         key = (attempt.id, job.revision)
-        return self._known.get(key, lambda: read(session, job.id, attempt.id, workers))
+        return self._known.get(key, lambda: read(session, attempt.id, workers))
 
 
-def read(session: Session, job_id: str, attempt_id: int, workers: int) -> Progress:
+def read(session: Session, attempt_id: int, workers: int) -> Progress:
     """Progress from the database."""
     newest = select(Metric.value).where(Metric.attempt_id == attempt_id, Metric.name == ACCURACY)
     accuracy = session.scalars(newest.order_by(Metric.step.desc()).limit(1)).first()
-    source = Source(session, job_id)
-    end = source.last_step()
-    rows = source.step_rows(max(0, end - speed.WINDOW_STEPS), end)
+    end = rolled.last_step(session, attempt_id)
+    rows = rolled.step_rows(session, attempt_id, max(0, end - speed.WINDOW_STEPS), end)
     rows = rows[rows["party"] < workers]
     lasts = [rows["step"][rows["party"] == worker].max(initial=-1) for worker in range(workers)]
     last = int(min(lasts))

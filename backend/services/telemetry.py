@@ -19,10 +19,8 @@ from backend.services import events, logs, series, trace
 from backend.services.errors import Conflict
 from backend.services.jobs import find
 from backend.services.progress import ACCURACY
-from backend.services.stored import planned_of, spec_of
+from backend.services.stored import spec_of
 from backend.services.views import Views, latest_attempt, milliseconds
-from engine.plan.plan import Plan
-from engine.plan.traffic import wire_bytes
 from engine.telemetry import asked, definitions
 
 NEWEST_STEPS = 10
@@ -109,13 +107,14 @@ class Telemetry:
             job = find(session, job_id)
             attempt = latest_attempt(session, job)
             first, last = _steps(session, attempt.id, step_from, step_to) if attempt else (0, -1)
+            layers = _layers(job)
         about = {
             "job": job.id,
             "name": job.name,
             "steps": f"{first} to {last}",
             "rehearsed": spec_of(job).rehearsed,
         }
-        written = trace.Trace(_layers(job), attempt.parties if attempt else [], about)
+        written = trace.Trace(layers, attempt.parties if attempt else [], about)
 
         def pages() -> Iterator[np.ndarray]:
             after: events.Key | None = None
@@ -149,8 +148,7 @@ class Telemetry:
             job = find(session, job_id)
             if baseline_id is not None:
                 find(session, baseline_id)
-            planned, progress = planned_of(job), self._views.of(session, job)
-            spec, plan = planned.spec, planned.plan
+            spec, progress = spec_of(job), self._views.of(session, job)
             compared = self._views.speed_up(session, job, baseline_id)
             baseline = compared[0] if compared else None
             target = spec.training.target_accuracy
@@ -166,11 +164,7 @@ class Telemetry:
                 samples_per_s=progress.samples_per_s,
                 speed_up=_speed_up(*compared) if compared else None,
                 convergence_speed_up=definitions.convergence_speed_up(ours, theirs),
-                wire_bytes_per_step=wire_bytes(
-                    plan, planned.description, spec.cluster.workers, spec.network.hosts
-                )
-                if isinstance(plan, Plan)
-                else None,
+                wire_bytes_per_step=self._views.plan(job).wire_bytes_per_step,
                 rate_bps=spec.network.rate_bps,
                 loss=progress.loss,
                 test_accuracy=progress.test_accuracy,

@@ -82,7 +82,9 @@ class Views:
         progress = self.progress.of(session, job, attempt)
         compared = self.speed_up(session, job, caveats=False)
         spec = spec_of(job)
-        samples = (job.description or {}).get("samples")
+        steps = spec.training.steps
+        if steps is None and (samples := _samples(session, job)):
+            steps = total_steps(spec.training, samples)
         return schema.JobSummary(
             id=job.id,
             name=job.name,
@@ -104,7 +106,7 @@ class Views:
             started_at=moment_or_none(job.started_unix_ns),
             ended_at=moment_or_none(job.ended_unix_ns),
             step=progress.done or None,
-            steps=total_steps(spec.training, samples) if samples else spec.training.steps,
+            steps=steps,
             loss=progress.loss,
             test_accuracy=progress.test_accuracy,
             samples_per_s=progress.samples_per_s,
@@ -121,6 +123,12 @@ def latest_attempt(session: Session, job: models.Job) -> models.Attempt | None:
         select(models.Attempt).where(models.Attempt.job_id == job.id).order_by(models.Attempt.number.desc())
     )
     return session.scalars(newest.limit(1)).first()
+
+
+def _samples(session: Session, job: models.Job) -> int | None:
+    """Training samples of the job's data, out of a description that is too large to load for a row of a list."""
+    samples = models.Job.description["samples"].as_integer()
+    return session.scalar(select(samples).where(models.Job.id == job.id))
 
 
 def milliseconds(ns: float | None) -> float | None:

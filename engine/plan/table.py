@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from engine.plan.description import ModelDescription
@@ -45,7 +46,7 @@ def rows(plan: Plan | Peer, model: ModelDescription, job: JobSpec) -> list[Row]:
         return []
     described = {layer.name: layer for layer in model.layers}
     wire = wire_bytes_by_layer(plan, model, job.cluster.workers, job.network.hosts)
-    units = cut(plan, model)
+    units = Counter(layer for unit in cut(plan, model) for layer in set(unit.layers))
     found = []
     for entry in plan.layers:
         layer, flow = described[entry.layer], derive(entry, job)
@@ -59,7 +60,7 @@ def rows(plan: Plan | Peer, model: ModelDescription, job: JobSpec) -> list[Row]:
                 exchange=entry.exchange,
                 codec=entry.codec,
                 order=_order(entry),
-                units=sum(entry.layer in unit.layers for unit in units),
+                units=units[entry.layer],
                 payload=flow.payload,
                 answer=flow.answer,
                 update=flow.update,
@@ -99,18 +100,19 @@ def text(plan: Plan | Peer, model: ModelDescription, job: JobSpec) -> str:
         "barrier",
         "wire/step",
     )
+    table = rows(plan, model, job)
     body = [
         (
             r.layer, r.kind, f"{r.parameters:,}", r.exchange, r.codec, r.order, str(r.units),
             f"{r.answer} from {r.update}" if r.update == "server" else r.update, r.barrier, format_bytes(r.wire_bytes),
         )
-        for r in rows(plan, model, job)
+        for r in table
     ]  # fmt: skip
     widths = [max(len(row[i]) for row in (head, *body)) for i in range(len(head))]
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in (head, *body)
     ]
-    total = sum(r.wire_bytes for r in rows(plan, model, job))
+    total = sum(r.wire_bytes for r in table)
     lines += ["", f"{plan.strategy}: {format_bytes(total)} on the wire per step"]
     return "\n".join(lines + label + [f"warning: {warning}" for warning in plan.warnings])

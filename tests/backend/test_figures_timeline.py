@@ -11,8 +11,9 @@ from backend.db import Database
 from backend.figures.boxes import place
 from backend.figures.draw import MAX_OUTLINES, cell_time
 from backend.figures.request import FigureRequest
+from backend.figures.rolled import STEP_ROW
 from backend.figures.rows import rows_of
-from backend.figures.source import SPAN, STEP_ROW, Source
+from backend.figures.source import SPAN, Source
 from backend.figures.timeline import draw, timeline
 from backend.figures.window import Window
 from engine.telemetry.events import Kind, Track

@@ -3,19 +3,23 @@
 from backend.db.models.base import Base
 from backend.db.models.jobs import Attempt, Job, Transition
 from backend.db.models.notices import Notice
+from backend.db.models.rollups import DetailedStep, LayerWait, TransferTotal
 from backend.db.models.telemetry import Batch, DroppedDetail, LayerTotal, Link, LinkBin, Metric, StepRow
 
 __all__ = [
     "Attempt",
     "Base",
     "Batch",
+    "DetailedStep",
     "DroppedDetail",
     "Job",
     "LayerTotal",
+    "LayerWait",
     "Link",
     "LinkBin",
     "Metric",
     "Notice",
     "StepRow",
+    "TransferTotal",
     "Transition",
 ]

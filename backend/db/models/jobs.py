@@ -22,8 +22,9 @@ class Job(Base):
     name: Mapped[Name]
     spec: Mapped[JsonObject]
     """The job specification as it was validated."""
-    plan: Mapped[JsonObject | None]
-    description: Mapped[JsonObject | None]
+    # These two may have megabytes: they are read when they are asked for, inside of a session.
+    plan: Mapped[JsonObject | None] = mapped_column(deferred=True)
+    description: Mapped[JsonObject | None] = mapped_column(deferred=True)
     """The model's description: layers in the order of their index in events."""
     state: Mapped[str] = mapped_column(String(32))
     reason: Mapped[str | None] = mapped_column(String(64))

@@ -1,0 +1,157 @@
+"""What figures and lists read of steps: their rows, and sums over groups of 1, 8, 64, ... of them, as many as can be
+drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Select, func, select
+from sqlalchemy.orm import Session
+
+from backend.db.models import DetailedStep, LayerWait, StepRow, TransferTotal
+from backend.db.models.rollups import STEP_FACTOR, STEP_LEVELS
+
+STEP_ROW = np.dtype(
+    [
+        ("party", "<i2"),
+        ("step", "<i4"),
+        ("start", "<i8"),
+        ("end", "<i8"),
+        ("samples", "<i8"),
+        ("loss", "<f8"),
+        ("exposed", "<i8"),
+        ("compute", "<i8"),
+        ("input", "<i8"),
+    ]
+)
+WAIT_ROW = np.dtype([("step", "<i4"), ("layer", "<i2"), ("exposed", "<i8")])
+
+
+def step_rows(session: Session, attempt: int, first: int = 0, last: int | None = None) -> np.ndarray:
+    """STEP_ROW of steps `first` to `last`, by step and party."""
+    query = select(
+        StepRow.party,
+        StepRow.step,
+        StepRow.start_ns,
+        StepRow.end_ns,
+        StepRow.samples,
+        StepRow.loss,
+        StepRow.exposed_ns,
+        StepRow.compute_ns,
+        StepRow.input_ns,
+    ).where(StepRow.attempt_id == attempt, StepRow.step >= first)
+    if last is not None:
+        query = query.where(StepRow.step <= last)
+    rows = fetch(session, query, STEP_ROW)
+    return rows[np.lexsort((rows["party"], rows["step"]))]
+
+
+def last_step(session: Session, attempt: int) -> int:
+    """The last step that any worker ended; -1 where none did."""
+    last = session.scalar(select(func.max(StepRow.step)).where(StepRow.attempt_id == attempt))
+    return -1 if last is None else int(last)
+
+
+def group_size(steps: int, most: int) -> int:
+    """Steps of a group (1, 8, 64, ...) so that `steps` of them are at most `most` groups, as far as there are
+    levels."""
+    for level in range(STEP_LEVELS):
+        if steps <= most * STEP_FACTOR**level:
+            return int(STEP_FACTOR**level)
+    return int(STEP_FACTOR ** (STEP_LEVELS - 1))
+
+
+def aligned(first: int, last: int, size: int) -> tuple[int, int]:
+    """The whole groups of `size` steps that hold the steps from `first` to `last`."""
+    return first // size * size, last // size * size + size - 1
+
+
+def waits(session: Session, attempt: int, first: int, last: int, size: int) -> np.ndarray:
+    """WAIT_ROW of all workers' exposed waits in groups of `size` steps, from the one of step `first` to that of
+    `last`."""
+    query = select(LayerWait.step, LayerWait.layer, LayerWait.exposed_ns).where(
+        LayerWait.attempt_id == attempt,
+        LayerWait.level == _level(size),
+        LayerWait.step >= first // size * size,
+        LayerWait.step <= last,
+    )
+    return fetch(session, query, WAIT_ROW)
+
+
+def exposed_by_layer(session: Session, attempt: int, first: int, last: int) -> dict[int, int]:
+    """All workers' exposed wait over steps `first` to `last`, in ns, by layer."""
+    found: dict[int, int] = {}
+    for level, start, end in _blocks(first, last):
+        query = (
+            select(LayerWait.layer, func.sum(LayerWait.exposed_ns))
+            .where(
+                LayerWait.attempt_id == attempt,
+                LayerWait.level == level,
+                LayerWait.step >= start,
+                LayerWait.step < end,
+            )
+            .group_by(LayerWait.layer)
+        )
+        for layer, exposed in session.execute(query):
+            found[layer] = found.get(layer, 0) + int(exposed)
+    return found
+
+
+def transfers(
+    session: Session, attempt: int, first: int, last: int, size: int
+) -> list[tuple[int, int, int, int]]:
+    """(party, first step, kind, busy ns) of sends and receives in groups of `size` steps, as `waits`."""
+    row = TransferTotal
+    query = select(row.party, row.step, row.kind, row.busy_ns).where(
+        row.attempt_id == attempt,
+        row.level == _level(size),
+        row.step >= first // size * size,
+        row.step <= last,
+    )
+    return [(party, step, kind, int(busy)) for party, step, kind, busy in session.execute(query)]
+
+
+def detailed_steps(session: Session, attempt: int, workers: int) -> np.ndarray:
+    """Steps of which every worker sent detailed events, ascending."""
+    query = (
+        select(DetailedStep.step)
+        .where(DetailedStep.attempt_id == attempt, DetailedStep.party < max(workers, 1))
+        .group_by(DetailedStep.step)
+        .having(func.count() == max(workers, 1))
+    )
+    return np.array(session.scalars(query.order_by(DetailedStep.step)).all(), np.int32)
+
+
+def fetch(session: Session, query: Select[*tuple[Any, ...]], dtype: np.dtype) -> np.ndarray:
+    """A query's rows as they come from the driver: making SQLAlchemy's rows of them first takes twice as long.
+
+    A NULL float arrives as None, which NumPy turns into NaN.
+    """
+    result = session.connection().execute(query)
+    assert result.cursor is not None
+    rows = result.cursor.fetchall()
+    result.close()
+    return np.array(rows, dtype)
+
+
+def _level(size: int) -> int:
+    return round(np.log2(size) / np.log2(STEP_FACTOR))
+
+
+def _blocks(first: int, last: int) -> Iterator[tuple[int, int, int]]:
+    """(level, start, end) of as few rows as make up exactly the steps from `first` to `last`; ends excluded."""
+    end = last + 1
+    ends = []
+    for level in range(STEP_LEVELS):
+        above = STEP_FACTOR ** (level + 1)
+        top = level == STEP_LEVELS - 1
+        inner = (end, end) if top else (-(-first // above) * above, end // above * above)
+        if top or inner[0] >= inner[1]:
+            if first < end:
+                ends.append((level, first, end))
+            break
+        ends += [(level, first, inner[0])] * (first < inner[0]) + [(level, inner[1], end)] * (inner[1] < end)
+        first, end = inner
+    yield from ends

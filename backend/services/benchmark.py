@@ -1,0 +1,244 @@
+"""How fast are lists and figures with much data? A database of thousands of jobs and one with millions of events, a
+real server, its large job's telemetry coming in all the while, one page that listens, and every list and figure asked
+for again and again.
+
+Run: `python -m backend.services.benchmark` (--quick: a tenth of the data).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import numpy as np
+
+from backend.db import Database
+from backend.db.engine import sqlite_url
+from backend.figures.registry import FIGURES
+from backend.services.benchmark_fill import PER_LAYER, STEP_NS, WORKERS, Large, add_large, add_others, live
+from engine.benchmarks.harness.report import Report, arguments
+
+AIM_MS = 300.0
+"""At the 95th percentile, for every list and figure."""
+EVENTS_PER_S = 5_000
+PARTS = 4
+"""Batches that a worker sends of one step."""
+START_LIMIT_S = 120
+
+
+@dataclass
+class Asked:
+    """One request, and how long its answers took."""
+
+    name: str
+    path: str
+    query: Mapping[str, str | int]
+    ms: list[float] = field(default_factory=list)
+    size: int = 0
+
+    def row(self) -> list[object]:
+        p50, p95 = (float(np.percentile(self.ms, p)) for p in (50, 95))
+        return [self.name, len(self.ms), round(self.size / 1e3, 1), p50, p95, max(self.ms), p95 <= AIM_MS]
+
+
+def requests(large: Large, others: list[str]) -> list[Asked]:
+    """Every list and every figure, as the page asks for them and as people do."""
+    job, newest, middle = f"/jobs/{large.job_id}", others[-1], others[len(others) // 2]
+    end = large.steps * STEP_NS
+    asked = [
+        Asked("jobs", "/jobs", {}),
+        Asked("jobs, 200", "/jobs", {"limit": 200}),
+        Asked("jobs, 200, three fields", "/jobs", {"limit": 200, "fields": "id,name,state"}),
+        Asked("jobs by state", "/jobs", {"state": "failed,cancelled"}),
+        Asked("jobs by strategy", "/jobs", {"strategy": "p3"}),
+        Asked("jobs by model, none", "/jobs", {"model": "cnn"}),
+        Asked("jobs by name", "/jobs", {"text": "job 17"}),
+        Asked("jobs by time", "/jobs", {"created_to": "2020-01-01T00:00:00Z"}),
+        Asked("job, small", f"/jobs/{middle}", {}),
+        Asked("job", job, {}),
+        Asked("plan", f"{job}/plan", {}),
+        Asked("attempts", f"{job}/attempts", {}),
+        Asked("history", f"{job}/history", {}),
+        Asked("summary", f"{job}/summary", {}),
+        Asked("summary, compared", f"{job}/summary", {"baseline": newest}),
+        Asked("metrics", f"{job}/metrics", {}),
+        Asked("names of metrics", f"{job}/metrics/names", {}),
+        Asked("events", f"{job}/events", {}),
+        Asked("events, from the first", f"{job}/events", {"step_from": 0, "limit": 1_000}),
+        Asked("events, waits", f"{job}/events", {"kind": "wait", "limit": 1_000}),
+        Asked("logs", f"{job}/logs", {}),
+        Asked("devices", "/devices", {}),
+        Asked("health", "/health", {}),
+        Asked("race", "/race", {"jobs": f"{large.job_id},{newest}"}),
+    ]
+    for name in FIGURES:
+        path = f"{job}/figures/{name}"
+        asked.append(Asked(f"{name}", path, {}))
+        if name in ("timeline", "utilization", "heatmap"):
+            for part, of in ((0, 1), (1, 4), (1, 64), (1, 1024)):
+                window = {"from_ns": end * part // of, "to_ns": end * (part + 1) // of}
+                asked.append(Asked(f"{name}, 1/{of} of the run", path, window))
+    return asked
+
+
+@contextmanager
+def served(directory: Path) -> Iterator[str]:
+    """The address of a real server on that data, which starts no jobs."""
+    ours = {"TRAINYARD_DATA_DIR": str(directory), "TRAINYARD_PAUSED": "1"}
+    command = [sys.executable, "-m", "backend.cli.main", "serve", "--port", "0"]
+    with subprocess.Popen(command, env=os.environ | ours, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            found = re.search(r"at (http\S+)", process.stdout.readline())
+            if found is None:
+                raise RuntimeError("the server did not start")
+            yield found[1]
+        finally:
+            process.terminate()
+            process.wait(START_LIMIT_S)
+
+
+class Traffic:
+    """A page that listens, and a job that sends, while the block runs."""
+
+    def __init__(self, url: str, large: Large) -> None:
+        self._url, self._large = url, large
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=t, daemon=True) for t in (self._listen, self._send)]
+        self.events = 0
+        self.ms: list[float] = []
+        self.failed = ""
+
+    def __enter__(self) -> Traffic:
+        self._begun = time.monotonic()
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self.seconds = time.monotonic() - self._begun
+        self._threads[1].join(60)
+
+    def _listen(self) -> None:
+        with httpx.stream("GET", f"{self._url}/api/v1/notices", timeout=None, trust_env=False) as stream:
+            for _ in stream.iter_raw():
+                if self._stop.is_set():
+                    return
+
+    def _send(self) -> None:
+        path = f"{self._url}/api/v1/attempts/{self._large.attempt}/batches"
+        headers = {
+            "Authorization": f"Bearer {self._large.token}",
+            "Content-Type": "application/octet-stream",
+        }
+        with httpx.Client(timeout=60, trust_env=False, headers=headers) as client:
+            for events, body in live(self._large, PARTS):
+                begin = time.monotonic()
+                if self._stop.wait(max(0.0, self._begun + self.events / EVENTS_PER_S - begin)):
+                    return
+                begin = time.monotonic()
+                answer = client.post(path, content=body)
+                self.ms.append(1e3 * (time.monotonic() - begin))
+                if answer.status_code != 200:
+                    self.failed = answer.text
+                    return
+                self.events += events
+
+
+def ask(url: str, asked: list[Asked], rounds: int, pause_s: float) -> None:
+    """Every request once per round, in turn, as one viewer does."""
+    with httpx.Client(base_url=f"{url}/api/v1", timeout=120, trust_env=False) as client:
+        for _ in range(rounds):
+            for each in asked:
+                begin = time.perf_counter()
+                answer = client.get(each.path, params=each.query)
+                each.ms.append(1e3 * (time.perf_counter() - begin))
+                assert answer.status_code == 200, (each.name, answer.text[:500])
+                each.size = len(answer.content)
+                time.sleep(pause_s)
+
+
+def options() -> argparse.Namespace:
+    parser = arguments(__doc__)
+    parser.add_argument("--layers", type=int, default=1_000)
+    parser.add_argument(
+        "--events", type=int, help="of the large job; default: 10 million, --quick: 1 million"
+    )
+    parser.add_argument("--jobs", type=int, help="default: 5,000, --quick: 500")
+    parser.add_argument("--rounds", type=int, help="default: 20, --quick: 4")
+    parser.add_argument("--only", default="", help="only requests whose name holds this")
+    found = parser.parse_args()
+    for name, whole, short in (("events", 10**7, 10**6), ("jobs", 5_000, 500), ("rounds", 20, 4)):
+        if getattr(found, name) is None:
+            setattr(found, name, short if found.quick else whole)
+    return found
+
+
+def main() -> None:
+    given = options()
+    report = Report("lists", "Lists and figures with much data", "How fast do they answer?", given)
+    report.plan(
+        [
+            f"one job of {given.layers:,} layers and {given.events:,} events, {given.jobs:,} others",
+            f"{given.rounds} rounds of every list and figure at {EVENTS_PER_S:,} events/s",
+        ],
+        minutes=1.5 if given.quick else 20,
+    )
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "trainyard.db"
+        database = Database(sqlite_url(path))
+        begin = time.perf_counter()
+        others = add_others(database, given.jobs)
+        filled = time.perf_counter()
+        large = add_large(database, given.layers, given.events)
+        took = time.perf_counter() - filled
+        database.close()
+        events = large.steps * large.layers * PER_LAYER * WORKERS
+        report.table(
+            "The database",
+            ["events", "steps", "other jobs", "MB", "s for the others", "s for the events", "events/s"],
+            [
+                [
+                    events,
+                    large.steps,
+                    given.jobs,
+                    path.stat().st_size / 1e6,
+                    filled - begin,
+                    took,
+                    events / took,
+                ],
+            ],
+        )
+        asked = [each for each in requests(large, others) if given.only in each.name]
+        with served(Path(directory)) as url, Traffic(url, large) as traffic:
+            ask(url, asked, given.rounds, 0.0 if given.quick else 0.05)
+    if traffic.failed:
+        raise RuntimeError(f"a batch was refused: {traffic.failed}")
+    sent = [float(np.percentile(traffic.ms, p)) for p in (50, 95)]
+    report.table(
+        "Telemetry meanwhile",
+        ["events/s", "batches", "acknowledged, p50 ms", "p95 ms", "worst ms"],
+        [[traffic.events / traffic.seconds, len(traffic.ms), *sent, max(traffic.ms)]],
+    )
+    report.table(
+        f"Answers (aim: p95 within {AIM_MS:g} ms)",
+        ["request", "times", "kB", "p50 ms", "p95 ms", "worst ms", "within"],
+        [each.row() for each in sorted(asked, key=lambda each: -np.percentile(each.ms, 95))],
+    )
+    report.write()
+
+
+if __name__ == "__main__":
+    main()

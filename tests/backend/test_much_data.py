@@ -1,0 +1,92 @@
+"""A network of a thousand layers: every list and figure answers, and none is larger than a page should load. (How long
+they take with millions of events: `backend/services/benchmark.py`, whose data these are.)"""
+
+from __future__ import annotations
+
+import gzip
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+
+from backend.figures import heatmap, utilization
+from backend.services import benchmark
+from backend.services.benchmark_fill import (
+    OTHER_STEPS,
+    PER_LAYER,
+    WORKERS,
+    Large,
+    add_large,
+    add_others,
+    live,
+)
+
+LAYERS = 1_000
+STEPS = 4
+MOST_BYTES = 250_000
+"""Of a figure, compressed."""
+
+
+@dataclass(frozen=True)
+class Filled:
+    large: Large
+    others: list[str]
+
+
+@pytest.fixture(scope="module")
+def filled(api: TestClient) -> Filled:
+    database = api.app.state.context.database  # type: ignore[attr-defined]
+    others = add_others(database, 12)
+    return Filled(add_large(database, LAYERS, STEPS * LAYERS * PER_LAYER * WORKERS), others)
+
+
+def test_every_list_and_figure_answers(api: TestClient, filled: Filled) -> None:
+    asked = benchmark.requests(filled.large, filled.others)
+    assert len({each.name for each in asked}) == len(asked)
+    for each in asked:
+        answer = api.get(f"/api/v1{each.path}", params=dict(each.query))
+        assert answer.status_code == 200, (each.name, answer.text[:500])
+        if "/figures/" in each.path:
+            assert len(gzip.compress(answer.content, 4)) < MOST_BYTES, each.name
+    job = api.get(f"/api/v1/jobs/{filled.large.job_id}").json()
+    assert (job["step"], job["samples_per_s"]) == (STEPS, None)  # none after the warm-up yet
+    row = api.get("/api/v1/jobs", params={"text": filled.others[-1]}).json()["items"][0]
+    assert (row["step"], row["samples_per_s"]) == (OTHER_STEPS, 640)
+
+
+def test_deep_networks_are_drawn_in_few_rows_and_areas(api: TestClient, filled: Filled) -> None:
+    path = f"/api/v1/jobs/{filled.large.job_id}/figures"
+    heat = api.get(f"{path}/heatmap").json()
+    waits, sent = heat["data"]
+    assert len(waits["y"]) == len(sent["y"]) < LAYERS
+    assert " to " in sent["y"][0]
+    areas = api.get(f"{path}/utilization").json()["data"]
+    stacked = [trace for trace in areas if "stackgroup" in trace]
+    assert WORKERS * 2 * 4 <= len(stacked) <= utilization.MAX_AREAS
+    assert any(" to " in trace["name"] for trace in stacked)
+
+
+def test_merging_layers_loses_nothing() -> None:
+    values = np.random.default_rng(0).integers(0, 9, (1_000, 500))
+    rows = heatmap.rows_of_layers(*values.shape)
+    assert [row.start for row in rows[1:]] == [row.stop for row in rows[:-1]]
+    assert (rows[0].start, rows[-1].stop) == (0, 1_000)
+    found = heatmap.merged(values, rows)
+    assert found.size <= heatmap.MAX_DRAWN
+    assert (found.sum(axis=0) == values.sum(axis=0)).all()
+    assert (found[3] == values[rows[3].start : rows[3].stop].sum(axis=0)).all()
+    assert [len(row) for row in heatmap.rows_of_layers(20, 1_920)] == [1] * 20
+
+
+def test_batches_that_come_live_continue_the_run(api: TestClient, filled: Filled) -> None:
+    headers = {"Authorization": f"Bearer {filled.large.token}", "Content-Type": "application/octet-stream"}
+    batches = live(filled.large, parts=2)
+    for _ in range(2 * WORKERS):
+        events, body = next(batches)
+        assert events == LAYERS * PER_LAYER // 2
+        url = f"/api/v1/attempts/{filled.large.attempt}/batches"
+        assert api.post(url, content=body, headers=headers).status_code == 200
+    job = api.get(f"/api/v1/jobs/{filled.large.job_id}").json()
+    assert job["step"] == STEPS + 1
+    assert job["loss"] == pytest.approx(2.3 * 0.999**STEPS)
