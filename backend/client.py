@@ -30,6 +30,7 @@ from backend.schemas.jobs import AttemptPage, Job, JobPage, JobSummary, Transiti
 from backend.schemas.plans import PlanView
 from backend.schemas.problems import Problem
 from backend.schemas.telemetry import Events, Logs, MetricNames, Metrics, Recording, Summary
+from backend.schemas.why import Why
 from engine.plan.job import JobSpec
 from engine.plan.serde import to_plain
 
@@ -189,9 +190,23 @@ class Client:
         answer = self._send("GET", f"/jobs/{job_id}/figures/{name}", params=query)
         return plotly.io.from_json(answer.text, skip_invalid=True)
 
+    def why(self, job_id: str, worker: int, step: int, layer: int, unit: int = -1) -> Why:
+        """Why a worker waited for a layer (an index in the model's description) in a step."""
+        query = {"worker": worker, "step": step, "layer": layer, "unit": unit}
+        return self._read(Why, "GET", f"/jobs/{job_id}/why", params=query)
+
     def race(self, job_ids: Sequence[str], **query: Any) -> Race:
         """Several jobs on one time axis; `query`: step, width, theme."""
         return self._read(Race, "GET", "/race", params={"jobs": ",".join(job_ids), **query})
+
+    def compare(
+        self, job_ids: Sequence[str], *, what: str = "loss", by: str = "step", **query: Any
+    ) -> go.Figure:
+        """A measurement (`loss`, `accuracy`, `throughput`) of several jobs by `step`, `samples`, `bytes` or `time`."""
+        import plotly.io  # noqa: PLC0415
+
+        params = {"jobs": ",".join(job_ids), "what": what, "by": by, **query}
+        return plotly.io.from_json(self._send("GET", "/compare", params=params).text, skip_invalid=True)
 
     # --- catalogues ---
 

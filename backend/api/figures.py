@@ -7,7 +7,10 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Header, Query, Response
 
 from backend.api.deps import Services, problems
+from backend.figures.compare import By, What
+from backend.figures.why import Wait
 from backend.schemas.figures import Race
+from backend.schemas.why import Why
 
 router = APIRouter(tags=["figures"])
 
@@ -15,6 +18,10 @@ Width = Annotated[int, Query(ge=200, le=8192, description="Of the drawing, in CS
 Theme = Literal["light", "dark"]
 Step = Annotated[int | None, Query(ge=0, le=2**31 - 1, description="The step that time counts from")]
 Time = Annotated[int | None, Query(ge=-(2**62), le=2**62, description="Nanoseconds on the attempt's clock")]
+Lit = Annotated[
+    str | None,
+    Query(description="A wait to light up: worker, step, layer and unit with commas", max_length=64),
+]
 Tag = Annotated[str | None, Header(description="The `ETag` of the answer held")]
 
 FIGURE: dict[int | str, dict[str, Any]] = {
@@ -44,6 +51,8 @@ def show_figure(
     to_step: Step = None,
     from_ns: Time = None,
     to_ns: Time = None,
+    why: Lit = None,
+    baseline: Annotated[str | None, Query(description="Of a speed-up, in place of the job's own")] = None,
     if_none_match: Tag = None,
 ) -> Response:
     """One figure of one job, answered whole."""
@@ -58,6 +67,8 @@ def show_figure(
                 "to_step": to_step,
                 "from_ns": from_ns,
                 "to_ns": to_ns,
+                "why": why,
+                "baseline": baseline,
             },
             if_none_match,
         )
@@ -75,8 +86,42 @@ def show_race(
     ] = None,
     width: Width = 1280,
     theme: Theme = "light",
+    why_job: Annotated[str | None, Query(description="The job that `why` is of")] = None,
+    why: Lit = None,
     if_none_match: Tag = None,
 ) -> Response:
     """Jobs stacked, aligned by step on one time axis, with a computed headline."""
     ids = [job for job in jobs.split(",") if job]
-    return _answer(*services.figures.race(ids, {"width": width, "theme": theme, "step": step}, if_none_match))
+    view = {"width": width, "theme": theme, "step": step, "why_job": why_job, "why": why}
+    return _answer(*services.figures.race(ids, view, if_none_match))
+
+
+@router.get("/compare", response_class=Response, responses={**FIGURE, **problems(404, 422)})
+def compare_jobs(
+    services: Services,
+    *,
+    jobs: Annotated[str, Query(description="Ids with commas")],
+    what: Annotated[What, Query(description="Which measurement")] = "loss",
+    by: Annotated[By, Query(description="Over what")] = "step",
+    width: Width = 1280,
+    theme: Theme = "light",
+    if_none_match: Tag = None,
+) -> Response:
+    """One measurement of several jobs, over steps, samples, bytes or time."""
+    ids = [job for job in jobs.split(",") if job]
+    return _answer(*services.figures.compare(ids, what, by, {"width": width, "theme": theme}, if_none_match))
+
+
+@router.get("/jobs/{job_id}/why", responses=problems(404, 422))
+def explain_wait(
+    services: Services,
+    job_id: str,
+    *,
+    worker: Annotated[int, Query(ge=0, le=2**15 - 1, description="Party number")],
+    step: Annotated[int, Query(ge=0, le=2**31 - 1)],
+    layer: Annotated[int, Query(ge=-1, le=2**15 - 1, description="Index in the model's description")],
+    unit: Annotated[int, Query(ge=-1, le=2**31 - 1, description="That came last; -1: whichever")] = -1,
+) -> Why:
+    """Why a worker waited: the longest wait of this step for this layer, cut into what happened to the message
+    that ended it."""
+    return services.figures.why(job_id, Wait(party=worker, step=step, layer=layer, unit=unit))

@@ -9,6 +9,8 @@ import plotly.graph_objects as go
 from backend.figures.request import FigureRequest
 from backend.figures.theme import COLOURS, template
 
+SIGN_LINE_PX = 18
+
 
 def finish(
     figure: go.Figure,
@@ -47,6 +49,28 @@ def notice(request: FigureRequest, *, revision: str, text: str, height: int = 26
         font={"size": 15, "color": COLOURS[request.theme].muted},
     )
     return finish(figure, request, revision=revision, height=height, alt=text, meta={"empty": True})
+
+
+def sign(figure: go.Figure, request: FigureRequest, text: str) -> None:
+    """Write `text` into the drawing, above everything else, where an exported picture carries it along."""
+    lines = wrap(text, max(30, request.width // 8))
+    above = figure.layout.margin.t
+    above = figure.layout.template.layout.margin.t if above is None else above
+    room = SIGN_LINE_PX * len(lines)
+    figure.update_layout(height=figure.layout.height + room, margin={"t": above + room})
+    figure.add_annotation(
+        text="<br>".join(lines),
+        name="signature",
+        xref="paper",
+        yref="paper",
+        x=0,
+        y=1,
+        xanchor="left",
+        yanchor="bottom",
+        yshift=above - 6,
+        align="left",
+        font={"size": 12, "color": COLOURS[request.theme].muted},
+    )
 
 
 def wrap(text: str, columns: int) -> list[str]:

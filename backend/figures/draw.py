@@ -96,6 +96,7 @@ def outlines(boxes: Boxes, theme: Theme) -> list[Any]:
                 fillcolor=colours[code],
                 hoverinfo="skip",
                 name="exposed wait" if code == WAIT else f"colour {code}",
+                meta={"code": code},
                 showlegend=False,
             )
         )
@@ -137,6 +138,7 @@ def cells(
             showscale=False,
             hoverinfo="skip",
             name="layers",
+            meta={"cells": True},
         )
     ]
 

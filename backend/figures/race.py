@@ -24,6 +24,8 @@ from backend.figures.scene import Part, View, add_key, paint, rules, scene_heigh
 from backend.figures.source import Source
 from backend.figures.speed import Speed, measure, why_not_a_race
 from backend.figures.theme import COLOURS
+from backend.figures.waits import light_up, longest, look_up
+from backend.figures.why import Why
 from backend.figures.window import next_start, step_span
 from engine.telemetry.definitions import WARM_UP_STEPS
 
@@ -72,7 +74,7 @@ def race(session: Session, job_ids: Sequence[str], request: FigureRequest) -> Ra
     not exist.
     """
     sources = [Source(session, job_id) for job_id in job_ids]
-    names = _names([source.job for source in sources])
+    names = names_of([source.job for source in sources])
     speeds = [measure(source) for source in sources]
     common = _common_steps(sources)
     contenders = [
@@ -91,19 +93,33 @@ def race(session: Session, job_ids: Sequence[str], request: FigureRequest) -> Ra
             headline=text, figure=notice(request, revision=revision, text=reason), step=None, steps=empty
         )
     step = _choose(common, request.step)
-    figure = draw(_lanes(sources, speeds, step, request), names, request)
+    why = None
+    if request.wait is not None and request.why_job is not None and request.why_job in job_ids:
+        index = list(job_ids).index(request.why_job)
+        explained = look_up(sources[index], request.wait)
+        why = None if explained is None else (index, explained)
+    figure = draw(_lanes(sources, speeds, step, request), names, request, why)
     figure.update_layout(
         uirevision=f"{revision}:{step}", meta={**figure.layout.meta, "headline": text, "step": step}
     )
     return Race(headline=text, figure=figure, step=step, steps=_neighbours(common, step))
 
 
-def draw(lanes: Sequence[Lane], names: Sequence[str], request: FigureRequest) -> go.Figure:
-    """The figure of several jobs' lanes, in their order from top to bottom."""
+def draw(
+    lanes: Sequence[Lane],
+    names: Sequence[str],
+    request: FigureRequest,
+    why: tuple[int, Why] | None = None,
+) -> go.Figure:
+    """The figure of several jobs' lanes, in their order from top to bottom; `why` is lit up: the lane's
+    number, and one of its waits."""
     view = _view(lanes, request)
     parts = [lane.part for lane in lanes]
     traces, level, count = paint(parts, view, request)
     figure = go.Figure(traces)
+    if why is not None:
+        lit = parts[why[0]]
+        light_up(figure, why[1], lit.job, lit.rows, (why[0], lit.origin_ns), request)
     rows = [row for part in parts for row in part.rows]
     bottom = height_of(rows)
     first = min(lane.finish_ns for lane in lanes)
@@ -125,6 +141,7 @@ def draw(lanes: Sequence[Lane], names: Sequence[str], request: FigureRequest) ->
         "from_ns": round(view.from_s * 1e9),
         "to_ns": round(view.to_s * 1e9),
         "covered_ns": [round(edge * 1e9) for edge in view.covered],
+        "waits": _longest(parts, view),
     }
     took = [f"{name} {format_ms(lane.finish_ns)}" for lane, name in zip(lanes, names, strict=True)]
     return finish(
@@ -162,6 +179,16 @@ def _lanes(
         lanes.append(Lane(part=part, top=top, finishes=finishes, speed=speed))
         top = height_of(drawn) + JOB_GAP
     return lanes
+
+
+def _longest(parts: Sequence[Part], view: View) -> list[dict[str, int]]:
+    """The longest waits in view of each job, which is given by its number."""
+    low, high = round(view.from_s * 1e9), round(view.to_s * 1e9)
+    return [
+        {"job": number, **wait}
+        for number, part in enumerate(parts)
+        for wait in longest(part.spans, part.origin_ns + low, part.origin_ns + high)[:3]
+    ]
 
 
 def _view(lanes: Sequence[Lane], request: FigureRequest) -> View:
@@ -266,7 +293,7 @@ def _contender(source: Source, name: str, speed: Speed) -> Contender:
     return Contender(name=name, speed=speed, exposed_ns=exposed, blocker=blocked_by)
 
 
-def _names(jobs: Sequence[JobFacts]) -> list[str]:
+def names_of(jobs: Sequence[JobFacts]) -> list[str]:
     """Strategies where they tell the jobs apart, else the jobs' names, else those with the end of their
     ids; a rehearsal says that it is one."""
     names = [f"{job.name} ({job.id[-6:]})" for job in jobs]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from backend.figures.why import Wait
+
 Theme = Literal["light", "dark"]
 THEMES: tuple[Theme, ...] = ("light", "dark")
 
@@ -25,6 +27,13 @@ class FigureRequest:
     """Left edge of what is visible; needs `to_ns`. In a race it counts from the step's start."""
     to_ns: int | None = None
     """Right edge of what is visible; needs `from_ns`."""
+    why: str | None = None
+    """A wait to light up, as `Wait.text` writes it."""
+    why_job: str | None = None
+    """In a race: the job whose wait it is."""
+
+    baseline: str | None = None
+    """Of a speed-up: the job to measure against. None: the job's own baseline."""
 
     def __post_init__(self) -> None:
         if not 200 <= self.width <= 8192:
@@ -39,6 +48,14 @@ class FigureRequest:
             raise ValueError(f"to_ns = {self.to_ns}: must be after from_ns = {self.from_ns}. Swap them")
         if self.step is not None and self.to_step is not None and self.to_step < self.step:
             raise ValueError(f"to_step = {self.to_step}: must not be before step = {self.step}. Swap them")
+
+        if self.why is not None:
+            Wait.parse(self.why)
+
+    @property
+    def wait(self) -> Wait | None:
+        """The wait to light up."""
+        return None if self.why is None else Wait.parse(self.why)
 
     @property
     def narrow(self) -> bool:

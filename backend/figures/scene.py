@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -16,9 +16,12 @@ from backend.figures.facts import JobFacts
 from backend.figures.request import FigureRequest
 from backend.figures.rows import ROW_HEIGHT, Row, height_of
 from backend.figures.theme import COLOURS, colourscale
+from backend.figures.why import waits_of
 
 Level = Literal["bars", "outlines", "cells"]
 ROW_PX = 25
+MAX_WAITS = 400
+"""So many waits stay bars where nothing else does."""
 MAX_LAYER_TICKS = 9
 TICK_CHARACTER_PX, TICK_GAP_PX = 6.6, 16
 SCALE_SHARE = 0.62
@@ -65,11 +68,23 @@ def paint(parts: Sequence[Part], view: View, request: FigureRequest) -> tuple[li
         merged.append(_shifted(boxes, offset))
         offset += len(part.rows)
     joined = Boxes.join(merged)
+    waits = _waits(parts, view, request)
     if len(joined) <= MAX_OUTLINES:
-        return outlines(joined, request.theme), "outlines", len(joined)
+        return [*outlines(joined, request.theme), *waits], "outlines", len(joined)
     rows = [row for part in parts for row in part.rows]
     columns = min(3 * request.width // 2, 4000)
-    return cells(joined, rows, view.covered, columns, request.theme), "cells", len(joined)
+    return [*cells(joined, rows, view.covered, columns, request.theme), *waits], "cells", len(joined)
+
+
+def _waits(parts: Sequence[Part], view: View, request: FigureRequest) -> list[Any]:
+    """The longest waits of a drawing without bars, as bars on top: they can be pointed at and chosen."""
+    chosen = []
+    for part in parts:
+        waits = waits_of(part.spans)
+        waits = waits[np.argsort(waits["start"] - waits["end"], kind="stable")][: MAX_WAITS // len(parts)]
+        chosen.append(replace(part, spans=waits[np.argsort(waits["start"], kind="stable")]))
+    placed = [place(part.spans, part.rows, len(part.job.layers), part.origin_ns) for part in chosen]
+    return _bars(chosen, placed, view, request)
 
 
 def _bars(parts: Sequence[Part], placed: Sequence[Boxes], view: View, request: FigureRequest) -> list[Any]:

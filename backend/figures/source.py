@@ -107,6 +107,13 @@ class Source:
         )
         return int(last or 0)
 
+    def trained_from(self) -> int:
+        """When the first step began, in ns; 0 where none did."""
+        first = self._session.scalar(
+            select(func.min(StepRow.start_ns)).where(StepRow.attempt_id == self.attempt)
+        )
+        return int(first or 0)
+
     def steps_between(self, from_ns: int, to_ns: int) -> tuple[int, int]:
         """First and last step that overlap a window of time; (0, -1) where none does."""
         first, last = self._session.execute(

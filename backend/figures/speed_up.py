@@ -19,10 +19,11 @@ KINDS = {"strong": "equal global batch (strong scaling)", "weak": "equal batch p
 def speed_up_figure(source: Source, request: FigureRequest) -> go.Figure:
     """The comparison with the job's baseline; where it is not allowed, the reason instead."""
     job, revision = source.job, f"speed-up:{source.job.id}"
-    if job.baseline_id is None:
-        text = "This job has no baseline: name one at launch, and its speed-up is shown here"
+    baseline_id = request.baseline or job.baseline_id
+    if baseline_id is None:
+        text = "This job has no baseline: choose one, and its speed-up is shown here"
         return notice(request, revision=revision, text=text)
-    baseline = source.other(job.baseline_id)
+    baseline = source.other(baseline_id)
     ours, theirs = (measure(one).samples_per_s for one in (source, baseline))
     result = compare(source, baseline, ours, theirs)
     if result.value is None or not theirs:

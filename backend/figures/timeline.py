@@ -12,6 +12,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from backend.figures.base import finish, format_ms, notice
+from backend.figures.boxes import shade
 from backend.figures.facts import JobFacts
 from backend.figures.request import FigureRequest
 from backend.figures.rollup import draw_rollup
@@ -19,6 +20,8 @@ from backend.figures.rows import height_of, rows_of
 from backend.figures.scene import Part, View, add_key, paint, rules, scene_height, set_axes
 from backend.figures.source import Source
 from backend.figures.theme import COLOURS
+from backend.figures.waits import light_up, longest, look_up
+from backend.figures.why import Why
 from backend.figures.window import Window, choose_window
 from engine.telemetry.events import Kind, Track
 
@@ -60,7 +63,8 @@ def timeline(source: Source, request: FigureRequest) -> go.Figure:
         visible = (spans["end"] > window.from_ns) & (spans["start"] < window.to_ns)
         if visible.any():
             around = source.steps_between(*window.covered_ns)
-            figure = draw(job, spans, source.step_rows(*around), window, request)
+            why = None if request.wait is None else look_up(source, request.wait)
+            figure = draw(job, spans, source.step_rows(*around), window, request, why)
             return figure.update_layout(meta={**figure.layout.meta, **steps})
     if final < first:
         return notice(request, revision=revision, text="No step ran in this stretch of time")
@@ -70,9 +74,14 @@ def timeline(source: Source, request: FigureRequest) -> go.Figure:
 
 
 def draw(
-    job: JobFacts, spans: np.ndarray, step_rows: np.ndarray, window: Window, request: FigureRequest
+    job: JobFacts,
+    spans: np.ndarray,
+    step_rows: np.ndarray,
+    window: Window,
+    request: FigureRequest,
+    why: Why | None = None,
 ) -> go.Figure:
-    """The figure of SPAN rows and the STEP_ROW rows around them."""
+    """The figure of SPAN rows and the STEP_ROW rows around them; `why` is lit up."""
     rows = rows_of(spans["party"], spans["track"], job.parties, short=request.narrow)
     view = View(
         from_s=(window.from_ns - window.origin_ns) / 1e9, to_s=(window.to_ns - window.origin_ns) / 1e9
@@ -80,11 +89,15 @@ def draw(
     part = Part(job=job, spans=spans, rows=rows, origin_ns=window.origin_ns)
     traces, level, count = paint([part], view, request)
     figure = go.Figure(traces)
+    if why is not None:
+        light_up(figure, why, job, rows, (0, window.origin_ns), request)
     bottom = height_of(rows)
     _mark_steps(figure, step_rows, window, bottom, request)
     set_axes(figure, rows, view, bottom, top=-0.75)
     add_key(figure, job.short_names, request, other=bool((spans["layer"] < 0).any()))
     meta = {"level": level, "spans": count, "events": len(spans), **_window(window)}
+    meta["codes"] = [shade(layer, len(job.layers)) for layer in range(len(job.layers))]
+    meta["waits"] = longest(spans, window.from_ns, window.to_ns)
     return finish(
         figure,
         request,

@@ -26,7 +26,7 @@ from backend.figures.source import Source
 from backend.figures.theme import COLOURS, palette
 from engine.plan.units_of_measure import format_rate
 from engine.telemetry.definitions import link_bps, other_bytes
-from engine.telemetry.events import ALL_LAYERS, Direction
+from engine.telemetry.events import ALL_LAYERS, NO_LAYER, Direction
 from engine.telemetry.recorder import TRANSPORT
 
 MAX_LINKS = 8
@@ -127,9 +127,20 @@ def draw(
                 name = job.short(members[0])
                 name += f" to {job.short(members[-1])}" if len(members) > 1 else ""
                 colour = shades[shade(members[len(members) // 2], len(one.layers))]
-                _area(figure, row, share, bin_ns, name=name, fillcolor=colour, common=common)
+                span = {"layers": [members[0], members[-1]]}  # for the page, which lights layers up
+                _area(
+                    figure, row, share, bin_ns, name=name, fillcolor=colour, common={**common, "meta": span}
+                )
         if one.other.any():
-            _area(figure, row, one.other, bin_ns, name="other", fillcolor=colours.other, common=common)
+            _area(
+                figure,
+                row,
+                one.other,
+                bin_ns,
+                name="other",
+                fillcolor=colours.other,
+                common={**common, "meta": {"layers": [NO_LAYER, NO_LAYER]}},
+            )
         _scale(figure, row, one, bin_ns, colours.rate)
     figure.update_xaxes(tickformat="~s", ticksuffix="s", showgrid=True)
     figure.update_layout(hovermode="closest")

@@ -93,6 +93,8 @@ class Attempt(Schema):
     message: str | None
     parties: list[str]
     """Its processes by number: workers first, then servers."""
+    devices: list[str]
+    """What it was given, by worker: `cpu:0`, `cuda:1`."""
     exit_code: int | None
     sealed: bool
     """Whether all its telemetry has arrived."""

@@ -12,11 +12,15 @@ from sqlalchemy.orm import Session
 
 from backend.db import Database, models
 from backend.figures import registry
+from backend.figures.compare import By, What, compare
 from backend.figures.race import race
 from backend.figures.request import FigureRequest
 from backend.figures.source import Source
+from backend.figures.why import Wait
 from backend.schemas.catalogue import FigureEntry
 from backend.schemas.figures import Race, StepRange
+from backend.schemas.why import Why
+from backend.services import why as waits
 from backend.services.errors import NotFound
 from backend.services.jobs import find
 from backend.services.remember import Remembered
@@ -25,6 +29,7 @@ from engine.errors import UnknownNameError, UserError
 
 CACHE_BYTES = 64 << 20
 MOST_RACERS = 8
+MOST_COMPARED = 24
 Answer = tuple[bytes | None, str]
 """JSON and its tag; None where the tag that was asked with still holds."""
 
@@ -53,7 +58,8 @@ class Figures:
             raise NotFound(str(error), [error]) from None
         request = _request(view)
         with self._database.read() as session:
-            tag = self._tag(session, name, [job_id], view)
+            compared = [request.baseline] if request.baseline else []
+            tag = self._tag(session, name, [job_id, *compared], view)
             return self._answer(tag, held, lambda: _json(entry.draw(Source(session, job_id), request)))
 
     def race(self, job_ids: Sequence[str], view: dict[str, Any], held: str | None) -> Answer:
@@ -70,6 +76,28 @@ class Figures:
         with self._database.read() as session:
             tag = self._tag(session, "race", job_ids, view)
             return self._answer(tag, held, lambda: self._race(session, job_ids, request))
+
+    def compare(
+        self, job_ids: Sequence[str], what: What, by: By, view: dict[str, Any], held: str | None
+    ) -> Answer:
+        """One measurement of several jobs. Raises NotFound, and UserError for too few or too many."""
+        if not 1 <= len(set(job_ids)) == len(job_ids) <= MOST_COMPARED:
+            raise UserError(
+                "jobs",
+                ",".join(job_ids),
+                f"a comparison is of 1 to {MOST_COMPARED} different jobs",
+                "Give their ids",
+            )
+        request = _request(view)
+        with self._database.read() as session:
+            tag = self._tag(session, f"compare {what} {by}", job_ids, view)
+            return self._answer(tag, held, lambda: _json(compare(session, job_ids, what, by, request)))
+
+    def why(self, job_id: str, wait: Wait) -> Why:
+        """Why a worker waited. Raises NotFound for a job or a wait that there is not."""
+        with self._database.read() as session:
+            find(session, job_id)
+            return waits.read(session, job_id, wait)
 
     def _race(self, session: Session, job_ids: Sequence[str], request: FigureRequest) -> bytes:
         drawn = race(session, job_ids, request)

@@ -145,6 +145,7 @@ def show_attempt(row: models.Attempt) -> schema.Attempt:
         reason=row.reason,
         message=row.message,
         parties=row.parties,
+        devices=row.devices,
         exit_code=row.exit_code,
         sealed=row.sealed,
         started_at=moment_or_none(row.started_unix_ns),

@@ -143,8 +143,11 @@ def test_figures_of_a_rehearsal_say_so(database: Database, jobs: dict[str, str])
     label = "rehearsed: compute of P4000 derived from FLOPs at 60 %, sizes and rates 1/15"
     rehearsed = record_run(database, "rehearsed", steps=2, started=20_000, fidelity="rehearse").job_id
     for name in FIGURES:
-        meta = build(database, rehearsed, name)["layout"]["meta"]
+        content = build(database, rehearsed, name)
+        meta = content["layout"]["meta"]
         assert meta["rehearsed"] == label
+        assert label in notes(content)  # an exported picture carries it along
+        assert label in notes(build(database, rehearsed, name, width=360))
         assert label in meta["alt"]
         assert "rehearsed" not in build(database, jobs["whole"], name)["layout"]["meta"]
 

@@ -1,0 +1,77 @@
+"""Comparisons draw what was recorded, over steps, samples, bytes and time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from backend.db import Database
+from backend.figures.compare import compare
+from backend.figures.request import FigureRequest
+from backend.figures.source import Source
+from engine.telemetry.events import Kind
+from tests.backend.figures_drawn import answer, column, notes, traces
+from tests.backend.ingest_server import open_database
+from tests.backend.recorded_run import Run, add_job, record_run
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    database = open_database(tmp_path_factory.mktemp("db"))
+    yield database
+    database.close()
+
+
+@pytest.fixture(scope="module")
+def runs(database: Database) -> list[Run]:
+    return [
+        record_run(database, "parameter-server", link_samples=False),
+        record_run(database, "p3", priority=True, slices=4, link_samples=False),
+    ]
+
+
+def drawn(database: Database, ids: list[str], what: Any, by: Any) -> dict[str, Any]:
+    with database.read() as session:
+        return answer(compare(session, ids, what, by, FigureRequest()))
+
+
+def test_curves_are_the_jobs_own_by_step_samples_and_time(database: Database, runs: list[Run]) -> None:
+    ids = [run.job_id for run in runs]
+    curves = {by: traces(drawn(database, ids, "loss", by), "scatter") for by in ("step", "samples", "time")}
+    for index, run in enumerate(runs):
+        with database.read() as session:
+            rows = Source(session, run.job_id).step_rows()
+        ends = np.array([rows["end"][rows["step"] == step].max() for step in range(12)])
+        losses = [rows["loss"][rows["step"] == step].mean() for step in range(12)]
+        own = {by: of[index] for by, of in curves.items()}
+        assert [trace["name"] for trace in own.values()] == [("parameter-server", "p3")[index]] * 3
+        assert column(own["step"]["y"]).tolist() == pytest.approx(losses)
+        assert column(own["step"]["x"]).tolist() == list(range(12))
+        assert column(own["samples"]["x"]).tolist() == [64 * (step + 1) for step in range(12)]
+        assert column(own["time"]["x"]).tolist() == pytest.approx((ends - rows["start"].min()) / 1e9)
+
+
+def test_bytes_are_those_sent_until_then(database: Database, runs: list[Run]) -> None:
+    (trace,) = traces(drawn(database, [runs[0].job_id], "loss", "bytes"), "scatter")
+    with database.read() as session:
+        rows = Source(session, runs[0].job_id).step_rows()
+    end = int(rows["end"][rows["step"] == 5].max())
+    sends = [e for e in runs[0].events if e["kind"] == Kind.SEND]
+    sent = sum(e["bytes"] * min(max((end - e["start"]) / (e["end"] - e["start"]), 0), 1) for e in sends)
+    assert column(trace["x"])[5] == pytest.approx(sent, rel=0.02)  # within a bin
+    assert (np.diff(column(trace["x"])) > 0).all()
+
+
+def test_accuracy_and_throughput_and_who_has_none(database: Database, runs: list[Run]) -> None:
+    waiting = add_job(database, "waiting")[0]
+    ids = [*(run.job_id for run in runs), waiting]
+    content = drawn(database, ids, "accuracy", "step")
+    assert [column(trace["x"]).tolist() for trace in traces(content, "scatter")] == [[4, 9], [4, 9]]
+    assert content["layout"]["meta"]["left_out"] == ["waiting"]
+    assert "waiting" in notes(content)
+    assert len(traces(drawn(database, ids, "throughput", "time"), "scatter")) == 2
+    empty = drawn(database, [waiting], "loss", "bytes")
+    assert empty["layout"]["meta"]["empty"]
