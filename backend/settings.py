@@ -16,6 +16,10 @@ def _default_devices() -> int:
     return max(2, os.cpu_count() or 1)
 
 
+def _default_figure_processes() -> int:
+    return min(4, max(1, (os.cpu_count() or 1) // 2))
+
+
 class Settings(BaseSettings):
     """Where the server keeps its data, where it listens, and what it may use."""
 
@@ -32,6 +36,8 @@ class Settings(BaseSettings):
     """SQLAlchemy URL. None: a SQLite file in data_dir."""
     cpu_devices: int = Field(default_factory=_default_devices, ge=1)
     """How many workers fit on this machine's CPU at once."""
+    figure_processes: int = Field(default_factory=_default_figure_processes, ge=1)
+    """How many processes draw figures; they start with the first one."""
     executor: str = "local"
     """What starts the jobs' processes: a name of `backend.executors.registry`."""
     paused: bool = False

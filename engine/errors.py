@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import Any, Self
+from typing import Any, Self, TypeVar
+
+E = TypeVar("E", bound="UserError")
 
 
 class UserError(ValueError):
@@ -27,16 +29,24 @@ class UserError(ValueError):
 
     def at(self, field: str) -> Self:
         """The same error, of the same class, about `field`."""
-        moved = type(self).__new__(type(self))
-        UserError.__init__(moved, field, self.value, self.rule, self.remedy)
-        return moved
+        return _same(type(self), field, self.value, self.rule, self.remedy)
 
     def within(self, prefix: str) -> Self:
         """The same error with its field seen from an enclosing object."""
         return self.at(f"{prefix}.{self.field}" if self.field else prefix)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Errors travel between processes; what an exception keeps by itself is its message only."""
+        return _same, (type(self), self.field, self.value, self.rule, self.remedy)
+
     def to_dict(self) -> dict[str, Any]:
         return {"field": self.field, "value": self.value, "rule": self.rule, "remedy": self.remedy}
+
+
+def _same(kind: type[E], field: str, value: Any, rule: str, remedy: str) -> E:
+    error = kind.__new__(kind)
+    UserError.__init__(error, field, value, rule, remedy)
+    return error
 
 
 class UnknownNameError(UserError):

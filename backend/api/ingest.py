@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from anyio import to_thread
 from fastapi import APIRouter, Body, Header, Path, Request
-from starlette.concurrency import run_in_threadpool
 
 from backend.api.deps import Services, problems
 from backend.api.guard import BATCH
@@ -33,8 +33,12 @@ async def post_batch(
 ) -> Accepted:
     """Store one batch; answered after the commit. The same batch again changes nothing."""
     token = _token(authorization)
-    await run_in_threadpool(authorize, services.database, attempt, token)  # a stranger's body is not read
-    return await run_in_threadpool(accept, services.database, attempt, token, await request.body())
+    threads, database = services.ingest_threads, services.database
+    await to_thread.run_sync(
+        authorize, database, attempt, token, limiter=threads
+    )  # a stranger's body is not read
+    body = await request.body()
+    return await to_thread.run_sync(accept, database, attempt, token, body, limiter=threads)
 
 
 @router.post("/seal", responses=problems(401, 409, 410, 415))

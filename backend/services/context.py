@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
+from anyio import CapacityLimiter
+
 from backend.db import Database
 from backend.services.figures import Figures
 from backend.services.inventory import Inventory
@@ -13,6 +15,9 @@ from backend.services.lists import Lists
 from backend.services.notices import Hub
 from backend.services.telemetry import Telemetry
 from backend.settings import Settings
+
+INGEST_THREADS = 8
+"""There is one writer: more could only wait for it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,5 +32,7 @@ class Context:
     telemetry: Telemetry
     figures: Figures
     hub: Hub
+    ingest_threads: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(INGEST_THREADS))
+    """Threads of telemetry's own: requests that wait for figures cannot take them all."""
     started: float = field(default_factory=time.monotonic)
     """When the server started, on the monotonic clock."""

@@ -11,16 +11,15 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from backend.db import Database, models
-from backend.figures import registry
-from backend.figures.compare import By, What, compare
-from backend.figures.race import race
+from backend.figures import answers, registry
+from backend.figures.compare import By, What
 from backend.figures.request import FigureRequest
-from backend.figures.source import Source
 from backend.figures.why import Wait
 from backend.schemas.catalogue import FigureEntry
 from backend.schemas.figures import Race, StepRange
 from backend.schemas.why import Why
 from backend.services import why as waits
+from backend.services.drawing import Drawing
 from backend.services.errors import NotFound
 from backend.services.jobs import find
 from backend.services.remember import Remembered
@@ -37,9 +36,10 @@ Answer = tuple[bytes | None, str]
 class Figures:
     """Builds figures of one database."""
 
-    def __init__(self, database: Database, views: Views) -> None:
+    def __init__(self, database: Database, views: Views, drawing: Drawing) -> None:
         self._database = database
         self._views = views
+        self._drawing = drawing
         self._built: Remembered[bytes] = Remembered(room=CACHE_BYTES, size=len)
         self._life = time.time_ns()  # another program may draw the same data differently
 
@@ -53,14 +53,14 @@ class Figures:
     def job(self, job_id: str, name: str, view: dict[str, Any], held: str | None) -> Answer:
         """One figure of one job. Raises NotFound, and UserError for what cannot be shown."""
         try:
-            entry = registry.figure(name)
+            registry.figure(name)
         except UnknownNameError as error:
             raise NotFound(str(error), [error]) from None
         request = _request(view)
         with self._database.read() as session:
             compared = [request.baseline] if request.baseline else []
             tag = self._tag(session, name, [job_id, *compared], view)
-            return self._answer(tag, held, lambda: _json(entry.draw(Source(session, job_id), request)))
+        return self._answer(tag, held, lambda: self._drawing.run(answers.job_figure, name, job_id, request))
 
     def race(self, job_ids: Sequence[str], view: dict[str, Any], held: str | None) -> Answer:
         """Several jobs on one time axis: JSON of `Race`. Raises NotFound, and UserError for too few or too
@@ -75,7 +75,7 @@ class Figures:
         request = _request(view)
         with self._database.read() as session:
             tag = self._tag(session, "race", job_ids, view)
-            return self._answer(tag, held, lambda: self._race(session, job_ids, request))
+        return self._answer(tag, held, lambda: self._race(job_ids, request))
 
     def compare(
         self, job_ids: Sequence[str], what: What, by: By, view: dict[str, Any], held: str | None
@@ -91,17 +91,20 @@ class Figures:
         request = _request(view)
         with self._database.read() as session:
             tag = self._tag(session, f"compare {what} {by}", job_ids, view)
-            return self._answer(tag, held, lambda: _json(compare(session, job_ids, what, by, request)))
+        return self._answer(
+            tag, held, lambda: self._drawing.run(answers.jobs_compared, job_ids, what, by, request)
+        )
 
     def why(self, job_id: str, wait: Wait) -> Why:
         """Why a worker waited. Raises NotFound for a job or a wait that there is not."""
         with self._database.read() as session:
             find(session, job_id)
-            return waits.read(session, job_id, wait)
+        return self._drawing.run(waits.read, job_id, wait)
 
-    def _race(self, session: Session, job_ids: Sequence[str], request: FigureRequest) -> bytes:
-        drawn = race(session, job_ids, request)
-        racers = [self._views.summary(session, find(session, job_id)) for job_id in job_ids]
+    def _race(self, job_ids: Sequence[str], request: FigureRequest) -> bytes:
+        drawn = self._drawing.run(answers.jobs_race, job_ids, request)
+        with self._database.read() as session:
+            racers = [self._views.summary(session, find(session, job_id)) for job_id in job_ids]
         around = StepRange(**drawn.steps)
         answer = Race(
             headline=drawn.headline,
@@ -113,7 +116,7 @@ class Figures:
         )
         # Put in as it is: only Plotly's own encoder writes the figure's typed arrays compactly.
         whole = answer.model_dump_json(exclude={"figure"})
-        return f'{whole[:-1]},"figure":{drawn.figure.to_json()}}}'.encode()
+        return f'{whole[:-1]},"figure":{drawn.figure}}}'.encode()
 
     def _answer(self, tag: str, held: str | None, build: Callable[[], bytes]) -> Answer:
         if held is not None and tag in (part.strip().removeprefix("W/") for part in held.split(",")):
@@ -139,8 +142,3 @@ def _request(view: dict[str, Any]) -> FigureRequest:
         rule, _, remedy = str(error).partition(". ")
         field = rule.partition(" ")[0].rstrip(",")
         raise UserError(field, view.get(field), rule, remedy) from None
-
-
-def _json(figure: Any) -> bytes:
-    text: str = figure.to_json()
-    return text.encode()

@@ -14,6 +14,7 @@ from backend.scheduler.loop import Scheduler
 from backend.services import lock
 from backend.services.context import Context
 from backend.services.descriptions import Descriptions
+from backend.services.drawing import Drawing
 from backend.services.figures import Figures
 from backend.services.inventory import Inventory
 from backend.services.jobs import Jobs
@@ -40,6 +41,8 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
         devices = await asyncio.to_thread(take_inventory, settings.cpu_devices)
         inventory = Inventory(database, devices)
         views = Views()
+        drawing = Drawing(settings.url, settings.figure_processes)
+        stack.push_async_callback(asyncio.to_thread, drawing.close)
         planner = Planner(Descriptions(settings.data_dir / "cache" / "descriptions"), inventory.check)
         hub = Hub(database, views, kept=settings.notices_kept)
         await hub.start()
@@ -61,6 +64,6 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
             jobs=Jobs(database, planner, views, changed=scheduler.wake),
             lists=Lists(database, views),
             telemetry=Telemetry(database, views),
-            figures=Figures(database, views),
+            figures=Figures(database, views, drawing),
             hub=hub,
         )

@@ -1,0 +1,50 @@
+"""What the service asks of a drawing process: whole answers, as bytes and plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import plotly.graph_objects as go
+from sqlalchemy.orm import Session
+
+from backend.figures import registry
+from backend.figures.compare import By, What, compare
+from backend.figures.race import race
+from backend.figures.request import FigureRequest
+from backend.figures.source import Source
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrawnRace:
+    """A race, its figure as JSON."""
+
+    headline: str
+    step: int | None
+    steps: dict[str, int | None]
+    figure: str
+
+
+def job_figure(session: Session, name: str, job_id: str, request: FigureRequest) -> bytes:
+    """One figure of one job, as JSON."""
+    return _json(registry.figure(name).draw(Source(session, job_id), request))
+
+
+def jobs_compared(
+    session: Session, job_ids: Sequence[str], what: What, by: By, request: FigureRequest
+) -> bytes:
+    """One measurement of several jobs, as JSON."""
+    return _json(compare(session, job_ids, what, by, request))
+
+
+def jobs_race(session: Session, job_ids: Sequence[str], request: FigureRequest) -> DrawnRace:
+    """Several jobs on one time axis."""
+    drawn = race(session, job_ids, request)
+    return DrawnRace(
+        headline=drawn.headline, step=drawn.step, steps=drawn.steps, figure=drawn.figure.to_json()
+    )
+
+
+def _json(figure: go.Figure) -> bytes:
+    text: str = figure.to_json()
+    return text.encode()
