@@ -18,8 +18,8 @@ from engine.plan.serde import from_plain
 from engine.strategies import STRATEGIES, build_plan
 
 WORKERS = (1, 2, 4)
-PLANNED = [entry.name for entry in STRATEGIES if entry.name not in ("single", "ddp")]
-"""The strategies that give several workers a plan of ours: all but the baseline and the peer."""
+PLANNED = [entry.name for entry in STRATEGIES if entry.name not in ("single", "ddp", "fsdp")]
+"""The strategies that give several workers a plan of ours: all but the baseline and the peers."""
 
 
 @cache

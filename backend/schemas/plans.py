@@ -23,7 +23,7 @@ class PlanView(Schema):
     strategy: str
     """The strategy that built it."""
     peer: str | None
-    """The system that runs it instead of our own exchanges (`ddp`); null for a plan of ours."""
+    """The system that runs it instead of our own exchanges (`ddp`, `fsdp`); null for a plan of ours."""
     layers: list[PlannedLayer]
     """In forward order. Empty for a peer, which decides by itself."""
     servers: Servers

@@ -39,8 +39,14 @@ EXCHANGE = Axis(
         ),
         Mechanism(
             name="tree-allreduce",
-            summary="Reduce up a tree, broadcast down: few rounds, more bytes at the root.",
-            missing="the tree is not built yet",
+            summary="Reduce up a binomial tree, broadcast down: few rounds, more bytes at the root.",
+            implementation="engine.exchange.tree_allreduce:TreeAllreduce",
+            traits=frozenset({"worker", "counted"}),
+        ),
+        Mechanism(
+            name="recursive-halving-doubling",
+            summary="Scatter-reduce by halving, allgather by doubling: the ring's bytes in 2 log2(n) rounds.",
+            implementation="engine.exchange.recursive_halving_doubling:RecursiveHalvingDoubling",
             traits=frozenset({"worker", "counted"}),
         ),
         Mechanism(

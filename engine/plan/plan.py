@@ -199,10 +199,10 @@ class Peer:
 
     strategy: str
     """The strategy that built it."""
-    runner: Literal["ddp"]
-    """`ddp`: torch.nn.parallel.DistributedDataParallel."""
+    runner: Literal["ddp", "fsdp"]
+    """`ddp`: torch.nn.parallel.DistributedDataParallel; `fsdp`: torch.distributed.fsdp.fully_shard."""
     bucket_bytes: int = 25 * 1024 * 1024
-    """DDP's bucket size in bytes (its own default is 25 MiB)."""
+    """Bytes that it exchanges as one: DDP's buckets (its own default is 25 MiB), FSDP's smallest groups of modules."""
     warnings: tuple[str, ...] = ()
     """What a person should know."""
     layers: tuple[LayerPlan, ...] = field(default=(), init=False)

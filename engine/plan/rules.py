@@ -25,6 +25,9 @@ def resolve(plan: Plan | Peer, model: ModelDescription, cluster: Cluster, job: J
     """Validate `plan` for this model, cluster and job, and settle what `auto` means."""
     if isinstance(plan, Peer):
         _native_cannot_be_paced(True, cluster)
+        if plan.runner == "fsdp":
+            _shards_are_updated_by_themselves(job)
+            _shards_have_one_type(model)
         return plan
     _nothing_is_empty(model)
     _covers_the_model(plan, model)
@@ -198,6 +201,28 @@ def _native_cannot_be_paced(native: bool, cluster: Cluster) -> None:
             "Give network.hosts too (the links of a lab keep it), leave network.rate out, or choose a strategy on"
             " our own transport",
         )
+
+
+def _shards_are_updated_by_themselves(job: JobSpec) -> None:
+    if not job.optimizer.elementwise:
+        raise UserError(
+            "optimizer.name",
+            job.optimizer.name,
+            "it looks at whole parameters, of which a worker under fsdp holds a part",
+            "Choose an element-wise optimizer such as sgd or adamw, or ddp",
+        )
+
+
+def _shards_have_one_type(model: ModelDescription) -> None:
+    for layer in model.layers:
+        types = sorted({p.dtype for p in layer.parameters if p.trainable})
+        if len(types) > 1:
+            raise UserError(
+                "strategy.name",
+                "fsdp",
+                f"fully_shard wants one type of parameter in a layer; {layer.name} trains {' and '.join(types)}",
+                "Use ddp, or any strategy of ours",
+            )
 
 
 def _settle_update_sites(plan: Plan, job: JobSpec) -> Plan:

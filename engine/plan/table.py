@@ -87,7 +87,8 @@ def text(plan: Plan | Peer, model: ModelDescription, job: JobSpec) -> str:
     label = [job.rehearsed] if job.rehearsed else []
     if isinstance(plan, Peer):
         size = format_bytes(plan.bucket_bytes)
-        return "\n".join([f"{plan.strategy}: run by PyTorch's own {plan.runner}, buckets of {size}", *label])
+        pieces = f"buckets of {size}" if plan.runner == "ddp" else f"groups of at least {size}"
+        return "\n".join([f"{plan.strategy}: run by PyTorch's own {plan.runner}, {pieces}", *label])
     head = (
         "layer",
         "kind",

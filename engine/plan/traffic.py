@@ -13,7 +13,11 @@ from dataclasses import dataclass
 from engine.plan.cluster import parties, shard_party
 from engine.plan.description import DTYPE_BYTES, ModelDescription
 from engine.plan.plan import LayerPlan, Peer, Plan
+from engine.plan.rounds import Programmer, Send, chunk, halving_doubling, tree
 from engine.plan.units import Unit, cut
+
+_PLAYED_OUT: dict[str, Programmer] = {"tree-allreduce": tree, "recursive-halving-doubling": halving_doubling}
+"""Exchanges whose messages are counted one by one; the ring's, of which there are n times more, by formula."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,11 +36,6 @@ class Transfer:
     """Payload."""
     wire: bool
     """False between parties of one host: such bytes never cross the network."""
-
-
-def chunk(count: int, parts: int, index: int) -> tuple[int, int]:
-    """[start, stop) of part `index` when `count` elements are split into `parts` that differ by at most one."""
-    return count * index // parts, count * (index + 1) // parts
 
 
 def item_bytes(codec: str, dtype: str) -> int:
@@ -81,6 +80,11 @@ def _messages(plan: Plan, layer: LayerPlan, unit: Unit, workers: int) -> Iterato
             kept = [chunk(unit.count, workers, (worker + k) % workers) for k in (1, 2)]
             sent = 2 * unit.count - sum(stop - start for start, stop in kept)
             yield worker, (worker + 1) % workers, sent * item
+    elif layer.exchange in _PLAYED_OUT:
+        for worker in range(workers):
+            for step in _PLAYED_OUT[layer.exchange](worker, workers, unit.count):
+                if isinstance(step, Send):
+                    yield worker, step.peer, (step.stop - step.start) * item
 
 
 def wire_bytes(plan: Plan | Peer, model: ModelDescription, workers: int, hosts: int | None = None) -> int:

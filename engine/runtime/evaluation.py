@@ -103,12 +103,19 @@ def save_state(model: nn.Module, gather: Gather, path: Path | None) -> None:
     Collective; `path` on worker 0.
     """
     averaged = averaged_buffers(model, gather)
+    state = {name: averaged.get(name, _whole(tensor)) for name, tensor in model.state_dict().items()}
     if path is None:
         return
-    state = {name: averaged.get(name, tensor.detach().cpu()) for name, tensor in model.state_dict().items()}
+    state = {name: tensor.cpu() for name, tensor in state.items()}
     temporary = path.with_suffix(".tmp")
     torch.save(state, temporary)
     temporary.replace(path)
+
+
+def _whole(tensor: Tensor) -> Tensor:
+    """What a sharded parameter is a part of (collective); any other tensor itself."""
+    gather: Callable[[], Tensor] = getattr(tensor, "full_tensor", tensor.detach)
+    return gather().detach()
 
 
 def _write(buffers: dict[str, Tensor], values: dict[str, Tensor]) -> None:

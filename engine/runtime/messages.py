@@ -31,10 +31,10 @@ class Message(IntEnum):
     """A worker asks for a unit of at least a version [none; `step` is the version's step]."""
     ANSWER = 6
     """A unit from its server: parameters, or summed gradients where workers update [pieces; mask in meta]."""
-    RING = 7
-    """A chunk of a unit on the ring; part = round [the chunk; mask in meta]."""
-    RING_START = 8
-    """A rank's own gradients of a unit are ready for the ring [none; mask in meta]; never leaves the process."""
+    ROUND = 7
+    """A part of a unit in an allreduce in rounds; part = round [the part; mask in meta]."""
+    ROUND_START = 8
+    """A rank's own gradients of a unit are ready for the rounds [none; mask in meta]; never leaves the process."""
     GATHER = 9
     """One worker's part of an all-gather outside the training exchange [tensors]; `step` is its number."""
     END = 10

@@ -1,71 +1,79 @@
-"""One worker's replica under PyTorch's own DistributedDataParallel, with the methods of `PlanReplica`.
+"""One worker's replica under one of PyTorch's own wrappers, with the methods of `PlanReplica`.
 
-A communication hook keeps DDP's allreduce but leaves out its division by the number of workers: our losses are scaled
-by the global batch already, so that sums are what is wanted. What it sends when is its own affair: events show
-computation and each bucket's allreduce.
+What is exchanged when is the wrapper's own affair. It has ended when backward has: gradients are clipped and the
+optimizer, one over all parameters, runs at once, as its users do it. Sums are what is wanted, not means: our losses are
+scaled by the global batch already.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from importlib import import_module
 
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.futures import Future
-from torch.nn import Parameter
-from torch.nn.parallel import DistributedDataParallel
 
+from engine.plan.job import OptimizerSpec
+from engine.plan.plan import Peer
 from engine.runtime.recording import Recording
 from engine.runtime.updates import Hyper, LayerUpdater
-from engine.telemetry.events import Kind, Track
+
+_REPLICAS = {
+    "ddp": "engine.runtime.ddp_replica:DdpReplica",
+    "fsdp": "engine.runtime.fsdp_replica:FsdpReplica",
+}
 
 
-class PeerReplica:
-    """A model that DDP exchanges, updated by one optimizer over all parameters after backward."""
+class PeerReplica(ABC):
+    """A model that PyTorch exchanges."""
 
     def __init__(
         self,
         *,
         model: nn.Module,
-        parameters: Mapping[str, Parameter],
         layer_index: Mapping[str, int],
-        bucket_bytes: int,
-        updater: LayerUpdater,
+        peer: Peer,
+        optimizer: OptimizerSpec,
         recording: Recording,
         hyper: Callable[[int], Hyper],
         clip_norm: float | None,
         device: str,
         all_used: bool,
     ) -> None:
-        """`parameters`: the trainable ones by name; `layer_index`: their layers' forward positions. `all_used`: every
-        pass uses every parameter, so that DDP need not look for those that have no gradient."""
+        """`layer_index`: the trainable parameters' layers' forward positions, by name. `all_used`: every pass uses
+        every parameter, so that nobody need look for those that have no gradient."""
         self._inner = model
-        self._parameters = parameters
         self._layer_index = layer_index
-        self._updater = updater
         self._recording = recording
         self._hyper = hyper
         self._clip_norm = clip_norm
         self._step = 0
         self._departing = False
-        self.model = DistributedDataParallel(
-            model,
-            device_ids=[torch.device(device)] if device.startswith("cuda") else None,
-            broadcast_buffers=False,
-            bucket_cap_mb=bucket_bytes / 2**20,
-            find_unused_parameters=not all_used,
-        )
-        self.model.register_comm_hook(None, self._allreduce)
-        left: dict[int, int] = {}
-        for name in parameters:
-            left[layer_index[name]] = left.get(layer_index[name], 0) + 1
-        self._layer_size = left
-        self._layer_left = dict(left)
-        for name, parameter in parameters.items():
-            parameter.register_post_accumulate_grad_hook(self._on_gradient(layer_index[name]))
         self._first_forward = True
+        self.model = self._wrap(model, peer.bucket_bytes, device, all_used)
+        self._parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
+        self._updater = LayerUpdater(optimizer, self._parameters)
+        self._layer_size: dict[int, int] = {}
+        for name, parameter in self._parameters.items():
+            layer = layer_index[name]
+            self._layer_size[layer] = self._layer_size.get(layer, 0) + 1
+            parameter.register_post_accumulate_grad_hook(self._on_gradient(layer))
+        self._layer_left = dict(self._layer_size)
+
+    @abstractmethod
+    def _wrap(self, model: nn.Module, bucket_bytes: int, device: str, all_used: bool) -> nn.Module:
+        """What a forward pass calls."""
+
+    @abstractmethod
+    def accumulating(self) -> AbstractContextManager[None]:
+        """Around a micro-batch that is not the last: no exchange."""
+
+    @abstractmethod
+    def settle(self) -> None:
+        """Let the model hold the result of every step so far, whole. Collective."""
 
     def begin_step(self, step: int) -> None:
         self._step = step
@@ -84,7 +92,7 @@ class PeerReplica:
         self._departing = last
 
     def end_backward(self) -> None:
-        """DDP has waited for its buckets inside backward: clip and update at once, as its users do."""
+        """The exchange has ended inside backward: clip and update."""
         self._recording.end_backward()
         if not self._departing:
             return
@@ -97,16 +105,8 @@ class PeerReplica:
             parameter.grad = None
         self._step += 1
 
-    def settle(self) -> None:
-        """Nothing is under way between steps."""
-
     def close(self) -> None:
         dist.destroy_process_group()
-
-    def accumulating(self) -> AbstractContextManager[None]:
-        """Around a micro-batch that is not the last: no exchange."""
-        context: AbstractContextManager[None] = self.model.no_sync()
-        return context
 
     def _mark_layers(self) -> None:
         """Tell forward spans apart by the modules that own parameters."""
@@ -130,22 +130,9 @@ class PeerReplica:
 
         return hook
 
-    def _allreduce(self, state, bucket):  # DDP refuses annotations that are not evaluated
-        """DDP's allreduce, timed, and summed instead of averaged: (None, GradBucket) -> Future of the flat sum."""
-        start_ns, step, recording = self._recording.now_ns(), self._step, self._recording
-        flat = bucket.buffer()
-        index, size = bucket.index(), flat.nbytes
 
-        def done(future: Future[list[torch.Tensor]]) -> torch.Tensor:
-            recording.recorder.event(
-                Kind.REDUCE,
-                Track.SERVER,
-                step=step,
-                unit=index,
-                start=start_ns,
-                end=recording.now_ns(),
-                bytes=size,
-            )
-            return future.value()[0]
-
-        return dist.all_reduce(flat, async_op=True).get_future().then(done)
+def peer_class(runner: str) -> type[PeerReplica]:
+    """The replica of a runner, loaded only where it runs."""
+    module, _, name = _REPLICAS[runner].partition(":")
+    found: type[PeerReplica] = getattr(import_module(module), name)
+    return found

@@ -33,7 +33,7 @@ from engine.runtime.initial import InitialState, host_state
 from engine.runtime.launch import Launch, write_json
 from engine.runtime.messages import Lane
 from engine.runtime.party import PATIENCE_S, PartyBase, home_of, load_choices, of_shard
-from engine.runtime.peer_replica import PeerReplica
+from engine.runtime.peer_replica import peer_class
 from engine.runtime.pinned_memory import PinnedMemory
 from engine.runtime.replica import Layer, PlanReplica
 from engine.runtime.servers import announce, end_training, make_shard
@@ -194,7 +194,7 @@ class Worker:
         schedule = HyperSchedule(job.optimizer, job.schedule, total_steps)
         trainable = {name: p for name, p in model.named_parameters() if p.requires_grad}
         if isinstance(launch.plan, Peer):
-            return self._make_peer(model, trainable, schedule, launch.plan)
+            return self._make_peer(model, schedule, launch.plan)
         choices = load_choices(launch)
         for lane in (worker_lane, server_lane):
             lane.expect(choice.unit for choice in choices.values())
@@ -273,9 +273,7 @@ class Worker:
             layers.append(layer)
         return layers
 
-    def _make_peer(
-        self, model: nn.Module, trainable: Mapping[str, Parameter], schedule: HyperSchedule, peer: Peer
-    ) -> Replica:
+    def _make_peer(self, model: nn.Module, schedule: HyperSchedule, peer: Peer) -> Replica:
         join_process_group(
             device=str(self._device),
             rendezvous=self._launch.rendezvous + "-native",
@@ -283,13 +281,12 @@ class Worker:
             workers=self._workers,
             deadline_s=self._launch.deadline_s,
         )
-        index = {p.name: layer.index for layer in self._launch.model.layers for p in layer.parameters}
-        return PeerReplica(
+        layers = self._launch.model.layers
+        return peer_class(peer.runner)(
             model=model,
-            parameters=trainable,
-            layer_index={name: index[name] for name in trainable},
-            bucket_bytes=peer.bucket_bytes,
-            updater=LayerUpdater(self._job.optimizer, trainable),
+            layer_index={p.name: layer.index for layer in layers for p in layer.parameters if p.trainable},
+            peer=peer,
+            optimizer=self._job.optimizer,
             recording=self._base.recording,
             hyper=schedule.at,
             clip_norm=self._job.training.clip_norm,

@@ -15,6 +15,7 @@ from engine.profile import profile_of
 from engine.strategies import (
     central_reduce,
     ddp,
+    fsdp,
     native_allreduce,
     p3,
     parameter_server,
@@ -23,6 +24,7 @@ from engine.strategies import (
     ring_allreduce,
     ring_allreduce_overlap,
     single,
+    tree_allreduce,
 )
 from engine.strategies.base import Strategy
 
@@ -35,8 +37,10 @@ STRATEGIES: tuple[Strategy, ...] = (
     p3.STRATEGY,
     ring_allreduce.STRATEGY,
     ring_allreduce_overlap.STRATEGY,
+    tree_allreduce.STRATEGY,
     native_allreduce.STRATEGY,
     ddp.STRATEGY,
+    fsdp.STRATEGY,
 )
 
 

@@ -8,9 +8,12 @@ from typing import Literal
 from engine.codec import CODEC
 from engine.errors import UserError
 from engine.plan.cluster import Cluster
-from engine.plan.plan import Servers
+from engine.plan.description import LayerDescription, ModelDescription
+from engine.plan.plan import LayerPlan, Order, Plan, Servers
+from engine.strategies.base import plan_every_layer
 
-_STRICT = {"use_attribute_docstrings": True, "extra": "forbid"}
+STRICT = {"use_attribute_docstrings": True, "extra": "forbid"}
+"""Pydantic's settings of options: unknown names are refused, and the page shows what a field means."""
 
 
 def at_least_one(name: str, value: int, unit: str) -> None:
@@ -23,14 +26,14 @@ def at_least_one(name: str, value: int, unit: str) -> None:
 class NoOptions:
     """This strategy has no options."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
 
 @dataclass(frozen=True, kw_only=True)
 class CodecOptions:
     """What every exchange of ours may choose."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     codec: str = "fp32"
     """What travels: `fp32` (exact) or `fp16` (half the bytes)."""
@@ -62,10 +65,41 @@ class ServerOptions(CodecOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class RoundsOptions(CodecOptions):
+    """What the allreduces in rounds share: many small tensors cost rounds, one large one holds up the links."""
+
+    bucket_bytes: int = 4 * 1024 * 1024
+    """Neighbouring layers are joined until a bucket holds this many bytes; larger ones are cut into slices of it."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least_one("bucket_bytes", self.bucket_bytes, "bytes")
+
+    def plan(self, strategy: str, model: ModelDescription, *, exchange: str, depart: str) -> Plan:
+        """Buckets and slices through `exchange`, departing as told."""
+
+        def choose(layer: LayerDescription) -> LayerPlan:
+            unit, size = "bucket", self.bucket_bytes
+            if layer.parameter_bytes > self.bucket_bytes:
+                unit, size = (
+                    "slice",
+                    max(1, self.bucket_bytes * layer.parameter_count // layer.parameter_bytes),
+                )
+            return LayerPlan(
+                layer=layer.name,
+                exchange=exchange,
+                codec=self.codec,
+                order=Order(unit=unit, size=size, depart=depart, rank="fifo"),
+            )
+
+        return plan_every_layer(strategy, model, choose)
+
+
+@dataclass(frozen=True, kw_only=True)
 class BucketOptions:
     """How PyTorch's own collectives group what they sum."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     bucket_bytes: int = 25 * 1024 * 1024
     """Neighbouring layers are joined until a bucket holds this many bytes (DDP's default)."""

@@ -8,50 +8,16 @@ is added when all of it has come, and meanwhile the links carry another slice. N
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from engine.plan.cluster import Cluster
-from engine.plan.description import LayerDescription, ModelDescription
-from engine.plan.plan import LayerPlan, Order, Plan
-from engine.strategies.base import Strategy, plan_every_layer
-from engine.strategies.options import CodecOptions, at_least_one
+from engine.plan.description import ModelDescription
+from engine.plan.plan import Plan
+from engine.strategies.base import Strategy
+from engine.strategies.options import RoundsOptions
 
 
-@dataclass(frozen=True, kw_only=True)
-class Options(CodecOptions):
-    """Options of the ring."""
-
-    bucket_bytes: int = 4 * 1024 * 1024
-    """Neighbouring layers are joined until a bucket holds this many bytes; larger ones are cut into slices of it."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        at_least_one("bucket_bytes", self.bucket_bytes, "bytes")
-
-
-def ring(strategy: str, depart: str, model: ModelDescription, options: Options) -> Plan:
-    """Buckets and slices around the ring, departing as told: what both ring strategies share."""
-
-    def choose(layer: LayerDescription) -> LayerPlan:
-        unit, size = "bucket", options.bucket_bytes
-        if layer.parameter_bytes > options.bucket_bytes:
-            unit, size = (
-                "slice",
-                max(1, options.bucket_bytes * layer.parameter_count // layer.parameter_bytes),
-            )
-        return LayerPlan(
-            layer=layer.name,
-            exchange="ring-allreduce",
-            codec=options.codec,
-            order=Order(unit=unit, size=size, depart=depart, rank="fifo"),
-        )
-
-    return plan_every_layer(strategy, model, choose)
-
-
-def build(model: ModelDescription, cluster: Cluster, options: Options) -> Plan:
+def build(model: ModelDescription, cluster: Cluster, options: RoundsOptions) -> Plan:
     """Buckets around the ring after backward."""
-    return ring("ring-allreduce", "after-backward", model, options)
+    return options.plan("ring-allreduce", model, exchange="ring-allreduce", depart="after-backward")
 
 
 STRATEGY = Strategy(
@@ -60,6 +26,6 @@ STRATEGY = Strategy(
     loses_when="communication could overlap backward, or rounds of a long ring cost more than the bytes.",
     source="papers 003 (ring allreduce)",
     proof="exact",
-    options=Options,
+    options=RoundsOptions,
     build=build,
 )

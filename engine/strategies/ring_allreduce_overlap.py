@@ -10,12 +10,12 @@ from engine.plan.cluster import Cluster
 from engine.plan.description import ModelDescription
 from engine.plan.plan import Plan
 from engine.strategies.base import Strategy
-from engine.strategies.ring_allreduce import Options, ring
+from engine.strategies.options import RoundsOptions
 
 
-def build(model: ModelDescription, cluster: Cluster, options: Options) -> Plan:
+def build(model: ModelDescription, cluster: Cluster, options: RoundsOptions) -> Plan:
     """Buckets around the ring, when ready."""
-    return ring("ring-allreduce-overlap", "when-ready", model, options)
+    return options.plan("ring-allreduce-overlap", model, exchange="ring-allreduce", depart="when-ready")
 
 
 STRATEGY = Strategy(
@@ -24,6 +24,6 @@ STRATEGY = Strategy(
     loses_when="one bucket holds most of the bytes and becomes ready last or is needed first.",
     source="papers 003 (overlap with backpropagation)",
     proof="exact",
-    options=Options,
+    options=RoundsOptions,
     build=build,
 )

@@ -126,8 +126,15 @@ def test_single_is_for_one_worker() -> None:
         ("parameter-server", {"split_over": 0}, "strategy.options.split_over", "must be at least 1"),
         ("central-reduce", {"codec": "x"}, "strategy.options.codec", "Known: "),
         ("ring-allreduce", {"bucket_bytes": -1}, "strategy.options.bucket_bytes", r"\(bytes\)"),
+        (
+            "tree-allreduce",
+            {"algorithm": "butterfly"},
+            "strategy.options.algorithm",
+            "Known: recursive-halving",
+        ),
         ("native-allreduce", {"bucket_bytes": 0}, "strategy.options.bucket_bytes", r"\(bytes\)"),
         ("ddp", {"bucket_bytes": 0}, "strategy.options.bucket_bytes", r"\(bytes\)"),
+        ("fsdp", {"group_bytes": 0}, "strategy.options.group_bytes", r"\(bytes\)"),
         ("ddp", {"codec": "fp16"}, "strategy.options.codec", "Known: bucket_bytes"),
     ],
 )
@@ -183,6 +190,8 @@ def test_a_peer_says_who_runs_it() -> None:
         "strategy": "ddp", "runner": "ddp", "bucket_bytes": 26_214_400, "warnings": [],
     }  # fmt: skip
     assert text(peer, described("cnn"), job("ddp", 2)) == "ddp: run by PyTorch's own ddp, buckets of 25.0 MiB"
+    sharded = built("fsdp", "cnn", 2, group_bytes=2**20)
+    assert text(sharded, described("cnn"), job("fsdp", 2)).endswith("own fsdp, groups of at least 1.0 MiB")
 
 
 def test_building_a_plan_loads_neither_torch_nor_numpy() -> None:

@@ -91,6 +91,19 @@ def test_a_peer_cannot_be_paced_either_but_alone_it_need_not_be() -> None:
     assert resolve(peer, model, Cluster(workers=1, rate_bps=10**9), job("ddp")) == peer
 
 
+def test_fully_shard_updates_shards_of_one_type() -> None:
+    cluster = Cluster(workers=2)
+    with pytest.raises(
+        UserError, match="looks at whole parameters, of which a worker under fsdp holds a part"
+    ):
+        resolve(
+            built("fsdp", "cnn", 2), described("cnn"), cluster, job("fsdp", 2, optimizer={"name": "muon"})
+        )
+    with pytest.raises(UserError, match=r"one type of parameter in a layer; l0 trains float16 and float32"):
+        built("fsdp", made_up((4, (4, "float16"))), 2)
+    assert built("fsdp", made_up((4, (4, "float16", False)), ((4, "float16"),)), 2)
+
+
 def test_an_unknown_layer_lists_the_known_ones() -> None:
     with pytest.raises(UnknownNameError, match="Known: l0, l1"):
         resolved(MODEL, *both(ring), ring("l2"))

@@ -122,7 +122,7 @@ def test_text_that_looks_like_a_number_stays_text() -> None:
         ),
         (Plan, {"strategy": "p3", "layers": [], "servers": None}, "servers", "fields of Servers"),
         (Plan, {"strategy": "p3", "layers": [], "warnings": [1]}, "warnings.0", "must be text"),
-        (Peer, {"strategy": "ddp", "runner": "fsdp"}, "runner", "Known: ddp"),
+        (Peer, {"strategy": "ddp", "runner": "horovod"}, "runner", "Known: ddp, fsdp"),
         (Peer, {"strategy": "ddp", "runner": "ddp", "layers": []}, "layers", "no such field of Peer"),
     ],
 )

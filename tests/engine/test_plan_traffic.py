@@ -9,7 +9,8 @@ import pytest
 
 from engine.models.registry import MODELS
 from engine.plan.plan import LayerPlan, Order, Peer
-from engine.plan.traffic import chunk, declared, item_bytes, wire_bytes, wire_bytes_by_layer
+from engine.plan.rounds import chunk
+from engine.plan.traffic import declared, item_bytes, wire_bytes, wire_bytes_by_layer
 from tests.plans import PLANNED, built, described, made_up, planned, resolved, ring, trainable_bytes
 
 MIB = 2**20
@@ -72,6 +73,44 @@ def test_the_rings_formula_is_its_rounds_played_out(workers: int) -> None:
         assert transfer.bytes == 4 * (sum(scatter) + sum(gather))
 
 
+@pytest.mark.parametrize("workers", [2, 3, 4, 5, 8])
+def test_a_trees_root_carries_its_depth_in_models(workers: int) -> None:
+    model = described("alexnet")
+    size, depth = model.parameter_bytes, (workers - 1).bit_length()
+    sent, received = ports("tree-allreduce", "alexnet", workers)
+    assert sum(sent.values()) == 2 * (workers - 1) * size
+    assert sent[0] == received[0] == depth * size
+    assert all(sent[rank] == received[rank] == size for rank in range(1, workers, 2)), "leaves"
+
+
+@pytest.mark.parametrize("workers", [2, 4, 8])
+def test_halving_and_doubling_moves_what_a_ring_moves(workers: int) -> None:
+    """To one element's rounding per unit and round."""
+    model = described("alexnet")
+    plan = planned("tree-allreduce", model, workers, algorithm="recursive-halving-doubling")
+    units = len({t.unit for t in declared(plan, model, workers)})
+    share = 2 * (workers - 1) * model.parameter_bytes / workers
+    sent, received = ports("tree-allreduce", "alexnet", workers, algorithm="recursive-halving-doubling")
+    assert sum(sent.values()) == 2 * (workers - 1) * model.parameter_bytes
+    for rank in range(workers):
+        assert abs(sent[rank] - share) <= 2 * 4 * units * workers.bit_length()
+        assert abs(received[rank] - share) <= 2 * 4 * units * workers.bit_length()
+
+
+def test_workers_beyond_a_power_of_two_hand_over_everything() -> None:
+    """Six: pairs 0-1 and 2-3, then four; ranks 0 and 2 move |W| each way, 1 and 3 that and what 4 and 5 move."""
+    model = made_up((64,))
+    order = Order(unit="layer")
+    plan = resolved(
+        model, LayerPlan(layer="l0", exchange="recursive-halving-doubling", order=order), workers=6
+    )
+    sent: Counter[int] = Counter()
+    for transfer in declared(plan, model, 6):
+        sent[transfer.source] += transfer.bytes
+    core = 2 * 3 * 64 * 4 // 4
+    assert [sent[rank] for rank in range(6)] == [256, 256 + core, 256, 256 + core, core, core]
+
+
 SERVED = [name for name in PLANNED if name.startswith(("parameter", "p3"))]
 
 
@@ -87,6 +126,20 @@ def test_parameter_servers_move_the_model_there_and_back(strategy: str, workers:
     assert wire_bytes(beside, model, workers) == 2 * (workers - 1) * size
     sent, received = ports(strategy, "vgg-small", workers, where="dedicated", servers=3)
     assert all(sent[rank] == received[rank] == size for rank in range(workers))
+
+
+@pytest.mark.parametrize("servers", [1, 2, 5])
+@pytest.mark.parametrize("workers", [2, 4])
+def test_every_server_carries_its_part_of_the_model(servers: int, workers: int) -> None:
+    """With one, all of it (papers 002's T_p); more of them divide it evenly, to one element of each layer."""
+    model = described("alexnet")
+    sent, received = ports(
+        "parameter-server", "alexnet", workers, where="dedicated", servers=servers, split_over=1
+    )
+    share = workers * model.parameter_bytes / servers
+    for server in range(workers, workers + servers):
+        assert sent[server] == received[server]
+        assert abs(sent[server] - share) <= workers * 4 * len(model.layers)
 
 
 def test_p3_moves_the_same_bytes_as_the_parameter_server() -> None:

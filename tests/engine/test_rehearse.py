@@ -35,6 +35,7 @@ STRATEGIES: dict[str, dict[str, Any]] = {
     "ring-allreduce-overlap": {"bucket_bytes": 5000},
     "native-allreduce": {},
     "ddp": {"bucket_bytes": 5000},
+    "fsdp": {"group_bytes": 500},
 }
 
 

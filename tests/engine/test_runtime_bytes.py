@@ -31,12 +31,15 @@ STRATEGIES: dict[str, dict[str, Any]] = {
     "p3": {"slice_size": 100},
     "ring-allreduce": {"bucket_bytes": 4000},
     "ring-allreduce-overlap": {"bucket_bytes": 4000},
+    "tree-allreduce": {"bucket_bytes": 4000},
 }
 HALF: list[tuple[str, int, dict[str, Any]]] = [(name, 3, {}) for name in STRATEGIES] + [
     ("parameter-server", 2, {"update": "worker"}),
     ("p3", 4, {"where": "dedicated", "servers": 2}),
     ("ring-allreduce-overlap", 2, {}),
     ("ring-allreduce-overlap", 4, {}),
+    ("tree-allreduce", 3, {"algorithm": "recursive-halving-doubling"}),
+    ("tree-allreduce", 4, {"algorithm": "recursive-halving-doubling"}),
 ]
 HALF_ULP = 2.0**-11
 """The largest relative rounding error of a half precision number."""
@@ -58,7 +61,7 @@ def exact(workers: int) -> dict[str, Tensor]:
 def ceilings(workers: int) -> dict[str, float]:
     """How far half precision may lead each tensor astray, as a norm.
 
-    A rank's contribution is rounded at most `workers` times on its way (once per hop of the ring; twice where
+    A rank's contribution is rounded at most `workers` times on its way (once per hop of a ring or tree; twice where
     servers answer with sums), each time by at most HALF_ULP of its size, and moves the parameters by no more than
     rate / (1 - momentum) times itself. A factor of 2 for later gradients being taken at slightly other points.
     """
@@ -98,7 +101,7 @@ def test_half_precision_halves_the_bytes_within_its_ceiling(
     plan = run.launch.plan
     assert isinstance(plan, Plan)
     whole = sum(p.count for layer in run.launch.model.layers for p in layer.parameters)
-    if any(layer.exchange == "ring-allreduce" for layer in plan.layers):
+    if plan.servers.count == 0:
         per_step = 2 * (workers - 1) * whole * 2
     else:
         back = 4 if plan.layers[0].update == "server" else 2  # parameters come back in full precision

@@ -32,8 +32,10 @@ STRATEGIES: dict[str, dict[str, Any]] = {
     "parameter-server": {"split_over": 500},
     "p3": {"slice_size": 300},
     "ring-allreduce-overlap": {"bucket_bytes": 8000},
+    "tree-allreduce": {"bucket_bytes": 8000},
     "native-allreduce": {"bucket_bytes": 8000},
     "ddp": {"bucket_bytes": 8000},
+    "fsdp": {"group_bytes": 1000},
 }
 
 
@@ -53,11 +55,16 @@ def expected(model: str, workers: int) -> dict[str, Tensor]:
     return reference(spec_of(model, "single", 1), workers)
 
 
+ONLY = {
+    "ddp": ("tied", "sometimes"),  # our peers: the rest is PyTorch's to prove
+    "fsdp": ("tied", "frozen", "attention", "mixed"),
+    "tree-allreduce": ("sometimes", "mixed"),  # as the ring but for its rounds
+}
 CASES = [
     (model, 3 if model == "sometimes" else 2, strategy)
     for model in MODELS
     for strategy in STRATEGIES
-    if strategy != "ddp" or model in ("tied", "sometimes")  # our peer: the rest is PyTorch's to prove
+    if model in ONLY.get(strategy, MODELS)
 ]
 
 

@@ -25,8 +25,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "p3": SMALL_SLICES,
     "ring-allreduce": {"bucket_bytes": 4000},
     "ring-allreduce-overlap": {"bucket_bytes": 4000},
+    "tree-allreduce": {"bucket_bytes": 4000},
     "native-allreduce": {"bucket_bytes": 4000},
     "ddp": {"bucket_bytes": 4000},
+    "fsdp": {"group_bytes": 4000},
 }
 """So small that the small model has many units, cut across parameters."""
 ADAM = {"name": "adam", "learning_rate": 0.003, "options": {"weight_decay": 1e-3}}
@@ -38,9 +40,9 @@ CASES: dict[str, tuple[dict[str, Any], float]] = {
 }
 
 
-def spec_of(strategy: str, workers: int, changes: dict[str, Any]) -> Any:
+def spec_of(strategy: str, workers: int, changes: dict[str, Any], **options: Any) -> Any:
     return job(
-        strategy={"name": strategy, "options": OPTIONS.get(strategy, {})},
+        strategy={"name": strategy, "options": OPTIONS.get(strategy, {}) | options},
         cluster={"workers": workers},
         **changes,
     )
@@ -57,8 +59,20 @@ def expected(case: str, workers: int) -> dict[str, Tensor]:
 def test_equals_one_process_on_the_same_shards(
     strategy: str, workers: int, case: str, tmp_path: Path
 ) -> None:
-    changes, limit = CASES[case]
-    run = succeed(spec_of(strategy, workers, changes), tmp_path)
+    _equal(spec_of(strategy, workers, CASES[case][0]), workers, case, tmp_path)
+
+
+@pytest.mark.parametrize("case", ["float32", "float64"])
+@pytest.mark.parametrize("workers", [2, 3, 4])
+def test_recursive_halving_and_doubling_does_too(workers: int, case: str, tmp_path: Path) -> None:
+    spec = spec_of("tree-allreduce", workers, CASES[case][0], algorithm="recursive-halving-doubling")
+    _equal(spec, workers, case, tmp_path)
+
+
+def _equal(spec: Any, workers: int, case: str, directory: Path) -> None:
+    """Run it and compare: with the same shards one after another, with the whole batch, with the declared bytes."""
+    limit = CASES[case][1]
+    run = succeed(spec, directory)
     state = run.state
     assert distance(state, expected(case, workers)) <= limit
     if case != "batch-norm":  # without batch statistics one big batch is the same function

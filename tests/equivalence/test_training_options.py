@@ -30,8 +30,10 @@ SMALL: dict[str, dict[str, Any]] = {
     "p3": {"slice_size": 100},
     "ring-allreduce": {"bucket_bytes": 4000},
     "ring-allreduce-overlap": {"bucket_bytes": 4000},
+    "tree-allreduce": {"bucket_bytes": 4000, "algorithm": "recursive-halving-doubling"},
     "native-allreduce": {"bucket_bytes": 4000},
     "ddp": {"bucket_bytes": 4000},
+    "fsdp": {"group_bytes": 4000},
 }
 
 
@@ -67,7 +69,7 @@ def plain(
     return model.state_dict()
 
 
-@pytest.mark.parametrize("strategy", ["p3", "ring-allreduce-overlap", "ddp"])
+@pytest.mark.parametrize("strategy", ["p3", "ring-allreduce-overlap", "ddp", "fsdp"])
 def test_uneven_accumulation(strategy: str, tmp_path: Path) -> None:
     spec = spec_of(strategy, training={"micro_batches": 3, "global_batch": 19})
     state = succeed(spec, tmp_path).state
@@ -76,7 +78,7 @@ def test_uneven_accumulation(strategy: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "strategy", ["parameter-server", "ring-allreduce-overlap", "native-allreduce", "ddp"]
+    "strategy", ["parameter-server", "ring-allreduce-overlap", "native-allreduce", "ddp", "fsdp"]
 )
 def test_clipping_by_global_norm(strategy: str, tmp_path: Path) -> None:
     clipped = {"clip_norm": 0.3}
@@ -139,7 +141,7 @@ def test_cosine_with_adamw_and_groups_on_slices(tmp_path: Path) -> None:
     assert distance(succeed(spec, tmp_path).state, expected) <= 1e-9
 
 
-@pytest.mark.parametrize("strategy", ["ring-allreduce-overlap", "parameter-server"])
+@pytest.mark.parametrize("strategy", ["ring-allreduce-overlap", "tree-allreduce", "parameter-server"])
 def test_an_optimizer_may_change_gradients_in_place(strategy: str, tmp_path: Path) -> None:
     """SGD with nesterov and foreach does, and on a slow network the sums of a ring are still being sent then."""
     options = {"momentum": 0.9, "nesterov": True, "foreach": True}
@@ -172,6 +174,7 @@ def test_rmsprop_on_split_layers(tmp_path: Path) -> None:
         ("ring-allreduce-overlap", 5),
         ("native-allreduce", 2),
         ("ddp", 5),
+        ("fsdp", 5),
     ],
 )
 def test_workers_without_samples(strategy: str, samples: int, tmp_path: Path) -> None:
@@ -188,6 +191,8 @@ def test_workers_without_samples(strategy: str, samples: int, tmp_path: Path) ->
         ("central-reduce", 2, {"update": "worker"}),
         ("parameter-server", 2, {"where": "dedicated", "servers": 3, "update": "worker"}),
         ("parameter-server", 3, {"servers": 2}),
+        ("parameter-server", 4, {"servers": 1}),
+        ("parameter-server", 2, {"where": "dedicated", "servers": 5}),
         ("parameter-server-deferred", 2, {"where": "dedicated", "servers": 1}),
         ("parameter-server-deferred", 3, {"update": "worker"}),
         ("p3", 3, {"update": "worker"}),
@@ -200,7 +205,7 @@ def test_servers_elsewhere_and_updates_elsewhere(
     assert distance(succeed(spec, tmp_path).state, reference(spec, 1)) <= 1e-12
 
 
-@pytest.mark.parametrize("strategy", ["parameter-server-deferred", "p3", "ddp"])
+@pytest.mark.parametrize("strategy", ["parameter-server-deferred", "p3", "ddp", "fsdp"])
 def test_evaluation_does_not_change_training(strategy: str, tmp_path: Path) -> None:
     """Batch statistics are averaged for an evaluation, and local again after it."""
     often = {"every_epochs": 0.05, "at_end": True}
@@ -236,7 +241,7 @@ def test_target_accuracy_ends_the_job_on_all_workers(tmp_path: Path) -> None:
     assert accuracy >= 0.5
 
 
-@pytest.mark.parametrize("strategy", ["parameter-server", "ring-allreduce"])
+@pytest.mark.parametrize("strategy", ["parameter-server", "ring-allreduce", "tree-allreduce"])
 def test_deterministic_jobs_repeat_bitwise(strategy: str, tmp_path: Path) -> None:
     spec = spec_of(strategy, 3, training={"precision": "float32", "deterministic": True})
     first, second = (succeed(spec, tmp_path / name).state for name in ("first", "second"))
