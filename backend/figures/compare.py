@@ -120,7 +120,7 @@ def draw(curves: Sequence[Curve], what: What, by: By, request: FigureRequest, *,
     for index, one in enumerate(curves):
         if not len(one.x):
             continue
-        smoothed = what == "loss" and len(one.x) >= SMOOTHED_FROM
+        smoothed = what == "loss" and _is_smoothed(one)
         dash = DASHES[index // len(colours.series) % len(DASHES)]
         figure.add_trace(
             go.Scatter(
@@ -138,7 +138,8 @@ def draw(curves: Sequence[Curve], what: What, by: By, request: FigureRequest, *,
         title_text=AXES[by], rangemode="tozero", tickformat="~s" if suffix else None, ticksuffix=suffix
     )
     figure.update_yaxes(
-        title_text=TITLES[what] + (" (smoothed)" if what == "loss" else ""),
+        title_text=TITLES[what]
+        + (" (smoothed)" if any(map(_is_smoothed, curves)) and what == "loss" else ""),
         rangemode="tozero",
         tickformat=".0%" if what == "accuracy" else None,
     )
@@ -157,3 +158,7 @@ def draw(curves: Sequence[Curve], what: What, by: By, request: FigureRequest, *,
     alt = "; ".join(f"{one.name}: {TITLES[what]} {one.value[-1]:.4g} at last" for one in curves if len(one.x))
     meta = {"what": what, "by": by, "left_out": left_out}
     return finish(figure, request, revision=revision, height=340, alt=alt, meta=meta)
+
+
+def _is_smoothed(one: Curve) -> bool:
+    return len(one.x) >= SMOOTHED_FROM

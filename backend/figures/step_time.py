@@ -19,6 +19,7 @@ STRAGGLER = 0.05
 up."""
 SMALLEST = 0.005
 """A part that is nowhere as much of the step is left out of the drawing."""
+NOTE_PX = 28
 PARTS = ("compute", "exposed", "input", "idle")
 
 
@@ -97,13 +98,13 @@ def draw(job: JobFacts, parts: dict[int, dict[str, float]], request: FigureReque
         others = float(np.median([ns for party, ns in own.items() if party != slow]))
         figure.add_annotation(
             x=1,
-            y=1,
+            y=0 if request.narrow else 1,  # the legend takes several lines there
             xref="paper",
             yref="paper",
             xanchor="right",
-            yanchor="bottom",
+            yanchor="top" if request.narrow else "bottom",
             text=f"{job.party(slow)} works {format_ms(own[slow] - others)} longer than the others per step",
-            yshift=26 if request.narrow else 4,
+            yshift=-46 if request.narrow else 4,
             font={"size": 12, "color": colours.muted},
         )
     figure.update_xaxes(title_text="ms per step (median)", rangemode="tozero")
@@ -118,4 +119,8 @@ def draw(job: JobFacts, parts: dict[int, dict[str, float]], request: FigureReque
         f"{job.party(party)}: " + ", ".join(f"{looks[part][0]} {format_ms(of[part])}" for part in PARTS)
         for party, of in parts.items()
     )
-    return finish(figure, request, revision=f"step-time:{job.id}", height=120 + 44 * len(parts), alt=alt)
+    room = NOTE_PX if request.narrow and slow is not None else 0  # for the note below the axis
+    if room:
+        figure.update_layout(margin={"b": room + 40})
+    height = 120 + 44 * len(parts) + room
+    return finish(figure, request, revision=f"step-time:{job.id}", height=height, alt=alt)

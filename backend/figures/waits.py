@@ -102,14 +102,13 @@ def _way(why: Why, rows: Sequence[Row], origin_ns: int, colour: str) -> Any:
         at = centre.get((int(span["party"]), int(span["track"])))
         if at is None:
             continue
-        x += [
-            max(int(span["start"]), int(why.wait["start"]))
-            if span["kind"] == Kind.BACKWARD
-            else int(span["start"])
-        ]
-        y += [at]
-        x += [int(span["end"])]
-        y += [at]
+        start, end = int(span["start"]), int(span["end"])
+        if span["kind"] == Kind.WAIT:
+            start = end  # the way ends where the wait does
+        elif span["kind"] == Kind.BACKWARD:
+            start = max(start, int(why.wait["start"]))
+        x += [start, end]
+        y += [at, at]
     return go.Scatter(
         x=(np.array(x) - origin_ns) / 1e9,
         y=np.array(y),

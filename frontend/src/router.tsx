@@ -7,7 +7,15 @@ import {
 } from "@tanstack/react-router";
 import { ErrorPage, NotFoundPage } from "./components/ErrorPage";
 import { Shell } from "./components/Shell";
-import { formatQuery, jobSearch, jobsSearch, launchSearch, parseQuery, raceSearch } from "./lib/search";
+import {
+  compareSearch,
+  formatQuery,
+  jobSearch,
+  jobsSearch,
+  launchSearch,
+  parseQuery,
+  raceSearch,
+} from "./lib/search";
 
 const root = createRootRoute({
   component: Shell,
@@ -51,7 +59,14 @@ export const launchRoute = createRoute({
   component: lazyRouteComponent(() => import("./pages/launch/LaunchPage"), "LaunchPage"),
 });
 
-const tree = root.addChildren([home, raceRoute, jobsRoute, jobRoute, launchRoute]);
+export const compareRoute = createRoute({
+  getParentRoute: () => root,
+  path: "/compare",
+  validateSearch: compareSearch,
+  component: lazyRouteComponent(() => import("./pages/compare/ComparePage"), "ComparePage"),
+});
+
+const tree = root.addChildren([home, raceRoute, jobsRoute, jobRoute, launchRoute, compareRoute]);
 
 export function createAppRouter() {
   return createRouter({

@@ -1,5 +1,6 @@
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
-import type { JobsSearch } from "../lib/search";
+import type { By, JobsSearch, Measure } from "../lib/search";
+import type { WaitKey } from "../lib/why";
 import { timed } from "../live/costs";
 import { client, unwrap } from "./client";
 import type { PlotlyFigure, Race, Theme } from "./types";
@@ -40,20 +41,45 @@ export const jobQuery = (id: string) =>
     meta: { jobs: [id] },
   });
 
-export const summaryQuery = (id: string) =>
+/** `baseline`: another one than the job's own. */
+export const summaryQuery = (id: string, baseline?: string) =>
   queryOptions({
-    queryKey: ["summary", id],
+    queryKey: ["summary", id, baseline],
     queryFn: ({ signal }) =>
-      unwrap(client.GET("/api/v1/jobs/{job_id}/summary", { params: { path: { job_id: id } }, signal })),
-    meta: { jobs: [id] },
+      unwrap(
+        client.GET("/api/v1/jobs/{job_id}/summary", {
+          params: { path: { job_id: id }, query: { baseline } },
+          signal,
+        }),
+      ),
+    meta: { jobs: baseline ? [id, baseline] : [id] },
+  });
+
+/** The detailed events of one step. */
+export const eventsQuery = (id: string, step: number) =>
+  queryOptions({
+    queryKey: ["events", id, step],
+    queryFn: ({ signal }) =>
+      unwrap(
+        client.GET("/api/v1/jobs/{job_id}/events", {
+          params: { path: { job_id: id }, query: { step_from: step, step_to: step } },
+          signal,
+        }),
+      ),
+    placeholderData: keepPreviousData,
   });
 
 export interface FigureParams {
   width: number;
   theme: Theme;
   step?: number;
+  to_step?: number;
   from_ns?: number;
   to_ns?: number;
+  /** A wait to light up. */
+  why?: string;
+  /** What the speed-up is measured against, where it is not the job's own baseline. */
+  baseline?: string;
 }
 
 export const figureQuery = (id: string, name: string, params: FigureParams) =>
@@ -74,7 +100,51 @@ export const figureQuery = (id: string, name: string, params: FigureParams) =>
     meta: { jobs: [id] },
   });
 
-export const raceQuery = (ids: string[], params: { theme: Theme; width: number; step?: number }) =>
+/** Why a worker waited. What is recorded of a wait does not change. */
+export const whyQuery = (id: string, wait: WaitKey) =>
+  queryOptions({
+    queryKey: ["why", id, wait],
+    queryFn: ({ signal }) =>
+      unwrap(
+        client.GET("/api/v1/jobs/{job_id}/why", { params: { path: { job_id: id }, query: wait }, signal }),
+      ),
+    staleTime: 60_000,
+    retry: false,
+  });
+
+interface CompareParams {
+  what: Measure;
+  by: By;
+  theme: Theme;
+  width: number;
+}
+
+/** One measurement of several jobs. */
+export const compareQuery = (ids: string[], params: CompareParams) =>
+  queryOptions({
+    queryKey: ["compare", ids, params],
+    queryFn: ({ signal, queryKey }) =>
+      timed(
+        queryKey,
+        () =>
+          unwrap(
+            client.GET("/api/v1/compare", { params: { query: { jobs: ids.join(","), ...params } }, signal }),
+          ) as Promise<unknown> as Promise<PlotlyFigure>,
+      ),
+    placeholderData: keepPreviousData,
+    meta: { jobs: ids },
+  });
+
+interface RaceParams {
+  theme: Theme;
+  width: number;
+  step?: number;
+  /** A wait to light up, and whose it is. */
+  why?: string;
+  why_job?: string;
+}
+
+export const raceQuery = (ids: string[], params: RaceParams) =>
   queryOptions({
     queryKey: ["race", ids, params],
     queryFn: ({ signal, queryKey }) =>

@@ -10,6 +10,8 @@ export type PlanView = Schemas["PlanView"];
 export type Race = Schemas["Race"];
 export type SourceEntry = Schemas["SourceEntry"];
 export type StrategyEntry = Schemas["StrategyEntry"];
+export type Events = Schemas["Events"];
+export type Why = Schemas["Why"];
 export type Summary = Schemas["Summary"];
 
 /** A Plotly figure as the backend builds it. */

@@ -3,6 +3,7 @@ import { IconInfoCircle } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { type ReactNode, useEffect, useRef } from "react";
 import { figureQuery, figuresQuery } from "../api/queries";
+import type { Point } from "../lib/lit";
 import { drawn } from "../live/costs";
 import { PlotlyChart, type XRange } from "./PlotlyChart";
 import { Problem } from "./Problem";
@@ -14,21 +15,45 @@ interface Props {
   /** Its name in the catalogue of figures. */
   name: string;
   step?: number;
+  to_step?: number;
   from_ns?: number;
   to_ns?: number;
+  /** A wait to light up. */
+  why?: string;
+  /** What the speed-up is measured against. */
+  baseline?: string;
   actions?: ReactNode;
+  /** Below the drawing. */
+  footer?: ReactNode;
   /** What each figure that arrives says about itself. Must be stable. */
   onMeta?: (meta: Record<string, unknown>) => void;
   onXRange?: (range: XRange, meta: Record<string, unknown>) => void;
+  /** A point was clicked. */
+  onPoint?: (point: Point) => void;
+  /** A point is pointed at; undefined: no longer. */
+  onPointed?: (point: Point | undefined) => void;
+  /** The layer that is lit up. */
+  layer?: number;
 }
 
 /** One figure of one job, asked for while it is on screen and again when the job's data changed. */
-export function JobFigure({ jobId, name, step, from_ns, to_ns, actions, onMeta, onXRange }: Props) {
+export function JobFigure({
+  jobId,
+  name,
+  actions,
+  footer,
+  onMeta,
+  onXRange,
+  onPoint,
+  onPointed,
+  layer,
+  ...view
+}: Props) {
   const frame = useRef<HTMLDivElement>(null);
   const { visible, width } = useScreen(frame);
   const theme = useComputedColorScheme("light");
   const entry = useQuery(figuresQuery).data?.find((figure) => figure.name === name);
-  const options = figureQuery(jobId, name, { width, theme, step, from_ns, to_ns });
+  const options = figureQuery(jobId, name, { width, theme, ...view });
   const query = useQuery({ ...options, enabled: visible && width > 0 });
   const meta = query.data?.layout.meta;
   useEffect(() => {
@@ -58,10 +83,14 @@ export function JobFigure({ jobId, name, step, from_ns, to_ns, actions, onMeta, 
           testId={`figure-${name}`}
           onDrawn={(ms) => drawn(options.queryKey, ms)}
           onXRange={onXRange && ((range) => onXRange(range, meta ?? {}))}
+          onPoint={onPoint}
+          onPointed={onPointed}
+          layer={layer}
         />
       ) : (
         !query.error && <Skeleton height={260} radius="md" />
       )}
+      {footer}
       {query.error && (
         <Box mt="xs">
           <Problem error={query.error} onRetry={() => void query.refetch()} />

@@ -1,10 +1,11 @@
 import { Group, Progress, Text } from "@mantine/core";
 import type { JobSummary } from "../api/types";
-import { formatNumber } from "../lib/format";
-import { progress, STATES } from "../lib/jobState";
+import { formatDuration, formatNumber } from "../lib/format";
+import { progress, STATES, secondsLeft } from "../lib/jobState";
 
-/** A bar and `120 / 400 steps`. */
-export function JobProgress({ job, withSteps = true }: { job: JobSummary; withSteps?: boolean }) {
+/** A bar and `120 / 400`, and where there is room the time that is left. */
+export function JobProgress({ job, withTime = false }: { job: JobSummary; withTime?: boolean }) {
+  const left = withTime ? secondsLeft(job) : null;
   const share = progress(job);
   const shown = STATES[job.state];
   const percent = share === null ? 0 : 100 * share;
@@ -20,9 +21,12 @@ export function JobProgress({ job, withSteps = true }: { job: JobSummary; withSt
         style={{ flex: 1 }}
         aria-label={`Progress of ${job.name}: ${steps} steps`}
       />
-      {withSteps && (
-        <Text size="xs" c="dimmed" className="ty-number">
-          {steps}
+      <Text size="xs" c="dimmed" className="ty-number">
+        {steps}
+      </Text>
+      {left !== null && (
+        <Text size="xs" c="dimmed" className="ty-number" data-testid="time-left">
+          about {formatDuration(left)} left
         </Text>
       )}
     </Group>

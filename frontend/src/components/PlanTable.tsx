@@ -3,8 +3,18 @@ import { IconAlertTriangle } from "@tabler/icons-react";
 import type { PlanView } from "../api/types";
 import { formatBytes, formatNumber } from "../lib/format";
 
+interface Props {
+  plan: PlanView;
+  brief?: boolean;
+  /** The layer that is lit up. */
+  layer?: number;
+  onLayer?: (layer: number) => void;
+  /** A layer is pointed at; undefined: no longer. */
+  onPointed?: (layer: number | undefined) => void;
+}
+
 /** A plan for people: one row per layer, its totals, and what one should know first. `brief` leaves columns out. */
-export function PlanTable({ plan, brief = false }: { plan: PlanView; brief?: boolean }) {
+export function PlanTable({ plan, brief = false, layer, onLayer, onPointed }: Props) {
   const rows = plan.layers.map((layer) => layer.row);
   const largest = Math.max(1, ...rows.map((row) => row.wire_bytes));
   return (
@@ -53,7 +63,16 @@ export function PlanTable({ plan, brief = false }: { plan: PlanView; brief?: boo
             </Table.Thead>
             <Table.Tbody>
               {rows.map((row) => (
-                <Table.Tr key={row.position}>
+                <Table.Tr
+                  key={row.position}
+                  data-layer={row.position}
+                  bg={row.position === layer ? "var(--mantine-primary-color-light)" : undefined}
+                  aria-selected={onLayer && row.position === layer}
+                  style={onLayer && { cursor: "pointer" }}
+                  onClick={() => onLayer?.(row.position)}
+                  onMouseEnter={() => onPointed?.(row.position)}
+                  onMouseLeave={() => onPointed?.(undefined)}
+                >
                   <Table.Td>
                     {row.layer || "(root)"}{" "}
                     <Text span size="xs" c="dimmed">

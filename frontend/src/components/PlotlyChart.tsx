@@ -1,6 +1,8 @@
 import type Plotly from "plotly.js-cartesian-dist-min";
-import { useEffect, useRef } from "react";
+import { type RefObject, useEffect, useRef } from "react";
 import type { PlotlyFigure } from "../api/types";
+import type { Point } from "../lib/lit";
+import { shine } from "./shine";
 
 const CONFIG = {
   displaylogo: false,
@@ -26,15 +28,21 @@ interface Props {
   onDrawn?: (ms: number) => void;
   /** A person zoomed or panned along x; null: everything again. */
   onXRange?: (range: XRange) => void;
+  /** A person clicked a point. */
+  onPoint?: (point: Point) => void;
+  /** A person points at it; undefined: no longer. */
+  onPointed?: (point: Point | undefined) => void;
+  /** The layer that is lit up. */
+  layer?: number;
 }
 
 /** Draws a figure that the backend built, and redraws it in place: zoom and hidden traces stay (uirevision). */
-export function PlotlyChart({ figure, label, testId, onDrawn, onXRange }: Props) {
+export function PlotlyChart(props: Props) {
+  const { figure, label, testId, layer } = props;
   const element = useRef<HTMLDivElement>(null);
-  const rangeHandler = useRef(onXRange);
-  rangeHandler.current = onXRange;
-  const drawnHandler = useRef(onDrawn);
-  drawnHandler.current = onDrawn;
+  const current = useRef(props);
+  current.current = props;
+  const lit = useRef<number | undefined>(undefined);
 
   useEffect(() => {
     const target = element.current;
@@ -44,20 +52,32 @@ export function PlotlyChart({ figure, label, testId, onDrawn, onXRange }: Props)
       if (gone) return;
       const layout = { uirevision: testId, ...figure.layout, autosize: true, width: undefined };
       const start = performance.now();
-      const chart = await plotly.react(target, figure.data, layout, CONFIG);
-      drawnHandler.current?.(performance.now() - start);
+      const chart = await plotly.react(target, figure.data.map(copied), layout, CONFIG);
+      current.current.onDrawn?.(performance.now() - start);
       if (gone) return;
+      lit.current = undefined;
+      await light(plotly, target, current.current, lit);
       chart.removeAllListeners("plotly_relayout");
       chart.on("plotly_relayout", (change) => {
         const range = rangeOf(change);
-        if (range !== undefined) rangeHandler.current?.(range);
+        if (range !== undefined) current.current.onXRange?.(range);
       });
+      for (const event of ["plotly_click", "plotly_hover", "plotly_unhover"]) chart.removeAllListeners(event);
+      chart.on("plotly_click", ({ points }) => points?.[0] && current.current.onPoint?.(points[0]));
+      chart.on("plotly_hover", ({ points }) => current.current.onPointed?.(points?.[0]));
+      chart.on("plotly_unhover", () => current.current.onPointed?.(undefined));
       target.dataset.drawn = "true";
     });
     return () => {
       gone = true;
     };
   }, [figure, testId]);
+
+  useEffect(() => {
+    const target = element.current;
+    if (target?.dataset.drawn && lit.current !== layer)
+      void loadPlotly().then((plotly) => light(plotly, target, current.current, lit));
+  }, [layer]);
 
   useEffect(() => {
     const target = element.current;
@@ -85,14 +105,37 @@ export function PlotlyChart({ figure, label, testId, onDrawn, onXRange }: Props)
   );
 }
 
+async function light(
+  plotly: typeof Plotly,
+  target: HTMLElement,
+  { figure, layer }: Props,
+  lit: RefObject<number | undefined>,
+): Promise<void> {
+  if (lit.current === layer) return;
+  lit.current = layer;
+  await shine(plotly, target, figure, layer);
+  if (layer === undefined) delete target.dataset.layer;
+  else target.dataset.layer = String(layer);
+}
+
+/** Lighting up changes traces in place: the answer that others may draw again stays as it came. */
+function copied(trace: unknown): unknown {
+  const one = trace as { marker?: object };
+  return { ...one, ...(one.marker && { marker: { ...one.marker } }) };
+}
+
 async function resize(plotly: typeof Plotly, target: HTMLElement): Promise<void> {
   if (target.isConnected && target.offsetWidth > 0) await plotly.Plots.resize(target);
 }
 
 /** The x range that a relayout event sets; undefined where it sets none. */
 function rangeOf(change: Record<string, unknown>): XRange | undefined {
-  if (change["xaxis.autorange"] === true) return null;
-  const pair = change["xaxis.range"];
-  const [from, to] = Array.isArray(pair) ? pair : [change["xaxis.range[0]"], change["xaxis.range[1]"]];
+  // Of several panels' axes, which go together, the one that was moved.
+  const axis = Object.keys(change)
+    .find((key) => key.startsWith("xaxis"))
+    ?.split(".")[0];
+  if (change[`${axis}.autorange`] === true) return null;
+  const pair = change[`${axis}.range`];
+  const [from, to] = Array.isArray(pair) ? pair : [change[`${axis}.range[0]`], change[`${axis}.range[1]`]];
   return typeof from === "number" && typeof to === "number" ? { from, to } : undefined;
 }

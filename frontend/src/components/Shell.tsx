@@ -15,6 +15,7 @@ import { Connection } from "./Connection";
 const PAGES = [
   { to: "/race", label: "Race" },
   { to: "/jobs", label: "Jobs" },
+  { to: "/compare", label: "Compare" },
   { to: "/launch", label: "Launch" },
 ] as const;
 
@@ -27,7 +28,7 @@ export function Shell() {
           Skip to the content
         </a>
         <Container size={1600} px={{ base: "xs", sm: "md" }} h="100%">
-          <Group h="100%" gap="md" wrap="nowrap">
+          <Group h="100%" gap="sm" wrap="nowrap">
             <Link to="/race" aria-label="Trainyard" style={{ color: "inherit", textDecoration: "none" }}>
               <Group gap={8} wrap="nowrap">
                 <img src="/trainyard.svg" alt="" width={26} height={26} />
@@ -36,7 +37,7 @@ export function Shell() {
                 </Text>
               </Group>
             </Link>
-            <Group component="nav" gap={4} wrap="nowrap" aria-label="Pages">
+            <Group component="nav" gap={2} wrap="nowrap" aria-label="Pages">
               {PAGES.map((page) => (
                 <Link
                   key={page.to}
@@ -49,7 +50,7 @@ export function Shell() {
                 </Link>
               ))}
             </Group>
-            <Group gap="sm" ml="auto" wrap="nowrap">
+            <Group gap={8} ml="auto" wrap="nowrap">
               <Connection />
               <ThemeToggle />
             </Group>

@@ -7,10 +7,12 @@ interface Props {
   min: number;
   max: number;
   onStep: (step: number) => void;
+  label?: string;
+  testId?: string;
 }
 
 /** A step to go to, when it is entered or left: what is half typed is no step yet. */
-export function StepField({ step, min, max, onStep }: Props) {
+export function StepField({ step, min, max, onStep, label = "step", testId = "step" }: Props) {
   const [typed, setTyped] = useState<string | null>(null);
   const commit = () => {
     const chosen = typed === null ? undefined : typedStep(typed, min, max);
@@ -23,12 +25,12 @@ export function StepField({ step, min, max, onStep }: Props) {
       w={110}
       value={typed ?? String(step)}
       inputMode="numeric"
-      aria-label={`Step, ${min} to ${max}`}
-      data-testid="step"
+      aria-label={`${label === "step" ? "Step" : "Last step"}, ${min} to ${max}`}
+      data-testid={testId}
       leftSectionWidth={38}
       leftSection={
         <Text size="xs" c="dimmed">
-          step
+          {label}
         </Text>
       }
       onChange={(event) => setTyped(event.currentTarget.value)}

@@ -1,4 +1,4 @@
-import type { JobState } from "../api/types";
+import type { JobState, JobSummary } from "../api/types";
 
 interface Shown {
   label: string;
@@ -28,6 +28,12 @@ export function isLive(state: JobState): boolean {
 /** Whether the job can still be cancelled. */
 export function isStoppable(state: JobState): boolean {
   return isLive(state) && !state.startsWith("stopping");
+}
+
+/** How long a running job will take from here, in s; null where that is not known. */
+export function secondsLeft(job: JobSummary): number | null {
+  if (job.state !== "running" || job.steps === null || job.iteration_ms === null) return null;
+  return (Math.max(job.steps - (job.step ?? 0), 0) * job.iteration_ms) / 1000;
 }
 
 /** Share of the steps that are done, 0 to 1; null where the length is not known. */

@@ -11,6 +11,8 @@ export interface RaceGroup {
 
 /** The service races at most so many. */
 export const MOST_RACERS = 8;
+/** ... and compares so many. */
+export const MOST_COMPARED = 24;
 
 /** All races among `jobs`, newest first. A group of one is no race, but it may become one. Of a group that is too
  * large for one race, the first (the baseline) and the newest are left. */

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { formatQuery, jobSearch, jobsSearch, parseQuery, raceSearch } from "./search";
+import { compareSearch, formatQuery, jobSearch, jobsSearch, parseQuery, raceSearch } from "./search";
 
 test("a race's address is readable and comes back as it was", () => {
   const view = { jobs: ["a1", "b2"], step: 40 };
@@ -27,10 +27,30 @@ test("a job is raced once", () => {
   expect(raceSearch({ jobs: "a,b,a" })).toEqual({ jobs: ["a", "b"] });
 });
 
+test("several steps need a first one, and an order", () => {
+  expect(jobSearch({ step: "5", to_step: "8" })).toEqual({ step: 5, to_step: 8 });
+  expect(jobSearch({ step: "5", to_step: "4" })).toEqual({ step: 5 });
+  expect(jobSearch({ to_step: "4" })).toEqual({});
+});
+
 test("a window of time needs both of its ends, in order", () => {
   expect(jobSearch({ from_ns: "5", to_ns: "9" })).toEqual({ from_ns: 5, to_ns: 9 });
   expect(jobSearch({ from_ns: "5" })).toEqual({});
   expect(jobSearch({ from_ns: "9", to_ns: "5" })).toEqual({});
+});
+
+test("a chosen wait is kept, in a race with its job", () => {
+  expect(jobSearch(parseQuery(formatQuery({ why: "0,5,3,-1" })))).toEqual({ why: "0,5,3,-1" });
+  expect(jobSearch({ why: "0,5" })).toEqual({});
+  const view = { why: "0,5,3,12", why_job: "a1" };
+  expect(raceSearch(parseQuery(formatQuery(view)))).toEqual(view);
+  expect(raceSearch({ why: "0,5,3,12" })).toEqual({});
+});
+
+test("a comparison keeps its jobs, its axis and its figure", () => {
+  const view = { jobs: ["a1", "b2"], by: "bytes" as const, figure: "heatmap" };
+  expect(compareSearch(parseQuery(formatQuery(view)))).toEqual(view);
+  expect(compareSearch({ by: "moons" })).toEqual({});
 });
 
 test("text is escaped", () => {

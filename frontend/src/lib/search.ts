@@ -1,5 +1,6 @@
 import type { JobState } from "../api/types";
 import { STATES } from "./jobState";
+import { formatWait, parseWait } from "./why";
 
 // The view's state in the address: plain, readable query strings that survive copying.
 
@@ -15,18 +16,50 @@ export interface JobsSearch {
 export interface RaceSearch {
   jobs?: string[];
   step?: number;
+  /** The wait that is explained, and whose it is. */
+  why?: string;
+  why_job?: string;
 }
 
-export const JOB_TABS = ["overview", "timeline", "links", "plan", "logs", "spec"] as const;
+export const MEASURES = ["loss", "accuracy", "throughput"] as const;
+export type Measure = (typeof MEASURES)[number];
+export const BYS = ["step", "samples", "bytes", "time"] as const;
+export type By = (typeof BYS)[number];
+
+/** What is compared, over what, and which figure of each job is shown. */
+export interface CompareSearch {
+  jobs?: string[];
+  by?: By;
+  figure?: string;
+}
+
+export const JOB_TABS = [
+  "overview",
+  "timeline",
+  "links",
+  "plan",
+  "attempts",
+  "events",
+  "logs",
+  "spec",
+] as const;
 export type JobTab = (typeof JOB_TABS)[number];
 
 /** What the page of one job shows. */
 export interface JobSearch {
   tab?: JobTab;
   step?: number;
+  /** The last one, where there are several. */
+  to_step?: number;
   from_ns?: number;
   to_ns?: number;
   party?: string;
+  /** The wait that is explained. */
+  why?: string;
+  /** The layer that is lit up, by its place in the model. */
+  layer?: number;
+  /** What the speed-up is measured against, where it is not the job's own baseline. */
+  baseline?: string;
 }
 
 /** The job that fills the launch form. */
@@ -61,14 +94,29 @@ export function jobsSearch(raw: Raw): JobsSearch {
 }
 
 export function raceSearch(raw: Raw): RaceSearch {
-  return compact({ jobs: list(raw.jobs), step: whole(raw.step) });
+  const [why, job] = [waitOf(raw.why), word(raw.why_job)];
+  return compact({ jobs: list(raw.jobs), step: whole(raw.step), ...(why && job && { why, why_job: job }) });
+}
+
+export function compareSearch(raw: Raw): CompareSearch {
+  const by = BYS.find((name) => name === raw.by);
+  return compact({ jobs: list(raw.jobs), by, figure: word(raw.figure) });
 }
 
 export function jobSearch(raw: Raw): JobSearch {
   const [from, to] = [whole(raw.from_ns), whole(raw.to_ns)];
   const range = from !== undefined && to !== undefined && to > from ? { from_ns: from, to_ns: to } : {};
   const tab = JOB_TABS.find((name) => name === raw.tab);
-  return compact({ tab, step: whole(raw.step), party: word(raw.party), ...range });
+  return compact({
+    tab,
+    step: whole(raw.step),
+    to_step: toStep(whole(raw.step), whole(raw.to_step)),
+    party: word(raw.party),
+    why: waitOf(raw.why),
+    layer: whole(raw.layer),
+    baseline: word(raw.baseline),
+    ...range,
+  });
 }
 
 export function launchSearch(raw: Raw): LaunchSearch {
@@ -78,6 +126,15 @@ export function launchSearch(raw: Raw): LaunchSearch {
 function stateOf(value: unknown): JobState | undefined {
   const name = word(value);
   return name !== undefined && name in STATES ? (name as JobState) : undefined;
+}
+
+function toStep(step: number | undefined, to: number | undefined): number | undefined {
+  return step !== undefined && to !== undefined && to > step ? to : undefined;
+}
+
+function waitOf(value: unknown): string | undefined {
+  const wait = parseWait(word(value));
+  return wait && formatWait(wait);
 }
 
 function word(value: unknown): string | undefined {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { windowAfter } from "./timeline";
+import { windowAfter, windowOf } from "./timeline";
 
 const drawn = {
   origin_ns: 1_000_000_000,
@@ -31,6 +31,11 @@ test("zooming in asks for the detail that fits now", () => {
 
 test("a reset shows the step again", () => {
   expect(windowAfter(null, drawn)).toEqual({ step: 7 });
+});
+
+test("a brush is a stretch of the attempt's clock", () => {
+  expect(windowOf({ from: 0.01, to: 0.02 }, drawn)).toEqual({ from_ns: 1_010_000_000, to_ns: 1_020_000_000 });
+  expect(windowOf({ from: 0.02, to: 0.02 }, drawn)).toBeUndefined();
 });
 
 test("a figure that says nothing about time is left alone", () => {

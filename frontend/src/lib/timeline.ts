@@ -1,3 +1,5 @@
+import type { ListedWait } from "./why";
+
 /** What the timeline's figure says about itself (`layout.meta`). Times are ns on the attempt's clock. */
 export interface TimelineMeta {
   /** The axis counts from here, in seconds. */
@@ -10,6 +12,8 @@ export interface TimelineMeta {
   step?: number | null;
   /** The last one, and the neighbours that kept every event. */
   steps?: { last: number; previous: number | null; next: number | null };
+  /** The longest ones in view. */
+  waits?: ListedWait[];
 }
 
 export interface TimelineView {
@@ -31,12 +35,22 @@ export function windowAfter(
 ): TimelineView | undefined {
   const step = drawn.step ?? undefined;
   if (range === null) return { step };
-  const { origin_ns: origin, from_ns: from, to_ns: to } = drawn;
-  if (origin === undefined || from === undefined || to === undefined) return undefined;
-  const [low, high] = [Math.round(origin + range.from * 1e9), Math.round(origin + range.to * 1e9)];
-  if (!(high > low)) return undefined;
+  const window = windowOf(range, drawn);
+  const { from_ns: from, to_ns: to } = drawn;
+  if (window === undefined || from === undefined || to === undefined) return undefined;
+  const { from_ns: low, to_ns: high } = window;
   const [coveredFrom, coveredTo] = drawn.covered_ns ?? [from, to];
   const within = low >= coveredFrom && high <= coveredTo;
   const sameDetail = high - low > ZOOM_IN * (to - from);
-  return within && sameDetail ? undefined : { step, from_ns: low, to_ns: high };
+  return within && sameDetail ? undefined : { step, ...window };
+}
+
+/** The stretch of the attempt's clock that `range` (in the axis's seconds) is; undefined where it is none. */
+export function windowOf(
+  range: { from: number; to: number },
+  { origin_ns: origin }: TimelineMeta,
+): { from_ns: number; to_ns: number } | undefined {
+  if (origin === undefined) return undefined;
+  const [low, high] = [Math.round(origin + range.from * 1e9), Math.round(origin + range.to * 1e9)];
+  return high > low ? { from_ns: low, to_ns: high } : undefined;
 }

@@ -93,7 +93,7 @@ export function JobHeader({ job }: { job: Job }) {
       )}
       {isLive(job.state) && (
         <Paper px="sm" py={8}>
-          <JobProgress job={job} />
+          <JobProgress job={job} withTime />
         </Paper>
       )}
     </Stack>

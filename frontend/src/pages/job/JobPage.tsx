@@ -2,13 +2,15 @@ import { Skeleton, Stack, Tabs } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { jobQuery } from "../../api/queries";
-import { JobFigure } from "../../components/JobFigure";
 import { Problem } from "../../components/Problem";
 import { usePageTitle } from "../../components/usePageTitle";
 import { formatPercent } from "../../lib/format";
 import { isLive, progress, STATES } from "../../lib/jobState";
 import { JOB_TABS, type JobTab } from "../../lib/search";
+import { AttemptsPanel } from "./AttemptsPanel";
+import { EventsPanel } from "./EventsPanel";
 import { JobHeader } from "./JobHeader";
+import { LinksPanel } from "./LinksPanel";
 import { LogsPanel } from "./LogsPanel";
 import { OverviewPanel } from "./OverviewPanel";
 import { PlanPanel } from "./PlanPanel";
@@ -22,6 +24,8 @@ const LABELS: Record<JobTab, string> = {
   timeline: "Timeline",
   links: "Links",
   plan: "Plan",
+  attempts: "Attempts",
+  events: "Events",
   logs: "Logs",
   spec: "Specification",
 };
@@ -49,7 +53,11 @@ export function JobPage() {
         value={tab}
         keepMounted={false}
         onChange={(value) =>
-          navigate({ search: { tab: (value as JobTab) ?? undefined }, resetScroll: false })
+          // What is selected (step, time, layer) stays: it means the same in every view.
+          navigate({
+            search: ({ party: _, why: __, ...kept }) => ({ ...kept, tab: (value as JobTab) ?? undefined }),
+            resetScroll: false,
+          })
         }
       >
         <Tabs.List style={{ flexWrap: "nowrap", overflowX: "auto", overflowY: "hidden" }}>
@@ -60,19 +68,32 @@ export function JobPage() {
           ))}
         </Tabs.List>
         <Tabs.Panel value="overview" pt="md">
-          <OverviewPanel job={job} />
+          <OverviewPanel
+            job={job}
+            baseline={search.baseline}
+            onBaseline={(baseline) =>
+              navigate({
+                search: (previous) => ({ ...previous, baseline }),
+                replace: true,
+                resetScroll: false,
+              })
+            }
+          />
         </Tabs.Panel>
         <Tabs.Panel value="timeline" pt="md">
           <TimelinePanel jobId={jobId} search={search} />
         </Tabs.Panel>
         <Tabs.Panel value="links" pt="md">
-          <Stack gap="md">
-            <JobFigure jobId={jobId} name="utilization" />
-            <JobFigure jobId={jobId} name="heatmap" />
-          </Stack>
+          <LinksPanel job={job} search={search} />
         </Tabs.Panel>
         <Tabs.Panel value="plan" pt="md">
-          <PlanPanel plan={job.plan} />
+          <PlanPanel plan={job.plan} layer={search.layer} />
+        </Tabs.Panel>
+        <Tabs.Panel value="attempts" pt="md">
+          <AttemptsPanel job={job} />
+        </Tabs.Panel>
+        <Tabs.Panel value="events" pt="md">
+          <EventsPanel job={job} search={search} />
         </Tabs.Panel>
         <Tabs.Panel value="logs" pt="md">
           <LogsPanel

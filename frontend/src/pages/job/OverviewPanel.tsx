@@ -3,6 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import { summaryQuery } from "../../api/queries";
 import type { Job, Summary } from "../../api/types";
+import { BaselineChoice } from "../../components/BaselineChoice";
 import { JobFigure } from "../../components/JobFigure";
 import { Problem } from "../../components/Problem";
 import {
@@ -14,9 +15,16 @@ import {
   formatSpeedUp,
 } from "../../lib/format";
 
+interface Props {
+  job: Job;
+  /** What it is compared with, where it is not its own baseline. */
+  baseline: string | undefined;
+  onBaseline: (id: string | undefined) => void;
+}
+
 /** The job's figures by definition, and how they came about. */
-export function OverviewPanel({ job }: { job: Job }) {
-  const query = useQuery(summaryQuery(job.id));
+export function OverviewPanel({ job, baseline, onBaseline }: Props) {
+  const query = useQuery(summaryQuery(job.id, baseline));
   return (
     <Stack gap="md">
       {query.error && <Problem error={query.error} onRetry={() => void query.refetch()} />}
@@ -25,7 +33,12 @@ export function OverviewPanel({ job }: { job: Job }) {
         <JobFigure jobId={job.id} name="loss" />
         <JobFigure jobId={job.id} name="throughput" />
         <JobFigure jobId={job.id} name="step-time" />
-        {job.baseline_id && <JobFigure jobId={job.id} name="speed-up" />}
+        <JobFigure
+          jobId={job.id}
+          name="speed-up"
+          baseline={baseline}
+          actions={<BaselineChoice job={job} baseline={baseline} onBaseline={onBaseline} />}
+        />
       </SimpleGrid>
     </Stack>
   );

@@ -1,21 +1,47 @@
-import { Button, Group } from "@mantine/core";
+import { Button, Group, Stack, Tooltip } from "@mantine/core";
 import { useDebouncedCallback } from "@mantine/hooks";
+import { IconDownload } from "@tabler/icons-react";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { JobFigure } from "../../components/JobFigure";
+import { LongestWaits } from "../../components/LongestWaits";
 import type { XRange } from "../../components/PlotlyChart";
 import { StepField } from "../../components/StepField";
 import { useKeys } from "../../components/useKeys";
-import type { JobSearch } from "../../lib/search";
+import { WhyPanel } from "../../components/WhyPanel";
+import { formatQuery, type JobSearch } from "../../lib/search";
 import { type TimelineMeta, windowAfter } from "../../lib/timeline";
+import { formatWait, keyOf, parseWait, type WaitKey, waitOfBar } from "../../lib/why";
 
 /** Who did what when. Zooming and panning asks again, with the detail that fits; the address keeps the view. */
 export function TimelinePanel({ jobId, search }: { jobId: string; search: JobSearch }) {
   const navigate = useNavigate({ from: "/jobs/$jobId" });
   const [meta, setMeta] = useState<TimelineMeta>({});
-  const show = (view: Pick<JobSearch, "step" | "from_ns" | "to_ns">) =>
+  const wait = parseWait(search.why);
+  const show = (view: Pick<JobSearch, "step" | "to_step" | "from_ns" | "to_ns">) =>
     void navigate({
-      search: (previous) => ({ ...previous, step: undefined, from_ns: undefined, to_ns: undefined, ...view }),
+      search: (previous) => ({
+        ...previous,
+        step: undefined,
+        to_step: undefined,
+        from_ns: undefined,
+        to_ns: undefined,
+        // What is explained stays while one looks closer, not in another step.
+        why: view.from_ns === undefined && view.step !== wait?.step ? undefined : previous.why,
+        ...view,
+      }),
+      replace: true,
+      resetScroll: false,
+    });
+  const explain = (chosen: WaitKey | undefined) =>
+    void navigate({
+      search: (previous) => ({
+        ...previous,
+        // The wait's own step, also when newer ones come.
+        step:
+          previous.step ?? (previous.from_ns === undefined && chosen ? (meta.step ?? undefined) : undefined),
+        why: chosen && formatWait(chosen),
+      }),
       replace: true,
       resetScroll: false,
     });
@@ -25,72 +51,114 @@ export function TimelinePanel({ jobId, search }: { jobId: string; search: JobSea
     if (view) show(view);
   }, 200);
   const { previous, next } = meta.steps ?? {};
+  const last = meta.steps?.last ?? meta.step ?? 0;
   useKeys({
     ArrowLeft: () => previous != null && show({ step: previous }),
     ArrowRight: () => next != null && show({ step: next }),
   });
   return (
-    <JobFigure
-      jobId={jobId}
-      name="timeline"
-      step={search.step}
-      from_ns={search.from_ns}
-      to_ns={search.to_ns}
-      onMeta={setMeta}
-      onXRange={zoomed}
-      actions={
-        <Group gap={6}>
-          {meta.step != null && (
-            <StepField
-              step={meta.step}
-              min={0}
-              max={meta.steps?.last ?? meta.step}
-              onStep={(step) => show({ step })}
-            />
-          )}
-          <Button.Group>
+    <Stack gap={0}>
+      <JobFigure
+        jobId={jobId}
+        name="timeline"
+        step={search.step}
+        to_step={search.to_step}
+        from_ns={search.from_ns}
+        to_ns={search.to_ns}
+        why={search.why}
+        layer={search.layer}
+        onPoint={(point) => {
+          const clicked = waitOfBar(point.customdata);
+          if (clicked) explain(clicked.wait);
+        }}
+        footer={
+          <LongestWaits
+            waits={meta.waits ?? []}
+            label={(other) => `worker ${other.party}`}
+            isChosen={(other) => formatWait(keyOf(other)) === search.why}
+            onChoose={(other) => explain(keyOf(other))}
+          />
+        }
+        onMeta={setMeta}
+        onXRange={zoomed}
+        actions={
+          <Group gap={6}>
+            {meta.step != null && (
+              <>
+                <StepField step={meta.step} min={0} max={last} onStep={(step) => show({ step })} />
+                <StepField
+                  label="to"
+                  testId="to-step"
+                  step={search.to_step ?? meta.step}
+                  min={meta.step}
+                  max={last}
+                  onStep={(to) => show({ step: meta.step ?? undefined, to_step: to })}
+                />
+              </>
+            )}
+            <Button.Group>
+              <Button
+                size="compact-sm"
+                variant="default"
+                disabled={previous == null}
+                data-testid="step-previous"
+                aria-label="Previous detailed step"
+                onClick={() => previous != null && show({ step: previous })}
+              >
+                ←
+              </Button>
+              <Button
+                size="compact-sm"
+                variant="default"
+                disabled={next == null}
+                data-testid="step-next"
+                aria-label="Next detailed step"
+                onClick={() => next != null && show({ step: next })}
+              >
+                →
+              </Button>
+            </Button.Group>
+            {search.from_ns !== undefined && (
+              <Button
+                size="compact-sm"
+                variant="default"
+                data-testid="timeline-whole-step"
+                onClick={() => show({ step: search.step })}
+              >
+                Whole step
+              </Button>
+            )}
+            <Tooltip label="For ui.perfetto.dev and chrome://tracing">
+              <Button
+                component="a"
+                href={traceAddress(jobId, meta.step ?? undefined, search.to_step)}
+                download
+                size="compact-sm"
+                variant="default"
+                leftSection={<IconDownload size={14} />}
+                data-testid="trace"
+              >
+                Trace
+              </Button>
+            </Tooltip>
             <Button
               size="compact-sm"
               variant="default"
-              disabled={previous == null}
-              data-testid="step-previous"
-              aria-label="Previous detailed step"
-              onClick={() => previous != null && show({ step: previous })}
+              data-testid="timeline-latest"
+              disabled={search.step === undefined && search.from_ns === undefined}
+              onClick={() => show({})}
             >
-              ←
+              Latest
             </Button>
-            <Button
-              size="compact-sm"
-              variant="default"
-              disabled={next == null}
-              data-testid="step-next"
-              aria-label="Next detailed step"
-              onClick={() => next != null && show({ step: next })}
-            >
-              →
-            </Button>
-          </Button.Group>
-          {search.from_ns !== undefined && (
-            <Button
-              size="compact-sm"
-              variant="default"
-              data-testid="timeline-whole-step"
-              onClick={() => show({ step: search.step })}
-            >
-              Whole step
-            </Button>
-          )}
-          <Button
-            size="compact-sm"
-            variant="default"
-            data-testid="timeline-latest"
-            disabled={search.step === undefined && search.from_ns === undefined}
-            onClick={() => show({})}
-          >
-            Latest
-          </Button>
-        </Group>
-      }
-    />
+          </Group>
+        }
+      />
+      {wait && <WhyPanel jobId={jobId} wait={wait} onClose={() => explain(undefined)} />}
+    </Stack>
   );
+}
+
+/** Where the steps in view are exported as a trace; without a step, the newest ones. */
+function traceAddress(jobId: string, step: number | undefined, toStep: number | undefined): string {
+  return `/api/v1/jobs/${jobId}/trace${formatQuery({ step_from: step, step_to: toStep ?? step })}`;
 }

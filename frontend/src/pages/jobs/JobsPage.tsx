@@ -1,5 +1,5 @@
 import { Button, Group, Paper, Skeleton, Stack, Text, Title } from "@mantine/core";
-import { IconFlag, IconPlus } from "@tabler/icons-react";
+import { IconChartLine, IconFlag, IconPlus } from "@tabler/icons-react";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useState } from "react";
@@ -8,7 +8,7 @@ import { LinkButton } from "../../components/links";
 import { Problem } from "../../components/Problem";
 import { usePageTitle } from "../../components/usePageTitle";
 import { isLive } from "../../lib/jobState";
-import { MOST_RACERS } from "../../lib/races";
+import { MOST_COMPARED, MOST_RACERS } from "../../lib/races";
 import { JobFilters } from "./JobFilters";
 import { JobsTable } from "./JobsTable";
 
@@ -44,6 +44,15 @@ export function JobsPage() {
               : selected.length > MOST_RACERS
                 ? `Select at most ${MOST_RACERS} to race`
                 : `Race ${selected.length} jobs`}
+          </Button>
+          <Button
+            variant="light"
+            leftSection={<IconChartLine size={16} />}
+            disabled={selected.length < 2 || selected.length > MOST_COMPARED}
+            onClick={() => void navigate({ to: "/compare", search: { jobs: selected } })}
+            data-testid="compare-selected"
+          >
+            Compare
           </Button>
           <LinkButton to="/launch" leftSection={<IconPlus size={16} />}>
             Launch

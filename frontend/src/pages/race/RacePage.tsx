@@ -14,14 +14,24 @@ import { getRouteApi } from "@tanstack/react-router";
 import { useRef } from "react";
 import { jobQuery, raceQuery, recentJobsQuery } from "../../api/queries";
 import type { JobSummary, PlotlyFigure, Race } from "../../api/types";
+import { LongestWaits } from "../../components/LongestWaits";
 import { PlotlyChart } from "../../components/PlotlyChart";
 import { Problem } from "../../components/Problem";
 import { useKeys } from "../../components/useKeys";
 import { usePageTitle } from "../../components/usePageTitle";
 import { useScreen } from "../../components/useScreen";
+import { WhyPanel } from "../../components/WhyPanel";
 import { formatPercent } from "../../lib/format";
 import { isLive, progress } from "../../lib/jobState";
 import { currentRace, findRaces } from "../../lib/races";
+import {
+  formatWait,
+  type ListedWait,
+  parseWait,
+  type WaitKey,
+  keyOf as waitKey,
+  waitOfBar,
+} from "../../lib/why";
 import { drawn } from "../../live/costs";
 import { RaceTable } from "./RaceTable";
 import { RaceWaiting } from "./RaceWaiting";
@@ -45,14 +55,40 @@ export function RacePage() {
   const frame = useRef<HTMLDivElement>(null);
   const { visible, width } = useScreen(frame);
   const theme = useComputedColorScheme("light");
-  const options = raceQuery(started, { theme, width, step: search.step });
+  const options = raceQuery(started, {
+    theme,
+    width,
+    step: search.step,
+    why: search.why,
+    why_job: search.why_job,
+  });
   const race = useQuery({ ...options, enabled: visible && width > 0 && started.length > 1 });
   const shown =
     started.length > 1 && race.data?.step != null ? { ...race.data, step: race.data.step } : undefined;
   const figure = shown?.figure as unknown as PlotlyFigure | undefined;
 
   const goTo = (step: number | undefined) =>
-    navigate({ search: (previous) => ({ ...previous, step }), replace: true, resetScroll: false });
+    navigate({
+      search: (previous) => ({ ...previous, step, why: undefined, why_job: undefined }),
+      replace: true,
+      resetScroll: false,
+    });
+  const explain = (job: number | undefined, wait: WaitKey | undefined) =>
+    navigate({
+      search: (previous) => ({
+        ...previous,
+        // A step of its own: the wait is of this one, also when newer ones come.
+        step: wait ? shown?.step : previous.step,
+        why: wait && formatWait(wait),
+        why_job: wait && (racers[job ?? 0] as string),
+      }),
+      replace: true,
+      resetScroll: false,
+    });
+  const racers = (figure?.layout.meta?.jobs as string[] | undefined) ?? [];
+  const waits = (figure?.layout.meta?.waits as ListedWait[] | undefined) ?? [];
+  const wait = parseWait(search.why);
+  const nameOf = (id: string | undefined) => jobs.find((job) => job.id === id)?.name ?? "";
   const neighbours = stepsAround(shown);
   const move = (step: number | null) => step !== null && goTo(step);
   useKeys({
@@ -125,6 +161,18 @@ export function RacePage() {
               label={[shown.headline, figure?.layout.meta?.alt].filter(Boolean).join(". ")}
               testId="figure-race"
               onDrawn={(ms) => drawn(options.queryKey, ms)}
+              onPoint={(point) => {
+                const clicked = waitOfBar(point.customdata);
+                if (clicked) explain(clicked.job, clicked.wait);
+              }}
+            />
+            <LongestWaits
+              waits={waits}
+              label={(other) => `${nameOf(racers[other.job ?? 0])}, worker ${other.party}`}
+              isChosen={(other) =>
+                formatWait(waitKey(other)) === search.why && racers[other.job ?? 0] === search.why_job
+              }
+              onChoose={(other) => explain(other.job, waitKey(other))}
             />
           </>
         ) : (
@@ -134,6 +182,15 @@ export function RacePage() {
           <Problem error={race.error} onRetry={() => void race.refetch()} />
         )}
       </Paper>
+
+      {wait && search.why_job && (
+        <WhyPanel
+          jobId={search.why_job}
+          wait={wait}
+          name={nameOf(search.why_job)}
+          onClose={() => explain(undefined, undefined)}
+        />
+      )}
 
       {jobs.length > 0 && <RaceTable jobs={jobs} />}
     </Stack>

@@ -1,0 +1,35 @@
+import { Button, Group, Text } from "@mantine/core";
+import { formatMs } from "../lib/format";
+import type { ListedWait } from "../lib/why";
+
+interface Props {
+  waits: ListedWait[];
+  /** What a wait's button says before its length. */
+  label: (wait: ListedWait) => string;
+  isChosen: (wait: ListedWait) => boolean;
+  onChoose: (wait: ListedWait) => void;
+}
+
+/** The longest red waits in view as buttons: for keyboards, for fingers, and where red is too thin to hit. */
+export function LongestWaits({ waits, label, isChosen, onChoose }: Props) {
+  if (waits.length === 0) return null;
+  return (
+    <Group gap={6} mt={4} data-testid="longest-waits">
+      <Text size="xs" c="dimmed">
+        Why is it waiting? Click a red wait:
+      </Text>
+      {waits.map((wait) => (
+        <Button
+          key={[wait.job, wait.party, wait.step, wait.layer, wait.unit].join()}
+          size="compact-xs"
+          variant={isChosen(wait) ? "filled" : "light"}
+          color="red"
+          aria-pressed={isChosen(wait)}
+          onClick={() => onChoose(wait)}
+        >
+          {label(wait)} {formatMs(wait.ns / 1e6)}
+        </Button>
+      ))}
+    </Group>
+  );
+}

@@ -1,0 +1,19 @@
+import type Plotly from "plotly.js-cartesian-dist-min";
+import type { PlotlyFigure } from "../api/types";
+import { lightOf } from "../lib/lit";
+
+/** Light up one layer in a drawing, in place; undefined: all are as the figure has them. */
+export async function shine(
+  plotly: typeof Plotly,
+  target: HTMLElement,
+  figure: PlotlyFigure,
+  layer: number | undefined,
+): Promise<void> {
+  const { opacity, bars, colorscale, frames } = lightOf(figure, layer);
+  if (opacity.size > 0) await plotly.restyle(target, { opacity: [...opacity.values()] }, [...opacity.keys()]);
+  if (bars.size > 0) await plotly.restyle(target, { "marker.opacity": [...bars.values()] }, [...bars.keys()]);
+  if (colorscale.size > 0)
+    await plotly.restyle(target, { colorscale: [...colorscale.values()] }, [...colorscale.keys()]);
+  if (frames)
+    await plotly.relayout(target, { shapes: [...((figure.layout.shapes as object[]) ?? []), ...frames] });
+}

@@ -1,0 +1,110 @@
+import type { PlotlyFigure } from "../api/types";
+import { column } from "./typedColumn";
+
+// How figures say which layer a drawing is of:
+//   trace.meta.layers  [first, last]: all of the trace is of these layers
+//   trace.meta.code    it has the colour of layers with this code in layout.meta.codes
+//   trace.meta.cells   a heat map whose cells are such codes
+//   trace.meta.rows    a heat map whose rows are layers, in their order
+//   customdata[3]      of a bar
+interface Meta {
+  layers?: [number, number];
+  code?: number;
+  cells?: boolean;
+  rows?: boolean;
+}
+
+interface Trace {
+  type?: string;
+  opacity?: number;
+  yaxis?: string;
+  meta?: Meta;
+  customdata?: unknown;
+  colorscale?: [number, string][];
+}
+
+const DIM = 0.15;
+const DIM_HEX = "2b";
+const LAYER_COLUMN = 3;
+const COLOUR = "#8b5cf6";
+
+/** What to change in a drawing so that a layer stands out, by trace number; and the frames around its rows. */
+export interface Light {
+  /** New opacity of whole traces. */
+  opacity: Map<number, number>;
+  /** New opacity of each bar. */
+  bars: Map<number, Float32Array>;
+  /** New colours of cells. */
+  colorscale: Map<number, [number, string][]>;
+  /** Undefined where no rows are layers. */
+  frames?: object[];
+}
+
+/** How `figure` has to be drawn with `layer` lit up; undefined: as it is. */
+export function lightOf(figure: PlotlyFigure, layer: number | undefined): Light {
+  const light: Light = { opacity: new Map(), bars: new Map(), colorscale: new Map() };
+  const codes = (figure.layout.meta?.codes as number[] | undefined) ?? [];
+  const mine = layer === undefined ? undefined : codes[layer];
+  (figure.data as Trace[]).forEach((trace, index) => {
+    const { meta } = trace;
+    const full = trace.opacity ?? 1;
+    if (meta?.layers) {
+      const [first, last] = meta.layers;
+      const lit = layer === undefined || (layer >= first && layer <= last);
+      light.opacity.set(index, lit ? full : full * DIM);
+    } else if (meta?.code !== undefined) {
+      light.opacity.set(index, mine === undefined || meta.code === mine ? full : full * DIM);
+    } else if (meta?.cells && trace.colorscale) {
+      // Two entries for each code: its colour from one edge to the next.
+      const scale = trace.colorscale.map(([at, colour], entry): [number, string] => [
+        at,
+        mine === undefined || Math.floor(entry / 2) === mine ? colour : colour + DIM_HEX,
+      ]);
+      light.colorscale.set(index, scale);
+    } else if (meta?.rows) {
+      light.frames ??= [];
+      if (layer !== undefined) light.frames.push(frame(trace.yaxis ?? "y", layer));
+    } else if (trace.type === "bar" && trace.customdata !== undefined) {
+      const rows = column(trace.customdata);
+      const lit = new Float32Array(rows.length);
+      for (let bar = 0; bar < lit.length; bar += 1)
+        lit[bar] = layer === undefined || rows.at(bar, LAYER_COLUMN) === layer ? 1 : DIM;
+      light.bars.set(index, lit);
+    }
+  });
+  return light;
+}
+
+/** A point of a drawing, as a plotly event gives it. */
+export interface Point {
+  customdata?: unknown;
+  pointNumber?: number | [number, number];
+  data?: { meta?: Meta };
+}
+
+/** The layer that a point of a drawing is of; undefined where it is of none, or of several. */
+export function layerOfPoint(point: Point | undefined): number | undefined {
+  const meta = point?.data?.meta;
+  if (meta?.layers) {
+    const [first, last] = meta.layers;
+    return first === last && first >= 0 ? first : undefined;
+  }
+  if (meta?.rows) return Array.isArray(point?.pointNumber) ? point.pointNumber[0] : undefined;
+  const row = point?.customdata;
+  if (!ArrayBuffer.isView(row) && !Array.isArray(row)) return undefined;
+  const layer = (row as ArrayLike<number>)[LAYER_COLUMN];
+  return layer !== undefined && layer >= 0 ? layer : undefined;
+}
+
+function frame(yref: string, layer: number): object {
+  return {
+    type: "rect",
+    xref: "paper",
+    x0: 0,
+    x1: 1,
+    yref,
+    y0: layer - 0.5,
+    y1: layer + 0.5,
+    line: { color: COLOUR, width: 2 },
+  };
+}

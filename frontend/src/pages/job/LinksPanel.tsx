@@ -1,0 +1,114 @@
+import { Button, Group, Paper, Select, Stack, Text } from "@mantine/core";
+import { useDebouncedCallback, useDebouncedValue } from "@mantine/hooks";
+import { IconArrowsShuffle } from "@tabler/icons-react";
+import { useNavigate } from "@tanstack/react-router";
+import { useMemo, useState } from "react";
+import type { Job } from "../../api/types";
+import { JobFigure } from "../../components/JobFigure";
+import { LinkButton } from "../../components/links";
+import { PlanTable } from "../../components/PlanTable";
+import type { XRange } from "../../components/PlotlyChart";
+import { useKeys } from "../../components/useKeys";
+import { formatMs } from "../../lib/format";
+import { layerOfPoint, type Point } from "../../lib/lit";
+import type { JobSearch } from "../../lib/search";
+import { type TimelineMeta, windowOf } from "../../lib/timeline";
+
+// Pointing crosses many layers on its way: what it rests on is lit up.
+const REST_MS = 80;
+
+/** Each link's bytes by layer, and the same layer and the same time in timeline, heat map and plan. */
+export function LinksPanel({ job, search }: { job: Job; search: JobSearch }) {
+  const navigate = useNavigate({ from: "/jobs/$jobId" });
+  const [pointed, setPointed] = useState<number>();
+  const [resting] = useDebouncedValue(pointed, REST_MS);
+  const layer = resting ?? search.layer;
+  const select = (change: JobSearch) =>
+    void navigate({ search: (previous) => ({ ...previous, ...change }), replace: true, resetScroll: false });
+  const choose = (chosen: number | undefined) =>
+    chosen !== undefined && select({ layer: chosen === search.layer ? undefined : chosen });
+  // A drag fires many events; time is selected once it rests.
+  const brush = useDebouncedCallback((range: XRange, drawn: Record<string, unknown>) => {
+    const window = range && windowOf(range, drawn);
+    if (window !== undefined) select(window ?? { step: undefined, from_ns: undefined, to_ns: undefined });
+  }, 200);
+  // Where nothing is selected, the timeline shows the time that the links show.
+  const [shown, setShown] = useState<TimelineMeta>({});
+  const follow = { from_ns: shown.from_ns, to_ns: shown.to_ns };
+  useKeys({ Escape: () => select({ layer: undefined }) });
+
+  const layers = useMemo(
+    () => job.plan.layers.map(({ row }) => ({ value: String(row.position), label: row.layer || "(root)" })),
+    [job.plan],
+  );
+  const chosen = { step: search.step, from_ns: search.from_ns, to_ns: search.to_ns };
+  const selected = nameOf(search);
+  const shared = {
+    jobId: job.id,
+    layer,
+    onXRange: brush,
+    onPoint: (point: Point) => choose(layerOfPoint(point)),
+    onPointed: (point: Point | undefined) => setPointed(layerOfPoint(point)),
+  };
+  return (
+    <Stack gap="md">
+      <Paper p="sm">
+        <Group gap="xs" justify="space-between">
+          <Group gap="xs">
+            {layers.length > 0 && (
+              <Select
+                size="xs"
+                aria-label="Layer"
+                placeholder="All layers"
+                data={layers}
+                value={search.layer === undefined ? null : String(search.layer)}
+                clearable
+                searchable
+                data-testid="layer"
+                onChange={(value) => select({ layer: value === null ? undefined : Number(value) })}
+              />
+            )}
+            {selected && (
+              <Button
+                size="compact-sm"
+                variant="default"
+                data-testid="all-time"
+                onClick={() => select({ step: undefined, from_ns: undefined, to_ns: undefined })}
+              >
+                {selected} · show all
+              </Button>
+            )}
+            <Text size="xs" c="dimmed">
+              Point at a layer to light it up everywhere, click to keep it; drag across a figure to select
+              time.
+            </Text>
+          </Group>
+          <LinkButton
+            to="/launch"
+            search={{ from: job.id }}
+            size="compact-sm"
+            variant="light"
+            leftSection={<IconArrowsShuffle size={15} />}
+            data-testid="another-strategy"
+          >
+            Try another strategy
+          </LinkButton>
+        </Group>
+      </Paper>
+      <JobFigure name="utilization" {...chosen} {...shared} onMeta={setShown} />
+      <JobFigure name="timeline" {...(selected ? chosen : follow)} {...shared} />
+      <JobFigure name="heatmap" {...chosen} {...shared} />
+      {job.plan.layers.length > 0 && (
+        <Paper p="sm">
+          <PlanTable plan={job.plan} brief layer={layer} onLayer={choose} onPointed={setPointed} />
+        </Paper>
+      )}
+    </Stack>
+  );
+}
+
+/** What is selected, in words; undefined where nothing is. */
+function nameOf({ step, from_ns, to_ns }: JobSearch): string | undefined {
+  if (from_ns !== undefined && to_ns !== undefined) return `${formatMs((to_ns - from_ns) / 1e6)} selected`;
+  return step === undefined ? undefined : `Step ${step}`;
+}

@@ -1,0 +1,123 @@
+"""Why is it waiting? A red wait is chosen; what ended it lights up, and a panel says what happened."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from playwright.sync_api import expect
+
+from backend.client import Client
+from tests.backend.job_specs import job_spec
+from tests.e2e.complete import with_all_telemetry
+from tests.e2e.drawn import said, traces
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.browser
+LIT = "what ended the wait"
+# A bar's place on the screen, by its number in the trace of that name.
+CLICK = """(chart, wanted) => {
+    const trace = chart._fullData.find(one => one.name === 'exposed wait' && one.type === 'bar');
+    const index = Array.from(trace.customdata).findIndex(
+        row => wanted.every((value, place) => Array.from(row)[place + 1] === value));
+    const [x, y] = [chart._fullLayout.xaxis, chart._fullLayout.yaxis];
+    const box = chart.getBoundingClientRect();
+    const middle = trace.base[index] + trace.x[index] / 2;
+    return [box.left + x._offset + x.l2p(middle), box.top + y._offset + y.l2p(trace.y[index])];
+}"""
+
+
+@pytest.fixture(scope="module")
+def trained(server: Any) -> list[str]:
+    """Two jobs of one worker each side of a shaped network, to their last telemetry."""
+    training = {"steps": 8, "global_batch": 32}
+    ids = []
+    with Client(server.url) as client:
+        for name in ("parameter-server", "p3"):
+            spec = job_spec(
+                f"why {name}", strategy={"name": name}, training=training, network={"rate": "20Mbit"}
+            )
+            job = client.wait(client.submit(spec).id, timeout_s=150)
+            assert job.state == "succeeded", job.message
+            with_all_telemetry(client, job.id)
+            ids.append(job.id)
+    return ids
+
+
+def wait_of(client: Client, job_id: str, step: int) -> tuple[dict[str, int], Any]:
+    """The longest wait of a step as the figure lists it, and its explanation."""
+    wait = client.figure(job_id, "timeline", step=step).layout.meta["waits"][0]
+    return wait, client.why(job_id, wait["party"], wait["step"], wait["layer"], wait["unit"])
+
+
+def test_a_red_wait_of_the_timeline_is_explained(page: Page, client: Client, trained: list[str]) -> None:
+    job = trained[0]
+    wait, why = wait_of(client, job, 5)
+    assert sum(part.to_ns - part.from_ns for part in why.stretches) == why.end_ns - why.start_ns == wait["ns"]
+    assert why.receive is not None
+    assert why.send is not None
+    assert (why.send.party, why.send.queued_ns) == (why.receive.peer, why.receive.queued_ns)
+
+    page.goto(f"/jobs/{job}?tab=timeline&step=5")
+    chart = page.get_by_test_id("figure-timeline")
+    expect(chart).to_have_attribute("data-drawn", "true")
+    identity = [wait[name] for name in ("party", "step", "layer", "unit")]
+    page.mouse.click(*chart.evaluate(CLICK, identity))
+    text = ",".join(map(str, identity))
+    expect(page).to_have_url(re.compile(rf"step=5&why={text}$"))
+    expect(page.get_by_test_id("why-text")).to_have_text(f"{why.worker} {why.text}")
+
+    # What lights up is what the API says, and what it says begins with the message that ended the wait.
+    drawn = lit(page, "figure-timeline")
+    figure = client.figure(job, "timeline", step=5, why=text)
+    wanted = [at for trace in figure.data if trace.name == LIT for at in said(trace.base)]
+    assert drawn == pytest.approx(sorted(wanted))
+    origin = figure.layout.meta["origin_ns"]
+    for message in (why.receive, why.send):
+        assert min(abs(at - (message.start_ns - origin) / 1e9) for at in drawn) < 1e-6
+
+    page.reload()
+    expect(page.get_by_test_id("why-text")).to_have_text(f"{why.worker} {why.text}")
+    page.keyboard.press("Escape")
+    expect(page.get_by_test_id("why-panel")).to_have_count(0)
+    expect(page).not_to_have_url(re.compile("why="))
+    expect(page).to_have_url(re.compile("step=5"))
+
+
+def test_in_a_race_a_wait_is_chosen_without_a_pointer(page: Page, client: Client, trained: list[str]) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    race = client.race(trained)
+    page.goto(f"/race?jobs={','.join(trained)}&step={race.step}")
+    button = page.get_by_test_id("longest-waits").get_by_role("button").first
+    button.focus()
+    page.keyboard.press("Enter")
+    expect(button).to_have_attribute("aria-pressed", "true")
+    wait = race.figure["layout"]["meta"]["waits"][0]
+    job = trained[wait["job"]]
+    why = client.why(job, wait["party"], wait["step"], wait["layer"], wait["unit"])
+    expect(page.get_by_test_id("why-text")).to_have_text(f"{why.worker} {why.text}")
+    expect(page).to_have_url(re.compile(f"why_job={job}"))
+    expect(page.get_by_test_id("figure-race")).to_be_visible()
+    page.wait_for_function(
+        "name => document.querySelector('[data-testid=figure-race]')._fullData.some(one => one.name === name)",
+        arg=LIT,
+    )
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390, "a phone scrolls sideways"
+    page.get_by_test_id("step-previous").click()
+    expect(page.get_by_test_id("why-panel")).to_have_count(0)
+
+
+def lit(page: Page, figure: str) -> list[float]:
+    """Where the lit bars begin, once there are any."""
+    page.wait_for_function(
+        "([figure, name]) => document.querySelector(`[data-testid=${figure}]`)._fullData"
+        ".some(one => one.name === name)",
+        arg=[figure, LIT],
+    )
+    assert any(entry["name"] == LIT for entry in traces(page, figure))
+    starts = "(chart, name) => chart._fullData.filter(one => one.name === name).flatMap(one => Array.from(one.base))"
+    found: list[float] = page.get_by_test_id(figure).evaluate(starts, LIT)
+    return sorted(found)
