@@ -34,11 +34,20 @@ to."""
 PATIENCE_S = 30.0
 """How long a recorder that closes waits for a disk that refuses."""
 
+MOST_TOGETHER = 8
+"""A worker that is killed loses what it has not flushed: 2 s at most."""
+
 _event = struct.Struct("<ihiBBhiqqqq").pack
 _step = struct.Struct("<iqqqdqqq").pack
 _metric = struct.Struct("<hiqd").pack
 _sample = struct.Struct("<hqqq").pack
 logger = logging.getLogger(__name__)
+
+
+def flushes_together(waiting: int) -> int:
+    """How many flushes become one batch while so many batches wait: each batch costs the server a commit, and one
+    that has fallen behind must be able to catch up."""
+    return min(MOST_TOGETHER, 1 + waiting // 8)
 
 
 class Recorder:
@@ -201,15 +210,20 @@ class Recorder:
             if self._unwritten is not None:  # the disk refused it last time
                 self._write(self._unwritten)
             asked = self._newly_asked()
-            crowded = self._spool is not None and self._spool.waiting_bytes() > self._spool_bytes
+            crowded = self._spool is not None and self._spool.waiting()[1] > self._spool_bytes
             batch = self._collect(final, asked, crowded)
             if batch is not None:
                 self._unwritten = batch
                 self._write(batch)
 
     def _loop(self) -> None:
-        failing = False
+        failing, passed = False, 0
         while not self._stop.wait(self._flush_s):
+            passed += 1
+            waiting = 0 if self._spool is None else self._spool.waiting()[0]
+            if passed < flushes_together(waiting) and len(self._events) < self._capacity // 2:
+                continue
+            passed = 0
             try:
                 self.flush()
                 if failing:

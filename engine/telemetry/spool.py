@@ -51,12 +51,12 @@ class SpoolWriter:
         self._waiting.append((sequence, len(body)))
         self._waiting_bytes += len(body)
 
-    def waiting_bytes(self) -> int:
-        """How much of what this writer wrote the server does not have yet."""
+    def waiting(self) -> tuple[int, int]:
+        """Of what this writer wrote and the server does not have yet: how many batches, how many bytes."""
         acknowledged = self._reader.acknowledged()
         while self._waiting and self._waiting[0][0] <= acknowledged:
             self._waiting_bytes -= self._waiting.popleft()[1]
-        return self._waiting_bytes
+        return len(self._waiting), self._waiting_bytes
 
 
 class SpoolReader:

@@ -18,8 +18,8 @@ from engine.telemetry import asked
 from engine.telemetry.batch import Batch, decode
 from engine.telemetry.detail import DetailPolicy
 from engine.telemetry.events import ALL_LAYERS, Direction, Kind, Track
-from engine.telemetry.recorder import Recorder
-from engine.telemetry.spool import SpoolReader, parties
+from engine.telemetry.recorder import Recorder, flushes_together
+from engine.telemetry.spool import SpoolReader, SpoolWriter, parties
 
 ALL = DetailPolicy(mode="all")
 NEVER_S = 3600.0
@@ -315,6 +315,16 @@ def test_a_spool_that_the_server_does_not_empty_gets_totals_only_until_it_does(t
     ]
     assert [batch.table("totals")["count"].sum() for batch in found] == [1, 1, 1]
     r.close()
+
+
+def test_a_server_that_falls_behind_gets_fewer_and_larger_batches(tmp_path: Path) -> None:
+    assert [flushes_together(waiting) for waiting in (0, 7, 8, 16, 10_000)] == [1, 1, 2, 3, 8]
+    writer = SpoolWriter(tmp_path, 0)
+    for sequence in range(3):
+        writer.write(sequence, b"12345")
+    assert writer.waiting() == (3, 15)
+    SpoolReader(tmp_path / "0").acknowledge(1)
+    assert writer.waiting() == (1, 5)
 
 
 def test_a_disk_that_stays_full_is_named_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
