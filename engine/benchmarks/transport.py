@@ -29,7 +29,7 @@ from engine.benchmarks.harness.report import Report, arguments
 from engine.lab import permitted
 from engine.transport import AttemptClock, Endpoint, Header, Pacer
 
-URGENT, USUAL = 0, 5
+URGENT, USUAL = 1, 5
 HOSTS = 5
 SPACING = 10
 """Slice times between two urgent ones."""

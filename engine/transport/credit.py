@@ -1,9 +1,10 @@
 """Credit in bytes: the receiver, not the kernel's buffers, decides how much may be on its way.
 
 A sender may start a message (or the next fragment of one) while its balance is positive, and pays for all of it, so
-that the balance goes negative by at most one message and any size passes. The receiver gives bytes back as they
+that the balance goes negative by at most one message and any size passes; something more urgent than a message under
+way may start without, one at a time. The receiver gives bytes back as they
 arrive, but only once the sender is about to need them: what is on its way from one sender never exceeds its
-share of the receiver's window plus one message, and several senders that meet at one port cannot build a
+share of the receiver's window plus two messages, and several senders that meet at one port cannot build a
 FIFO there. Everything begins at zero: the first grant is the receiver's.
 
 Bytes that arrived but were not handled yet count as arrived up to `backlog_bytes` per sender (they wait in
@@ -69,22 +70,29 @@ class Window:
 class SenderCredit:
     """The sender's side: what it may still start."""
 
-    __slots__ = ("balance_bytes",)
+    __slots__ = ("_overdrawn", "balance_bytes")
 
     def __init__(self) -> None:
         self.balance_bytes = 0
+        self._overdrawn = False
 
     def may_start(self) -> bool:
-        """Whether another message may start now."""
+        """Whether another message, or fragment, may start now."""
         return self.balance_bytes > 0
 
+    def may_interrupt(self) -> bool:
+        """Whether something more urgent may start although the balance is used up: once, until more is granted."""
+        return not self._overdrawn
+
     def start(self, cost_bytes: int) -> None:
-        """A message of `cost_bytes` (header, meta and payload) starts."""
+        """Of a message, or of its first or next fragment, `cost_bytes` start."""
+        self._overdrawn |= self.balance_bytes <= 0
         self.balance_bytes -= cost_bytes
 
     def granted(self, count_bytes: int) -> None:
         """The receiver gave `count_bytes` back."""
         self.balance_bytes += count_bytes
+        self._overdrawn = False
 
 
 class ReceiverCredit:

@@ -9,7 +9,7 @@ from engine.transport.buffers import ScratchPool
 from engine.transport.credit import ReceiverCredit
 from engine.transport.errors import ProtocolError
 from engine.transport.lane import Delivery, Lane
-from engine.transport.message import HEADER_BYTES, Header, Start, decode
+from engine.transport.message import FRAGMENT_UNIT, HEADER_BYTES, Header, Start, decode
 from engine.transport.observer import Watch
 
 _VIEWS = 64
@@ -20,7 +20,7 @@ _LUMP_BYTES = 64 * 1024
 class _Incoming:
     """A message of which some has come."""
 
-    __slots__ = ("header", "left", "scratch", "start_ns", "targets", "unfinished")
+    __slots__ = ("header", "left", "run_left", "scratch", "start_ns", "targets", "unfinished")
 
     def __init__(
         self, header: Header, scratch: memoryview | None, targets: list[memoryview], start_ns: int
@@ -31,6 +31,8 @@ class _Incoming:
         """Where the rest of the payload belongs."""
         self.left = header.payload_bytes
         """Bytes of payload that have not come."""
+        self.run_left = header.payload_bytes
+        """The same when it began, or went on after an interruption."""
         self.start_ns = start_ns
         self.unfinished = 0
         """What it adds to `ReceiverCredit.unfinished`."""
@@ -74,10 +76,6 @@ class Inbox:
         self._low_water = 1
         self.drained = True
         """Whether the last `read` took all that the kernel had."""
-
-    def in_message(self) -> bool:
-        """Whether a message is under way."""
-        return self._current is not None or self._fixed_got > 0
 
     def urgency(self) -> int:
         """Priority of the message under way; before a header that has not been read, as urgent as can be."""
@@ -181,6 +179,7 @@ class Inbox:
             self._go_on(start)
             return
         if self._current is not None:
+            self._report(self._current, self._start_ns)
             self._interrupted.append(self._current)
             self._current = None
         first = min(start.fragment_bytes, start.header.payload_bytes)
@@ -198,6 +197,9 @@ class Inbox:
             if not self._interrupted:
                 raise ProtocolError("a message goes on that has not begun: out of step")
             self._current = self._interrupted.pop()
+            self._current.start_ns = self._start_ns
+        if not 0 < fragment_bytes < self._current.left + FRAGMENT_UNIT:
+            raise ProtocolError(f"{fragment_bytes} bytes of {self._current.header} go on: out of step")
         self._fragment_left = min(fragment_bytes, self._current.left)
         self.credit.announced += self._fragment_left
         self._fixed_got = 0
@@ -250,6 +252,14 @@ class Inbox:
         self._current = None
         cost, peer, handled = header.wire_bytes, self._peer, self._handled
         self.credit.unfinished -= message.unfinished
-        self._observer.received(header, peer, message.start_ns, self._clock.now_ns(), wire=True)
+        self._report(message, self._clock.now_ns())
         payload = None if scratch is None else scratch[: header.payload_bytes]
         self._lanes[header.lane].put(Delivery(header, payload, scratch, lambda: handled(peer, cost)))
+
+    def _report(self, message: _Incoming, end_ns: int) -> None:
+        """A message has come by `end_ns`, or as much of it as before an interruption."""
+        header, come = message.header, message.run_left - message.left
+        if come != header.payload_bytes:
+            header = header._replace(payload_bytes=come)
+        self._observer.received(header, self._peer, message.start_ns, end_ns, wire=True)
+        message.run_left = message.left

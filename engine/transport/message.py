@@ -25,8 +25,9 @@ _CONTINUES = 0x7B
 _WIRE = struct.Struct("<BBBxHHIIIiiqQI")
 _FRAGMENT = struct.Struct("<H")
 _FRAGMENT_AT = 6
-_FRAGMENT_UNIT = 1024
-_LARGEST_FRAGMENT = 0xFFFF * _FRAGMENT_UNIT
+FRAGMENT_UNIT = 1024
+"""Fragments are counted in so many bytes; a last one may be shorter."""
+_LARGEST_FRAGMENT = 0xFFFF * FRAGMENT_UNIT
 HEADER_BYTES = _WIRE.size
 META_LIMIT_BYTES = 1 << 24
 
@@ -94,13 +95,13 @@ def decode(fixed: Buffer) -> Start | int:
     """
     magic, kind, lane, origin, fragment, *others, meta = _WIRE.unpack(fixed)
     if magic == _CONTINUES:
-        return int(fragment) * _FRAGMENT_UNIT
+        return int(fragment) * FRAGMENT_UNIT
     if magic != MAGIC:
         raise ProtocolError(f"a message starts with byte {magic:#x}, not {MAGIC:#x}: out of step")
     if meta > META_LIMIT_BYTES:
         raise ProtocolError(f"meta of {meta} bytes, at most {META_LIMIT_BYTES} are allowed")
     header = Header(kind, origin, lane, *others)
-    return Start(header, meta, fragment * _FRAGMENT_UNIT or header.payload_bytes)
+    return Start(header, meta, fragment * FRAGMENT_UNIT or header.payload_bytes)
 
 
 class Outgoing:
@@ -114,6 +115,7 @@ class Outgoing:
         "header",
         "on_sent",
         "payload_left",
+        "run_bytes",
         "start_ns",
         "views",
     )  # fmt: skip
@@ -130,6 +132,8 @@ class Outgoing:
         self.views = views
         self.on_sent = on_sent
         self.start_ns = -1
+        self.run_bytes = 0
+        """Payload that has left since it began, or went on after an interruption."""
         self.payload_left = self.fragment_left = total
         self._frame = memoryview(header.encode())
         self._index = 0
@@ -154,14 +158,15 @@ class Outgoing:
         """Before the first byte leaves: let its first fragment be at most about so long."""
         if self.payload_left > fragment_bytes:
             frame = bytearray(self._frame)
-            self.fragment_left = self._fragment(fragment_bytes, frame)
+            self.fragment_left = _fragment(fragment_bytes, frame)
             self._frame = memoryview(frame)
 
     def go_on(self, fragment_bytes: int) -> None:
         """After a fragment: begin the next one."""
         frame = bytearray(HEADER_BYTES)
         frame[0] = _CONTINUES
-        self.fragment_left = min(self._fragment(fragment_bytes, frame), self.payload_left)
+        rest = -(-self.payload_left // FRAGMENT_UNIT) * FRAGMENT_UNIT
+        self.fragment_left = min(_fragment(min(fragment_bytes, rest), frame), self.payload_left)
         self._frame = memoryview(frame)
 
     def next_views(self, limit_bytes: int, limit_views: int = 64) -> list[memoryview]:
@@ -185,6 +190,7 @@ class Outgoing:
         self._frame = self._frame[overhead:]
         payload = count - overhead
         self.payload_left -= payload
+        self.run_bytes += payload
         self.fragment_left -= payload
         self._offset += payload
         while self._index < len(self.views) and self._offset >= len(self.views[self._index]):
@@ -192,9 +198,9 @@ class Outgoing:
             self._index += 1
         return payload
 
-    @staticmethod
-    def _fragment(wanted_bytes: int, frame: bytearray) -> int:
-        """Write the fragment's length into its header; answers it."""
-        units = max(min(wanted_bytes, _LARGEST_FRAGMENT) // _FRAGMENT_UNIT, 1)
-        _FRAGMENT.pack_into(frame, _FRAGMENT_AT, units)
-        return units * _FRAGMENT_UNIT
+
+def _fragment(wanted_bytes: int, frame: bytearray) -> int:
+    """Write the fragment's length into its header; answers it."""
+    units = max(min(wanted_bytes, _LARGEST_FRAGMENT) // FRAGMENT_UNIT, 1)
+    _FRAGMENT.pack_into(frame, _FRAGMENT_AT, units)
+    return units * FRAGMENT_UNIT

@@ -13,6 +13,9 @@ from engine.transport.message import Header
 class Observer(Protocol):
     """Called in the I/O thread (or the sender's, for local messages): record and return, do not block.
 
+    Once for each message and side; a message that was interrupted is told run by run, each with the bytes of its
+    payload that passed in it, so that no time is told in which something else was on the wire.
+
     Times are the attempt clock's: `start_ns` when the first byte was given to or taken from the kernel,
     `end_ns` when the last one was. `wire` is False for messages inside the process.
     """

@@ -1,9 +1,10 @@
 """The sending half of one data connection: a heap of messages, of which one at a time is on its way.
 
 A message that something more urgent could overtake leaves in fragments, each as long as what leaves in two
-milliseconds, and each needs credit, so that senders that meet at a port do not fill its queue with long messages. What
-is more urgent goes between two fragments, at once. Cost: a header and a share of a credit frame for each fragment, and
-the I/O threads of both sides wake for each.
+milliseconds (64 KiB where that is more, and where a pacer sets the pace). Each needs credit, so that senders that meet
+at a port do not fill its queue with long messages. What is more urgent goes between two fragments, the first one even
+without credit. Cost: a header and a share of a credit frame for each fragment, and the I/O threads of both sides wake
+for each.
 """
 
 from __future__ import annotations
@@ -55,10 +56,14 @@ class Outbox:
         self._draining = False
 
     def put(self, message: Outgoing) -> bool:
-        """Queue a message; answers whether the queue was empty, so that the I/O thread may sleep."""
+        """Queue a message; answers whether the I/O thread may be asleep although it can leave: the queue was empty,
+        or what is under way waits for credit, which this more urgent one does not need."""
         with self._lock:
             self._queue.push(message.header.priority, message)
-            return len(self._queue) == 1
+            if len(self._queue) == 1:
+                return True
+            current = self._current
+            return current is not None and current.interruptible_now and self._queue.peek() is message
 
     def empty(self) -> bool:
         """Whether everything queued has been given to the kernel."""
@@ -76,9 +81,9 @@ class Outbox:
         own = self._current.header.priority
         if not self._current.interruptible_now:
             return own
-        if waiting is not None and waiting < own:
-            return waiting
-        return own if self.credit.may_start() else None
+        if self.credit.may_start():
+            return own if waiting is None else min(waiting, own)
+        return waiting if self._may_interrupt(own) else None
 
     def next_bytes(self) -> int:
         """At most what would be written now; asking does not settle which message that is."""
@@ -88,6 +93,12 @@ class Outbox:
             waiting = self._queue.peek().left_bytes if self._queue else 0
         standing = self._current or (self._interrupted[-1] if self._interrupted else None)
         return max(waiting, standing.left_bytes if standing is not None else 0)
+
+    def _may_interrupt(self, own: int) -> bool:
+        """Whether something waits that is more urgent than `own`, under way, and may leave."""
+        if not self._queue or self._queue.next_priority() >= own:
+            return False
+        return self.credit.may_start() or self.credit.may_interrupt()
 
     def _goes_on_first(self) -> bool:
         """Whether what was interrupted last goes before what waits."""
@@ -101,8 +112,8 @@ class Outbox:
             return current
         with self._lock:
             if current is not None:
-                if self._queue and self._queue.next_priority() < current.header.priority:
-                    # What is urgent does not wait for credit: at most one message for each fragment goes without.
+                if self._may_interrupt(current.header.priority):
+                    self._report(current)
                     self._interrupted.append(current)
                     self._current = self._queue.pop()
                 elif not self.credit.may_start():
@@ -140,17 +151,24 @@ class Outbox:
         self._draining = False
         header = message.header
         if message.start_ns < 0:
-            message.start_ns = now_ns
+            message.start_ns = now_ns  # of this run: an interrupted message begins another one
         payload = message.advance(count)
         self._counters.sent(self._peer, header.layer, payload, count - payload)
         if message.left_bytes == 0:
             self._current = None
-            self._observer.sent(
-                header, self._peer, header.queued_ns, message.start_ns, self._clock.now_ns(), wire=True
-            )
+            self._report(message)
             if message.on_sent is not None:
                 message.on_sent()
         return count
+
+    def _report(self, message: Outgoing) -> None:
+        """A message has left, or as much of it as before an interruption."""
+        header = message.header
+        if message.run_bytes != header.payload_bytes:
+            header = header._replace(payload_bytes=message.run_bytes)
+        now_ns = self._clock.now_ns()
+        self._observer.sent(header, self._peer, header.queued_ns, message.start_ns, now_ns, wire=True)
+        message.start_ns, message.run_bytes = -1, 0
 
     def write_on(self, limit_bytes: int) -> bool:
         """Message after message until the credit is used up, at least `limit_bytes` have left, a fragment has, or the
@@ -158,9 +176,9 @@ class Outbox:
         while limit_bytes > 0 and self.urgency() is not None:
             count = self.write(limit_bytes)
             if not count or self._current is not None:
-                self._draining = limit_bytes > count or (
-                    self._current is not None and self._current.interruptible_now
-                )
-                return self._draining
+                current = self._current
+                between = current is not None and current.interruptible_now
+                self._draining = self.urgency() is not None
+                return between or limit_bytes > count
             limit_bytes -= count
         return False

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from engine.transport import Header, Pacer, ProtocolError
+from engine.transport import AttemptClock, Header, Pacer, ProtocolError
+from engine.transport.counters import Counters
+from engine.transport.credit import SenderCredit
 from engine.transport.message import HEADER_BYTES, Outgoing, Start, decode
+from engine.transport.observer import NoObserver, Watch
+from engine.transport.outbound import Outbox
 from tests.engine.transport_parties import WAIT_S, Parties, connected
 
 NAMES = ("worker 0", "worker 1")
@@ -50,7 +55,7 @@ def test_only_what_is_more_urgent_interrupts(
         send(parties, 1, SMALL, priorities[1])
         record = parties.records[1]
         record.wait(lambda: len(record.handled) == 2)
-    assert record.received_units == order
+    assert record.handled_units == order
     assert [payload for _, payload in record.handled] == [content(u, (LARGE, SMALL)[u]) for u in order]
 
 
@@ -63,7 +68,7 @@ def test_an_interruption_is_interrupted(tmp_path: Path) -> None:
         send(parties, 2, SMALL, 1)
         record = parties.records[1]
         record.wait(lambda: len(record.handled) == 3)
-    assert record.received_units == [2, 1, 0]
+    assert record.handled_units == [2, 1, 0]
     assert {header.unit: payload for header, payload in record.handled} == {
         0: content(0, LARGE), 1: content(1, LARGE), 2: content(2, SMALL),
     }  # fmt: skip
@@ -89,6 +94,83 @@ def test_nothing_is_lost_however_they_meet(options: dict[str, int]) -> None:
     assert received.received_payload_bytes() == sent.sent_payload_bytes() == sum(sizes)
 
 
+def test_runs_around_an_interruption_are_told_apart(tmp_path: Path) -> None:
+    """On both sides, with the bytes that passed in each, and no time in common."""
+    with connected(NAMES, pacer=lambda: Pacer(tmp_path / "pacer", RATE_BPS)) as parties:
+        send(parties, 0, LARGE, 5)
+        wait_until_under_way(parties, 0)
+        send(parties, 1, SMALL, 1)
+        parties.records[1].wait(lambda: len(parties.records[1].handled) == 2)
+    for runs in (parties.records[0].sent_runs, parties.records[1].received_runs):
+        (first, before, start, paused), (second, small, *between), (third, after, resumed, end) = runs
+        assert (first, second, third) == (0, 1, 0)
+        assert before > 0
+        assert after > 0
+        assert (before + after, small) == (LARGE, SMALL)
+        assert start <= paused <= between[0] <= between[1] <= resumed <= end
+
+
+class Wire:
+    """An outbox over a pair of sockets, whose credit the test gives by hand."""
+
+    def __init__(self) -> None:
+        self.near, self.far = socket.socketpair()
+        self.near.setblocking(False)
+        self.credit = SenderCredit()
+        watch = Watch(Counters(), AttemptClock(), NoObserver())
+        self.outbox = Outbox(self.near, 1, credit=self.credit, watch=watch)
+
+    def put(self, unit: int, priority: int) -> bool:
+        header = Header(kind=1, origin=0, unit=unit, priority=priority, payload_bytes=SIZE)
+        return self.outbox.put(Outgoing(header, [bytes(SIZE)]))
+
+    def write_all(self) -> int:
+        """What leaves until nothing more may; answers how many bytes."""
+        total = 0
+        while self.outbox.urgency() is not None:
+            count = self.outbox.write(1 << 20)
+            total += len(self.far.recv(count, socket.MSG_WAITALL)) if count else 0
+        return total
+
+    def __enter__(self) -> Wire:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.near.close()
+        self.far.close()
+
+
+SIZE = 100_000
+FIRST_FRAGMENT = HEADER_BYTES + 64 * 1024
+
+
+def test_what_is_urgent_starts_without_credit_once() -> None:
+    with Wire() as wire:
+        wire.credit.granted(1)
+        assert wire.put(0, 9)
+        assert wire.write_all() == FIRST_FRAGMENT
+        assert wire.put(1, 5), "the I/O thread must be woken"
+        assert wire.write_all() == FIRST_FRAGMENT
+        wire.put(2, 1)
+        assert wire.outbox.urgency() is None, "a second one goes without credit"
+        wire.credit.granted(3 * FIRST_FRAGMENT)
+        assert wire.outbox.urgency() == 1
+        wire.credit.granted(10**9)
+        assert wire.write_all() == 3 * SIZE + 6 * HEADER_BYTES - 2 * FIRST_FRAGMENT
+        assert wire.outbox.empty()
+
+
+def test_what_is_not_more_urgent_waits_for_credit() -> None:
+    with Wire() as wire:
+        wire.credit.granted(1)
+        wire.put(0, 5)
+        assert wire.write_all() == FIRST_FRAGMENT
+        wire.put(1, 5)
+        assert not wire.put(2, 7), "nothing to wake up for"
+        assert not wire.put(3, 5), "nothing to wake up for"
+        assert wire.outbox.urgency() is None
+
+
 def test_the_headers_between_fragments_say_how_long_they_are() -> None:
     header = Header(kind=1, origin=0, priority=3, payload_bytes=100_000, meta=b"who")
     message = Outgoing(header, [bytes(60_000), bytes(40_000)])
@@ -101,7 +183,7 @@ def test_the_headers_between_fragments_say_how_long_they_are() -> None:
     assert message.interruptible_now
     message.go_on(64 * 1024)
     rest = b"".join(message.next_views(10**6))
-    assert decode(rest[:HEADER_BYTES]) == 64 * 1024
+    assert decode(rest[:HEADER_BYTES]) == 34 * 1024, "rounded up to whole KiB"
     assert message.advance(len(rest)) == 100_000 - 64 * 1024
     assert message.left_bytes == 0
     with pytest.raises(ProtocolError, match="out of step"):

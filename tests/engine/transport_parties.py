@@ -24,6 +24,9 @@ class Record:
     handled_units: list[int] = field(default_factory=list)
     handled: list[tuple[Header, bytes | None]] = field(default_factory=list)
     wires: list[bool] = field(default_factory=list)
+    sent_runs: list[tuple[int, int, int, int]] = field(default_factory=list)
+    """(unit, bytes of payload, start, end)."""
+    received_runs: list[tuple[int, int, int, int]] = field(default_factory=list)
 
     def sent(
         self, header: Header, peer: int, queued_ns: int, start_ns: int, end_ns: int, *, wire: bool
@@ -31,6 +34,7 @@ class Record:
         with self.changed:
             self.sent_units.append(header.unit)
             self.sent_ends.append(end_ns)
+            self.sent_runs.append((header.unit, header.payload_bytes, start_ns, end_ns))
             self.wires.append(wire)
             self.changed.notify_all()
 
@@ -38,6 +42,7 @@ class Record:
         with self.changed:
             self.received_units.append(header.unit)
             self.received_ends.append(end_ns)
+            self.received_runs.append((header.unit, header.payload_bytes, start_ns, end_ns))
             self.changed.notify_all()
 
     def handle(self, header: Header, payload: memoryview | None) -> None:
