@@ -15,7 +15,7 @@ from engine.plan.optimizers import OPTIMIZERS, SCHEDULES
 from engine.plan.rehearsal import RehearsalSpec
 from engine.plan.retry import RetrySpec
 from engine.plan.telemetry import TelemetrySpec
-from engine.plan.units_of_measure import parse_duration, parse_rate
+from engine.plan.units_of_measure import LEAST_RATE_BPS, format_rate, parse_duration, parse_rate
 
 MOST_HOSTS = 64
 """Of a lab on one machine."""
@@ -352,6 +352,15 @@ class JobSpec:
                 "cuda",
                 "a rehearsal computes nothing: it runs on CPU slots",
                 "Use auto or cpu",
+            )
+        slowest = self.network.rate_bps
+        if slowest is not None and slowest / self.rehearsal.scale < LEAST_RATE_BPS:
+            raise UserError(
+                "network.rate",
+                format_rate(slowest),
+                f"divided by rehearsal.scale ({self.rehearsal.scale:g}) it is below {format_rate(LEAST_RATE_BPS)}, the "
+                "least that a link here can keep",
+                "Give a higher rate or a smaller scale",
             )
         if self.training.target_accuracy is not None:
             raise UserError(

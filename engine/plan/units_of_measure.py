@@ -9,6 +9,8 @@ from engine.errors import UserError
 _DURATION = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*(us|ms|s)\s*$")
 _NANOSECONDS = {"us": 10**3, "ms": 10**6, "s": 10**9}
 _RATE = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([kKMGT]?)(?:bit(?:/s)?|bps)\s*$")
+LEAST_RATE_BPS = 10**3
+"""The least that a link, shaped or paced, can keep."""
 _FACTOR = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
@@ -16,7 +18,7 @@ def parse_rate(text: str, field: str) -> int:
     """Bits per second of `300Mbit`, `10 Gbit/s`, `1.5Gbps` (decimal prefixes, as network equipment counts)."""
     match = _RATE.match(text)
     value = float(match[1]) * _FACTOR[match[2]] if match else 0
-    if not 10**3 <= value <= 10**14:
+    if not LEAST_RATE_BPS <= value <= 10**14:
         raise UserError(
             field, text, "is not a rate from 1 kbit/s to 100 Tbit/s", "Write it as 300Mbit or 10Gbit"
         )

@@ -92,10 +92,11 @@ class PeerReplica(ABC):
         self._departing = last
 
     def end_backward(self) -> None:
-        """The exchange has ended inside backward: clip and update."""
-        self._recording.end_backward()
+        """The exchange was awaited inside backward, since the last gradient: clip and update."""
         if not self._departing:
+            self._recording.end_backward()
             return
+        self._recording.collectives_awaited()
         if self._clip_norm is not None:
             torch.nn.utils.clip_grad_norm_(self._parameters.values(), self._clip_norm)
         start_ns = self._recording.now_ns()

@@ -99,6 +99,11 @@ class Recording:
     def end_backward(self) -> None:
         self._span(Kind.BACKWARD, NONE, self.now_ns())
 
+    def collectives_awaited(self) -> None:
+        """Backward has ended, and since its last gradient nothing was computed: collectives of no one layer were
+        awaited."""
+        self.waited(NONE, NONE, self._mark_ns)
+
     def _span(self, kind: Kind, layer: int, end_ns: int) -> None:
         if end_ns > self._mark_ns:
             self.compute_ns += end_ns - self._mark_ns

@@ -121,6 +121,15 @@ def test_lengths_in_steps_and_in_epochs_exclude_one_another() -> None:
     assert from_plain(JobSpec, by_epochs).training.epochs == 0.5
 
 
+def test_a_rehearsals_links_keep_a_rate_after_the_division() -> None:
+    rehearsal = changed("network.rate", "10kbit") | {"fidelity": "rehearse", "rehearsal": {"scale": 15}}
+    with pytest.raises(
+        UserError, match=r"network\.rate = '10 kbit/s': divided by rehearsal\.scale \(15\) it is below"
+    ):
+        from_plain(JobSpec, rehearsal)
+    assert from_plain(JobSpec, rehearsal | {"rehearsal": {"scale": 10}}).scale == 10
+
+
 def test_bounds_themselves_are_allowed() -> None:
     for path, value in [
         ("training.seed", 2**32 - 1), ("training.target_accuracy", 1), ("priority", -1000), ("cluster.threads", 1),
