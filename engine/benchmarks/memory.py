@@ -62,7 +62,10 @@ def _alive(kind: type) -> list[Any]:
     interval = sys.getswitchinterval()
     sys.setswitchinterval(10)
     try:
-        return [one for one in gc.get_objects() if issubclass(type(one), kind)]
+        gc.unfreeze()  # the trainer freezes what it has before it begins, and what is frozen is not listed
+        found = [one for one in gc.get_objects() if issubclass(type(one), kind)]
+        gc.freeze()
+        return found
     finally:
         sys.setswitchinterval(interval)
 

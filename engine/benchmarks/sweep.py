@@ -67,14 +67,26 @@ class Cell:
 def tune(
     cell: Cell, strategy: str, option: str, sizes: Sequence[int], options: argparse.Namespace, report: Report
 ) -> dict[str, Any]:
-    """The strategy's best size at this rate, before the division by the scale."""
-    found: dict[int, float] = {}
-    for size in sizes:
-        one = measure(cell.job(options, strategy, {option: size}, options.tune_steps), warm_up=WARM_UP)
-        found[size] = one.iteration_ns
-        print(f"  {strategy}, {option} {size}: {one.iteration_ns / 1e9:.3f} s a step", flush=True)
-        name = f"{strategy} {option} {size} (tuning)"
-        report.raw([{"model": cell.model, "mbps": cell.mbps, "strategy": name, **one.row()}])
+    """The strategy's best size at this rate, before the division by the scale: the median over interleaved rounds."""
+    if len(sizes) == 1:
+        report.method(
+            f"{cell.model} at {cell.mbps:g} Mbit/s: {strategy} with {option} {sizes[0]}, not tuned."
+        )
+        return {option: sizes[0]}
+    jobs = {
+        f"{strategy} {option} {size}": cell.job(options, strategy, {option: size}, options.tune_steps)
+        for size in sizes
+    }
+    runs = interleaved(jobs, options.tune_rounds, warm_up=WARM_UP)
+    report.raw(
+        {"model": cell.model, "mbps": cell.mbps, "strategy": f"{name} (tuning)", "round": number, **one.row()}
+        for name, ones in runs.items()
+        for number, one in enumerate(ones)
+    )
+    found = {
+        size: statistics.median([one.iteration_ns for one in ones])
+        for size, ones in zip(sizes, runs.values(), strict=True)
+    }
     best = min(found, key=lambda size: found[size])
     times = ", ".join(f"{size} {time / 1e9:.3f} s" for size, time in found.items())
     report.method(f"{cell.model} at {cell.mbps:g} Mbit/s: {strategy} tuned to {option} {best} ({times}).")
@@ -137,7 +149,7 @@ def minutes(options: argparse.Namespace, compute_s: float) -> float:
     sizes = len(options.buckets) + len(options.slices) * len(
         {"p3", "parameter-slicing"} & {*options.strategies}
     )
-    tuning = sizes * (START_S + options.tune_steps * step_s)
+    tuning = options.tune_rounds * sizes * (START_S + options.tune_steps * step_s)
     rounds = options.rounds * len({*options.strategies, "ddp"}) * (START_S + options.steps * step_s)
     return len(options.models) * len(options.rates) * (tuning + rounds) / 60
 
@@ -154,6 +166,7 @@ def options_of(parser: argparse.ArgumentParser) -> argparse.Namespace:
     add("--steps", type=int, default=9, help=f"of each run; the first {WARM_UP} are left out")
     add("--buckets", type=float, nargs="+", default=[1, 5, 25, 100], help="MiB, for DDP's tuning")
     add("--tune-steps", type=int, default=6)
+    add("--tune-rounds", type=int, default=2)
     add("--hosts", type=int, default=4)
     add("--batch", type=int, default=32, help="samples of each worker")
     add("--device", default="p4000")
@@ -169,7 +182,7 @@ def options_of(parser: argparse.ArgumentParser) -> argparse.Namespace:
     options = parser.parse_args()
     if options.quick:
         options.rates, options.rounds, options.steps = [300], 1, 4
-        options.buckets, options.slices, options.tune_steps = [25], [200_000], 4
+        options.buckets, options.slices = [25], [200_000]
         options.strategies = ["parameter-server", "p3", "ddp"]
     return options
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,7 +19,7 @@ IDLE = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class LinkBins:
-    """Utilization of one link in bins of 10 ms, whole steps only. 1 is the link's rate."""
+    """Utilization of one link in bins of `bin_ns`, whole steps only. 1 is the link's rate."""
 
     interface: str
     rate_bps: int
@@ -28,12 +28,22 @@ class LinkBins:
     """(bins,) float: outwards."""
     rx: np.ndarray
     """(bins,) float: inwards."""
+    bin_ns: int = BIN_NS
 
     @property
     def idle(self) -> tuple[float, float, float]:
         """Share of bins in which nothing leaves, nothing arrives, neither."""
         tx, rx = self.tx < IDLE, self.rx < IDLE
         return float(tx.mean()), float(rx.mean()), float((tx & rx).mean())
+
+    def joined(self, count: int) -> LinkBins:
+        """The same in bins `count` times as long; what does not fill the last one is left out."""
+        whole = len(self.tx) // count * count
+
+        def mean(bins: np.ndarray) -> np.ndarray:
+            return bins[:whole].reshape(-1, count).mean(axis=1)
+
+        return replace(self, tx=mean(self.tx), rx=mean(self.rx), bin_ns=self.bin_ns * count)
 
     @property
     def both(self) -> float:

@@ -15,15 +15,16 @@ per second stay what they were, and all figures are given for the usual batch an
 
 from __future__ import annotations
 
+import argparse
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from engine.benchmarks.harness.jobs import Measured, bench_job, interleaved
-from engine.benchmarks.harness.report import Report
+from engine.benchmarks.harness.report import Report, arguments
 from engine.models.describe import describe_request
 from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
@@ -67,10 +68,10 @@ class Workload:
 WORKLOADS = {
     workload.model: workload
     for workload in (
-        Workload(model="resnet50", title="ResNet-50", scale=16, slow=5),
-        Workload(model="inception-v3", title="InceptionV3", scale=16, slow=4),
-        Workload(model="vgg19", title="VGG-19", scale=20, slow=5, steps=5, rounds=1),
-        Workload(model="sockeye-shape", title="Sockeye", batch=64, efficiency=0.1, scale=20, slow=4),
+        Workload(model="resnet50", title="ResNet-50", scale=16, slow=3),
+        Workload(model="inception-v3", title="InceptionV3", scale=16, slow=3),
+        Workload(model="vgg19", title="VGG-19", scale=20, slow=3),
+        Workload(model="sockeye-shape", title="Sockeye", batch=64, efficiency=0.1, scale=20, slow=3),
     )
 }
 
@@ -126,6 +127,15 @@ def port_s(workload: Workload, gbit: float, hosts: int = 4) -> float:
 def bound_samples_per_s(workload: Workload, gbit: float, hosts: int = 4) -> float:
     """The most that compute and ports allow."""
     return hosts * workload.batch / max(compute_s(workload), port_s(workload, gbit, hosts))
+
+
+def panels(doc: str | None, models: Iterable[str]) -> argparse.ArgumentParser:
+    """The arguments of a figure with one panel for each of `models`."""
+    parser = arguments(doc)
+    parser.set_defaults(out=RESULTS)
+    parser.add_argument("--model", choices=list(models), help="one panel; all where left out")
+    parser.add_argument("--rounds", type=int, help="runs of everything that is compared")
+    return parser
 
 
 def slices(workload: Workload, size: int) -> int:

@@ -11,11 +11,10 @@ from typing import Any
 
 from engine.benchmarks.harness.jobs import Measured
 from engine.benchmarks.harness.pairs import METHOD, ratio
-from engine.benchmarks.harness.report import Report, arguments
+from engine.benchmarks.harness.report import Report
 from engine.experiments.p3_cluster import (
     BASELINE,
     P3,
-    RESULTS,
     WORKLOADS,
     Workload,
     bound_samples_per_s,
@@ -24,6 +23,7 @@ from engine.experiments.p3_cluster import (
     expected_s,
     job,
     label,
+    panels,
     race,
     setting,
     spread,
@@ -54,11 +54,7 @@ def main() -> None:
 
 def parser() -> argparse.ArgumentParser:
     """The command's arguments."""
-    found = arguments(__doc__)
-    found.set_defaults(out=RESULTS)
-    found.add_argument("--model", choices=MODELS, help="one panel; all where left out")
-    found.add_argument("--rounds", type=int, help="runs of each strategy on each number of hosts")
-    return found
+    return panels(__doc__, MODELS)
 
 
 def panel(workload: Workload, options: argparse.Namespace) -> None:

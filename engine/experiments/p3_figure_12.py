@@ -12,10 +12,9 @@ from typing import Any
 
 from engine.benchmarks.harness.jobs import Measured
 from engine.benchmarks.harness.pairs import METHOD
-from engine.benchmarks.harness.report import Report, arguments
+from engine.benchmarks.harness.report import Report
 from engine.experiments.p3_cluster import (
     P3,
-    RESULTS,
     WORKLOADS,
     Workload,
     bound_samples_per_s,
@@ -23,6 +22,7 @@ from engine.experiments.p3_cluster import (
     expected_s,
     job,
     label,
+    panels,
     race,
     setting,
     slices,
@@ -53,11 +53,8 @@ def main() -> None:
 
 def parser() -> argparse.ArgumentParser:
     """The command's arguments."""
-    found = arguments(__doc__)
-    found.set_defaults(out=RESULTS)
-    found.add_argument("--model", choices=list(RATES), help="one panel; both where left out")
+    found = panels(__doc__, RATES)
     found.add_argument("--sizes", type=int, nargs="+", help="elements of a slice")
-    found.add_argument("--rounds", type=int, help="runs of each size")
     return found
 
 

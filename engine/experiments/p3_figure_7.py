@@ -13,12 +13,11 @@ from typing import Any
 
 from engine.benchmarks.harness.jobs import Measured
 from engine.benchmarks.harness.pairs import METHOD, Ratio, ratio
-from engine.benchmarks.harness.report import Report, arguments
+from engine.benchmarks.harness.report import Report
 from engine.experiments.p3_cluster import (
     BASELINE,
     MOST_CPU,
     P3,
-    RESULTS,
     SLICING,
     WORKLOADS,
     Workload,
@@ -28,6 +27,7 @@ from engine.experiments.p3_cluster import (
     expected_s,
     job,
     label,
+    panels,
     port_s,
     race,
     setting,
@@ -93,11 +93,8 @@ def main() -> None:
 
 def parser() -> argparse.ArgumentParser:
     """The command's arguments."""
-    found = arguments(__doc__)
-    found.set_defaults(out=RESULTS)
-    found.add_argument("--model", choices=list(WORKLOADS), help="one panel; all where left out")
+    found = panels(__doc__, WORKLOADS)
     found.add_argument("--rates", type=float, nargs="+", help="Gbit/s")
-    found.add_argument("--rounds", type=int, help="runs of each strategy at each rate")
     return found
 
 

@@ -28,6 +28,7 @@ from engine.experiments.p3_cluster import (
     job,
     label,
     setting,
+    slowness,
 )
 from engine.runtime.launch import Launch
 from engine.telemetry.events import BIN_NS
@@ -41,7 +42,7 @@ PAPER = """\
 The paper shows curves, no figures: with the baseline the traffic of all models comes in bursts with idle time between
 them, and for Sockeye inbound and outbound do not overlap; with P3 the idle time is considerably lower, and Sockeye
 uses both directions at once. (Its bins are those of bwm-ng at the interface, ours those of the kernel's counters of
-the host's interface. As time is slowed, a bin of ours is a part of one of theirs.)"""
+the host's interface. As time is slowed, so many of our bins are joined that they are 10 ms of the cluster's time.)"""
 COLUMNS = (
     "model",
     "Gbit/s",
@@ -71,7 +72,10 @@ def main() -> None:
     report.plan([f"{each.title} at {RATES[each.model]:g} Gbit/s: baseline, p3" for each in chosen], minutes)
     for workload in chosen:
         report.method(setting(workload))
-    report.method(f"Bins of 10 ms of worker {WORKER}'s link; idle: below {IDLE:.0%} of the link's rate.")
+    report.method(
+        f"Bins of 10 ms of the cluster's time (so many times longer here as time is slower) of worker {WORKER}'s link; "
+        f"idle: below {IDLE:.0%} of the link's rate."
+    )
     found = [(w, name, *run(w, name, options.steps)) for w in chosen for name in STRATEGIES]
     report.table("Utilization", COLUMNS, [row(*each) for each in found])
     report.note(PAPER)
@@ -95,7 +99,8 @@ def run(workload: Workload, strategy: str, steps: int) -> tuple[Measured, LinkBi
     spec = job(workload, strategy, RATES[workload.model], steps=steps)
     with tempfile.TemporaryDirectory(prefix="trainyard-experiment-") as directory:
         measured = measure(spec, warm_up=WARM_UP, directory=Path(directory))
-        return measured, link_bins.read(Launch.read(Path(directory)), WORKER, WARM_UP)
+        link = link_bins.read(Launch.read(Path(directory)), WORKER, WARM_UP)
+    return measured, link.joined(round(slowness(workload, spec.cluster.workers)))
 
 
 def row(workload: Workload, strategy: str, measured: Measured, link: LinkBins) -> list[Any]:
@@ -120,7 +125,8 @@ def write_bins(path: Path, found: list[tuple[Workload, str, Measured, LinkBins]]
             "label": label(workload),
             "interface": link.interface,
             "rate_bps": link.rate_bps,
-            "bin_ns": BIN_NS,
+            "bin_ns": link.bin_ns,
+            "cluster_bin_ns": BIN_NS,
             "out": link.tx.round(4).tolist(),
             "in": link.rx.round(4).tolist(),
         }
@@ -131,7 +137,7 @@ def write_bins(path: Path, found: list[tuple[Workload, str, Measured, LinkBins]]
         (f"{w.title} at {RATES[w.model]:g} Gbit/s, {strategy}", link.tx, link.rx)
         for w, strategy, _, link in found
     ]
-    title = f"Utilization of worker {WORKER}'s link at 10 ms; rehearsed, sizes and rates scaled, time slowed"
+    title = f"Utilization of worker {WORKER}'s link at 10 ms of the cluster's time; rehearsed, sizes and rates scaled"
     path.with_suffix(".svg").write_text(drawing.utilization(title, panels, BIN_NS / 1e9), encoding="utf-8")
 
 

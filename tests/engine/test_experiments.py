@@ -85,6 +85,9 @@ def test_idle_bins_and_the_figure_of_them() -> None:
     )
     assert link.idle == (0.5, 0.5, 0.25)
     assert link.both == 0.25
+    joined = link.joined(3)
+    assert joined.tx.tolist() == [pytest.approx(1.04 / 3)]
+    assert joined.bin_ns == 3 * link.bin_ns
     drawn = drawing.utilization("a < b", [("one", link.tx, link.rx)] * 2, 0.01)
     assert len(ElementTree.fromstring(drawn).findall(".//{*}polygon")) == 4
 

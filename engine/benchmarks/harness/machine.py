@@ -18,7 +18,11 @@ from pathlib import Path
 from types import TracebackType
 
 ROOT = Path(__file__).resolve().parents[3]
-_IDLE = (3, 4)  # columns of /proc/stat's `cpu` line: idle and iowait
+_IDLE = (
+    1,
+    3,
+    4,
+)  # columns of /proc/stat's `cpu` line: nice, which gives way to whatever is measured, idle and iowait
 _GUEST = slice(8, 10)  # already counted in user and nice
 
 
