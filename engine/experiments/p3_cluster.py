@@ -68,8 +68,8 @@ class Workload:
 WORKLOADS = {
     workload.model: workload
     for workload in (
-        Workload(model="resnet50", title="ResNet-50", scale=16, slow=3),
-        Workload(model="inception-v3", title="InceptionV3", scale=16, slow=3),
+        Workload(model="resnet50", title="ResNet-50", scale=16, slow=4),
+        Workload(model="inception-v3", title="InceptionV3", scale=16, slow=4),
         Workload(model="vgg19", title="VGG-19", scale=20, slow=3),
         Workload(model="sockeye-shape", title="Sockeye", batch=64, efficiency=0.1, scale=20, slow=3),
     )
