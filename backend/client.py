@@ -12,6 +12,7 @@ Errors: ServerUnreachableError where nobody answers, ApiError for everything tha
 
 from __future__ import annotations
 
+import json
 import os
 import time
 import uuid
@@ -207,6 +208,12 @@ class Client:
 
         params = {"jobs": ",".join(job_ids), "what": what, "by": by, **query}
         return plotly.io.from_json(self._send("GET", "/compare", params=params).text, skip_invalid=True)
+
+    def race_figure(self, job_ids: Sequence[str], **query: Any) -> go.Figure:
+        """The race's figure; `query` as for `race`."""
+        import plotly.io  # noqa: PLC0415
+
+        return plotly.io.from_json(json.dumps(self.race(job_ids, **query).figure), skip_invalid=True)
 
     # --- catalogues ---
 

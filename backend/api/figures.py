@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import APIRouter, Header, Query, Request, Response
 
 from backend.api.deps import Services, problems
 from backend.figures.compare import By, What
@@ -30,10 +31,14 @@ FIGURE: dict[int | str, dict[str, Any]] = {
 }
 
 
-def _answer(content: bytes | None, etag: str) -> Response:
-    headers = {"ETag": etag, "Cache-Control": "no-cache"}
+def _answer(request: Request, content: bytes | None, etag: str) -> Response:
+    headers = {"ETag": etag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
     if content is None:
         return Response(status_code=304, headers=headers)
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        headers["Content-Encoding"] = "gzip"
+    else:
+        content = gzip.decompress(content)
     return Response(content, media_type="application/json", headers=headers)
 
 
@@ -42,6 +47,7 @@ def _answer(content: bytes | None, etag: str) -> Response:
 )
 def show_figure(
     services: Services,
+    request: Request,
     job_id: str,
     name: str,
     *,
@@ -57,6 +63,7 @@ def show_figure(
 ) -> Response:
     """One figure of one job, answered whole."""
     return _answer(
+        request,
         *services.figures.job(
             job_id,
             name,
@@ -71,13 +78,14 @@ def show_figure(
                 "baseline": baseline,
             },
             if_none_match,
-        )
+        ),
     )
 
 
 @router.get("/race", response_model=Race, responses={304: FIGURE[304], **problems(404, 422)})
 def show_race(
     services: Services,
+    request: Request,
     *,
     jobs: Annotated[str, Query(description="Ids with commas, at least two")],
     step: Annotated[
@@ -93,12 +101,13 @@ def show_race(
     """Jobs stacked, aligned by step on one time axis, with a computed headline."""
     ids = [job for job in jobs.split(",") if job]
     view = {"width": width, "theme": theme, "step": step, "why_job": why_job, "why": why}
-    return _answer(*services.figures.race(ids, view, if_none_match))
+    return _answer(request, *services.figures.race(ids, view, if_none_match))
 
 
 @router.get("/compare", response_class=Response, responses={**FIGURE, **problems(404, 422)})
 def compare_jobs(
     services: Services,
+    request: Request,
     *,
     jobs: Annotated[str, Query(description="Ids with commas")],
     what: Annotated[What, Query(description="Which measurement")] = "loss",
@@ -109,7 +118,9 @@ def compare_jobs(
 ) -> Response:
     """One measurement of several jobs, over steps, samples, bytes or time."""
     ids = [job for job in jobs.split(",") if job]
-    return _answer(*services.figures.compare(ids, what, by, {"width": width, "theme": theme}, if_none_match))
+    return _answer(
+        request, *services.figures.compare(ids, what, by, {"width": width, "theme": theme}, if_none_match)
+    )
 
 
 @router.get("/jobs/{job_id}/why", responses=problems(404, 422))

@@ -13,7 +13,7 @@ from backend.figures.window import choose_window
 from engine.telemetry.events import BIN_NS, LEVEL_FACTOR, LEVELS
 
 PIXELS_PER_BIN = 2
-MAX_BINS = 200_000
+MAX_BINS = 120_000
 """Rows that a figure reads, of all links."""
 
 

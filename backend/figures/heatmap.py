@@ -51,8 +51,8 @@ def heatmap(source: Source, request: FigureRequest) -> go.Figure:
     edges, shares = wait_shares(rows, waits, (layers, job.workers), stride)
     moved = np.zeros((layers, last - first + 1), np.int64)
     for link in source.links():
-        bins = source.bins(link, window.level, first, last)
-        sent = bins[(bins["direction"] == Direction.TX) & (bins["layer"] >= 0)]
+        sent = source.bins(link, window.level, first, last, Direction.TX)
+        sent = sent[sent["layer"] >= 0]
         np.add.at(moved, (sent["layer"], sent["bin"] - first), sent["bytes"])
     start_s = (first * window.bin_ns - window.origin_ns) / 1e9
     figure = draw(

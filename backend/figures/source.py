@@ -18,7 +18,7 @@ from backend.db.models.rollups import STEP_FACTOR
 from backend.figures import rolled
 from backend.figures.batches import EventCache
 from backend.figures.facts import LinkFacts, job_facts
-from engine.telemetry.events import EVENT, Kind
+from engine.telemetry.events import EVENT, Direction, Kind
 
 SPAN = np.dtype([("party", "<i2"), *EVENT.descr])
 BIN_ROW = np.dtype([("direction", "u1"), ("layer", "<i2"), ("bin", "<i8"), ("bytes", "<i8")])
@@ -155,11 +155,15 @@ class Source:
             for link in self._session.scalars(query)
         ]
 
-    def bins(self, link: LinkFacts, level: int, first: int, last: int) -> np.ndarray:
-        """BIN_ROW of one link at `level`, bins `first` to `last`."""
+    def bins(
+        self, link: LinkFacts, level: int, first: int, last: int, direction: Direction | None = None
+    ) -> np.ndarray:
+        """BIN_ROW of one link at `level`, bins `first` to `last`, in both directions or in one."""
         query = select(LinkBin.direction, LinkBin.layer, LinkBin.bin, LinkBin.bytes).where(
             *self._of(link, level), LinkBin.bin >= first, LinkBin.bin <= last
         )
+        if direction is not None:
+            query = query.where(LinkBin.direction == direction)
         return self._rows(query, BIN_ROW)
 
     def count_bins(self, link: LinkFacts, level: int, first: int, last: int) -> int:

@@ -81,6 +81,8 @@ def requests(large: Large, others: list[str]) -> list[Asked]:
         Asked("devices", "/devices", {}),
         Asked("health", "/health", {}),
         Asked("race", "/race", {"jobs": f"{large.job_id},{newest}"}),
+        Asked("comparison by time", "/compare", {"jobs": f"{large.job_id},{newest}", "by": "time"}),
+        Asked("why it waited", f"{job}/why", {"worker": 0, "step": large.steps - 1, "layer": 5}),
     ]
     for name in FIGURES:
         path = f"{job}/figures/{name}"
@@ -194,7 +196,7 @@ def main() -> None:
             f"one job of {given.layers:,} layers and {given.events:,} events, {given.jobs:,} others",
             f"{given.rounds} rounds of every list and figure at {EVENTS_PER_S:,} events/s",
         ],
-        minutes=1.5 if given.quick else 20,
+        minutes=1 if given.quick else 6,
     )
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "trainyard.db"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import time
@@ -29,8 +30,9 @@ from engine.errors import UnknownNameError, UserError
 CACHE_BYTES = 64 << 20
 MOST_RACERS = 8
 MOST_COMPARED = 24
+COMPRESSION = 4
 Answer = tuple[bytes | None, str]
-"""JSON and its tag; None where the tag that was asked with still holds."""
+"""JSON, compressed with gzip, and its tag; None where the tag that was asked with still holds."""
 
 
 class Figures:
@@ -121,7 +123,7 @@ class Figures:
     def _answer(self, tag: str, held: str | None, build: Callable[[], bytes]) -> Answer:
         if held is not None and tag in (part.strip().removeprefix("W/") for part in held.split(",")):
             return None, tag
-        return self._built.get(tag, build), tag
+        return self._built.get(tag, lambda: gzip.compress(build(), COMPRESSION)), tag
 
     def _tag(self, session: Session, name: str, job_ids: Sequence[str], view: dict[str, Any]) -> str:
         """Changes when the figure may: with the data of its jobs and of their baselines, and with what is

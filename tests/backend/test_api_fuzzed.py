@@ -29,7 +29,7 @@ from tests.backend.job_specs import submit
 from tests.backend.live_server import LiveServer
 from tests.backend.recorded_run import record_run
 
-EXAMPLES = 8
+EXAMPLES = 6
 """Of each operation, right and wrong ones each."""
 TIMEOUT_S = 60
 ENDLESS = {"follow_notices"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import numpy as np
@@ -167,6 +168,16 @@ def test_figures_are_answered_again_only_when_the_data_changed(api: TestClient, 
     assert api.get(path, params={"theme": "dark"}, headers=tag).status_code == 200
     posted.post(api, posted.batches[1])
     assert api.get(path, headers=tag).status_code == 200
+
+
+def test_figures_are_compressed_where_that_is_understood(api: TestClient, run: Posted) -> None:
+    path = f"/api/v1/jobs/{run.job_id}/figures/loss"
+    plain = api.get(path, headers={"Accept-Encoding": "identity"})
+    assert "content-encoding" not in plain.headers
+    with api.stream("GET", path, headers={"Accept-Encoding": "gzip"}) as answer:
+        assert answer.headers["content-encoding"] == "gzip"
+        assert gzip.decompress(b"".join(answer.iter_raw())) == plain.content
+    assert plain.json()["data"]
 
 
 def test_every_figure_of_the_catalogue_is_answered(api: TestClient, run: Posted) -> None:
