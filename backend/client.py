@@ -146,9 +146,9 @@ class Client:
         """The job's figures, compared with its own baseline or another job."""
         return self._read(Summary, "GET", f"/jobs/{job_id}/summary", params={"baseline": baseline})
 
-    def metrics(self, job_id: str, name: str | None = None) -> Metrics:
-        """Series by name."""
-        return self._read(Metrics, "GET", f"/jobs/{job_id}/metrics", params={"name": name})
+    def metrics(self, job_id: str, name: str | None = None, **steps: int | None) -> Metrics:
+        """Series by name; `steps`: step_from, step_to."""
+        return self._read(Metrics, "GET", f"/jobs/{job_id}/metrics", params={"name": name, **steps})
 
     def metric_names(self, job_id: str) -> MetricNames:
         """The series that `metrics` has."""

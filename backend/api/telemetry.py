@@ -29,10 +29,12 @@ def show_metrics(
     services: Services,
     job_id: str,
     name: Annotated[str | None, Query(description="One series only", max_length=100)] = None,
+    step_from: StepAsked = None,
+    step_to: StepAsked = None,
 ) -> Metrics:
     """Loss, throughput, iteration time, accuracy and whatever else was measured, thinned to 2,000 points
-    each."""
-    return services.telemetry.metrics(job_id, name)
+    each; a range of steps keeps more of its own."""
+    return services.telemetry.metrics(job_id, name, step_from, step_to)
 
 
 @router.get("/metrics/names", responses=problems(404))

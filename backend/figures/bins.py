@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
+
+import numpy as np
 
 from backend.figures.facts import LinkFacts
 from backend.figures.request import FigureRequest
@@ -13,7 +16,7 @@ from backend.figures.window import choose_window
 from engine.telemetry.events import BIN_NS, LEVEL_FACTOR, LEVELS
 
 PIXELS_PER_BIN = 2
-MAX_BINS = 120_000
+MAX_BINS = 170_000
 """Rows that a figure reads, of all links."""
 
 
@@ -106,19 +109,35 @@ def bin_window(source: Source, links: Sequence[LinkFacts], request: FigureReques
 def _readable(source: Source, links: Sequence[LinkFacts], window: BinWindow) -> BinWindow:
     """The same stretch in at most MAX_BINS rows: first without what lies beside it, then in wider bins. (Deep
     networks have hundreds of layers' bytes in each.)"""
-    while window.level < LEVELS - 1:
-        count = sum(source.count_bins(link, window.level, *window.covered_bins) for link in links)
-        if count <= MAX_BINS:
-            break
-        window = (
-            replace(window, margins=0)
-            if window.margins
-            else replace(
-                window,
-                margins=1,
-                level=window.level + 1,
-                first_bin=window.first_bin // LEVEL_FACTOR,
-                last_bin=window.last_bin // LEVEL_FACTOR,
-            )
+    while window.level < LEVELS - 1 and not _is_readable(source, links, window):
+        narrower = replace(window, margins=0)
+        if window.margins and narrower.covered_bins != window.covered_bins:
+            window = narrower
+            continue
+        window = replace(
+            window,
+            margins=1,
+            level=window.level + 1,
+            first_bin=window.first_bin // LEVEL_FACTOR,
+            last_bin=window.last_bin // LEVEL_FACTOR,
         )
     return window
+
+
+def _is_readable(source: Source, links: Sequence[LinkFacts], window: BinWindow) -> bool:
+    left = MAX_BINS
+    for link in links:
+        left -= source.count_bins(link, window.level, *window.covered_bins, left + 1)
+        if left < 0:
+            return False
+    return True
+
+
+def neighbours(layers: int, most: int, size: int = 1) -> list[range]:
+    """At most `most` ranges of neighbouring layers, each a multiple of `size` layers long but for the last."""
+    rows = -(-layers // size)
+    if not rows:
+        return []
+    edges = np.unique(np.linspace(0, rows, min(rows, most) + 1).round().astype(int)) * size
+    edges[-1] = layers
+    return [range(start, stop) for start, stop in pairwise(edges.tolist())]

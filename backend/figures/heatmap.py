@@ -4,21 +4,21 @@ layer's bytes over time."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from backend.figures.base import finish, notice
-from backend.figures.bins import bin_window
+from backend.figures.bins import bin_window, neighbours
 from backend.figures.facts import JobFacts
 from backend.figures.request import FigureRequest
 from backend.figures.rolled import aligned, group_size
 from backend.figures.source import Source
 from backend.figures.theme import COLOURS
 from engine.telemetry.definitions import link_bps
-from engine.telemetry.events import Direction
+from engine.telemetry.events import BIN_NS, Direction
+from engine.telemetry.spread import layers_per_row
 
 MAX_LABELS = 14
 ROW_PX = 17
@@ -97,8 +97,8 @@ def draw(
     """The figure of `waits` (edges in s, shares) and `moved` (first bin's start in s, bin in ns, bytes)."""
     colours = COLOURS[request.theme]
     start_s, bin_ns, sent = moved
-    alt = _words(job, waits[1], sent)
-    rows = rows_of_layers(len(sent), max(sent.shape[1], waits[1].shape[1]))
+    size = 1 if bin_ns == BIN_NS else layers_per_row(len(job.layers))
+    rows = rows_of_layers(len(sent), max(sent.shape[1], waits[1].shape[1]), size)
     waits, sent = (waits[0], merged(waits[1], rows)), merged(sent, rows)
     titles = ["<b>exposed wait</b>, share of the step", "<b>bytes sent</b> by all parties, per second"]
     figure = make_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.09, subplot_titles=titles)
@@ -157,14 +157,14 @@ def draw(
     if request.narrow:
         figure.update_traces(showscale=False)
     height = 2 * max(90, min(ROW_PX * len(names), MAX_ROWS_PX)) + 110
-    return finish(figure, request, revision=f"heatmap:{job.id}", height=height, alt=alt)
+    return finish(
+        figure, request, revision=f"heatmap:{job.id}", height=height, alt=_words(names, waits[1], sent)
+    )
 
 
-def rows_of_layers(layers: int, columns: int) -> list[range]:
-    """The layers of each row, so that a map has at most MAX_DRAWN cells."""
-    count = min(layers, max(MAX_DRAWN // max(columns, 1), FEWEST_ROWS))
-    edges = np.linspace(0, layers, count + 1).round().astype(int).tolist() if layers else [0]
-    return [range(start, stop) for start, stop in pairwise(edges)]
+def rows_of_layers(layers: int, columns: int, size: int = 1) -> list[range]:
+    """The layers of each row, so that a map has at most MAX_DRAWN cells; `size` of them share a row of the rollup."""
+    return neighbours(layers, max(MAX_DRAWN // max(columns, 1), FEWEST_ROWS), size)
 
 
 def merged(values: np.ndarray, rows: Sequence[range]) -> np.ndarray:
@@ -177,17 +177,17 @@ def _name(job: JobFacts, row: range) -> str:
     return first if len(row) == 1 else f"{first} to {job.short(row.stop - 1)}"
 
 
-def _words(job: JobFacts, waits: np.ndarray, sent: np.ndarray) -> str:
+def _words(names: np.ndarray, waits: np.ndarray, sent: np.ndarray) -> str:
     """The layers that are waited for most and that send most."""
     said = []
     if waits.size and waits.any():
         share = waits.mean(axis=1)
         most = int(share.argmax())
-        said.append(f"layer {job.short(most)} is waited for most, {share[most]:.1%} of the step on average")
+        said.append(f"layer {names[most]} is waited for most, {share[most]:.1%} of the step on average")
     if sent.any():
         size = sent.sum(axis=1)
         most = int(size.argmax())
-        said.append(f"layer {job.short(most)} sends most, {size[most] / size.sum():.0%} of the layers' bytes")
+        said.append(f"layer {names[most]} sends most, {size[most] / size.sum():.0%} of the layers' bytes")
     return "; ".join(said) or "nothing is waited for, nothing is sent"
 
 

@@ -166,17 +166,20 @@ class Source:
             query = query.where(LinkBin.direction == direction)
         return self._rows(query, BIN_ROW)
 
-    def count_bins(self, link: LinkFacts, level: int, first: int, last: int) -> int:
-        """How many rows `bins` answers."""
-        count = select(func.count()).select_from(LinkBin)
+    def count_bins(self, link: LinkFacts, level: int, first: int, last: int, most: int) -> int:
+        """How many rows `bins` answers; more than `most` are not counted."""
         within = (*self._of(link, level), LinkBin.bin >= first, LinkBin.bin <= last)
-        return self._session.scalar(count.where(*within)) or 0
+        rows = select(LinkBin.bin).where(*within).limit(most).subquery()
+        return self._session.scalar(select(func.count()).select_from(rows)) or 0
 
     def bin_range(self, link: LinkFacts, level: int) -> tuple[int, int] | None:
         """First and last bin that a link has at `level`; None where it has none."""
-        ends = select(func.min(LinkBin.bin), func.max(LinkBin.bin)).where(*self._of(link, level))
-        first, last = self._session.execute(ends).one()
-        return None if first is None else (int(first), int(last))
+        # Two queries: asked for both at once, SQLite reads every row between.
+        first, last = (
+            self._session.scalar(select(end(LinkBin.bin)).where(*self._of(link, level)))
+            for end in (func.min, func.max)
+        )
+        return None if first is None or last is None else (int(first), int(last))
 
     def detailed_steps(self) -> np.ndarray:
         """Steps of which every worker kept events, ascending."""

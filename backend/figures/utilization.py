@@ -15,7 +15,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from backend.figures.base import finish, notice
-from backend.figures.bins import bin_window
+from backend.figures.bins import bin_window, neighbours
 from backend.figures.boxes import SHADES, shade
 from backend.figures.draw import single
 from backend.figures.facts import JobFacts, LinkFacts
@@ -26,8 +26,9 @@ from backend.figures.source import Source
 from backend.figures.theme import COLOURS, palette
 from engine.plan.units_of_measure import format_rate
 from engine.telemetry.definitions import link_bps, other_bytes
-from engine.telemetry.events import ALL_LAYERS, NO_LAYER, Direction
+from engine.telemetry.events import ALL_LAYERS, BIN_NS, NO_LAYER, Direction
 from engine.telemetry.recorder import TRANSPORT
+from engine.telemetry.spread import layers_per_row
 
 MAX_LINKS = 8
 MAX_VALUES = 60_000
@@ -100,7 +101,9 @@ def draw(
     """The figure of panels whose first bin starts at `start_s` on the axis."""
     colours = COLOURS[request.theme]
     columns = panels[0].other.shape[0]
-    groups = _groups(max(len(p.layers) for p in panels), columns, len(panels))
+    layers = max(len(p.layers) for p in panels)
+    size = 1 if bin_ns == BIN_NS else layers_per_row(len(job.layers))
+    groups = _groups(layers, columns, len(panels), size)
     titles = [_title(job, p, request) for p in panels]
     figure = make_subplots(
         rows=len(panels),
@@ -228,12 +231,7 @@ def rate_text(job: JobFacts, link: LinkFacts) -> str:
     return f"limit {format_rate(link.rate_bps)}{scaled}, {'software-limited' if paced else link.rate_source}"
 
 
-def _groups(layers: int, columns: int, panels: int) -> list[range]:
-    """Neighbouring layers that are drawn as one, so that all values stay within MAX_VALUES and MAX_AREAS."""
-    most = max(4, min(layers, MAX_VALUES // max(columns * panels, 1), MAX_AREAS // panels))
-    edges = (
-        np.unique(np.linspace(0, layers, min(layers, most) + 1).round().astype(int))
-        if layers
-        else np.array([0])
-    )
-    return [range(a, b) for a, b in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)]
+def _groups(layers: int, columns: int, panels: int, size: int) -> list[range]:
+    """Neighbouring layers that are drawn as one, so that all values stay within MAX_VALUES and MAX_AREAS; `size` of
+    them share a row of the rollup."""
+    return neighbours(layers, max(4, min(MAX_VALUES // max(columns * panels, 1), MAX_AREAS // panels)), size)

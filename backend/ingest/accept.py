@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from backend.db import Database, notify
@@ -20,6 +21,8 @@ from backend.ingest.tokens import authorize
 from engine.telemetry import batch as wire
 
 MAX_BODY_BYTES = 64 * 2**20
+MOST_KNOWN = 1_024
+_known_layers: dict[str, int] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +46,7 @@ def accept(database: Database, attempt_id: int, token: str, body: bytes) -> Acce
         raise IngestError(413, "body", f"{len(body)} bytes", rule, "Flush more often")
     with database.read() as session:
         attempt = authorize(session, attempt_id, token)
+        layers = _layers(session, attempt.job_id)
     try:
         sha256 = wire.check(body)
         batch = wire.decode(body)
@@ -59,7 +63,7 @@ def accept(database: Database, attempt_id: int, token: str, body: bytes) -> Acce
             f"attempt {attempt_id} has {len(attempt.parties)} parties: {', '.join(attempt.parties)}",
             "Number them from 0",
         )
-    rollups = build(batch)
+    rollups = build(batch, layers)
     first_step, last_step = batch.step_range
     first_ns, last_ns = batch.time_range
     row = Batch(
@@ -93,6 +97,16 @@ def accept(database: Database, attempt_id: int, token: str, body: bytes) -> Acce
         return Accepted(party=batch.party, sequence=batch.sequence, repeated=False)
 
     return database.writer.run(write)
+
+
+def _layers(session: Session, job_id: str) -> int:
+    """Layers of the job's network; looked up once, since descriptions are large."""
+    if job_id not in _known_layers:
+        description = session.scalar(select(Job.description).where(Job.id == job_id))
+        if len(_known_layers) >= MOST_KNOWN:
+            _known_layers.clear()
+        _known_layers[job_id] = len((description or {}).get("layers", []))
+    return _known_layers[job_id]
 
 
 def _repeated(held: Batch, sha256: str) -> Accepted:

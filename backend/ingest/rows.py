@@ -28,7 +28,7 @@ from backend.ingest import rollups
 from backend.ingest.upsert import upsert
 from engine.telemetry.batch import Batch
 from engine.telemetry.events import LEVELS
-from engine.telemetry.spread import coarsen
+from engine.telemetry.spread import coarsen, join_layers, layers_per_row
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,8 +44,8 @@ class Rows:
         upsert(session, self.model, self.rows, self.add)
 
 
-def build(batch: Batch) -> list[Rows]:
-    """Everything that the rollups learn from this batch."""
+def build(batch: Batch, layers: int = 0) -> list[Rows]:
+    """Everything that the rollups learn from this batch, of a network of so many `layers`."""
     return [
         Rows(model=Link, rows=_links(batch)),
         Rows(model=StepRow, rows=_steps(batch)),
@@ -55,7 +55,7 @@ def build(batch: Batch) -> list[Rows]:
             rows=_totals(batch),
             add=frozenset({"count", "busy_ns", "bytes", "exposed_ns"}),
         ),
-        Rows(model=LinkBin, rows=_bins(batch), add=frozenset({"bytes"})),
+        Rows(model=LinkBin, rows=_bins(batch, layers_per_row(layers)), add=frozenset({"bytes"})),
         Rows(model=DroppedDetail, rows=_dropped(batch)),
         Rows(model=LayerWait, rows=rollups.layer_waits(batch), add=frozenset({"exposed_ns"})),
         Rows(model=TransferTotal, rows=rollups.transfer_totals(batch), add=frozenset({"busy_ns"})),
@@ -119,12 +119,14 @@ def _totals(batch: Batch) -> list[tuple[Any, ...]]:
     )
 
 
-def _bins(batch: Batch) -> list[tuple[Any, ...]]:
+def _bins(batch: Batch, size: int) -> list[tuple[Any, ...]]:
     rows: list[tuple[Any, ...]] = []
     bins: np.ndarray = batch.table("bins")
     for level in range(LEVELS):
         if level:
             bins = coarsen(bins)
+        if level == 1 and size > 1:
+            bins = join_layers(bins, size)
         interfaces = [batch.links[index].interface for index in bins["link"].tolist()]
         columns = _columns(bins, "bin", "direction", "layer", "bytes")
         rows += _table(repeat(batch.attempt), repeat(level), repeat(batch.party), interfaces, *columns)

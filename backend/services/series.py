@@ -34,14 +34,17 @@ def thin(value: np.ndarray, limit: int = MAX_POINTS) -> np.ndarray:
     return np.array(sorted(kept))
 
 
-def read(session: Session, source: Source, name: str | None) -> dict[str, list[Point]]:
-    """Every series, or the one called `name`. Raises UnknownNameError listing the known ones."""
+def read(
+    session: Session, source: Source, name: str | None, first: int = 0, last: int | None = None
+) -> dict[str, list[Point]]:
+    """Every series, or the one called `name`, over steps `first` to `last`. Raises UnknownNameError listing the known
+    ones."""
     attempt_id = source.attempt
-    measured = _measured(session, attempt_id, name)
-    if name is not None and name not in OF_STEPS and name not in measured:
+    measured = _measured(session, attempt_id, name, first, last)
+    if name is not None and name not in {*OF_STEPS, *measured, *names(session, source)}:
         raise UnknownNameError("name", name, "series", {*OF_STEPS, *names(session, source)})
     wanted = OF_STEPS if name is None else {name} & set(OF_STEPS)
-    found = {**(_of_steps(source) if wanted else {}), **measured}
+    found = {**(_of_steps(source, first, last) if wanted else {}), **measured}
     return {key: _points(*columns) for key, columns in found.items() if name in (None, key)}
 
 
@@ -49,8 +52,8 @@ Columns = tuple[np.ndarray, np.ndarray, np.ndarray]
 """step, value and time (ns), each (n)."""
 
 
-def _of_steps(source: Source) -> dict[str, Columns]:
-    rows = source.step_rows()
+def _of_steps(source: Source, first: int, last: int | None) -> dict[str, Columns]:
+    rows = source.step_rows(first, last)
     by_worker = [rows[rows["party"] == worker] for worker in range(source.job.workers)]
     steps = by_worker[0]["step"]
     for own in by_worker[1:]:
@@ -71,10 +74,14 @@ def _of_steps(source: Source) -> dict[str, Columns]:
     }
 
 
-def _measured(session: Session, attempt_id: int, name: str | None) -> dict[str, Columns]:
+def _measured(
+    session: Session, attempt_id: int, name: str | None, first: int, last: int | None
+) -> dict[str, Columns]:
     query = select(Metric.name, Metric.step, Metric.value, Metric.at_ns).where(
-        Metric.attempt_id == attempt_id
+        Metric.attempt_id == attempt_id, Metric.step >= first
     )
+    if last is not None:
+        query = query.where(Metric.step <= last)
     if name is not None:
         query = query.where(Metric.name == name)
     by_name: dict[str, list[tuple[int, float | None, int]]] = {}

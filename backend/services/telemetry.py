@@ -39,14 +39,17 @@ class Telemetry:
         self._views = views
         self._asking = threading.Lock()
 
-    def metrics(self, job_id: str, name: str | None) -> schema.Metrics:
-        """Series by name. Raises NotFound, or UnknownNameError for a series that there is not."""
+    def metrics(
+        self, job_id: str, name: str | None, step_from: int | None = None, step_to: int | None = None
+    ) -> schema.Metrics:
+        """Series by name, of all steps or a range. Raises NotFound, or UnknownNameError for a series there is not."""
         with self._database.read() as session:
             job = find(session, job_id)
             source = Source(session, job_id)
             if source.job.attempt is None:
                 return schema.Metrics(series={}, revision=job.revision)
-            return schema.Metrics(series=series.read(session, source, name), revision=job.revision)
+            found = series.read(session, source, name, step_from or 0, step_to)
+            return schema.Metrics(series=found, revision=job.revision)
 
     def metric_names(self, job_id: str) -> schema.MetricNames:
         """The series that `metrics` has. Raises NotFound."""

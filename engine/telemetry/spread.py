@@ -12,6 +12,9 @@ from engine.telemetry.totals import group_sum
 
 _KEYS = ("link", "direction", "layer", "bin")
 _MERGE_AT = 64
+LAYER_ROWS = 64
+"""Above level 0, neighbouring layers of deeper networks share a row: a thousand layers in every bin are more than a
+figure can read or show."""
 MAX_BINS = 65_536
 """Of one interval (11 minutes at 10 ms): a longer one is taken to have moved its bytes in its last bins."""
 
@@ -45,6 +48,19 @@ def coarsen(bins: np.ndarray) -> np.ndarray:
     coarse = bins.copy()
     coarse["bin"] = bins["bin"] // LEVEL_FACTOR
     return merge_bins(coarse)
+
+
+def layers_per_row(layers: int) -> int:
+    """How many neighbouring layers share a row of the bins above level 0, in a network of so many."""
+    return max(1, -(-layers // LAYER_ROWS))
+
+
+def join_layers(bins: np.ndarray, size: int) -> np.ndarray:
+    """LINK_BIN rows in which every `size` neighbouring layers are one, named by the first of them."""
+    joined = bins.copy()
+    own = bins["layer"] >= 0
+    joined["layer"][own] = bins["layer"][own] // size * size
+    return merge_bins(joined)
 
 
 def merge_bins(*parts: np.ndarray) -> np.ndarray:

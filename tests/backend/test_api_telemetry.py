@@ -62,6 +62,12 @@ def test_series_hold_every_step(api: TestClient, run: Posted) -> None:
     assert {point["value"] for point in series["throughput"]} == {2 * SAMPLES * 1000 / 50}
     assert series["test_accuracy"] == [{"step": STEPS - 1, "value": 0.875, "time_ns": 0}]
     assert list(get(api, run, "metrics", name="loss")["series"]) == ["loss"]  # type: ignore[call-overload]
+    part = get(api, run, "metrics", step_from=3, step_to=6)["series"]
+    assert isinstance(part, dict)
+    assert part["loss"] == series["loss"][3:7]
+    assert part["throughput"] == series["throughput"][3:6]  # the last one's length is not known from inside
+    assert "test_accuracy" not in part
+    assert get(api, run, "metrics", name="test_accuracy", step_to=2)["series"] == {}
     unknown = api.get(f"/api/v1/jobs/{run.job_id}/metrics", params={"name": "los"})
     assert unknown.status_code == 422
     assert "'loss'" in unknown.json()["errors"][0]["remedy"]

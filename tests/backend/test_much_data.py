@@ -9,8 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
+from sqlalchemy import func, select
 
+from backend.db.models import LinkBin
 from backend.figures import heatmap, utilization
+from backend.figures.bins import neighbours
 from backend.services import benchmark
 from backend.services.benchmark_fill import (
     OTHER_STEPS,
@@ -21,6 +24,7 @@ from backend.services.benchmark_fill import (
     add_others,
     live,
 )
+from engine.telemetry.spread import LAYER_ROWS, layers_per_row
 
 LAYERS = 1_000
 STEPS = 4
@@ -90,3 +94,27 @@ def test_batches_that_come_live_continue_the_run(api: TestClient, filled: Filled
     job = api.get(f"/api/v1/jobs/{filled.large.job_id}").json()
     assert job["step"] == STEPS + 1
     assert job["loss"] == pytest.approx(2.3 * 0.999**STEPS)
+
+
+def test_deep_networks_share_rows_of_wide_bins(api: TestClient, filled: Filled) -> None:
+    database = api.app.state.context.database  # type: ignore[attr-defined]
+    with database.read() as session:
+        of = select(LinkBin.layer, func.sum(LinkBin.bytes)).where(
+            LinkBin.attempt_id == filled.large.attempt, LinkBin.layer >= 0
+        )
+        fine, coarse = (
+            dict(session.execute(of.where(LinkBin.level == level).group_by(LinkBin.layer)).all())
+            for level in (0, 1)
+        )
+    size = layers_per_row(LAYERS)
+    assert len(fine) == LAYERS
+    assert len(coarse) == -(-LAYERS // size) <= LAYER_ROWS
+    for row, moved in coarse.items():
+        assert moved == sum(fine[layer] for layer in range(row, min(row + size, LAYERS)))
+    for groups in (neighbours(LAYERS, 25, size), neighbours(LAYERS, 7, size)):
+        assert all(group.start % size == 0 for group in groups)
+        assert [layer for group in groups for layer in group] == list(range(LAYERS))
+    whole = {"from_ns": 0, "to_ns": 10**12}
+    drawn = api.get(f"/api/v1/jobs/{filled.large.job_id}/figures/utilization", params=whole).json()
+    areas = [trace["meta"]["layers"] for trace in drawn["data"] if trace.get("stackgroup")]
+    assert all(first % size == 0 for first, _ in areas if first >= 0)
