@@ -45,7 +45,7 @@ class Guard:
             await send(message)
 
         headers = Headers(scope=scope)
-        refusal = self._host(headers) or self._body(scope["method"], headers)
+        refusal = self._host(headers) or _address(scope) or self._body(scope["method"], headers)
         await (refusal or self.app)(scope, receive, send_with_headers)
 
     def _host(self, headers: Headers) -> ASGIApp | None:
@@ -81,3 +81,10 @@ class Guard:
             return None
         detail = f"Content-Length = {length}: a JSON body has at most {self.max_json_bytes} bytes. Send less"
         return problem(413, "too-large", "Content too large", detail)
+
+
+def _address(scope: Scope) -> ASGIApp | None:
+    """No name and no id of ours has a NUL character, and PostgreSQL takes none to look for."""
+    if "\0" not in scope["path"] and b"%00" not in scope["query_string"]:
+        return None
+    return problem(422, "invalid", "Invalid input", "The address holds a NUL character (%00). Leave it out")

@@ -163,6 +163,9 @@ def _plain(value: Any) -> Any:
     """Something that JSON can carry and a person can read: the beginning of what is too long."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
-    plain = to_jsonable_python(value, inf_nan_mode="strings", fallback=repr)
+    try:
+        plain = to_jsonable_python(value, inf_nan_mode="strings", fallback=repr)
+    except ValueError:
+        return "(nested too deeply to be shown)"
     text = plain if isinstance(plain, str) else repr(plain)
     return plain if len(text) <= SHOWN else f"{text[:SHOWN]}... ({len(text)} characters)"

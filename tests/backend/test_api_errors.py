@@ -39,8 +39,13 @@ BAD: dict[str, tuple[dict[str, Any], str, str]] = {
     "text for a number": ({"cluster": {"workers": "2"}}, "cluster.workers", "Correct"),
     "missing baseline": ({"baseline": "nobody"}, "baseline", "id of a job"),
     "not built yet": ({"fidelity": "simulate"}, "fidelity", "train"),
+    "a NUL in a name": ({"name": "a\0b"}, "name", "Leave it out"),
+    "a NUL deep inside": ({"model": {"entrypoint": "a:b\0", "directory": "."}}, "model.entrypoint", "Leave it out"),
     "no name": ({"name": " "}, "name", "short name"),
 }  # fmt: skip
+
+
+DEEP = '{"name": ' + "[" * 900 + "]" * 900 + "}"
 
 
 @pytest.mark.parametrize("path", ["jobs", "plans"])
@@ -111,7 +116,7 @@ def test_a_model_is_described_anew_after_it_was_corrected(api: TestClient, tmp_p
 
 
 @pytest.mark.parametrize(
-    "text", ["{", "", b"\xff\xfe", "[1, 2]", '"text"', "null", '{"name": NaN}', "[" * 50_000]
+    "text", ["{", "", b"\xff\xfe", "[1, 2]", '"text"', "null", '{"name": NaN}', "[" * 50_000, DEEP]
 )
 def test_bodies_that_are_no_specification(api: TestClient, text: str | bytes) -> None:
     answer = api.post("/api/v1/jobs", content=text, headers=JSON)
@@ -147,6 +152,15 @@ def test_bodies_that_are_too_large(api: TestClient, announced: bool) -> None:
     answer = api.post("/api/v1/jobs", content=body if announced else iter([body]), headers=JSON)
     assert answer.status_code == 413
     assert answer.headers["content-type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize("path", ["jobs", "jobs/nobody/logs"])
+def test_addresses_hold_no_nul(api: TestClient, path: str) -> None:
+    for address in (f"/api/v1/{path}?text=a%00b", f"/api/v1/{path}%00"):
+        answer = api.get(address)
+        assert answer.status_code == 422
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert "NUL" in answer.json()["detail"]
 
 
 @pytest.mark.parametrize(
