@@ -105,6 +105,9 @@ def draw(
     for note in figure.layout.annotations:
         note.update(x=0, xanchor="left", font={"size": 12, "color": colours.text})
     names = np.array([_name(job, row) for row in rows])
+    edges = {
+        "rows": [*(row.start for row in rows), rows[-1].stop if rows else 0]
+    }  # for the page, which frames rows
     if waits[1].size:
         figure.add_trace(
             go.Heatmap(
@@ -118,7 +121,7 @@ def draw(
                 colorbar=_bar(0.78, ".0%", ""),
                 xgap=0,
                 ygap=1,
-                meta={"rows": True},
+                meta=edges,
             ),
             row=1,
             col=1,
@@ -136,7 +139,7 @@ def draw(
             hovertemplate="<b>%{y}</b> %{z:.3s}bit/s at %{x:.3f} s<extra></extra>",
             colorbar=_bar(0.22, "~s", "bit/s"),
             ygap=1,
-            meta={"rows": True},
+            meta=edges,
         ),
         row=2,
         col=1,

@@ -18,7 +18,7 @@ const figure = {
     { type: "scatter", name: "other" },
     { type: "bar", customdata: packed },
     { type: "scatter", meta: { code: 15 } },
-    { type: "heatmap", meta: { rows: true }, yaxis: "y2" },
+    { type: "heatmap", meta: { rows: [0, 1, 2, 4, 5] }, yaxis: "y2" },
     {
       type: "heatmap",
       meta: { cells: true },
@@ -42,7 +42,7 @@ test("a layer's traces, bars, cells and rows stand out", () => {
   ]);
   expect(light.bars.get(3)?.[0]).toBe(1);
   expect(light.bars.get(3)?.[1]).toBeCloseTo(0.15);
-  expect(light.frames).toMatchObject([{ yref: "y2", y0: 2.5, y1: 3.5 }]);
+  expect(light.frames).toMatchObject([{ yref: "y2", y0: 1.5, y1: 2.5 }]);
   expect(light.colorscale.get(6)).toEqual([
     [0, "#0000002b"],
     [0.5, "#0000002b"],
@@ -61,7 +61,9 @@ test("without a layer everything is as it was", () => {
 test("what is pointed at says which layer it is of", () => {
   expect(layerOfPoint({ data: { meta: { layers: [2, 2] } } })).toBe(2);
   expect(layerOfPoint({ data: { meta: { layers: [2, 4] } } })).toBeUndefined();
-  expect(layerOfPoint({ data: { meta: { rows: true } }, pointNumber: [4, 17] })).toBe(4);
+  const heatmap = { meta: { rows: [0, 1, 2, 4, 5] } };
+  expect(layerOfPoint({ data: heatmap, pointNumber: [3, 17] })).toBe(4);
+  expect(layerOfPoint({ data: heatmap, pointNumber: [2, 17] })).toBeUndefined();
   expect(layerOfPoint({ customdata: Int32Array.from(rows[0] ?? []) })).toBe(3);
   expect(layerOfPoint({ customdata: [0, 0, 5, -1, 0, 0, 0] })).toBeUndefined();
   expect(layerOfPoint(undefined)).toBeUndefined();

@@ -5,13 +5,13 @@ import { column } from "./typedColumn";
 //   trace.meta.layers  [first, last]: all of the trace is of these layers
 //   trace.meta.code    it has the colour of layers with this code in layout.meta.codes
 //   trace.meta.cells   a heat map whose cells are such codes
-//   trace.meta.rows    a heat map whose rows are layers, in their order
+//   trace.meta.rows    a heat map whose rows are layers: the first one of each row, and where the last row ends
 //   customdata[3]      of a bar
 interface Meta {
   layers?: [number, number];
   code?: number;
   cells?: boolean;
-  rows?: boolean;
+  rows?: number[];
 }
 
 interface Trace {
@@ -63,7 +63,7 @@ export function lightOf(figure: PlotlyFigure, layer: number | undefined): Light 
       light.colorscale.set(index, scale);
     } else if (meta?.rows) {
       light.frames ??= [];
-      if (layer !== undefined) light.frames.push(frame(trace.yaxis ?? "y", layer));
+      if (layer !== undefined) light.frames.push(frame(trace.yaxis ?? "y", rowOf(meta.rows, layer)));
     } else if (trace.type === "bar" && trace.customdata !== undefined) {
       const rows = column(trace.customdata);
       const lit = new Float32Array(rows.length);
@@ -89,22 +89,30 @@ export function layerOfPoint(point: Point | undefined): number | undefined {
     const [first, last] = meta.layers;
     return first === last && first >= 0 ? first : undefined;
   }
-  if (meta?.rows) return Array.isArray(point?.pointNumber) ? point.pointNumber[0] : undefined;
+  if (meta?.rows) {
+    if (!Array.isArray(point?.pointNumber)) return undefined;
+    const [first, next] = meta.rows.slice(point.pointNumber[0]);
+    return next === (first ?? 0) + 1 ? first : undefined;
+  }
   const row = point?.customdata;
   if (!ArrayBuffer.isView(row) && !Array.isArray(row)) return undefined;
   const layer = (row as ArrayLike<number>)[LAYER_COLUMN];
   return layer !== undefined && layer >= 0 ? layer : undefined;
 }
 
-function frame(yref: string, layer: number): object {
+function rowOf(edges: number[], layer: number): number {
+  return edges.findLastIndex((first) => first <= layer);
+}
+
+function frame(yref: string, row: number): object {
   return {
     type: "rect",
     xref: "paper",
     x0: 0,
     x1: 1,
     yref,
-    y0: layer - 0.5,
-    y1: layer + 0.5,
+    y0: row - 0.5,
+    y1: row + 0.5,
     line: { color: COLOUR, width: 2 },
   };
 }
