@@ -16,6 +16,14 @@ if TYPE_CHECKING:
 _WITHOUT_BROWSER = "no Chromium: set CHROMIUM, put one on the PATH, or run `playwright install chromium`"
 
 
+@pytest.fixture(scope="session", autouse=True)
+def data_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Vocabularies of text are trained once for all tests, and not kept among a person's own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRAINYARD_DATA_DIR", str(tmp_path_factory.mktemp("data")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """A headless Chromium. Skips where there is none, unless TRAINYARD_REQUIRE_BROWSER=1."""

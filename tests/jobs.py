@@ -135,6 +135,7 @@ def reference(spec: JobSpec, workers: int, *, steps: int | None = None) -> dict[
     buffers = [{n: b.clone() for n, b in model.named_buffers()} for _ in range(workers)]
     for step in range(total):
         indices = global_batch_at(step, len(data.train), training.global_batch, training.seed)
+        whole = weight(data.train.batch(indices)[1])
         for rank in range(workers):
             _load(model, buffers[rank])
             for piece in micro_batches(shard(indices, rank, workers), training.micro_batches):
@@ -144,7 +145,6 @@ def reference(spec: JobSpec, workers: int, *, steps: int | None = None) -> dict[
                 if training.precision == "float64" and inputs.is_floating_point():
                     inputs = inputs.double()
                 with torch.autocast("cpu", torch.bfloat16, enabled=training.precision == "bf16"):
-                    whole = len(indices) * weight(targets) / len(piece)
                     loss = task(model, inputs, targets).total / whole
                 loss.backward()
             buffers[rank] = {n: b.clone() for n, b in model.named_buffers()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import logging
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -41,6 +42,8 @@ def serve(
     with reported():
         settings = read_settings(host=host, port=port, data_dir=data_dir, cpu_devices=cpu_devices)
         _warn_if_open(settings)
+        # The processes that it starts keep their caches there.
+        os.environ["TRAINYARD_DATA_DIR"] = str(settings.data_dir.absolute())
         with listen(settings.host, settings.port) as sock:
             settings = settings.model_copy(update={"port": sock.getsockname()[1]})
             server = Server(

@@ -32,6 +32,14 @@ class MapStyleSource:
         return inputs[: len(indices)], targets[: len(indices)]
 
 
+class CountingMapStyleSource(MapStyleSource):
+    """The same, of a data set that says how many of its targets count."""
+
+    def target_count(self, indices: np.ndarray) -> int:
+        """See CountingSource.target_count."""
+        return int(self._items.target_count(indices))
+
+
 def load_dataset(source: SourceSpec) -> Dataset:
     """Load the data that the job names; see `_load`. Raises UserError also where either part is empty."""
     found = _load(source)
@@ -86,7 +94,7 @@ def _as_source(part: Any, source: SourceSpec) -> Source:
         source_like: Source = part
         return source_like
     if hasattr(part, "__len__") and hasattr(part, "__getitem__"):
-        return MapStyleSource(part)
+        return CountingMapStyleSource(part) if hasattr(part, "target_count") else MapStyleSource(part)
     raise _refuse(source, f"a {type(part).__name__} has no length, or neither batch(indices) nor items")
 
 

@@ -14,9 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from engine.errors import UserError
 from engine.inputs.sharding import global_batches, micro_batches, shard, steps_per_epoch, total_steps
-from engine.inputs.source import Source
-from engine.inputs.task import weight
+from engine.inputs.source import CountingSource, Source
+from engine.inputs.task import IGNORED, weight
 from engine.plan.job import EvaluationSpec, TrainingSpec
 
 
@@ -64,6 +65,7 @@ class Loader:
         """`dtype`: floating inputs are converted to it. `filler`: a worker without samples gets one that does not
         count, for runners whose collectives need every rank."""
         self._source = source
+        self._count = source.target_count if isinstance(source, CountingSource) else None
         self._training = training
         self._rank = rank
         self._workers = workers
@@ -98,10 +100,13 @@ class Loader:
 
     def _part(self, indices: np.ndarray) -> StepBatch:
         mine = shard(indices, self._rank, self._workers)
-        parts = []
+        parts: list[MicroBatch] = []
+        counts: list[tuple[int, int]] = []  # samples, and targets that count
         for piece in micro_batches(mine, self._training.micro_batches):
             empty = len(piece) == 0
             inputs, targets = self._source.batch(indices[:1] if empty and self._filler else piece)
+            if not empty:
+                counts.append((len(piece), self._checked(targets)))
             if self._dtype is not None and inputs.is_floating_point():
                 inputs = inputs.to(self._dtype)
             parts.append(
@@ -112,13 +117,32 @@ class Loader:
                     scale=0.0 if empty else 1.0,
                 )
             )
-        each = next((weight(p.targets) / len(p.targets) for p in parts if p.samples), 1.0)
         return StepBatch(
             micro_batches=parts,
             global_samples=len(indices),
-            weight=each * len(mine),
-            global_weight=each * len(indices),
+            weight=self._weight(mine, counts),
+            global_weight=self._weight(indices, counts),
         )
+
+    def _weight(self, indices: np.ndarray, seen: list[tuple[int, int]]) -> float:
+        """The weight of the samples at `indices`. Unless the source counts for us, all samples weigh the same, as much
+        as those `seen` here: (samples, targets that count)."""
+        if self._count is not None:
+            return float(self._count(indices))
+        # Whoever has seen none scales no gradient.
+        return next((targets / samples for samples, targets in seen), 1.0) * len(indices)
+
+    def _checked(self, targets: Tensor) -> int:
+        """How many of the targets count. Raises UserError where only some do and nobody knows the other workers'."""
+        found = weight(targets)
+        if found != targets.numel() and self._count is None:
+            raise UserError(
+                "data",
+                type(self._source).__name__,
+                f"has targets that do not count ({IGNORED}), so no worker knows how many the others have that do",
+                "Give it a method target_count(indices): how many targets of these samples count",
+            )
+        return found
 
 
 def _ahead(batches: Iterator[StepBatch], depth: int) -> Iterator[StepBatch]:

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from engine.errors import UserError
 
 _STRICT = {"use_attribute_docstrings": True, "extra": "forbid"}
+
+
+def _check_share(test_share: float, default: float) -> None:
+    if not 0.01 <= test_share <= 0.9:
+        raise UserError("test_share", test_share, "must be from 0.01 to 0.9", f"{default} is the default")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,8 +25,7 @@ class DigitsOptions:
     """Share of each class that is kept for testing."""
 
     def __post_init__(self) -> None:
-        if not 0.01 <= self.test_share <= 0.9:
-            raise UserError("test_share", self.test_share, "must be from 0.01 to 0.9", "0.2 is the default")
+        _check_share(self.test_share, 0.2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,3 +124,72 @@ class ImageFolderOptions:
     def __post_init__(self) -> None:
         if self.size < 1:
             raise UserError("size", self.size, "must be at least 1", "224 is usual")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextOptions:
+    """Of text for a language model."""
+
+    __pydantic_config__ = _STRICT
+
+    paths: tuple[str, ...] = ()
+    """Files, and folders with all that is below them, as absolute paths on the workers' machines. None: the sources of
+    Python's standard library."""
+    pattern: str = "*"
+    """Of the files in a folder, those whose names match, e.g. `*.txt`."""
+    vocabulary: int = 10_000
+    """Words, trained on the text: as many as the model has."""
+    steps: int = 35
+    """Words of a sample."""
+    test_share: float = 0.1
+    """Share of the samples that is kept for testing, spread evenly over the text."""
+
+    def __post_init__(self) -> None:
+        _check_text(self.paths, "paths", self.pattern)
+        _check_share(self.test_share, 0.1)
+        _check_at_least(1, vocabulary=self.vocabulary, steps=self.steps)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextPairsOptions:
+    """Of pairs of sentences for a translation model."""
+
+    __pydantic_config__ = _STRICT
+
+    paths: tuple[str, ...] = ()
+    """Files, and folders with all that is below them, as absolute paths on the workers' machines. None: the sources of
+    Python's standard library."""
+    targets: tuple[str, ...] = ()
+    """Files or folders whose lines are the translations of those of `paths`, line by line. None: each line's
+    translation is the line that follows it."""
+    pattern: str = "*"
+    """Of the files in a folder, those whose names match, e.g. `*.txt`."""
+    vocabulary: int = 40_000
+    """Words of both sides together, trained on the text: as many as the model has."""
+    length: int = 30
+    """Most words of a sentence, its end included; longer pairs are left out."""
+    test_share: float = 0.1
+    """Share of the pairs that is kept for testing, spread evenly over the text."""
+
+    def __post_init__(self) -> None:
+        _check_text(self.paths, "paths", self.pattern)
+        _check_text(self.targets, "targets", self.pattern)
+        if self.targets and not self.paths:
+            raise UserError("targets", list(self.targets), "needs `paths` to translate", "Name both sides")
+        _check_share(self.test_share, 0.1)
+        _check_at_least(1, vocabulary=self.vocabulary)
+        _check_at_least(2, length=self.length)
+
+
+def _check_text(paths: tuple[str, ...], field: str, pattern: str) -> None:
+    for path in paths:
+        if not Path(path).is_absolute():
+            raise UserError(field, path, "is not an absolute path", "Begin it with /")
+    if not pattern or "/" in pattern:
+        raise UserError("pattern", pattern, "must be the pattern of a file's name", "Example: *.txt")
+
+
+def _check_at_least(least: int, **sizes: int) -> None:
+    for name, value in sizes.items():
+        if value < least:
+            raise UserError(name, value, f"must be at least {least}", "Give a larger whole number")

@@ -31,7 +31,7 @@ class DatasetEntry:
     options: type
     """A frozen dataclass with its options."""
     input_shape: tuple[int, ...]
-    """Shape of one input sample, with the default options."""
+    """Shape of one input sample, with the default options; of the largest, where they differ."""
     classes: int | None
     """Number of classes with the default options; None where the files decide."""
     target_shape: tuple[int, ...] = ()
@@ -70,8 +70,26 @@ DATASETS: tuple[DatasetEntry, ...] = (
         summary="Generated pairs of sentences: each word has one translation.",
         implementation="engine.inputs.datasets.tokens:load",
         options=o.SyntheticTokensOptions,
-        input_shape=(60,),
+        input_shape=(2, 30),
         classes=7709,
+        target_shape=(30,),
+    ),
+    DatasetEntry(
+        name="text",
+        summary="Any text for a language model; Python's standard library where none is named.",
+        implementation="engine.inputs.datasets.text:load",
+        options=o.TextOptions,
+        input_shape=(35,),
+        classes=10_000,
+        target_shape=(35,),
+    ),
+    DatasetEntry(
+        name="text-pairs",
+        summary="Translations of different lengths, or the lines of any text with those that follow them.",
+        implementation="engine.inputs.datasets.text_pairs:load",
+        options=o.TextPairsOptions,
+        input_shape=(2, 30),
+        classes=40_000,
         target_shape=(30,),
     ),
     DatasetEntry(

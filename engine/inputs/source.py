@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -23,6 +23,15 @@ class Source(Protocol):
         """
 
 
+@runtime_checkable
+class CountingSource(Source, Protocol):
+    """A source whose samples do not all have as many targets that count, because some are IGNORED (`task.py`)."""
+
+    def target_count(self, indices: np.ndarray) -> int:
+        """How many targets of the samples at `indices` count. Every worker asks for the whole global batch, so this
+        should not read the samples."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Dataset:
     """Training and test samples of one task."""
@@ -32,9 +41,11 @@ class Dataset:
     train: Source
     test: Source
     input_shape: tuple[int, ...]
-    """Shape of one input sample."""
+    """Shape of one input sample; of the largest, where they differ."""
     classes: int | None
     """Number of classes; None where the task is not classification."""
+    example: int = 0
+    """Index of a training sample of the largest shape: a model's description is made with it."""
 
 
 class TensorSource:

@@ -15,6 +15,9 @@ from torch.nn import functional
 
 from engine.errors import UserError
 
+IGNORED = -100
+"""In place of a target that does not count: padding behind a shorter sentence. Also cross_entropy's default."""
+
 
 class BatchLoss(NamedTuple):
     """What a batch came to."""
@@ -33,16 +36,16 @@ class Task(Protocol):
 
 
 def classification(model: nn.Module, inputs: Tensor, targets: Tensor) -> BatchLoss:
-    """Cross-entropy of `model(inputs)` (n, classes, ...) and `targets` (n, ...), and the top-1 count."""
+    """Cross-entropy of `model(inputs)` (n, classes, ...) and `targets` (n, ...), and the top-1 count; targets that are
+    IGNORED take part in neither."""
     logits = model(inputs)
-    return BatchLoss(
-        functional.cross_entropy(logits, targets, reduction="sum"), (logits.argmax(1) == targets).sum()
-    )
+    loss = functional.cross_entropy(logits, targets, reduction="sum", ignore_index=IGNORED)
+    return BatchLoss(loss, (logits.argmax(1) == targets).sum())
 
 
 def weight(targets: Tensor) -> int:
-    """A batch's weight: the number of its targets (samples, or tokens where each token has one)."""
-    return targets.numel()
+    """A batch's weight: the number of its targets that count (samples, or tokens where each token has one)."""
+    return targets.numel() if targets.is_floating_point() else int((targets != IGNORED).sum())
 
 
 class UserLoss:

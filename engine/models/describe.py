@@ -13,6 +13,7 @@ import json
 import math
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -83,14 +84,16 @@ def describe_request(request: dict[str, Any]) -> ModelDescription:
     precision = request.get("precision", "float32")
     dataset = load_dataset(data)
     task = find_task(source, data)
-    inputs, targets = dataset.train.batch(np.arange(_SAMPLES) % len(dataset.train))
+    inputs, targets = dataset.train.batch((np.arange(_SAMPLES) + dataset.example) % len(dataset.train))
     if precision == "float64" and inputs.is_floating_point():
         inputs = inputs.double()
     name = source.name or source.entrypoint or ""
+    scores: list[int] = []
     try:
         with torch.device("meta"):
             model = build_model(source, precision)
-        described = describe(model, inputs.to("meta"), targets.to("meta"), name, task)
+        with _counting_scores(model, scores):
+            described = describe(model, inputs.to("meta"), targets.to("meta"), name, task)
     except Exception as meta_error:  # a model that looks at values cannot run without them
         try:
             described = describe(build_model(source, precision), inputs, targets, name, task)
@@ -104,6 +107,13 @@ def describe_request(request: dict[str, Any]) -> ModelDescription:
                 f"{last_lines(error)}\n",
                 "Choose a model and data that fit together",
             ) from meta_error
+    if task is classification and dataset.classes is not None and scores and min(scores) < dataset.classes:
+        raise UserError(
+            "model",
+            name,
+            f"gives scores for {min(scores)} classes (or words), and the data have {dataset.classes}",
+            f"Set the model's option to {dataset.classes}, or choose other data",
+        )
     return replace(described, samples=len(dataset.train))
 
 
@@ -147,6 +157,21 @@ class _FlopsByLayer(TorchDispatchMode):
         while path not in self._owners and path:
             path = path.rpartition(".")[0]
         return path if path in self._owners else self._last
+
+
+@contextlib.contextmanager
+def _counting_scores(model: nn.Module, found: list[int]) -> Iterator[None]:
+    """Into `found`: how many classes the model's own output tells apart."""
+
+    def hook(module: nn.Module, args: Any, output: Any) -> None:
+        if isinstance(output, Tensor) and output.ndim > 1:
+            found.append(output.shape[1])
+
+    handle = model.register_forward_hook(hook)
+    try:
+        yield
+    finally:
+        handle.remove()
 
 
 def _own(module: nn.Module) -> Any:

@@ -81,8 +81,6 @@ class Seq2SeqOptions:
     """Size of a word's embedding, on both sides."""
     hidden: int = 512
     """Units of the decoder; the encoder has half as many in each direction, so an even number."""
-    source_length: int = 30
-    """Source words of a sample: the first ones of its input; the rest is the target."""
 
     def __post_init__(self) -> None:
         _positive(
@@ -90,7 +88,6 @@ class Seq2SeqOptions:
             target_vocabulary=self.target_vocabulary,
             embedding=self.embedding,
             hidden=self.hidden,
-            source_length=self.source_length,
         )
         if self.hidden % 2:
             raise UserError(
@@ -99,6 +96,50 @@ class Seq2SeqOptions:
                 "must be even: the encoder has two directions",
                 f"Use {self.hidden + 1}",
             )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecurrentOptions:
+    """Of networks of equal recurrent layers over one vocabulary."""
+
+    __pydantic_config__ = _STRICT
+
+    vocabulary: int
+    """Words, as many as the data's vocabulary has."""
+    layers: int
+    """Recurrent layers."""
+    hidden: int
+    """Units of every recurrent layer, and size of a word's embedding."""
+    dropout: float = 0.0
+    """Share of activations dropped behind the embedding and every recurrent layer."""
+
+    def __post_init__(self) -> None:
+        _positive(vocabulary=self.vocabulary, layers=self.layers, hidden=self.hidden)
+        _share("dropout", self.dropout)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LstmLmOptions(RecurrentOptions):
+    """Of the recurrent language model."""
+
+    vocabulary: int = 10_000
+    """Words, as many as the data's vocabulary has."""
+    layers: int = 4
+    """Recurrent layers."""
+    hidden: int = 2048
+    """Units of every recurrent layer, and size of a word's embedding."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionNmtOptions(RecurrentOptions):
+    """Of the deep translation network with attention."""
+
+    vocabulary: int = 40_000
+    """Words of both languages together, as many as the data's vocabulary has."""
+    layers: int = 4
+    """Recurrent layers of the encoder, and as many of the decoder."""
+    hidden: int = 1000
+    """Units of every recurrent layer, and size of a word's embedding."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,6 +179,14 @@ class ResNetCifarOptions:
 
     def __post_init__(self) -> None:
         _positive(blocks=self.blocks, width=self.width, channels=self.channels, classes=self.classes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResNet110Options(ResNetCifarOptions):
+    """The same network, 110 layers deep."""
+
+    blocks: int = 18
+    """Residual blocks of each of the three stages: depth = 6 blocks + 2."""
 
 
 @dataclass(frozen=True, kw_only=True)

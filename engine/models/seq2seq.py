@@ -7,7 +7,8 @@ is the largest tensor. That paper prints no sizes. Ours are its stated data set'
 17,191 English and 7,709 Vietnamese words), embeddings of 512 and 512 hidden units: 22.7 M parameters, 39 % of
 them in the source embedding.
 
-Deviations: one layer each way, one fixed length, the decoder's state starts from the mean of the encoder's.
+Deviations: one layer each way; the decoder's state starts from the mean of the encoder's; the encoder's backward
+direction reads a shorter sentence's padding before its words.
 """
 
 from __future__ import annotations
@@ -15,43 +16,35 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from engine.models.attentive import AttentiveTranslator
 from engine.models.options import Seq2SeqOptions
 
 
-class Seq2Seq(nn.Module):
-    """Source tokens and the target's tokens so far in; for each target position, scores of the next token out."""
+class Seq2Seq(AttentiveTranslator):
+    """See AttentiveTranslator.forward: (n, 2, length) int64 -> (n, target vocabulary, length)."""
 
     def __init__(self, options: Seq2SeqOptions) -> None:
-        super().__init__()
         embedding, hidden = options.embedding, options.hidden
-        self.source_length = options.source_length
-        self.source_embedding = nn.Embedding(options.source_vocabulary, embedding)
+        super().__init__(
+            source_vocabulary=options.source_vocabulary,
+            target_vocabulary=options.target_vocabulary,
+            embedding=embedding,
+            hidden=hidden,
+        )
         self.encoder = nn.LSTM(embedding, hidden // 2, batch_first=True, bidirectional=True)
-        self.keys = nn.Linear(hidden, hidden, bias=False)
         self.initial = nn.Linear(hidden, hidden)
-        self.target_embedding = nn.Embedding(options.target_vocabulary, embedding)
         self.decoder = nn.LSTMCell(embedding + hidden, hidden)
-        self.query = nn.Linear(hidden, hidden, bias=False)
-        self.score = nn.Linear(hidden, 1, bias=False)
-        self.combine = nn.Linear(2 * hidden, hidden)
-        self.output = nn.Linear(hidden, options.target_vocabulary)
 
-    def forward(self, tokens: Tensor) -> Tensor:
-        """(n, source length + target length) int64 -> (n, target vocabulary, target length).
+    def encode(self, words: Tensor, real: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """See AttentiveTranslator.encode."""
+        states, _ = self.encoder(words)
+        share = real / real.sum(1, keepdim=True).clamp(
+            min=1
+        )  # (n, length): of each word in its sentence's mean
+        hidden = torch.tanh(self.initial((states * share.to(states.dtype).unsqueeze(2)).sum(1)))
+        return states, (hidden, torch.zeros_like(hidden))
 
-        The second part of `tokens` is the target moved right by one position (teacher forcing).
-        """
-        source, target = tokens[:, : self.source_length], tokens[:, self.source_length :]
-        states, _ = self.encoder(self.source_embedding(source))  # (n, source length, hidden)
-        keys = self.keys(states)
-        hidden = torch.tanh(self.initial(states.mean(1)))
-        cell, fed = torch.zeros_like(hidden), torch.zeros_like(hidden)
-        outputs = []
-        for word in self.target_embedding(target).unbind(1):
-            hidden, cell = self.decoder(torch.cat([word, fed], 1), (hidden, cell))
-            scores = self.score(torch.tanh(keys + self.query(hidden).unsqueeze(1)))  # (n, source length, 1)
-            context = (scores.softmax(1) * states).sum(1)
-            fed = torch.tanh(self.combine(torch.cat([hidden, context], 1)))
-            outputs.append(fed)
-        logits: Tensor = self.output(torch.stack(outputs, 1)).transpose(1, 2)
-        return logits
+    def advance(self, word: Tensor, state: tuple[Tensor, Tensor]) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """See AttentiveTranslator.advance."""
+        hidden, cell = self.decoder(word, state)
+        return hidden, (hidden, cell)

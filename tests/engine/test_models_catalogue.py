@@ -10,7 +10,14 @@ from engine.errors import UnknownNameError, UserError
 from engine.models.registry import MODELS, build, model
 from engine.plan.description import LayerDescription, ModelDescription, ParameterDescription
 
-PUBLISHED = {"alexnet": 60_965_224, "vgg19": 143_667_240, "resnet50": 25_557_032, "inception-v3": 23_834_568}
+PUBLISHED = {
+    "alexnet": 60_965_224,
+    "vgg19": 143_667_240,
+    "resnet50": 25_557_032,
+    "inception-v3": 23_834_568,
+    "resnet32": 464_154,
+    "resnet110": 1_727_962,
+}
 
 
 def count(module: torch.nn.Module) -> int:
@@ -39,10 +46,39 @@ def test_parts_of_alexnet_and_vgg19_have_the_published_sizes():
     assert count(vgg.fc6) == 102_764_544
 
 
-def test_resnets_for_cifar_have_about_the_published_sizes():
+def test_resnet110_is_as_deep_as_its_name_says():
     with torch.device("meta"):
-        assert round(count(build("resnet32")) / 1e6, 2) == 0.46
-        assert round(count(build("resnet32", {"blocks": 18})) / 1e6, 1) == 1.7
+        counted = [
+            m for m in build("resnet110").modules() if isinstance(m, torch.nn.Conv2d | torch.nn.Linear)
+        ]
+    assert len(counted) == 110
+
+
+def test_recurrent_models_have_the_sizes_that_their_shapes_give():
+    """The paper prints shapes, no counts: 4 gates, each with weights from below and from before, and two biases."""
+
+    def lstm(below: int, hidden: int) -> int:
+        return 4 * hidden * (below + hidden) + 2 * 4 * hidden
+
+    with torch.device("meta"):
+        language, translation = count(build("lstm-lm")), count(build("attention-nmt"))
+    assert language == 10_000 * 2048 + 4 * lstm(2048, 2048) + 2048 * 10_000 + 10_000
+    words = 2 * 40_000 * 1000 + 1000 * 40_000 + 40_000
+    layers = 4 * lstm(1000, 1000) + lstm(2000, 1000) + 3 * lstm(1000, 1000)
+    assert translation == words + layers + 2 * 1000 * 1000 + 1000 + (2000 * 1000 + 1000)
+
+
+def test_padding_changes_nothing_that_a_translation_model_says_of_words():
+    """Behind a shorter sentence may be any amount of padding; sockeye's backward direction does read it."""
+    torch.manual_seed(0)
+    model = build("attention-nmt", {"vocabulary": 20, "layers": 2, "hidden": 6}).double()
+    tokens = torch.randint(0, 20, (3, 2, 5))
+    tokens[0, 0, 3:] = -1
+    padded = torch.cat([tokens, torch.full((3, 2, 4), -1)], 2)
+    with torch.no_grad():
+        torch.testing.assert_close(model(padded)[:, :, :5], model(tokens), rtol=0, atol=1e-14)
+        alone = model(tokens[:1, :, :3])
+        torch.testing.assert_close(model(tokens)[:1, :, :3], alone, rtol=0, atol=1e-14)
 
 
 def test_small_vgg_keeps_the_proportions_of_vgg19():

@@ -60,6 +60,26 @@ def test_the_heaviest_layer_of_the_sockeye_shape_is_the_first():
     assert found.layer("encoder").forward_flops == 30 * 2 * 2 * 4 * 256 * (512 + 256)
 
 
+def test_layers_that_a_step_uses_several_times_count_every_use():
+    """Per sample, in float32: an LSTM's outputs are its states of every word, and the last hidden state and cell."""
+    language, translation = on_meta("lstm-lm"), on_meta("attention-nmt")
+    assert [layer.name for layer in language.layers] == [
+        "embedding", "layers.0", "layers.1", "layers.2", "layers.3", "output"
+    ]  # fmt: skip
+    layer = language.layer("layers.2")
+    assert layer.forward_flops == 35 * 2 * 4 * 2048 * (2048 + 2048)
+    assert layer.output_bytes == (35 + 2) * 2048 * 4
+    assert language.layer("output").forward_flops == 35 * 2 * 2048 * 10_000
+    assert language.layer("output").output_bytes == 35 * 10_000 * 4
+    cell = translation.layer("decoder.1")
+    assert (cell.kind, cell.forward_flops) == ("LSTMCell", 30 * 2 * 4 * 1000 * (1000 + 1000))
+    assert cell.output_bytes == 30 * 2 * 1000 * 4
+    assert translation.layer("query").forward_flops == 30 * 2 * 1000 * 1000
+    names = [layer.name for layer in translation.layers]
+    assert names.index("encoder.3") < names.index("keys") < names.index("decoder.0") < names.index("query")
+    assert names[-1] == "output"
+
+
 def test_layers_come_in_forward_order_and_a_tied_parameter_once():
     found = on_meta("tied")
     assert [layer.name for layer in found.layers] == ["encode", "middle", "decode", "classify"]

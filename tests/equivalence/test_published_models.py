@@ -9,8 +9,10 @@ import pytest
 
 from engine.plan.job import JobSpec
 from tests.jobs import distance, job, reference, succeed
+from tests.words import write_text
 
 WORDS = {"source_vocabulary": 50, "target_vocabulary": 20}
+VOCABULARY = 320
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any], float, dict[str, Any]]] = {
     # With width 2 and steps of 0.05, one rounding in the parameters grows to a difference of 0.16 between two runs of
     # one process; set so, to 3e-13.
@@ -27,8 +29,14 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], float, dict[str, Any]]] =
         },
     ),
     "sockeye-shape": (
-        {**WORDS, "embedding": 12, "hidden": 8, "source_length": 6},
+        {**WORDS, "embedding": 12, "hidden": 8},
         {"name": "synthetic-tokens", "options": {**WORDS, "length": 6, "samples": 40, "test_samples": 7}},
+        1e-12,
+        {"training": {"steps": 6, "global_batch": 9, "precision": "float64"}},
+    ),
+    "lstm-lm": (
+        {"vocabulary": VOCABULARY, "layers": 2, "hidden": 8},
+        {"name": "text", "options": {"vocabulary": VOCABULARY, "steps": 6}},
         1e-12,
         {"training": {"steps": 6, "global_batch": 9, "precision": "float64"}},
     ),
@@ -36,8 +44,17 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], float, dict[str, Any]]] =
 """Model -> its options, its data, the largest difference from one process, and how it is trained."""
 
 
-def spec_of(model: str, strategy: str, workers: int) -> JobSpec:
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("text") / "lines.txt"
+    write_text(path, 120)
+    return str(path)
+
+
+def spec_of(model: str, strategy: str, workers: int, text: str) -> JobSpec:
     options, data, _, training = CASES[model]
+    if data["name"] == "text":
+        data = {"name": "text", "options": {**data["options"], "paths": [text]}}
     return job(
         model={"name": model, "options": options},
         data=data,
@@ -49,8 +66,8 @@ def spec_of(model: str, strategy: str, workers: int) -> JobSpec:
 
 
 @pytest.mark.parametrize("model", CASES)
-def test_published_models_equal_one_process(model: str, tmp_path: Path) -> None:
-    found = succeed(spec_of(model, "p3", 2), tmp_path)
-    assert distance(found.state, reference(spec_of(model, "single", 1), 2)) <= CASES[model][2]
+def test_published_models_equal_one_process(model: str, text: str, tmp_path: Path) -> None:
+    found = succeed(spec_of(model, "p3", 2, text), tmp_path)
+    assert distance(found.state, reference(spec_of(model, "single", 1, text), 2)) <= CASES[model][2]
     # A share of the targets, of which a sample may have many.
     assert 0 <= found.summary()["test_accuracy"] <= 1

@@ -108,10 +108,13 @@ def bench_job(
 
 
 def _synthetic(entry: ModelEntry, samples: int) -> dict[str, Any]:
-    """Data in the model's own shape."""
+    """Data in the model's own shape; for a language model text, of which there is always enough."""
+    if entry.target_shape and entry.input_shape == entry.target_shape:
+        return {"name": "text", "options": {"vocabulary": entry.classes, "steps": entry.input_shape[0]}}
     if entry.target_shape:
         (length,) = entry.target_shape
-        return {"name": "synthetic-tokens", "options": {"length": length, "samples": samples}}
+        words = {"target_vocabulary": entry.classes, "length": length, "samples": samples}
+        return {"name": "synthetic-tokens", "options": words}
     shape = {"shape": list(entry.input_shape), "classes": entry.classes}
     return {"name": "synthetic", "options": {**shape, "samples": samples}}
 

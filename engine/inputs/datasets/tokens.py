@@ -34,7 +34,7 @@ class TokenSource:
         return self.samples
 
     def batch(self, indices: np.ndarray) -> tuple[Tensor, Tensor]:
-        """See Source.batch: inputs (n, 2 length), the source and the target moved right; targets (n, length)."""
+        """See Source.batch: inputs (n, 2, length), the source and the target moved right; targets (n, length)."""
         options = self.options
         source = np.empty((len(indices), options.length), dtype=np.int64)
         for row, index in enumerate(indices.tolist()):
@@ -45,16 +45,16 @@ class TokenSource:
             source[row] = (options.source_vocabulary + 1) ** draw.random(options.length) - 1
         target = self._dictionary[source]
         begin = np.full((len(indices), 1), _BEGIN, dtype=np.int64)
-        inputs = np.concatenate([source, begin, target[:, :-1]], axis=1)
+        inputs = np.stack([source, np.concatenate([begin, target[:, :-1]], axis=1)], axis=1)
         return torch.from_numpy(inputs), torch.from_numpy(target)
 
 
 def load(options: SyntheticTokensOptions) -> Dataset:
-    """Inputs (n, 2 length) int64, targets (n, length) int64; training and test sentences are drawn apart."""
+    """Inputs (n, 2, length) int64, targets (n, length) int64; training and test sentences are drawn apart."""
     return Dataset(
         name="synthetic-tokens",
         train=TokenSource(options, 0, options.samples),
         test=TokenSource(options, options.samples, options.test_samples),
-        input_shape=(2 * options.length,),
+        input_shape=(2, options.length),
         classes=options.target_vocabulary,
     )
