@@ -141,12 +141,12 @@ class TextOptions:
     """Words, trained on the text: as many as the model has."""
     steps: int = 35
     """Words of a sample."""
-    test_share: float = 0.1
+    test_share: float = 0.02
     """Share of the samples that is kept for testing, spread evenly over the text."""
 
     def __post_init__(self) -> None:
         _check_text(self.paths, "paths", self.pattern)
-        _check_share(self.test_share, 0.1)
+        _check_share(self.test_share, 0.02)
         _check_at_least(1, vocabulary=self.vocabulary, steps=self.steps)
 
 
@@ -168,7 +168,7 @@ class TextPairsOptions:
     """Words of both sides together, trained on the text: as many as the model has."""
     length: int = 30
     """Most words of a sentence, its end included; longer pairs are left out."""
-    test_share: float = 0.1
+    test_share: float = 0.02
     """Share of the pairs that is kept for testing, spread evenly over the text."""
 
     def __post_init__(self) -> None:
@@ -176,7 +176,7 @@ class TextPairsOptions:
         _check_text(self.targets, "targets", self.pattern)
         if self.targets and not self.paths:
             raise UserError("targets", list(self.targets), "needs `paths` to translate", "Name both sides")
-        _check_share(self.test_share, 0.1)
+        _check_share(self.test_share, 0.02)
         _check_at_least(1, vocabulary=self.vocabulary)
         _check_at_least(2, length=self.length)
 

@@ -20,6 +20,9 @@ from engine.inputs.task import Task, weight
 from engine.runtime.gather import Gather
 
 _BATCH = 256
+"""Samples at a time, where each has one target."""
+_TARGETS = 1024
+"""Targets at a time: each of a sentence's words has a score for every word of the vocabulary."""
 
 
 def averaged_buffers(model: nn.Module, gather: Gather) -> dict[str, Tensor]:
@@ -83,8 +86,10 @@ class Evaluator:
     def _measure(self) -> list[float]:
         loss = correct = counted = 0.0
         weighed = 0
-        for start in range(0, len(self._mine), _BATCH):
-            inputs, targets = self._test.batch(self._mine[start : start + _BATCH])
+        each = self._test.batch(self._mine[:1])[1].numel()
+        batch = max(1, min(_BATCH, _TARGETS // max(1, each)))
+        for start in range(0, len(self._mine), batch):
+            inputs, targets = self._test.batch(self._mine[start : start + batch])
             if self._dtype is not None and inputs.is_floating_point():
                 inputs = inputs.to(self._dtype)
             with self._autocast():

@@ -13,9 +13,11 @@ import pytest
 from backend.client import ApiError, Client
 from backend.services.descriptions import AT_ONCE, RETRY_AFTER_S, WAITING, Descriptions
 from engine.errors import UserError
+from engine.plan.description import ModelDescription
 from engine.plan.job import SourceSpec
 from tests.backend.job_specs import job_spec
 from tests.backend.live_server import LiveServer
+from tests.words import write_text
 
 
 def test_what_a_users_code_started_ends_with_the_time_limit(tmp_path: Path) -> None:
@@ -64,3 +66,20 @@ def test_slow_models_do_not_take_every_thread(tmp_path: Path) -> None:
             errors = [future.exception() for future in ended]
         assert len(errors) == room
         assert all("built at last" in str(error) for error in errors)
+
+
+def test_text_that_does_not_give_the_vocabulary_is_refused_at_its_field(tmp_path: Path) -> None:
+    """Over the seam between the service, which loads no torch, and the process that trains the vocabulary."""
+    write_text(tmp_path / "lines.txt", 60)
+    asked = {"paths": [str(tmp_path / "lines.txt")], "steps": 5}
+    descriptions = Descriptions(tmp_path / "cache")
+
+    def describe(vocabulary: int) -> ModelDescription:
+        model = SourceSpec(name="lstm-lm", options={"vocabulary": vocabulary, "layers": 1, "hidden": 4})
+        data = SourceSpec(name="text", options={**asked, "vocabulary": vocabulary})
+        return descriptions.describe(model, data, "float32")
+
+    with pytest.raises(UserError, match=r"the text gives \d+ words at most") as caught:
+        describe(5000)
+    assert caught.value.field == "data.options.vocabulary"
+    assert describe(300).layer("output").parameter_count == 300 * 4 + 300
