@@ -69,15 +69,15 @@ def encoded(
 
 def _make(folder: Path, library: Any, vocabulary: int, pieces: list[str], field: str) -> None:
     model = _train(library, vocabulary, pieces, field)
-    found = library.SentencePieceProcessor(model_proto=model).encode(pieces, add_eos=True)
+    processor = library.SentencePieceProcessor(model_proto=model)
+    kind = np.uint16 if vocabulary <= 1 << 16 else np.uint32
+    found = [np.array(processor.encode(piece, add_eos=True), dtype=kind) for piece in pieces]
     starts = np.zeros(len(found) + 1, dtype=np.int64)
     np.cumsum([len(piece) for piece in found], out=starts[1:])
-    kind = np.uint16 if vocabulary <= 1 << 16 else np.uint32
-    tokens = np.fromiter((token for piece in found for token in piece), kind, int(starts[-1]))
     unfinished = Path(tempfile.mkdtemp(dir=folder.parent, prefix="unfinished-"))
     try:
         (unfinished / "vocabulary.model").write_bytes(model)
-        np.save(unfinished / "tokens.npy", tokens)
+        np.save(unfinished / "tokens.npy", np.concatenate(found))
         np.save(unfinished / "starts.npy", starts)
         unfinished.rename(folder)
     except BaseException:
