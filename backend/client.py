@@ -87,10 +87,13 @@ class Client:
     def submit(self, spec: JobSpec | Mapping[str, Any], *, key: str | None = None) -> Job:
         """Submit a job. A lost answer is asked for again under the same key, which cannot make a second
         job."""
+        return self._submit("/jobs", to_plain(spec), key)
+
+    def _submit(self, path: str, body: Any, key: str | None) -> Job:
         headers = {"Idempotency-Key": key or str(uuid.uuid4())}
         for left in reversed(range(RETRIES)):
             try:
-                return self._read(Job, "POST", "/jobs", json=to_plain(spec), headers=headers)
+                return self._read(Job, "POST", path, json=body, headers=headers)
             except ServerUnreachableError:
                 if not left:
                     raise
@@ -130,6 +133,15 @@ class Client:
     def cancel(self, job_id: str) -> Job:
         """Ask for a job's end."""
         return self._read(Job, "POST", f"/jobs/{job_id}/cancel", json={})
+
+    def clone(self, job_id: str, changes: Mapping[str, Any] | None = None, *, key: str | None = None) -> Job:
+        """Submit a job's specification once more. `changes` replace what they name, object by object; None gives a
+        field its default: `client.clone(id, {"name": "wider", "cluster": {"workers": 4}})`."""
+        return self._submit(f"/jobs/{job_id}/clone", dict(changes or {}), key)
+
+    def delete(self, job_id: str) -> None:
+        """Remove a job that has ended, with everything that was recorded of it."""
+        self._send("DELETE", f"/jobs/{job_id}", headers={"Content-Type": "application/json"})
 
     def wait(self, job_id: str, *, timeout_s: float | None = None, poll_s: float = 0.5) -> Job:
         """The job when it has ended. Raises TimeoutError after `timeout_s`."""

@@ -1,10 +1,10 @@
-"""Jobs: submit, list, show, cancel, plan."""
+"""Jobs: submit, clone, list, show, cancel, delete, plan."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import APIRouter, Body, Header, Query, Response
 from fastapi.responses import JSONResponse
 
 from backend.api.deps import Services, problems
@@ -15,6 +15,13 @@ from backend.schemas.lists import AttemptQuery, HistoryQuery, JobQuery
 from backend.schemas.plans import PlanView
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
+Changes = Annotated[
+    dict[str, Any],
+    Body(
+        description="A JSON merge patch of the specification: what it names replaces what was there, object by object; "
+        "null gives a field its default. `{}` changes nothing but the name."
+    ),
+]
 
 
 @router.post("", status_code=201, responses={200: {"model": Job}, **problems(409, 415, 422, 503)})
@@ -26,10 +33,21 @@ def submit_job(
 ) -> Job:
     """Submit a job. Repeated under the same `Idempotency-Key` it answers the same job (200); with another
     body 409."""
-    job, new = services.jobs.submit(spec, idempotency_key)
-    response.status_code = 201 if new else 200
-    response.headers["Location"] = f"/api/v1/jobs/{job.id}"
-    return job
+    return _submitted(services.jobs.submit(spec, idempotency_key), response)
+
+
+@router.post(
+    "/{job_id}/clone", status_code=201, responses={200: {"model": Job}, **problems(404, 409, 415, 422, 503)}
+)
+def clone_job(
+    services: Services,
+    job_id: str,
+    response: Response,
+    changes: Changes,
+    idempotency_key: Annotated[str | None, Header()] = None,
+) -> Job:
+    """Submit a job's specification once more, with `changes` to it."""
+    return _submitted(services.jobs.clone(job_id, changes, idempotency_key), response)
 
 
 @router.get("", response_model=JobPage, responses=problems(422))
@@ -49,6 +67,13 @@ def cancel_job(services: Services, job_id: str) -> Job:
     """End a job: at once where it waits, else as soon as its processes are stopped. Ending it twice changes
     nothing."""
     return services.jobs.cancel(job_id)
+
+
+@router.delete("/{job_id}", status_code=204, responses=problems(404, 409, 415))
+def delete_job(services: Services, job_id: str) -> None:
+    """Remove a job that has ended: its figures, logs, results and files. Jobs whose baseline it was have none from
+    then on."""
+    services.jobs.delete(job_id)
 
 
 @router.get("/{job_id}/plan", responses=problems(404))
@@ -71,3 +96,10 @@ def list_history(
 ) -> TransitionPage | JSONResponse:
     """Every change of state of a job and of its attempts, oldest first. With `fields`, items hold only these."""
     return of_items(services.lists.history(job_id, asked), asked.fields)
+
+
+def _submitted(answer: tuple[Job, bool], response: Response) -> Job:
+    job, new = answer
+    response.status_code = 201 if new else 200
+    response.headers["Location"] = f"/api/v1/jobs/{job.id}"
+    return job

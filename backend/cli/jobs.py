@@ -171,6 +171,32 @@ def record(
         typer.echo(f"steps {found.first_step} to {found.last_step} are recorded")
 
 
+def clone(
+    job_id: Id,
+    url: Url = None,
+    set_: Settings = None,
+) -> None:
+    """Submit a job's specification once more, with the fields that --set changes, and print the new job's id."""
+    with reported(), Client(url) as client:
+        job = client.clone(job_id, change({}, set_))
+        for warning in job.plan.warnings:
+            typer.echo(f"warning: {warning}", err=True)
+        typer.echo(job.id)
+
+
+def delete(
+    job_ids: Annotated[list[str], typer.Argument(metavar="JOB_ID...", help="Jobs that have ended.")],
+    url: Url = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Remove jobs that have ended, with everything that was recorded of them."""
+    if not yes:
+        typer.confirm(f"Delete {len(job_ids)} job{'s' * (len(job_ids) > 1)} for good?", abort=True)
+    with reported(), Client(url) as client:
+        for job_id in job_ids:
+            client.delete(job_id)
+
+
 def read_spec(file: Path) -> dict[str, Any]:
     """The specification as plain data; directories of entry points are taken from the file's own folder.
 

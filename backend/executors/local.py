@@ -39,6 +39,8 @@ class LocalExecutor(Executor):
         """`command` starts a supervisor; the attempt's directory is added to it."""
         self._command = tuple(command)
         self._children: dict[Identity, subprocess.Popen[bytes]] = {}
+        self._told: dict[Identity, Ended] = {}
+        """Ends that could not be written down."""
 
     def launch(self, launch: Launch, ingest: Ingest) -> Handle:
         directory = launch.directory.absolute()
@@ -72,19 +74,21 @@ class LocalExecutor(Executor):
         left = self._reap(handle.identity)
         end = files.read_end(handle.directory)
         if end is None:  # read after it was gone: it cannot come any more
-            end = self._lost(handle, left)
+            end = self._told.get(handle.identity) or self._lost(handle, left)
             try:
                 files.write_end(handle.directory, end)
-            except OSError as error:
-                logger.warning(
-                    "how the attempt in %s ended cannot be written there: %s", handle.directory, error
-                )
+            except OSError as error:  # its directory vanished, the disk is full: it has ended all the same
+                self._told[handle.identity] = end
+                logger.warning("how the attempt ended is not in its directory: %s", error)
         return end
 
     def stop(self, handle: Handle, *, force: bool = False) -> None:
         if not process.is_alive(handle.identity):
             return
-        files.request_stop(handle.directory)
+        try:
+            files.request_stop(handle.directory)
+        except OSError as error:  # it is ended anyway; only the reason that it gives will be another
+            logger.warning("the attempt is not told that it was cancelled: %s", error)
         process.send(handle.identity, signal.SIGKILL if force else signal.SIGTERM)
 
     def _start(self, directory: Path, threads: int) -> subprocess.Popen[bytes]:

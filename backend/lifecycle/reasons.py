@@ -104,6 +104,7 @@ CURABLE = frozenset(
         Reason.LAUNCH_FAILED,
         Reason.TERMINATED,
         Reason.SUPERVISOR_LOST,
+        Reason.DIRECTORY_LOST,
         Reason.MACHINE_RESTARTED,
     }
 )

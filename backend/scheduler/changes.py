@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, load_only
 
 from backend.db.models import Attempt, Job
 from backend.executors.base import Ended, Handle, Running
@@ -23,9 +23,11 @@ from backend.lifecycle import (
     closing_events,
     is_allowed,
 )
-from backend.scheduler import record, retry, snapshot
+from backend.scheduler import record, retry
 from backend.scheduler.decide import Refuse, Wait
 
+# Plans and descriptions are large: what a wait does not need is not loaded.
+WAITING = load_only(Job.state, Job.reason, Job.message, Job.revision, raiseload=True)
 INTERRUPTIONS = 3
 """So many of a job's launches may be interrupted; then it fails instead of queueing again."""
 
@@ -52,7 +54,7 @@ def events_of(state: State, report: Running) -> tuple[Event, ...]:
 def wait(session: Session, instructions: Sequence[Wait]) -> None:
     """Say why jobs wait, all in one transaction."""
     for instruction in instructions:
-        job = session.get_one(Job, instruction.job_id, options=[snapshot.WAITING])
+        job = session.get_one(Job, instruction.job_id, options=[WAITING])
         if job.state == State.QUEUED:
             record.wait(session, job, instruction.reason, instruction.text)
 

@@ -46,6 +46,7 @@ class Scheduler:
         self._executor = executor
         self._starter = Starter(database, executor, data_dir.absolute(), url)
         self._drain = Drain(url)
+        self._queue = snapshot.Queue()
         self._asked: dict[int, float] = {}
         self._trouble: dict[int, str] = {}
         self._wake = threading.Event()
@@ -118,10 +119,10 @@ class Scheduler:
         """Decide, and do it. Answers whether that changed what the others wait for."""
         now = time.time_ns()
         with self._database.read() as session:
-            jobs = snapshot.queued_jobs(session, now)
-            state = snapshot.state(session, jobs, self.inventory)
+            waiting = self._queue.read(session, now)
+            state = snapshot.state(session, waiting, self.inventory)
             self._retry_unix_ns = snapshot.next_retry(session, now)
-        said = {job.id: job.message for job in jobs}
+        said = {queued.job.id: queued.said for queued in waiting}
         changed, waits = False, []
         for instruction in decide(state):
             match instruction:

@@ -34,7 +34,7 @@ def submitted(session: Session, job: Job) -> None:
     session.add(job)
     session.flush()
     _log(session, job, None)
-    _tell(session, job)
+    tell(session, job)
 
 
 def place(session: Session, job: Job, attempt: Attempt) -> None:
@@ -73,7 +73,7 @@ def advance(
         reason, message = Reason.BACKING_OFF, retry.text
     job.retry_unix_ns = None if retry is None else retry.at_unix_ns
     _move(session, job, after, reason, message)
-    _tell(session, job)
+    tell(session, job)
 
 
 def cancel(session: Session, job: Job) -> bool:
@@ -97,7 +97,7 @@ def _is_retried(job: Job, attempt: Attempt) -> bool:
 def wait(session: Session, job: Job, reason: Reason, message: str) -> None:
     """Say why a queued job waits."""
     job.reason, job.message, job.retry_unix_ns = reason, message, None
-    _tell(session, job)
+    tell(session, job)
 
 
 def story(session: Session, job: Job) -> tuple[str, ...]:
@@ -136,7 +136,8 @@ def _log(session: Session, row: Job | Attempt, before: State | None) -> None:
     )
 
 
-def _tell(session: Session, job: Job) -> None:
+def tell(session: Session, job: Job) -> None:
+    """The job has changed: a new revision, and a notice of it."""
     job.revision += 1
     notify(
         session,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 from sqlalchemy import func, select
-from sqlalchemy.orm import Session, joinedload, load_only
+from sqlalchemy.orm import Session, joinedload
 
 from backend.db.models import Attempt, Job
 from backend.lifecycle import ACTIVE, State
@@ -14,27 +15,52 @@ from backend.scheduler import decide
 from engine.plan.job import ClusterSpec
 from engine.plan.serde import from_plain
 
-# Plans and descriptions are large, and these are read often: only what is needed is loaded.
-WAITING = load_only(
-    Job.name,
-    Job.spec,
-    Job.state,
-    Job.reason,
-    Job.message,
-    Job.priority,
-    Job.created_unix_ns,
-    Job.queued_unix_ns,
-    Job.revision,
-    raiseload=True,
-)
-"""What is needed of a job that waits."""
+SOME = 500
+"""Jobs whose specifications are read at once."""
 
 
-def queued_jobs(session: Session, now_unix_ns: int) -> Sequence[Job]:
-    """Jobs that may be placed now, in no particular order, without their plans: those that back off are not in
-    anybody's way."""
-    due = Job.retry_unix_ns.is_(None) | (Job.retry_unix_ns <= now_unix_ns)
-    return session.scalars(select(Job).where(Job.state == State.QUEUED, due).options(WAITING)).all()
+class Queue:
+    """The jobs that wait. It is looked at often and may be long, so what a job asks for, which never changes, is
+    read once."""
+
+    def __init__(self) -> None:
+        self._demands: dict[str, ClusterSpec] = {}
+
+    def read(self, session: Session, now_unix_ns: int) -> list[Queued]:
+        """Those that may be placed now, in no particular order: a job that backs off is in nobody's way."""
+        due = Job.retry_unix_ns.is_(None) | (Job.retry_unix_ns <= now_unix_ns)
+        age = func.coalesce(Job.queued_unix_ns, Job.created_unix_ns)
+        query = select(Job.id, Job.name, Job.priority, age, Job.message).where(Job.state == State.QUEUED, due)
+        rows = session.execute(query).all()
+        new = [id_ for id_, *_ in rows if id_ not in self._demands]
+        for first in range(0, len(new), SOME):
+            specs = select(Job.id, Job.spec).where(Job.id.in_(new[first : first + SOME]))
+            self._demands.update({id_: _demand(spec) for id_, spec in session.execute(specs)})
+        self._demands = {id_: self._demands[id_] for id_, *_ in rows}
+        return [
+            Queued(
+                job=decide.QueuedJob(
+                    id=id_, name=name, cluster=self._demands[id_], priority=priority, queued_unix_ns=queued
+                ),
+                said=said,
+            )
+            for id_, name, priority, queued, said in rows
+        ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Queued:
+    """A job that waits."""
+
+    job: decide.QueuedJob
+    said: str | None
+    """What it was told about why."""
+
+
+def _demand(spec: dict[str, Any]) -> ClusterSpec:
+    """As JobSpec.demand says."""
+    cluster = from_plain(ClusterSpec, spec["cluster"])
+    return replace(cluster, device="cpu") if spec.get("fidelity") == "rehearse" else cluster
 
 
 def next_retry(session: Session, now_unix_ns: int) -> int | None:
@@ -59,24 +85,10 @@ def occupied(session: Session) -> dict[str, decide.Occupant]:
     }
 
 
-def queued_job(job: Job) -> decide.QueuedJob:
-    """A job's row as decisions see it."""
-    cluster = from_plain(ClusterSpec, job.spec["cluster"])
-    if job.spec.get("fidelity") == "rehearse":  # as JobSpec.demand says
-        cluster = replace(cluster, device="cpu")
-    return decide.QueuedJob(
-        id=job.id,
-        name=job.name,
-        cluster=cluster,
-        priority=job.priority,
-        queued_unix_ns=job.queued_unix_ns or job.created_unix_ns,
-    )
-
-
-def state(session: Session, jobs: Sequence[Job], inventory: decide.Inventory) -> decide.State:
-    """All that `decide` wants to know; `jobs` wait."""
+def state(session: Session, queue: Sequence[Queued], inventory: decide.Inventory) -> decide.State:
+    """All that `decide` wants to know."""
     return decide.State(
-        queued=tuple(map(queued_job, jobs)),
+        queued=tuple(waiting.job for waiting in queue),
         inventory=inventory,
         occupied=occupied(session),
     )

@@ -1,4 +1,4 @@
-"""Jobs: submit, show, cancel."""
+"""Jobs: submit, clone, show, cancel, delete."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import hashlib
 import json
 import time
 from collections.abc import Callable
+from typing import Any
 
 from sqlalchemy import select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, selectinload
 
 from backend.db import Database, models, uuid7
 from backend.lifecycle import InvalidTransitionError
@@ -16,13 +17,18 @@ from backend.scheduler import record
 from backend.schemas import jobs as schema
 from backend.schemas.plans import PlanView
 from backend.services.errors import Conflict, NotFound
+from backend.services.merge import merged
 from backend.services.plans import Planned, Planner, view
+from backend.services.removal import remove
 from backend.services.views import Views
 from engine.errors import UserError
 from engine.plan.job import JobSpec
-from engine.plan.serde import to_plain
+from engine.plan.serde import from_plain, to_plain
 
 KEY_LENGTH = 200
+NAME_LENGTH = 200
+AGAIN = " (again)"
+"""What a clone's name adds."""
 
 
 def find(session: Session, job_id: str) -> models.Job:
@@ -82,6 +88,28 @@ class Jobs:
         if new:
             self._changed()
         return self.show(job_id), new
+
+    def clone(self, job_id: str, changes: dict[str, Any], key: str | None) -> tuple[schema.Job, bool]:
+        """Submit a job's specification once more, with `changes` (a merge patch of it). Its name says so, unless
+        they give another; its baseline stays where that still exists. Answers and raises as `submit` does, and
+        NotFound."""
+        with self._database.read() as session:
+            job = find(session, job_id)
+            spec = {
+                **job.spec,
+                "name": f"{job.name[: NAME_LENGTH - len(AGAIN)]}{AGAIN}",
+                "baseline": job.baseline_id,
+            }
+        return self.submit(from_plain(JobSpec, merged(spec, changes)), key)
+
+    def delete(self, job_id: str) -> None:
+        """Remove a job that has ended, with everything that was recorded of it. Raises NotFound and Conflict."""
+        with self._database.read() as session:
+            job = session.get(
+                models.Job, find(session, job_id).id, options=[selectinload(models.Job.attempts)]
+            )
+            assert job is not None
+        remove(self._database, job)
 
     def show(self, job_id: str) -> schema.Job:
         """One job, whole. Raises NotFound."""

@@ -18,6 +18,7 @@ from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
 
 from backend.db import Database, WriterError, models
+from backend.services.removal import DELETED
 from backend.services.views import Views
 
 logger = logging.getLogger(__name__)
@@ -39,7 +40,7 @@ class Event:
 
     id: int
     kind: str
-    """`ready`, `job`, `data` or `reset`."""
+    """`ready`, `job`, `data`, `deleted` or `reset`."""
     data: dict[str, Any]
 
 
@@ -154,7 +155,7 @@ class Hub:
         for number, job_id, kind in session.execute(query.order_by(models.Notice.id)):
             if job_id is not None:
                 newest[job_id, "job" if kind in STATE_CHANGES else "data"] = number
-        events = []
+        events = self._deleted(session, since)
         for (job_id, kind), number in sorted(newest.items(), key=lambda item: item[1]):
             job = session.get(models.Job, job_id)
             if job is not None:
@@ -162,7 +163,13 @@ class Hub:
                 names = {"id", "revision", "state", "step", "steps", "loss", "samples_per_s"}
                 data = summary.model_dump(mode="json", include=names)
                 events.append(Event(id=number, kind=kind, data={"job_id": data.pop("id"), **data}))
-        return events
+        return sorted(events, key=lambda event: event.id)
+
+    def _deleted(self, session: Session, since: int) -> list[Event]:
+        query = select(models.Notice.id, models.Notice.payload).where(
+            models.Notice.id > since, models.Notice.kind == DELETED
+        )
+        return [Event(id=number, kind=DELETED, data=payload) for number, payload in session.execute(query)]
 
     def _prune(self) -> None:
         """Forget the oldest notices, now and then."""

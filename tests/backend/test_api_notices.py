@@ -147,3 +147,14 @@ def test_open_feeds_end_with_the_server(tmp_path: Path) -> None:
         assert list(feed.events()) == []
         assert time.monotonic() - began < 20  # seconds; without an end, uvicorn waits for the stream
     assert not [line for line in server.output if "Traceback" in line or "Cancel" in line]
+
+
+def test_who_listens_hears_that_a_job_was_deleted(live: LiveServer) -> None:
+    with Client(live.url) as client, Feed(live) as feed:
+        feed.until("ready")
+        job = client.submit(job_spec("goes away"))
+        client.cancel(job.id)
+        feed.until("job", job.id, "cancelled")
+        client.delete(job.id)
+        *_, told = feed.until("deleted", job.id)
+        assert told["data"] == {"job_id": job.id}

@@ -49,6 +49,24 @@ def test_a_job_from_its_submission_to_its_end(file: Path) -> None:
     assert succeeds("logs", job_id, "--follow") == ""
 
 
+def test_a_job_is_cloned_with_changes_and_deleted(file: Path) -> None:
+    job_id = succeeds("submit", str(file)).strip()
+    clone = succeeds("clone", job_id, "--set", "name=wider", "--set", "strategy.name=ring-allreduce").strip()
+    spec = json.loads(succeeds("show", clone, "--json"))["spec"]
+    assert (spec["name"], spec["strategy"]["name"], spec["data"]) == ("wider", "ring-allreduce", {
+        "name": "digits", "entrypoint": None, "directory": None, "options": {},
+    })  # fmt: skip
+    refused = trainyard("delete", "--yes", clone)
+    assert refused.exit_code == 2
+    assert "Cancel it first" in refused.stderr
+    succeeds("cancel", clone)
+    succeeds("delete", "--yes", clone)
+    assert clone not in succeeds("list")
+    assert trainyard("show", clone).exit_code == 2
+    assert trainyard("clone", job_id, "--set", "nonsense").exit_code == 2
+    assert trainyard("clone", job_id, "--set", "name=a", "--set", "name.b=1").exit_code == 2
+
+
 def test_a_plan_is_shown_without_submitting(file: Path) -> None:
     before = succeeds("list", "--json")
     assert "p3:" in succeeds("plan", str(file))

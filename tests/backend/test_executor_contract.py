@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -153,3 +154,53 @@ def test_processes_die_with_their_supervisor_also_without_a_server(
     running(executor, handle)
     process.send(handle.identity, process.signal.SIGKILL)
     until(lambda: nothing_left(tmp_path), "nothing is left")  # nobody polls
+
+
+def test_a_killed_worker_is_named_and_the_others_end(executor: Executor, tmp_path: Path) -> None:
+    handle = executor.launch(launch(tmp_path, "stubborn"), NOWHERE)
+    running(executor, handle)
+    process.send(worker_of(tmp_path / "attempt"), process.signal.SIGKILL)
+    end = ended(executor, handle)
+    assert (end.status, end.reason, end.exit_code) == ("failed", Reason.PROCESS_KILLED, -9)
+    assert str(end.party).startswith("worker ")
+    assert nothing_left(tmp_path)
+
+
+def worker_of(directory: Path) -> process.Identity:
+    """A process of the gang of `stubborn` programs."""
+    for found in process.marked(directory):
+        if b"SIG_IGN" in Path(f"/proc/{found.pid}/cmdline").read_bytes():
+            return found
+    raise AssertionError("no worker is there")
+
+
+def test_a_launch_that_fails_leaves_nothing(executor: Executor, tmp_path: Path) -> None:
+    (tmp_path / "attempt").write_text("in the way")
+    with pytest.raises(LaunchError):
+        executor.launch(launch(tmp_path, "sleep"), NOWHERE)
+    assert nothing_left(tmp_path)
+
+
+def test_find_answers_an_ended_attempt_and_poll_its_end(executor: Executor, tmp_path: Path) -> None:
+    handle = executor.launch(launch(tmp_path, "work"), NOWHERE)
+    end = ended(executor, handle)
+    later = type(executor)()
+    assert later.find(tmp_path / "attempt") == handle
+    assert later.poll(handle) == end
+    later.stop(handle, force=True)
+    assert later.poll(handle) == end
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_an_attempt_whose_directory_vanished_still_ends(
+    executor: Executor, tmp_path: Path, *, force: bool
+) -> None:
+    handle = executor.launch(launch(tmp_path, "stubborn"), NOWHERE)
+    running(executor, handle)
+    shutil.rmtree(tmp_path / "attempt")
+    executor.stop(handle, force=force)
+    executor.stop(handle, force=force)
+    end = ended(executor, handle)
+    assert (end.status, end.reason) == ("failed", Reason.DIRECTORY_LOST)
+    assert executor.poll(handle) == end
+    assert nothing_left(tmp_path)

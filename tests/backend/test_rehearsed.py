@@ -67,9 +67,16 @@ def test_a_waiting_rehearsal_asks_for_cpu_slots(database: Database) -> None:
     with database.read() as session:
         row = facts(session, job_id)
         assert row.rehearsed == row.device == LABEL
+
+    def wait(session: Session) -> None:
         job = session.get_one(Job, job_id)
         job.spec = {**job.spec, "cluster": {"workers": 2, "device": "auto"}}
-        assert snapshot.queued_job(job).cluster.device == "cpu"
+        job.state = "queued"
+
+    database.writer.run(wait)
+    with database.read() as session:
+        waiting = {queued.job.id: queued.job for queued in snapshot.Queue().read(session, 0)}
+        assert waiting[job_id].cluster.device == "cpu"
 
 
 @pytest.mark.parametrize("device", ["cpu", "k40m"])

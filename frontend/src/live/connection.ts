@@ -71,6 +71,7 @@ export class LiveConnection {
     source.addEventListener("job", notice);
     source.addEventListener("data", notice);
     source.addEventListener("reset", () => this.#refresher.reset());
+    source.addEventListener("deleted", () => this.#refresher.reset());
   }
 
   #receive(notice: Notice | null): void {
