@@ -206,9 +206,9 @@ def measure(report: Report, options: Any, file: Path, url: str, pid: int) -> Non
     report.method(
         f"{WORKERS} workers, each a batch every {FLUSH_S * 1e3:g} ms with {mix.steps} steps of {mix.layers} layers, "
         f"{mix.per_batch} events: per layer and step a wait, forward, backward, update and {SLICES} slices sent and "
-        "received; with their totals, link bins and 10 ms counter samples; all of them at the same moment. An acknowledgement follows the commit; its "
-        "time counts from when the batch was due. The page listens to the feed and asks for the job and "
-        f"{len(FIGURES)} figures once a second. Client and server share the machine."
+        "received; with their totals, link bins and 10 ms counter samples. All workers send at the same moment. An "
+        "acknowledgement follows the commit; its time counts from when the batch was due. The page listens to the feed "
+        f"and asks for the job and {len(FIGURES)} figures once a second. Client and server share the machine."
     )
 
     page, used = Page(url, job.id), cpu_s(pid)
