@@ -191,6 +191,7 @@ def cpu(share: float) -> str:
     return f"{share:.0%}" + ("*" if share > MOST_CPU else "")
 
 
-def spread(values: Sequence[float]) -> str:
+def spread(values: Sequence[float], digits: int = 1) -> str:
     """Median and range of the rounds."""
-    return f"{statistics.median(values):.1f} ({min(values):.1f} to {max(values):.1f})"
+    middle, least, most = (f"{v:.{digits}f}" for v in (statistics.median(values), min(values), max(values)))
+    return f"{middle} ({least} to {most})"

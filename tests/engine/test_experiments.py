@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from engine.benchmarks.harness.jobs import Measured
-from engine.experiments import drawing, p3_figure_7, p3_figure_8_9, p3_figure_10, p3_figure_12
+from engine.experiments import drawing, p3_figure_7, p3_figure_8_9, p3_figure_10, p3_figure_12, pai_table_2
 from engine.experiments.link_bins import LinkBins, read
 from engine.experiments.p3_cluster import (
     BASELINE,
@@ -31,7 +31,7 @@ from tests.jobs import succeed
 RESNET = WORKLOADS["resnet50"]
 
 
-@pytest.mark.parametrize("script", [p3_figure_7, p3_figure_8_9, p3_figure_10, p3_figure_12])
+@pytest.mark.parametrize("script", [p3_figure_7, p3_figure_8_9, p3_figure_10, p3_figure_12, pai_table_2])
 def test_every_script_says_what_it_does_and_where_it_writes(script) -> None:
     options = script.parser().parse_args(["--quick"])
     assert options.out.name == "results"
@@ -54,6 +54,18 @@ def test_the_port_of_four_machines_carries_one_and_a_half_times_the_parameters()
     assert port_s(RESNET, 4) == pytest.approx(1.5 * 25_557_032 * 32 / 4e9)
     # Where the paper's P3 leaves the line.
     assert 3.8 < 4 * port_s(RESNET, 4) / compute_s(RESNET) < 4.2
+
+
+def test_pais_settings_stand_where_its_table_does() -> None:
+    """One device takes the paper's time, and ports and compute alone come within a tenth of all of its times."""
+    assert pai_table_2.compute_s(1) == pytest.approx(pai_table_2.ALONE_S, rel=0.01)
+    for workers, paper in pai_table_2.PAPER.items():
+        for servers, seconds in zip((1, workers), paper, strict=True):
+            plan = build_plan(pai_table_2.job(workers, servers), pai_table_2.description())
+            assert isinstance(plan, Plan)
+            assert plan.servers.count == servers
+            least = pai_table_2.compute_s(workers) + 2 * pai_table_2.port_s(workers, servers)
+            assert least == pytest.approx(seconds, rel=0.1)
 
 
 def measured(samples_per_s: float, cpu_share: float = 0.5) -> Measured:
