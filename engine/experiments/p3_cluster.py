@@ -192,6 +192,6 @@ def cpu(share: float) -> str:
 
 
 def spread(values: Sequence[float], digits: int = 1) -> str:
-    """Median and range of the rounds."""
+    """Median and range of the rounds; of one round its value."""
     middle, least, most = (f"{v:.{digits}f}" for v in (statistics.median(values), min(values), max(values)))
-    return f"{middle} ({least} to {most})"
+    return f"{middle} ({least} to {most})" if len(values) > 1 else middle
