@@ -8,6 +8,7 @@ Run: `python -m backend.services.benchmark` (--quick: a tenth of the data).
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import re
 import subprocess
@@ -134,7 +135,11 @@ class Traffic:
         self._threads[1].join(60)
 
     def _listen(self) -> None:
-        with httpx.stream("GET", f"{self._url}/api/v1/notices", timeout=None, trust_env=False) as stream:
+        address = f"{self._url}/api/v1/notices"
+        with (
+            contextlib.suppress(httpx.TransportError),  # the server has ended
+            httpx.stream("GET", address, timeout=None, trust_env=False) as stream,
+        ):
             for _ in stream.iter_raw():
                 if self._stop.is_set():
                     return

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any
+from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +19,25 @@ from engine.telemetry.events import NONE, Kind, Track
 EVENTS_AT_ONCE = 5_000
 LANES = 1_000
 """Threads of one track have numbers from track x LANES on."""
+
+
+class _Event(NamedTuple):
+    """A row of `events.ROW`, field by field in its order."""
+
+    party: int
+    sequence: int
+    place: int
+    step: int
+    layer: int
+    unit: int
+    kind: int
+    track: int
+    peer: int
+    priority: int
+    queued: int
+    start: int
+    end: int
+    bytes: int
 
 
 class Trace:
@@ -36,45 +56,47 @@ class Trace:
         first = [_named("process_name", party, 0, name) for party, name in enumerate(self._parties)]
         first += [_sorted("process_sort_index", party, 0, party) for party in range(len(self._parties))]
         separator = ""
-        for entries in (first, *([entry for row in page for entry in self._entries(row)] for page in pages)):
+        later = (
+            [entry for row in page.tolist() for entry in self._entries(_Event._make(row))] for page in pages
+        )
+        for entries in chain([first], later):
             if entries:
                 yield separator + ",\n".join(map(_json, entries))
                 separator = ",\n"
         yield "\n]}\n"
 
-    def _entries(self, row: np.void) -> Iterator[dict[str, Any]]:
-        party, track, start, end = (int(row[name]) for name in ("party", "track", "start", "end"))
-        lanes = self._busy_until.setdefault((party, track), [])
-        lane = next((i for i, until in enumerate(lanes) if until <= start), len(lanes))
-        thread = track * LANES + lane
+    def _entries(self, event: _Event) -> Iterator[dict[str, Any]]:
+        lanes = self._busy_until.setdefault((event.party, event.track), [])
+        lane = next((i for i, until in enumerate(lanes) if until <= event.start), len(lanes))
+        thread = event.track * LANES + lane
         if lane == len(lanes):
-            lanes.append(end)
-            name = Track(track).name.lower()
-            yield _named("thread_name", party, thread, f"{name} {lane + 1}" if lane else name)
-            yield _sorted("thread_sort_index", party, thread, thread)
-        lanes[lane] = end
-        kind, layer = Kind(int(row["kind"])).name.lower(), int(row["layer"])
-        layer_name = self._layers[layer] if 0 <= layer < len(self._layers) else None
+            lanes.append(event.end)
+            name = Track(event.track).name.lower()
+            yield _named("thread_name", event.party, thread, f"{name} {lane + 1}" if lane else name)
+            yield _sorted("thread_sort_index", event.party, thread, thread)
+        lanes[lane] = event.end
+        kind = Kind(event.kind).name.lower()
+        layer = self._layers[event.layer] if 0 <= event.layer < len(self._layers) else None
         yield {
             "ph": "X",
-            "name": f"{kind} {layer_name}" if layer_name else kind,
+            "name": f"{kind} {layer}" if layer else kind,
             "cat": kind,
-            "pid": party,
+            "pid": event.party,
             "tid": thread,
-            "ts": start / 1e3,
-            "dur": (end - start) / 1e3,
-            "args": self._details(row, layer_name),
+            "ts": event.start / 1e3,
+            "dur": (event.end - event.start) / 1e3,
+            "args": self._details(event, layer),
         }
 
-    def _details(self, row: np.void, layer: str | None) -> dict[str, Any]:
-        peer, queued = int(row["peer"]), int(row["queued"])
-        details: dict[str, Any] = {"step": int(row["step"]), "layer": layer}
-        details |= {
-            "slice": int(row["unit"]) if row["unit"] != NONE else None,
-            "bytes": int(row["bytes"]) or None,
-            "peer": self._parties[peer] if 0 <= peer < len(self._parties) else None,
-            "priority": int(row["priority"]) if peer != NONE else None,
-            "queued_ms": round((int(row["start"]) - queued) / 1e6, 6) if queued != NONE else None,
+    def _details(self, event: _Event, layer: str | None) -> dict[str, Any]:
+        details = {
+            "step": event.step,
+            "layer": layer,
+            "slice": event.unit if event.unit != NONE else None,
+            "bytes": event.bytes or None,
+            "peer": self._parties[event.peer] if 0 <= event.peer < len(self._parties) else None,
+            "priority": event.priority if event.peer != NONE else None,
+            "queued_ms": round((event.start - event.queued) / 1e6, 6) if event.queued != NONE else None,
         }
         return {name: value for name, value in details.items() if value is not None}
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
 from backend.services import trace
+from backend.services.events import ROW
+from backend.services.trace import _Event
 from engine.telemetry.events import Kind, Track
 from tests.backend.job_specs import submit
 from tests.backend.recorded_run import LAYERS, Run, record_run
@@ -93,3 +98,22 @@ def test_a_job_that_waits_has_an_empty_trace(api: TestClient) -> None:
     found = export(api, submit(api, "waits")["id"])
     assert found["traceEvents"] == []
     assert api.get("/api/v1/jobs/nobody/trace").status_code == 404
+
+
+def test_a_trace_is_written_as_its_pages_are_read() -> None:
+    read: list[int] = []
+
+    def pages() -> Iterator[np.ndarray]:
+        for number in range(3):
+            read.append(number)
+            page = np.zeros(2, ROW)
+            page["start"], page["end"] = number * 10 + 1, number * 10 + 5
+            yield page
+
+    pieces = trace.Trace(["conv1"], ["worker 0"], {}).pieces(pages())
+    before = [next(pieces), next(pieces)]
+    assert read == []  # a trace of millions of events is never whole in memory
+    before.append(next(pieces))
+    assert read == [0]
+    assert len(json.loads("".join([*before, *pieces]))["traceEvents"]) == 2 + 2 * 2 + 6
+    assert _Event._fields[:2] + _Event._fields[3:] == tuple(n for n in ROW.names or () if n != "index")

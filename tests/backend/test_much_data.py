@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import gzip
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import func, select
 
+from backend.db import Database
+from backend.db.engine import sqlite_url
 from backend.db.models import LinkBin
 from backend.figures import heatmap, utilization
 from backend.figures.bins import neighbours
@@ -118,3 +121,18 @@ def test_deep_networks_share_rows_of_wide_bins(api: TestClient, filled: Filled) 
     drawn = api.get(f"/api/v1/jobs/{filled.large.job_id}/figures/utilization", params=whole).json()
     areas = [trace["meta"]["layers"] for trace in drawn["data"] if trace.get("stackgroup")]
     assert all(first % size == 0 for first, _ in areas if first >= 0)
+
+
+def test_the_benchmark_asks_a_real_server_while_telemetry_comes_in(tmp_path: Path) -> None:
+    database = Database(sqlite_url(tmp_path / "trainyard.db"))
+    others = add_others(database, 2)
+    large = add_large(database, 20, 20 * PER_LAYER * WORKERS * 3)
+    database.close()
+    asked = [each for each in benchmark.requests(large, others) if each.name in {"jobs", "events", "loss"}]
+    with benchmark.served(tmp_path) as url, benchmark.Traffic(url, large) as traffic:
+        benchmark.ask(url, asked, rounds=1, pause_s=0.0)
+    assert traffic.failed == ""
+    assert traffic.events >= 20 * PER_LAYER // benchmark.PARTS
+    for each in asked:
+        assert each.row()[:2] == [each.name, 1]
+        assert each.size > 0
