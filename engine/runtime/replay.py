@@ -34,32 +34,49 @@ CURVATURE = 1e-3
 
 
 class Pace:
-    """The replayed device's clock. One training thread's."""
+    """The replayed device's clock. One training thread's.
 
-    def __init__(self, exposed_ns: Callable[[], int] = lambda: 0) -> None:
-        """`exposed_ns`: how long the step has waited for parameters so far. Whoever waits is late for nothing: what a
-        layer took too long in front of a wait is not taken from the layers behind it."""
+    A GPU runs behind its host, which has issued the next layers already: what the host does between two layers
+    (hooks, cutting, sending) costs the device nothing while it is shorter than they are. So a layer begins where the
+    one before it ended on the device, not when the host comes to it. Only a version that has not arrived makes the
+    device idle, and the beginning of a pass. A processor that computes itself does one after the other.
+    """
+
+    def __init__(self, exposed_ns: Callable[[], int] = lambda: 0, *, host_ahead: bool = True) -> None:
+        """`exposed_ns`: how long the step has waited for parameters so far. `host_ahead`: whether the device computes
+        beside its host."""
         self.behind_ns = 0
-        """What layers took longer than they should have and no later layer has made up for."""
+        """How much later than on the device the last layer ended here; later layers make up for it."""
         self.worst_ns = 0
         """The most that it ever was."""
         self._exposed_ns = exposed_ns
+        self._host_ahead = host_ahead
         self._waited_ns = 0
+        self._ended_ns: int | None = None
+
+    def begin(self) -> None:
+        """A forward pass begins: what the host did before it counts."""
+        self._ended_ns = None
 
     @contextmanager
     def lasting(self, seconds: float) -> Iterator[None]:
-        """The block, and then a wait until `seconds` have passed since it began, less what the pace is behind."""
+        """The block, and then a wait until `seconds` have passed since the layer before it ended on the device."""
+        start_ns = time.monotonic_ns()
         waited_ns = self._exposed_ns()
         if waited_ns < self._waited_ns:  # another step
             self._waited_ns = 0
-        self.behind_ns = max(0, self.behind_ns - (waited_ns - self._waited_ns))
+        if waited_ns > self._waited_ns:
+            self.behind_ns = 0  # the device has waited, too, and begins as soon as the host does
+        elif self._host_ahead and self._ended_ns is not None:
+            self.behind_ns += start_ns - self._ended_ns
         self._waited_ns = waited_ns
-        end_ns = time.monotonic_ns() + round(seconds * 1e9) - self.behind_ns
+        end_ns = start_ns + round(seconds * 1e9) - self.behind_ns
         yield
         left_ns = end_ns - time.monotonic_ns()
         if left_ns > 0:
             time.sleep(left_ns / 1e9)
-        self.behind_ns = max(0, time.monotonic_ns() - end_ns)
+        self._ended_ns = time.monotonic_ns()
+        self.behind_ns = max(0, self._ended_ns - end_ns)
         self.worst_ns = max(self.worst_ns, self.behind_ns)
 
 
@@ -114,6 +131,7 @@ class ReplayModel(Node):
     def forward(self, inputs: Tensor) -> Tensor:  # type: ignore[override]
         """`inputs` (samples, ...), of which only the number counts; answers a scalar, the loss of each sample."""
         samples = len(inputs)
+        self._replay_pace.begin()
         flow = torch.zeros((), requires_grad=True)
         with self._replay_pace.lasting(self._replay_profile.before_s * samples):
             flow = _Replay.apply(flow, self._replay_pace, self._replay_profile.after_s * samples, 0.0)

@@ -43,7 +43,7 @@ def load_subject(launch: Launch, rank: int, recording: Recording) -> Subject:
             train=dataset.train,
             test=dataset.test,
         )
-    pace = Pace(lambda: recording.exposed_ns)
+    pace = Pace(lambda: recording.exposed_ns, host_ahead=launch.profile.device != "cpu")
     source = ReplaySource(launch.model.samples or job.training.global_batch)
     return Subject(
         model=ReplayModel(launch.model, launch.profile, pace, rank, job.cluster.workers),

@@ -83,10 +83,9 @@ def expected_checksum(spec: JobSpec) -> int:
 
 
 def computed_s(run: Run, rank: int) -> float:
-    """Seconds of all forward and backward spans of one worker."""
-    events = np.concatenate([b.table("events") for b in batches(run.launch.spool) if b.party == rank])
-    passes = events[np.isin(events["kind"], (Kind.FORWARD, Kind.BACKWARD))]
-    return float((passes["end"] - passes["start"]).sum()) / 1e9
+    """Seconds of all steps of one worker in which it waited for nothing."""
+    steps = np.concatenate([b.table("steps") for b in batches(run.launch.spool) if b.party == rank])
+    return float((steps["end"] - steps["start"] - steps["exposed"]).sum()) / 1e9
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -152,6 +151,28 @@ def test_replayed_trees_keep_names_frozen_parameters_and_the_root() -> None:
     assert named["a.b.weight"].grad is None
     assert named["index"].grad is not None
     assert torch.equal(named["index"].grad, named["index"].detach() * (1.5 * CURVATURE * 5))
+
+
+HOUR_NS = 3600 * 10**9
+
+
+@pytest.mark.parametrize("host_ahead", [True, False], ids=["gpu", "processor"])
+def test_what_the_host_does_between_layers_delays_only_a_processor(host_ahead: bool) -> None:
+    """The device has ended the layer before an hour ago, as far as its clock knows."""
+    waited_ns = 0
+    pace = Pace(lambda: waited_ns, host_ahead=host_ahead)
+
+    def layer() -> int:
+        with pace.lasting(0):
+            pass
+        pace._ended_ns -= HOUR_NS
+        return pace.behind_ns // HOUR_NS
+
+    assert [layer() for _ in range(3)] == ([0, 1, 2] if host_ahead else [0, 0, 0])
+    waited_ns = 1
+    assert layer() == 0, "the device has waited, too"
+    pace.begin()
+    assert layer() == 0, "a pass begins"
 
 
 def test_who_has_waited_owes_nothing_for_being_late_before() -> None:
