@@ -26,7 +26,7 @@ By = Literal["step", "samples", "bytes", "time"]
 What = Literal["loss", "accuracy", "throughput"]
 MAX_POINTS = 600
 """Of one job's curve."""
-MAX_BINS = 20_000
+MAX_BINS = 2_000
 """Of one link, read to know when which bytes had left: coarser bins for longer jobs."""
 AXES: dict[By, str] = {"step": "step", "samples": "samples trained on", "bytes": "bytes sent", "time": "time"}
 TITLES: dict[What, str] = {"loss": "training loss", "accuracy": "test accuracy", "throughput": "samples/s"}
@@ -98,9 +98,8 @@ def bytes_until(source: Source, at_ns: np.ndarray) -> np.ndarray:
         )
         scale = LEVEL_FACTOR**level
         first, last = ends[0] // scale, ends[1] // scale
-        rows = source.bins(link, level, first, last)
+        rows = source.bins(link, level, first, last, Direction.TX)
         sent = np.zeros((2, last - first + 1))
-        rows = rows[rows["direction"] == Direction.TX]
         np.add.at(sent, ((rows["layer"] != ALL_LAYERS).astype(int), rows["bin"] - first), rows["bytes"])
         counted = counted or bool(sent.any())
         until = np.concatenate([[0.0], np.cumsum(sent.max(axis=0))])
