@@ -9,8 +9,8 @@ export async function shine(
   figure: PlotlyFigure,
   layer: number | undefined,
 ): Promise<void> {
-  const { opacity, bars, colorscale, frames } = lightOf(figure, layer);
-  if (opacity.size > 0) await plotly.restyle(target, { opacity: [...opacity.values()] }, [...opacity.keys()]);
+  const { fill, bars, colorscale, frames } = lightOf(figure, layer);
+  if (fill.size > 0) await plotly.restyle(target, { fillcolor: [...fill.values()] }, [...fill.keys()]);
   if (bars.size > 0) await plotly.restyle(target, { "marker.opacity": [...bars.values()] }, [...bars.keys()]);
   if (colorscale.size > 0)
     await plotly.restyle(target, { colorscale: [...colorscale.values()] }, [...colorscale.keys()]);

@@ -13,11 +13,11 @@ const packed = {
 };
 const figure = {
   data: [
-    { type: "scatter", meta: { layers: [0, 1] } },
-    { type: "scatter", meta: { layers: [3, 3] }, opacity: 0.5 },
+    { type: "scatter", meta: { layers: [0, 1] }, fillcolor: "#111111" },
+    { type: "scatter", meta: { layers: [3, 3] }, fillcolor: "#333333" },
     { type: "scatter", name: "other" },
     { type: "bar", customdata: packed },
-    { type: "scatter", meta: { code: 15 } },
+    { type: "scatter", meta: { code: 15 }, fillcolor: "#151515" },
     { type: "heatmap", meta: { rows: [0, 1, 2, 4, 5] }, yaxis: "y2" },
     {
       type: "heatmap",
@@ -35,10 +35,10 @@ const figure = {
 
 test("a layer's traces, bars, cells and rows stand out", () => {
   const light = lightOf(figure, 3);
-  expect([...light.opacity]).toEqual([
-    [0, 0.15],
-    [1, 0.5],
-    [4, 0.15],
+  expect([...light.fill]).toEqual([
+    [0, "#1111112b"],
+    [1, "#333333"],
+    [4, "#1515152b"],
   ]);
   expect(light.bars.get(3)?.[0]).toBe(1);
   expect(light.bars.get(3)?.[1]).toBeCloseTo(0.15);
@@ -53,7 +53,7 @@ test("a layer's traces, bars, cells and rows stand out", () => {
 
 test("without a layer everything is as it was", () => {
   const light = lightOf(figure, undefined);
-  expect([...light.opacity.values()]).toEqual([1, 0.5, 1]);
+  expect([...light.fill.values()]).toEqual(["#111111", "#333333", "#151515"]);
   expect(Array.from(light.bars.get(3) ?? [])).toEqual([1, 1]);
   expect(light.frames).toEqual([]);
 });

@@ -16,7 +16,7 @@ interface Meta {
 
 interface Trace {
   type?: string;
-  opacity?: number;
+  fillcolor?: string;
   yaxis?: string;
   meta?: Meta;
   customdata?: unknown;
@@ -30,8 +30,8 @@ const COLOUR = "#8b5cf6";
 
 /** What to change in a drawing so that a layer stands out, by trace number; and the frames around its rows. */
 export interface Light {
-  /** New opacity of whole traces. */
-  opacity: Map<number, number>;
+  /** New colours of filled traces (stacked areas have no opacity of their own). */
+  fill: Map<number, string>;
   /** New opacity of each bar. */
   bars: Map<number, Float32Array>;
   /** New colours of cells. */
@@ -42,18 +42,19 @@ export interface Light {
 
 /** How `figure` has to be drawn with `layer` lit up; undefined: as it is. */
 export function lightOf(figure: PlotlyFigure, layer: number | undefined): Light {
-  const light: Light = { opacity: new Map(), bars: new Map(), colorscale: new Map() };
+  const light: Light = { fill: new Map(), bars: new Map(), colorscale: new Map() };
   const codes = (figure.layout.meta?.codes as number[] | undefined) ?? [];
   const mine = layer === undefined ? undefined : codes[layer];
   (figure.data as Trace[]).forEach((trace, index) => {
     const { meta } = trace;
-    const full = trace.opacity ?? 1;
+    const fill = (lit: boolean) => {
+      if (trace.fillcolor) light.fill.set(index, lit ? trace.fillcolor : trace.fillcolor + DIM_HEX);
+    };
     if (meta?.layers) {
       const [first, last] = meta.layers;
-      const lit = layer === undefined || (layer >= first && layer <= last);
-      light.opacity.set(index, lit ? full : full * DIM);
+      fill(layer === undefined || (layer >= first && layer <= last));
     } else if (meta?.code !== undefined) {
-      light.opacity.set(index, mine === undefined || meta.code === mine ? full : full * DIM);
+      fill(mine === undefined || meta.code === mine);
     } else if (meta?.cells && trace.colorscale) {
       // Two entries for each code: its colour from one edge to the next.
       const scale = trace.colorscale.map(([at, colour], entry): [number, string] => [
