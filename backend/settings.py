@@ -40,6 +40,8 @@ class Settings(BaseSettings):
     """How many processes draw figures; they start with the first one."""
     executor: str = "local"
     """What starts the jobs' processes: a name of `backend.executors.registry`."""
+    ingest_url: str | None = None
+    """Where the jobs' supervisors send telemetry, e.g. through a proxy. None: to this server's own address."""
     paused: bool = False
     """Take jobs in, but start none: for maintenance."""
     allowed_hosts: tuple[str, ...] = ()

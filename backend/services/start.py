@@ -29,8 +29,8 @@ from engine import lab
 
 @asynccontextmanager
 async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
-    """Everything running; stopped again in reverse order. `address` is where the attempts' supervisors
-    reach us."""
+    """Everything running; stopped again in reverse order. `address` is where programs on this
+    machine reach us."""
     async with AsyncExitStack() as stack:
         stack.enter_context(lock.held(settings.data_dir, address))
         if (file := sqlite_file(settings.url)) is not None:
@@ -52,7 +52,7 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
             executor=make_executor(settings.executor),
             inventory=devices,
             data_dir=settings.data_dir,
-            url=address,
+            url=settings.ingest_url or address,
         )
         if not settings.paused:
             await asyncio.to_thread(scheduler.start)

@@ -1,0 +1,164 @@
+"""One round: submit, kill, start again, wait for every end, look."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from backend.chaos import victims
+from backend.chaos.script import Script, Step
+from backend.chaos.service import Service
+from backend.client import ENDED, ApiError, Client, ServerUnreachableError
+from backend.schemas.jobs import Job
+
+T = TypeVar("T")
+ROUND_S = 120.0
+"""Within this every job of a round has ended, or the round has failed."""
+POLL_S = 0.1
+
+
+class RoundError(AssertionError):
+    """What did not hold."""
+
+
+@dataclass
+class Story:
+    """What happened, as lines for a person."""
+
+    began: float = field(default_factory=time.monotonic)
+    lines: list[str] = field(default_factory=list)
+
+    def tell(self, text: str) -> None:
+        self.lines.append(f"{time.monotonic() - self.began:7.2f} s  {text}")
+
+
+@dataclass
+class Deeds:
+    """What was done to whom."""
+
+    workers: set[Path] = field(default_factory=set)
+    """Attempts of which a worker was killed."""
+    supervisors: set[Path] = field(default_factory=set)
+    """Attempts whose supervisor was killed."""
+    cancelled: set[str] = field(default_factory=set)
+    """Jobs whose cancel the server accepted."""
+    beside: set[str] = field(default_factory=set)
+    """Jobs of rounds in which the server was killed."""
+
+
+class Round:
+    """Carries out one script."""
+
+    def __init__(self, script: Script, service: Service, data_dir: Path, span_s: float, deeds: Deeds) -> None:
+        """`span_s`: what an undisturbed job takes, in seconds. What is done is added to `deeds`."""
+        self.story = Story()
+        self.deeds = deeds
+        self.jobs: dict[str, str] = {}
+        """Name to id."""
+        self._script = script
+        self._service = service
+        self._data_dir = data_dir
+        self._span_s = span_s
+        self._starting: list[threading.Timer] = []
+        self._server_died = False
+
+    def run(self) -> list[Job]:
+        """Until every job has ended. Raises RoundError where one does not."""
+        begin = time.monotonic()
+        submitting = [threading.Thread(target=self._submit, args=(spec,)) for spec in self._script.jobs]
+        for thread in submitting:
+            thread.start()
+        for step in self._script.steps:
+            time.sleep(max(0.0, begin + step.at * self._span_s - time.monotonic()))
+            self._do(step)
+        for thread in (*submitting, *self._starting):
+            thread.join(ROUND_S)
+        if len(self.jobs) < len(self._script.jobs):
+            raise RoundError(f"of {len(self._script.jobs)} submissions {len(self.jobs)} were answered")
+        if self._server_died:
+            self.deeds.beside.update(self.jobs.values())
+        return [self._end(name) for name in sorted(self.jobs)]
+
+    # --- what happens ---
+
+    def _submit(self, spec: dict[str, Any]) -> None:
+        try:
+            job = self._insist(lambda client: client.submit(spec, key=spec["name"]))
+        except (ApiError, RoundError) as error:
+            self.story.tell(f"submission of {spec['name']!r} failed: {error}")
+            return
+        self.jobs[spec["name"]] = job.id
+        self.story.tell(f"submitted {spec['name']!r}: {spec['strategy']['name']}, {job.id}")
+
+    def _do(self, step: Step) -> None:
+        match step.act:
+            case "server":
+                self.story.tell(f"kill -9 server, away for {step.away:.2f} s")
+                self._service.kill()
+                self._server_died = True
+                back = threading.Timer(step.away, self._service.start, kwargs={"wait": False})
+                self._starting.append(back)
+                back.start()
+            case "cancel":
+                if self.jobs:
+                    self._cancel(pick(sorted(self.jobs), step.choice))
+            case "worker":
+                self._kill(victims.workers, step.choice, self.deeds.workers)
+            case "supervisor":
+                self._kill(victims.supervisors, step.choice, self.deeds.supervisors)
+
+    def _kill(self, find: Callable[[Path], list[victims.Victim]], choice: float, hit: set[Path]) -> None:
+        """One of those that there are; where there is none yet, the first that comes."""
+        deadline = time.monotonic() + self._span_s
+        while not (found := find(self._data_dir)):
+            if time.monotonic() > deadline:
+                self.story.tell("nobody left to kill")
+                return
+            time.sleep(0.01)
+        victim = pick(found, choice)
+        who = f"{victim.role} {victim.identity.pid} of {victim.directory.relative_to(self._data_dir)}"
+        hit.add(victim.directory)
+        self.story.tell(f"kill -9 {who}" if victims.kill(victim) else f"{who} had ended before it was killed")
+
+    def _cancel(self, name: str) -> None:
+        try:
+            job = self._insist(lambda client: client.cancel(self.jobs[name]))
+        except ApiError as error:
+            self.story.tell(f"cancel of {name!r} refused: {error}")
+            return
+        self.story.tell(f"cancel of {name!r}: {job.state}")
+        if job.state in {"cancelled", "stopping_cancelled"}:
+            self.deeds.cancelled.add(job.id)
+
+    # --- what is waited for ---
+
+    def _end(self, name: str) -> Job:
+        deadline = self.story.began + ROUND_S
+        while (job := self._insist(lambda client: client.job(self.jobs[name]))).state not in ENDED:
+            if time.monotonic() > deadline:
+                raise RoundError(f"{name!r} is {job.state} ({job.message}) after {ROUND_S:g} s")
+            time.sleep(POLL_S)
+        attempts = ", ".join(f"{a.number}: {a.state} ({a.reason})" for a in job.attempts)
+        self.story.tell(f"{name!r} is {job.state} ({job.reason}); attempts {attempts or 'none'}")
+        return job
+
+    def _insist(self, ask: Callable[[Client], T]) -> T:
+        """Ask until somebody answers: the server may be away."""
+        deadline = time.monotonic() + ROUND_S
+        with Client(self._service.url, timeout_s=30) as client:
+            while True:
+                try:
+                    return ask(client)
+                except ServerUnreachableError:
+                    if time.monotonic() > deadline:
+                        raise RoundError("the server did not come back") from None
+                    time.sleep(POLL_S)
+
+
+def pick(items: list[T], choice: float) -> T:
+    """One of them; `choice` from 0 to 1."""
+    return items[min(int(choice * len(items)), len(items) - 1)]

@@ -1,0 +1,72 @@
+"""Ten rounds of kill -9 with a real server and real jobs; and that what is checked after each can fail."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from backend.chaos import checks
+from backend.chaos.script import FATAL, draw
+from backend.chaos.yard import Yard
+from backend.executors import process
+
+SEED, ROUNDS = 4, 10
+
+
+@pytest.fixture(scope="module")
+def yard(tmp_path_factory: pytest.TempPathFactory, descriptions: Path) -> Iterator[Yard]:
+    data_dir = tmp_path_factory.mktemp("chaos")
+    (data_dir / "cache").symlink_to(descriptions)
+    with Yard(data_dir) as yard:
+        yield yard
+
+
+def test_a_seed_draws_the_same_rounds_and_everybody_dies_in_some() -> None:
+    drawn = [draw(SEED, number) for number in range(ROUNDS)]
+    assert drawn == [draw(SEED, number) for number in range(ROUNDS)]
+    assert {step.act for script in drawn for step in script.steps} >= set(FATAL)
+
+
+@pytest.mark.parametrize("number", range(ROUNDS))
+def test_after_every_round_nothing_is_lost_left_or_wrong(yard: Yard, number: int) -> None:
+    story, wrong = yard.round(SEED, number)
+    assert not wrong, "\n".join([*story, *wrong])
+
+
+def test_after_all_rounds_everything_is_still_there(yard: Yard) -> None:
+    assert yard.at_last() == []
+    assert len(yard.witness.acknowledged) > ROUNDS
+
+
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [
+        ("DELETE FROM batches WHERE attempt_id = 1 AND party = 0 AND sequence = 0", "was acknowledged, but"),
+        ("UPDATE layer_totals SET count = count + 1 WHERE attempt_id = 1", "its batches say"),
+        ("DELETE FROM step_rows WHERE attempt_id = 1 AND step = 3", "not those of its batches"),
+        ("UPDATE attempts SET reason = 'process-failed' WHERE id = 1", "may end with completed"),
+        ("UPDATE jobs SET state = 'cancelled'", "its last attempt is not"),
+        ("DELETE FROM transitions WHERE to_state = 'starting'", "its story is"),
+    ],
+)
+def test_what_is_checked_can_fail(yard: Yard, tmp_path: Path, harm: str, said: str) -> None:
+    with sqlite3.connect(yard.database) as source, sqlite3.connect(tmp_path / "trainyard.db") as copy:
+        source.backup(copy)
+        assert copy.execute(harm).rowcount > 0
+    assert said in "\n".join(yard.wrong_in(tmp_path / "trainyard.db"))
+
+
+def test_a_process_that_stays_is_an_orphan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "ORPHAN_S", 0.5)
+    directory = tmp_path / "jobs" / "a" / "1"
+    directory.mkdir(parents=True)
+    marked = {**os.environ, process.MARKER: str(directory)}
+    with subprocess.Popen(["sleep", "600"], env=marked) as child:
+        assert [f"process {child.pid} " in line for line in checks.orphans(tmp_path)] == [True]
+        child.kill()
+    assert list(checks.orphans(tmp_path)) == []
