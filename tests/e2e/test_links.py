@@ -1,0 +1,142 @@
+"""Link and layer: shares under the rate's line; one layer and one stretch of time selected in every figure."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from playwright.sync_api import expect
+
+from backend.client import Client
+from tests.backend.job_specs import job_spec
+from tests.e2e.complete import with_all_telemetry
+from tests.e2e.drawn import said, traces
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.browser
+FIGURES = ("utilization", "timeline", "heatmap")
+RATE = 20_000_000
+AREAS = """chart => chart._fullData.filter(one => one.meta?.layers && one.fillcolor)
+    .map(one => [one.meta.layers, one.fillcolor.length === 7])"""
+LIT_BARS = """chart => chart._fullData.filter(one => one.type === 'bar').flatMap(one =>
+    Array.from(one.customdata).map((row, index) => [Array.from(row)[3], (one.marker.opacity ?? [])[index] ?? 1]))"""
+
+
+@pytest.fixture(scope="module")
+def job(server: Any) -> str:
+    """A job on a shaped network, to its last telemetry."""
+    with Client(server.url) as client:
+        spec = job_spec(
+            "links", strategy={"name": "parameter-server"}, network={"rate": "20Mbit"},
+            training={"steps": 8, "global_batch": 32},
+        )  # fmt: skip
+        found = client.wait(client.submit(spec).id, timeout_s=150)
+        assert found.state == "succeeded", found.message
+        with_all_telemetry(client, found.id)
+        return found.id
+
+
+def shown(page: Page, name: str) -> None:
+    """Figures are asked for when they come into view, and then take their height."""
+    page.get_by_test_id(f"panel-{name}").scroll_into_view_if_needed()
+    expect(page.get_by_test_id(f"figure-{name}")).to_have_attribute("data-drawn", "true")
+
+
+def test_a_layer_chosen_in_one_place_is_lit_up_in_all(page: Page, client: Client, job: str) -> None:
+    page.goto(f"/jobs/{job}?tab=links&step=5")
+    wanted = client.figure(job, "utilization", step=5)
+    areas = [trace for trace in wanted.data if trace.meta and trace.meta["layers"][0] >= 0]
+    assert areas
+    for entry, area in zip(traces(page, "figure-utilization"), wanted.data, strict=True):
+        assert entry["name"] == area.name
+        assert entry["y"] == pytest.approx(said(area.y), nan_ok=True)
+    rates = page.get_by_test_id("figure-utilization").evaluate(
+        "chart => chart._fullLayout.shapes.map(s => s.y0)"
+    )
+    assert set(rates) == {RATE}
+
+    layer = areas[0].meta["layers"][0]
+    row = page.get_by_test_id("plan-table").locator(f"tr[data-layer='{layer}']")
+    row.click()
+    expect(page).to_have_url(re.compile(f"layer={layer}"))
+    page.mouse.move(0, 0)
+    for name in FIGURES:
+        expect(page.get_by_test_id(f"figure-{name}")).to_have_attribute("data-layer", str(layer))
+    areas_drawn = page.get_by_test_id("figure-utilization").evaluate(AREAS)
+    assert {opaque for _, opaque in areas_drawn} == {True, False}
+    assert all(opaque == (first <= layer <= last) for (first, last), opaque in areas_drawn)
+    bars = page.get_by_test_id("figure-timeline").evaluate(LIT_BARS)
+    assert {at for at, opacity in bars if opacity == 1} == {layer}
+    assert any(at != layer for at, _ in bars)
+    frames = page.get_by_test_id("figure-heatmap").evaluate(
+        "chart => chart._fullLayout.shapes.map(s => [s.y0, s.y1])"
+    )
+    assert frames == [[layer - 0.5, layer + 0.5]] * 2
+
+    page.reload()
+    shown(page, "timeline")
+    expect(page.get_by_test_id("figure-timeline")).to_have_attribute("data-layer", str(layer))
+    page.get_by_test_id("tab-plan").click()
+    expect(page.locator(f"tr[data-layer='{layer}']")).to_have_attribute("data-layer", str(layer))
+    page.get_by_test_id("tab-links").click()
+    shown(page, "timeline")
+    expect(page.get_by_test_id("figure-timeline")).to_have_attribute("data-layer", str(layer))
+    page.keyboard.press("Escape")
+    expect(page).not_to_have_url(re.compile("layer="))
+    for name in FIGURES:
+        shown(page, name)
+        expect(page.get_by_test_id(f"figure-{name}")).not_to_have_attribute("data-layer", str(layer))
+
+
+def test_pointing_lights_a_layer_up_for_as_long(page: Page, job: str) -> None:
+    page.goto(f"/jobs/{job}?tab=links&step=5")
+    for name in FIGURES:
+        shown(page, name)
+    row = page.get_by_test_id("plan-table").locator("tr[data-layer]").last
+    layer = row.get_attribute("data-layer")
+    row.hover()
+    expect(page.get_by_test_id("figure-timeline")).to_have_attribute("data-layer", str(layer))
+    page.mouse.move(0, 0)
+    expect(page.get_by_test_id("figure-timeline")).not_to_have_attribute("data-layer", str(layer))
+    expect(page).not_to_have_url(re.compile("layer="))
+
+
+def test_a_brush_selects_time_everywhere(page: Page, client: Client, job: str) -> None:
+    page.goto(f"/jobs/{job}?tab=links&step=5")
+    chart = page.get_by_test_id("figure-utilization")
+    expect(chart).to_have_attribute("data-drawn", "true")
+    box = chart.bounding_box()
+    assert box is not None
+    plot = chart.evaluate(
+        "c => [c._fullLayout.xaxis._offset, c._fullLayout.xaxis._length, c._fullLayout.yaxis._offset]"
+    )
+    at = [box["x"] + plot[0] + share * plot[1] for share in (0.3, 0.7)]
+    page.mouse.move(at[0], box["y"] + plot[2] + 40)
+    page.mouse.down()
+    page.mouse.move(at[1], box["y"] + plot[2] + 42, steps=6)
+    page.mouse.up()
+    expect(page).to_have_url(re.compile(r"from_ns=\d+"))
+    found = {key: int(value) for key, value in re.findall(r"(from_ns|to_ns)=(\d+)", page.url)}
+    step = client.figure(job, "utilization", step=5).layout.meta
+    whole = step["to_ns"] - step["from_ns"]
+    assert found["to_ns"] - found["from_ns"] == pytest.approx(0.4 * whole, rel=0.1)
+    for name in FIGURES:
+        shown(page, name)
+        expected = client.figure(job, name, step=5, **found).layout.xaxis.range
+        page.wait_for_function(
+            "([id, wanted]) => document.querySelector(`[data-testid=${id}]`)._fullLayout.xaxis.range"
+            ".every((edge, i) => Math.abs(edge - wanted[i]) < 1e-6)",
+            arg=[f"figure-{name}", list(expected)],
+        )
+    page.get_by_test_id("all-time").click()
+    expect(page).not_to_have_url(re.compile("from_ns"))
+
+
+def test_another_strategy_is_launched_from_here_filled_in(page: Page, job: str) -> None:
+    page.goto(f"/jobs/{job}?tab=links")
+    page.get_by_test_id("another-strategy").click()
+    expect(page.get_by_test_id("field-name")).to_have_value("links again")
+    expect(page.get_by_test_id("field-network.rate")).to_have_value("20Mbit")
