@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import random
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -19,6 +20,7 @@ def main() -> int:
     parser.add_argument("--only", type=int, help="this round of the seed alone")
     parser.add_argument("--data-dir", type=Path, help="kept afterwards; default: a temporary one")
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended
     seed = random.randrange(10**6) if given.seed is None else given.seed
     numbers = range(given.rounds) if given.only is None else [given.only]
     data_dir = given.data_dir or Path(tempfile.mkdtemp(prefix="chaos-"))
