@@ -53,11 +53,15 @@ def notice(request: FigureRequest, *, revision: str, text: str, height: int = 26
 
 def sign(figure: go.Figure, request: FigureRequest, text: str) -> None:
     """Write `text` into the drawing, above everything else, where an exported picture carries it along."""
-    lines = wrap(text, max(30, request.width // 8))
+    lines = wrap(text, max(24, (request.width - 130) // 7))  # as wide as the plot is, beside its labels
     above = figure.layout.margin.t
     above = figure.layout.template.layout.margin.t if above is None else above
-    room = SIGN_LINE_PX * len(lines)
-    figure.update_layout(height=figure.layout.height + room, margin={"t": above + room})
+    legend = 0
+    if request.narrow and figure.layout.showlegend is not False:  # there, each of its entries takes a line
+        entries = sum(trace.name is not None and trace.showlegend is not False for trace in figure.data)
+        legend = SIGN_LINE_PX * max(entries - 1, 0)
+    above, room = above + legend, SIGN_LINE_PX * len(lines)
+    figure.update_layout(height=figure.layout.height + legend + room, margin={"t": above + room})
     figure.add_annotation(
         text="<br>".join(lines),
         name="signature",
