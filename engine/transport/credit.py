@@ -16,7 +16,7 @@ Pure state: no lock, no clock.
 
 from __future__ import annotations
 
-WINDOW_NS = 500_000
+WINDOW_NS = 1_000_000
 MIN_WINDOW_BYTES = 32 * 1024
 MAX_WINDOW_BYTES = 2**20
 _MEMORY_NS = 5_000_000

@@ -53,8 +53,8 @@ class Dialogue:
         return self.credit_withheld and bool(self._handled)
 
     def senders(self) -> int:
-        """How many peers have something on its way to us."""
-        return sum(peer.inbox.credit.on_its_way() > 0 for peer in self.peers.values())
+        """How many peers are in the middle of a message to us, between two fragments included."""
+        return sum(peer.inbox.in_message() for peer in self.peers.values())
 
     def share(self) -> int:
         """Each sender's part of the window, in bytes."""

@@ -57,7 +57,7 @@ class Endpoint:
         """`names` and `hosts` list all parties in order; `index` is this one.
 
         credit_bytes: what may be on its way to this party beyond one message per sender; senders that meet
-            share it. None: what arrives in half a millisecond, as measured (`credit.Window`).
+            share it. None: what arrives in a millisecond, as measured (`credit.Window`).
         backlog_bytes: what may wait unhandled per sender before it is held back; 0: credit returns only
             when a message has been handled.
         unsent_bytes, send_buffer_bytes: TCP_NOTSENT_LOWAT and SO_SNDBUF of the data connections.

@@ -77,6 +77,10 @@ class Inbox:
         self.drained = True
         """Whether the last `read` took all that the kernel had."""
 
+    def in_message(self) -> bool:
+        """Whether a message is under way."""
+        return self._current is not None or self._fixed_got > 0
+
     def urgency(self) -> int:
         """Priority of the message under way; before a header that has not been read, as urgent as can be."""
         return self._current.header.priority if self._current and self._fragment_left else _UNKNOWN

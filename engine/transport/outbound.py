@@ -52,7 +52,8 @@ class Outbox:
         self._interrupted: list[Outgoing] = []
         """The most urgent last."""
         self._drain = Window(time_ns=FRAGMENT_NS, least_bytes=LEAST_FRAGMENT_BYTES)
-        """How much leaves while the kernel has more than it can send."""
+        """How much leaves while something is under way, waits for credit included: what is never measured as soon as
+        fragments are short would keep them short."""
         self._draining = False
 
     def put(self, message: Outgoing) -> bool:
@@ -178,7 +179,7 @@ class Outbox:
             if not count or self._current is not None:
                 current = self._current
                 between = current is not None and current.interruptible_now
-                self._draining = self.urgency() is not None
-                return between or limit_bytes > count
+                self._draining = between or limit_bytes > count
+                return self._draining
             limit_bytes -= count
         return False

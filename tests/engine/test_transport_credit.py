@@ -85,14 +85,14 @@ def test_a_blocked_sender_goes_on_when_less_than_its_window_is_on_its_way() -> N
 
 
 def test_the_window_follows_the_rate_and_is_shared() -> None:
-    """1 MB in 4 ms is 2 Gbit/s: 125 kB in half a millisecond; idle time does not count."""
+    """1 MB in 4 ms is 2 Gbit/s: 250 kB in a millisecond; idle time does not count."""
     window = Window()
     assert window.share(1) == MIN_WINDOW_BYTES
     for moment in range(5):
         window.passed(250_000, moment * 10**6, amid=moment > 0)
     window.passed(1, 10**12, amid=False)
-    assert window.share(1) == 125_000
-    assert window.share(4) == 31_250
+    assert window.share(1) == 250_000
+    assert window.share(4) == 62_500
     assert Window(1000).share(3) == 333
 
 
