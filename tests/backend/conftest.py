@@ -10,10 +10,12 @@ from fastapi.testclient import TestClient
 from sqlalchemy import select
 
 from backend.app import create_app
+from backend.db import Database
 from backend.db.models import Attempt
 from backend.executors import process
 from backend.settings import Settings
 from tests.backend.house import House
+from tests.backend.ingest_server import open_database
 from tests.backend.live_server import LiveServer
 
 CPU_DEVICES = 4
@@ -51,6 +53,14 @@ def live(tmp_path_factory: pytest.TempPathFactory, descriptions: Path) -> Iterat
     (data_dir / "cache").symlink_to(descriptions)
     with LiveServer(data_dir, paused=True) as server:
         yield server
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    """One for each file of tests, with the service's own writer and no server."""
+    database = open_database(tmp_path_factory.mktemp("db"))
+    yield database
+    database.close()
 
 
 @pytest.fixture

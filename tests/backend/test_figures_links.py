@@ -3,8 +3,6 @@ unknown rate."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
@@ -16,15 +14,7 @@ from backend.figures.source import Source
 from backend.figures.utilization import utilization
 from engine.telemetry.events import Kind
 from tests.backend.figures_drawn import answer, column, notes, traces
-from tests.backend.ingest_server import open_database
 from tests.backend.recorded_run import LAYERS, Run, record_run
-
-
-@pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
-    database = open_database(tmp_path_factory.mktemp("db"))
-    yield database
-    database.close()
 
 
 @pytest.fixture(scope="module")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
@@ -14,17 +12,9 @@ from backend.figures.request import FigureRequest
 from backend.figures.speed import Speed, median_interval
 from engine.telemetry.events import Kind
 from tests.backend.figures_drawn import answer, column, notes, traces
-from tests.backend.ingest_server import open_database
 from tests.backend.recorded_run import Run, add_job, record_run
 
 SECOND = 1e9
-
-
-@pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
-    database = open_database(tmp_path_factory.mktemp("db"))
-    yield database
-    database.close()
 
 
 @pytest.fixture(scope="module")

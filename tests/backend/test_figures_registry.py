@@ -4,7 +4,6 @@ size."""
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -22,17 +21,9 @@ from backend.figures.theme import COLOURS, palette
 from backend.services import progress
 from engine.errors import UnknownNameError
 from tests.backend.figures_drawn import answer, column, notes, traces
-from tests.backend.ingest_server import open_database
 from tests.backend.recorded_run import Run, add_job, record_run
 
 WIDTHS = (360, 1280)
-
-
-@pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
-    database = open_database(tmp_path_factory.mktemp("db"))
-    yield database
-    database.close()
 
 
 @pytest.fixture(scope="module")

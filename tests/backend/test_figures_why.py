@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
@@ -17,7 +15,6 @@ from backend.figures.why import Wait, Why, explain
 from backend.figures.why_words import sentence
 from engine.telemetry.events import Kind, Track
 from tests.backend.figures_drawn import answer, column, traces
-from tests.backend.ingest_server import open_database
 from tests.backend.recorded_run import MS, Run, record_run
 
 FC, CONV = 7, 0
@@ -146,13 +143,6 @@ def test_what_was_not_recorded_is_called_unknown() -> None:
     assert told(explained(spans(wait(0, CONV, 100, 160)))) == [("unknown", 60, 0)]
     lost = spans(wait(0, CONV, 100, 160), message(1, 0, CONV, queued=150, start=150, end=160)[1])
     assert told(explained(lost)) == [("unknown", 50, 1), ("wire", 10, 1)]
-
-
-@pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
-    database = open_database(tmp_path_factory.mktemp("db"))
-    yield database
-    database.close()
 
 
 @pytest.fixture(scope="module")

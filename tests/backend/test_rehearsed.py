@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,17 +17,9 @@ from backend.figures.speed import compare, why_not_a_race
 from backend.scheduler import snapshot
 from engine.plan.serde import load_file
 from engine.profile import Profile
-from tests.backend.ingest_server import open_database
 from tests.backend.recorded_run import add_job, record_run
 
 LABEL = "rehearsed: compute of P4000 derived from FLOPs at 60 %, sizes and rates 1/15"
-
-
-@pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
-    database = open_database(tmp_path_factory.mktemp("db"))
-    yield database
-    database.close()
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -21,19 +20,11 @@ from backend.figures.request import FigureRequest
 from backend.figures.source import Source
 from engine.telemetry.batch import decode
 from engine.telemetry.events import LEVELS, Kind
-from tests.backend.ingest_server import open_database
 from tests.backend.recorded_run import Run, record_run
 
 STEPS = 75
 """More than a group of 64."""
 WORKERS = 2
-
-
-@pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
-    database = open_database(tmp_path_factory.mktemp("db"))
-    yield database
-    database.close()
 
 
 @pytest.fixture(scope="module")
