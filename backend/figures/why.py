@@ -196,22 +196,34 @@ class _Walk:
         same = out & (spans["peer"] == receiver)  # both ends know when it was queued
         for column in ("step", "unit", "queued"):
             same &= spans[column] == receive[column]
+        others = spans[out & ~same]
         sent = self._take(same)
         self._until(
             int((receive if sent is None else sent)["start"]), "wire", sender, peer=receiver, layer=layer
         )
         queued = int(receive["queued"])
-        if queued == NONE or self.done:
+        if queued == NONE:
             return sender
-        low, high = max(queued, int(self.wait["start"])), self.cursor
-        ahead = spans[out & ~same & (spans["end"] > low) & (spans["start"] < high)]
+        # A message that stood aside for a more urgent one was sent in several runs.
+        while not self.done and (run := self._take(same)) is not None:
+            self._stood(others, int(run["end"]), sender, receiver, layer)
+            self._until(int(run["start"]), "wire", sender, peer=receiver, layer=layer)
+        self._stood(others, queued, sender, receiver, layer)
+        return sender
+
+    def _stood(self, others: np.ndarray, since: int, sender: int, receiver: int, layer: int) -> None:
+        """From `since` to the cursor the message stood at its sender, which sent `others`: queued behind them, or
+        held."""
+        if self.done:
+            return
+        low, high = max(since, int(self.wait["start"])), self.cursor
+        ahead = others[(others["end"] > low) & (others["start"] < high)]
         if 2 * _covered(ahead, low, high) >= high - low:
             self.ahead.append(ahead)
             behind = _by_layer(ahead, low, high)
-            self._until(queued, "queue", sender, peer=receiver, layer=layer, ahead=behind)
+            self._until(since, "queue", sender, peer=receiver, layer=layer, ahead=behind)
         else:
-            self._until(queued, "held", sender, peer=receiver, layer=layer)
-        return sender
+            self._until(since, "held", sender, peer=receiver, layer=layer)
 
     def _before(self, mine: np.ndarray, party: int, came: np.void) -> np.void | None:
         """What `party` did last for this unit before the cursor: an update, a sum, a receive, or the backward

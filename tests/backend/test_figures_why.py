@@ -80,6 +80,25 @@ def test_a_queue_behind_another_layer_then_the_wire() -> None:
     assert [row["layer"] for row in why.ahead] == [FC]
 
 
+def test_a_message_that_stood_aside_was_on_the_wire_twice() -> None:
+    # fc's message left from 105 to 115, stood aside for conv's until 125, and went on until 145.
+    table = spans(
+        wait(0, FC, 100, 145),
+        *message(2, 0, FC, queued=104, start=105, end=115),
+        *message(2, 0, CONV, queued=114, start=115, end=125),
+        *message(2, 0, FC, queued=104, start=125, end=145),
+    )
+    why = explained(table)
+    assert told(why) == [
+        ("unknown", 4, 2),
+        ("held", 1, 2),
+        ("wire", 10, 2),
+        ("queue", 10, 2),
+        ("wire", 20, 2),
+    ]
+    assert why.stretches[3].ahead == ((CONV, 10 * MS),)
+
+
 def test_back_through_the_server_to_the_worker_that_computed_last() -> None:
     table = spans(
         wait(0, CONV, 100, 200),
