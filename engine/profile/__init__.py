@@ -17,15 +17,32 @@ if TYPE_CHECKING:
 __all__ = ["DEVICES", "LayerTime", "Profile", "derive", "profile_of", "read"]
 
 
+MOST_APART = 2
+"""A measured profile serves passes of up to so many times more or fewer samples than its own: within that, time goes
+about with the number of samples; beyond, kernels fill a device differently."""
+
+
 def profile_of(job: JobSpec, model: ModelDescription) -> Profile:
-    """The profile that a rehearsal replays. Raises UserError at `rehearsal.profile` where the file cannot be read or
-    is one of another model."""
+    """The profile that a rehearsal replays. Raises UserError at `rehearsal.profile` where the file cannot be read, is
+    one of another model, or was measured at another batch."""
     spec = job.rehearsal
     if spec.profile is None:
         return derive(model, spec.device, spec.efficiency, job.pass_samples)
     try:
         found = read(Path(spec.profile))
         found.check(model)
+        _check_batch(found, job.pass_samples)
     except UserError as error:
         raise UserError("rehearsal.profile", spec.profile, error.rule, error.remedy) from None
     return found
+
+
+def _check_batch(profile: Profile, samples: int) -> None:
+    if profile.source == "measured" and not samples / MOST_APART <= profile.batch <= samples * MOST_APART:
+        raise UserError(
+            "",
+            profile.batch,
+            f"the profile was measured at passes of {profile.batch} samples, the job's have {samples}, and the time of "
+            "a sample is not the same in both",
+            f"Measure the model with `trainyard profile --batch {samples}`",
+        )

@@ -48,14 +48,15 @@ def rehearsal(strategy: str, path: Path, workers: int = WORKERS, **changes: Any)
         "telemetry": {"detail": "all"},
         **changes,
     }
-    model = describe(job(**plain))
+    spec = job(**plain)
+    model = describe(spec)
     times = [LayerTime(layer=each.name, forward_s=FORWARD_S, backward_s=BACKWARD_S) for each in model.layers]
     profile = Profile(
         model=model.name,
         checksum=model.checksum,
         source="measured",
         device="nothing",
-        batch=1,
+        batch=spec.pass_samples,
         layers=tuple(times),
         before_s=BEFORE_S,
         after_s=AFTER_S,
