@@ -58,7 +58,7 @@ EXCHANGE = Axis(
         Mechanism(
             name="factors",
             summary="Late-multiply: gather inputs X and error derivatives E, multiply after.",
-            missing="the factors of fully-connected layers are not captured yet",
+            implementation="engine.exchange.factors:FactorsExchange",
             traits=frozenset({"worker", "counted"}),
         ),
         Mechanism(

@@ -6,13 +6,14 @@ A new exchange is one file with a class of this shape and one line in `engine/ex
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from engine.codec import CODEC
 from engine.codec.base import Codec
 from engine.plan.plan import LayerPlan
 from engine.plan.units import Unit
+from engine.runtime.capture import Capture
 from engine.runtime.host_memory import HostMemory
 from engine.runtime.messages import Message, Payload
 from engine.runtime.recording import Recording
@@ -52,6 +53,8 @@ class Context:
     workers: int
     choices: Mapping[int, Choice]
     """By unit index: the units of this exchange."""
+    captures: Mapping[int, Capture] = field(default_factory=dict)
+    """By unit index: where the factors of layers that travel by them are kept."""
     memory: HostMemory
     endpoint: Endpoint
     versions: Versions
@@ -71,7 +74,8 @@ class Exchange(Protocol):
     """How the workers' contributions to some units meet, seen from one worker.
 
     `start` is called once per unit and step, on every worker, whether or not it has gradients. The exchange
-    ends by writing parameters or summed gradients through `context.memory` and advancing the unit's version.
+    ends by writing parameters or summed gradients through `context.memory`, or holding what `finish` makes them of, and
+    advancing the unit's version.
     """
 
     kinds: tuple[Message, ...]
@@ -93,6 +97,11 @@ class Exchange(Protocol):
 
     def handle(self, header: Header, payload: Payload) -> None:
         """A message has been received."""
+        ...
+
+    def finish(self, unit: Unit, step: int) -> None:
+        """In the training thread, once all of a layer's units have the result of `step`, and before this worker updates
+        it: what is still to be computed."""
         ...
 
     def missing(self, unit: Unit) -> str:

@@ -63,6 +63,9 @@ class NativeAllreduce:
     def handle(self, header: Header, payload: Payload) -> None:
         raise AssertionError(f"no message was expected: {header}")
 
+    def finish(self, unit: Unit, step: int) -> None:
+        """Nothing is left to compute."""
+
     def missing(self, unit: Unit) -> str:
         return "the native allreduce has not ended; some rank did not issue it"
 

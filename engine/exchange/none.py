@@ -28,6 +28,9 @@ class NoExchange:
     def handle(self, header: Header, payload: Payload) -> None:
         raise AssertionError(f"no message was expected: {header}")
 
+    def finish(self, unit: Unit, step: int) -> None:
+        """Nothing is left to compute."""
+
     def missing(self, unit: Unit) -> str:
         return "its own backward pass did not end"
 

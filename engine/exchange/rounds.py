@@ -94,6 +94,9 @@ class RoundsAllreduce:
             self._expect_later(turn, header)
             turn.early[header.part] = header, received.clone()
 
+    def finish(self, unit: Unit, step: int) -> None:
+        """Nothing is left to compute."""
+
     def missing(self, unit: Unit) -> str:
         turn = next((turn for (index, _), turn in list(self._turns.items()) if index == unit.index), None)
         awaited = turn.awaited if turn is not None else None

@@ -86,6 +86,9 @@ class ServerExchange:
             memory.sums_written(unit, segments)
         self._context.versions.advance(unit.index, header.step + 1)
 
+    def finish(self, unit: Unit, step: int) -> None:
+        """Nothing is left to compute."""
+
     def missing(self, unit: Unit) -> str:
         assert unit.shard is not None
         return f"no answer from {self._context.party_name(self._context.shard_party(unit.shard))}"

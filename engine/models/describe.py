@@ -28,6 +28,7 @@ from engine.inputs.build import find_task, load_dataset
 from engine.inputs.task import Task, classification
 from engine.models.build import build_model
 from engine.models.entrypoint import last_lines
+from engine.models.factors import factors_of, rows_of
 from engine.models.uses import UseFinder, Uses, tensors_in
 from engine.plan.description import LayerDescription, ModelDescription, ParameterDescription
 from engine.plan.job import SourceSpec
@@ -45,10 +46,12 @@ def describe(
     """
     owners = {path: module for path, module in model.named_modules() if next(_own(module), None) is not None}
     output_bytes: Counter[str] = Counter()
+    rows: Counter[str] = Counter()
 
     def count_output(path: str) -> Any:
         def hook(module: nn.Module, args: Any, output: Any) -> None:
             output_bytes[path] += sum(t.numel() * t.element_size() for t in tensors_in(output))
+            rows[path] += rows_of(module, output)
 
         return hook
 
@@ -59,7 +62,7 @@ def describe(
     finally:
         for handle in handles:
             handle.remove()
-    parameters = _parameters_by_layer(model, owners)
+    parameters, uses = _parameters_by_layer(model, owners), finder.uses()
     return ModelDescription(
         name=name,
         layers=tuple(
@@ -70,8 +73,11 @@ def describe(
                 parameters=parameters[path],
                 forward_flops=round(flops.found[path] / len(inputs)),
                 output_bytes=round(output_bytes[path] / len(inputs)),
+                factors=factors_of(
+                    path, owners[path], parameters[path], uses, rows=rows[path], samples=len(inputs)
+                ),
             )
-            for index, path in enumerate(_forward_order(parameters, finder.uses()))
+            for index, path in enumerate(_forward_order(parameters, uses))
         ),
         buffer_bytes=sum(buffer.numel() * buffer.element_size() for buffer in model.buffers()),
     )

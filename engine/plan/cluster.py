@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from engine.errors import UserError
 from engine.plan.job import JobSpec
-from engine.plan.plan import Peer, Plan
+from engine.plan.plan import Peer, Plan, Workload
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +19,8 @@ class Cluster:
     """Each host's port, in bits per second and per direction; None where it is not known."""
     shaped: bool = False
     """Whether the links themselves keep that rate, so that whatever sends over them does; else our transport does."""
+    workload: Workload | None = None
+    """What the job computes in a step; None where no job is known."""
 
     def __post_init__(self) -> None:
         if self.workers < 1:
@@ -30,8 +32,16 @@ class Cluster:
 def cluster_of(job: JobSpec) -> Cluster:
     """The cluster that a job asks for."""
     return Cluster(
-        workers=job.cluster.workers, rate_bps=job.network.rate_bps, shaped=job.network.hosts is not None
+        workers=job.cluster.workers,
+        rate_bps=job.network.rate_bps,
+        shaped=job.network.hosts is not None,
+        workload=workload_of(job),
     )
+
+
+def workload_of(job: JobSpec) -> Workload:
+    """What a job computes in a step."""
+    return Workload(samples=job.training.global_batch, autocast=job.training.precision == "bf16")
 
 
 @dataclass(frozen=True, kw_only=True)

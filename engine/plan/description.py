@@ -57,6 +57,19 @@ class ParameterDescription:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Factors:
+    """The sizes of a fully-connected layer's factors: inputs X (rows x inputs), error derivatives E (rows x outputs).
+    The gradient of its weight is their product E^T X."""
+
+    rows: int
+    """Rows of each per sample, over all the layer's calls in one forward pass."""
+    inputs: int
+    """Columns of X: the layer's inputs."""
+    outputs: int
+    """Columns of E: the layer's outputs."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class LayerDescription:
     """A module that itself owns parameters."""
 
@@ -73,6 +86,9 @@ class LayerDescription:
     """Floating-point operations of its forward pass, per sample (multiplication and addition are two)."""
     output_bytes: int = 0
     """Bytes of its output, per sample, over all its calls in one forward pass."""
+    factors: Factors | None = None
+    """Of a fully-connected layer (`nn.Linear`) whose parameters are used in its own calls and nowhere else;
+    null for every other layer: its gradient is no product of what goes in and out."""
 
     @property
     def parameter_count(self) -> int:

@@ -13,9 +13,9 @@ from engine.plan.plan import LayerPlan
 class Flow:
     """What one layer's units carry, where they are applied, and what that has to wait for."""
 
-    payload: Literal["gradient", "none"]
+    payload: Literal["gradient", "factors", "none"]
     """What travels from the worker."""
-    answer: Literal["parameters", "summed gradient", "none"]
+    answer: Literal["parameters", "summed gradient", "factors", "none"]
     """What comes back."""
     update: Literal["worker", "server"]
     """Where the optimizer runs."""
@@ -29,6 +29,8 @@ def derive(layer: LayerPlan, job: JobSpec) -> Flow:
     barrier: Literal["none", "all units"] = "none" if job.training.clip_norm is None else "all units"
     if layer.exchange == "none":
         return Flow(payload="none", answer="none", update="worker", barrier=barrier)
+    if layer.exchange == "factors":
+        return Flow(payload="factors", answer="factors", update="worker", barrier=barrier)
     answer: Literal["parameters", "summed gradient"] = (
         "parameters" if layer.update == "server" else "summed gradient"
     )

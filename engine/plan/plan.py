@@ -139,6 +139,18 @@ class Servers:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Workload:
+    """What the job computes in a step, as far as bytes depend on it: factors have a row per sample."""
+
+    __pydantic_config__ = {"use_attribute_docstrings": True, "extra": "forbid"}
+
+    samples: int
+    """Samples of one step over all workers; the last step of an epoch may have fewer."""
+    autocast: bool = False
+    """Whether layers compute in bfloat16, so that factors travel in it, too."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Input:
     """Where the data are prepared. Chosen for the job."""
 
@@ -173,6 +185,8 @@ class Plan:
     """How far workers may drift."""
     input: Input = Input()
     """Where the data are prepared."""
+    workload: Workload | None = None
+    """What sizes factors; the job says it when the plan is validated. Null where no layer travels by factors."""
     warnings: tuple[str, ...] = ()
     """What a person should know: settings that changed something, or cost something."""
 

@@ -10,10 +10,11 @@ from dataclasses import replace
 
 from engine.errors import UnknownNameError, UserError
 from engine.exchange import EXCHANGE
-from engine.plan.cluster import Cluster
+from engine.plan.cluster import Cluster, workload_of
 from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
 from engine.plan.plan import LayerPlan, Peer, Plan
+from engine.plan.traffic import factors_against_gradient
 from engine.plan.units_of_measure import format_rate
 
 MOST_UNITS = 100_000
@@ -41,8 +42,10 @@ def resolve(plan: Plan | Peer, model: ModelDescription, cluster: Cluster, job: J
         _ordered_collectives_keep_one_order(layer, field)
         _native_sums_what_it_is_given(layer, field)
         _half_precision_is_real(layer, model, field)
+        _factors_have_a_product(layer, model, field)
+        _factors_travel_whole(layer, field)
     _native_cannot_be_paced(any(lp.exchange == "native" for lp in plan.layers), cluster)
-    return _settle_update_sites(plan, job)
+    return _settle_workload(_settle_update_sites(plan, job), model, job)
 
 
 def is_served(layer: LayerPlan) -> bool:
@@ -192,6 +195,31 @@ def _half_precision_is_real(layer: LayerPlan, model: ModelDescription, field: st
         )
 
 
+def _factors_have_a_product(layer: LayerPlan, model: ModelDescription, field: str) -> None:
+    if layer.exchange != "factors" or (described := model.layer(layer.layer)).factors is not None:
+        return
+    tied = [name for p in described.parameters for name in p.also_used_by]
+    why = f"is tied to {', '.join(tied)}" if tied else f"is a {described.kind}"
+    raise UserError(
+        f"{field}.exchange",
+        "factors",
+        f"{layer.layer} {why}: only a fully-connected layer (torch.nn.Linear) that is trained, and whose parameters"
+        " are used in its own calls and nowhere else, has a gradient that is the product of its inputs and error"
+        " derivatives",
+        "Use an allreduce or a server for this layer",
+    )
+
+
+def _factors_travel_whole(layer: LayerPlan, field: str) -> None:
+    if layer.exchange == "factors" and layer.order.unit != "layer":
+        raise UserError(
+            f"{field}.order.unit",
+            layer.order.unit,
+            "factors have rows of the whole layer; nothing of them belongs to a part of its weight",
+            "Use layer: more urgent messages overtake a long one on its way in any case",
+        )
+
+
 def _native_cannot_be_paced(native: bool, cluster: Cluster) -> None:
     if native and cluster.rate_bps is not None and not cluster.shaped and cluster.workers > 1:
         raise UserError(
@@ -254,3 +282,24 @@ def _settle_update_sites(plan: Plan, job: JobSpec) -> Plan:
             " communication does not overlap the next forward pass."
         )
     return replace(plan, layers=tuple(layers), warnings=tuple(dict.fromkeys(warnings)))
+
+
+def _settle_workload(plan: Plan, model: ModelDescription, job: JobSpec) -> Plan:
+    """What sizes factors, where there are any; and a warning where they are larger than the gradient."""
+    mine = [layer for layer in plan.layers if layer.exchange == "factors"]
+    if not mine:
+        return replace(plan, workload=None)
+    workload, warnings = workload_of(job), list(plan.warnings)
+    for layer in mine:
+        times = factors_against_gradient(model.layer(layer.layer), workload, layer.codec)
+        if times > 1 and job.cluster.workers > 1:
+            warnings.append(
+                f"{layer.layer} moves {times:.2g} times as many bytes by factors as its gradient would: a step of"
+                f" {workload.samples} samples is too large for it."
+            )
+    if job.fidelity == "rehearse":
+        warnings.append(
+            "Late multiplications are replayed: each takes as long as its layer's forward pass over all workers'"
+            " samples."
+        )
+    return replace(plan, workload=workload, warnings=tuple(dict.fromkeys(warnings)))

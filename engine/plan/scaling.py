@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from engine.plan.description import ModelDescription
+from engine.plan.description import Factors, ModelDescription
 from engine.plan.plan import LayerPlan, Peer, Plan
 
 
 def scaled_model(model: ModelDescription, scale: float) -> ModelDescription:
     """`model` with parameters of 1/scale the elements (at least 1), as one-dimensional tensors of the same names.
-    FLOPs and bytes of outputs stay true."""
+    FLOPs and bytes of outputs stay true. Factors keep their rows, one for every sample, and have 1/scale the columns
+    (rounded, at least 1): so their bytes shrink by the one factor, as gradients' do."""
     if scale == 1:
         return model
     layers = tuple(
@@ -25,6 +26,7 @@ def scaled_model(model: ModelDescription, scale: float) -> ModelDescription:
                 replace(p, shape=(max(1, round(p.count / scale)) if p.count else 0,))
                 for p in layer.parameters
             ),
+            factors=_factors(layer.factors, scale),
         )
         for layer in model.layers
     )
@@ -47,6 +49,13 @@ def scaled_plan(plan: Plan | Peer, scale: float) -> Plan | Peer:
 def scaled_rate(rate_bps: int, scale: float) -> int:
     """A link's rate in bits per second, divided by `scale`."""
     return max(1, round(rate_bps / scale))
+
+
+def _factors(factors: Factors | None, scale: float) -> Factors | None:
+    if factors is None:
+        return None
+    inputs, outputs = max(1, round(factors.inputs / scale)), max(1, round(factors.outputs / scale))
+    return replace(factors, inputs=inputs, outputs=outputs)
 
 
 def _layer(layer: LayerPlan, scale: float) -> LayerPlan:

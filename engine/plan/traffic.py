@@ -1,18 +1,20 @@
 """Declared bytes: what a plan must move in one step, message by message, before anything runs.
 
 A test compares these with the bytes that the transport counts; the launch page shows them per layer.
-Payload only: headers, notifications, pull requests and heartbeats are counted apart as overhead.
+Payload only: headers, notifications, pull requests and heartbeats are counted apart as overhead. Factors have a row per
+sample: they are declared for a whole global batch, and where samples differ in length, for the example that the model
+was described with, which is of the longest.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from engine.plan.cluster import parties, shard_party
-from engine.plan.description import DTYPE_BYTES, ModelDescription
-from engine.plan.plan import LayerPlan, Peer, Plan
+from engine.plan.description import DTYPE_BYTES, LayerDescription, ModelDescription
+from engine.plan.plan import LayerPlan, Peer, Plan, Workload
 from engine.plan.rounds import Programmer, Send, chunk, halving_doubling, tree
 from engine.plan.units import Unit, cut
 
@@ -43,6 +45,28 @@ def item_bytes(codec: str, dtype: str) -> int:
     return 2 if codec == "fp16" else DTYPE_BYTES[dtype]
 
 
+def factor_type(layer: LayerDescription, workload: Workload) -> str:
+    """The type in which a layer computes, and its factors travel."""
+    dtype = layer.parameters[0].dtype
+    return "bfloat16" if workload.autocast and dtype == "float32" else dtype
+
+
+def factor_bytes(layer: LayerDescription, workload: Workload, codec: str, samples: int) -> int:
+    """Bytes of a fully-connected layer's factors of `samples` samples: what a worker with so many sends to each
+    other."""
+    assert layer.factors is not None, f"{layer.name} has no factors"
+    columns = layer.factors.inputs + layer.factors.outputs
+    return samples * layer.factors.rows * columns * item_bytes(codec, factor_type(layer, workload))
+
+
+def factors_against_gradient(layer: LayerDescription, workload: Workload, codec: str) -> float:
+    """What a fully-connected layer moves by factors as a multiple of what its gradient moves: less than 1 where
+    late-multiply pays. n workers send (n-1) rows (N+K) over all links; as a gradient, by any allreduce in rounds or
+    servers beside workers, it is 2 (n-1) |W|, and so the number of workers does not matter."""
+    gradient = sum(p.count * item_bytes(codec, p.dtype) for p in layer.parameters if p.trainable)
+    return factor_bytes(layer, workload, codec, workload.samples) / (2 * gradient)
+
+
 def declared(
     plan: Plan | Peer, model: ModelDescription, workers: int, hosts: int | None = None
 ) -> Iterator[Transfer]:
@@ -50,10 +74,11 @@ def declared(
     if isinstance(plan, Peer):
         return
     choices = {layer.layer: layer for layer in plan.layers}
+    described = {layer.name: layer for layer in model.layers}
     at = [party.host for party in parties(plan, workers, hosts)]
     for unit in cut(plan, model):
         layer = choices[unit.layers[0]]
-        for source, destination, size in _messages(plan, layer, unit, workers):
+        for source, destination, size in _messages(plan, layer, described, unit, workers):
             yield Transfer(
                 source=source,
                 destination=destination,
@@ -64,7 +89,9 @@ def declared(
             )
 
 
-def _messages(plan: Plan, layer: LayerPlan, unit: Unit, workers: int) -> Iterator[tuple[int, int, int]]:
+def _messages(
+    plan: Plan, layer: LayerPlan, described: Mapping[str, LayerDescription], unit: Unit, workers: int
+) -> Iterator[tuple[int, int, int]]:
     """(source, destination, bytes): the formula of each exchange."""
     item = item_bytes(layer.codec, unit.dtype)
     if unit.shard is not None:
@@ -80,11 +107,27 @@ def _messages(plan: Plan, layer: LayerPlan, unit: Unit, workers: int) -> Iterato
             kept = [chunk(unit.count, workers, (worker + k) % workers) for k in (1, 2)]
             sent = 2 * unit.count - sum(stop - start for start, stop in kept)
             yield worker, (worker + 1) % workers, sent * item
+    elif layer.exchange == "factors":
+        yield from _factors(plan, layer, described[layer.layer], workers)
     elif layer.exchange in _PLAYED_OUT:
         for worker in range(workers):
             for step in _PLAYED_OUT[layer.exchange](worker, workers, unit.count):
                 if isinstance(step, Send):
                     yield worker, step.peer, (step.stop - step.start) * item
+
+
+def _factors(
+    plan: Plan, layer: LayerPlan, described: LayerDescription, workers: int
+) -> Iterator[tuple[int, int, int]]:
+    """Everybody's factors to everybody else."""
+    assert plan.workload is not None, "resolve the plan first"
+    share, rest = divmod(plan.workload.samples, workers)
+    for worker in range(workers):
+        samples = share + (worker < rest)  # as engine/inputs/sharding.py deals them
+        size = factor_bytes(described, plan.workload, layer.codec, samples)
+        for peer in range(workers):
+            if peer != worker:
+                yield worker, peer, size
 
 
 def wire_bytes(plan: Plan | Peer, model: ModelDescription, workers: int, hosts: int | None = None) -> int:

@@ -27,6 +27,12 @@ class LayerTime:
         for field in ("forward_s", "backward_s"):
             _duration(field, getattr(self, field))
 
+    @property
+    def product_s(self) -> float:
+        """Seconds per sample of the product that is the gradient of a fully-connected layer's weight: as many FLOPs as
+        the forward pass, so as long, and at most the whole backward pass."""
+        return min(self.forward_s, self.backward_s)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:

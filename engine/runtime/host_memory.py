@@ -55,6 +55,10 @@ class HostMemory:
         """Call `then` once the unit's gradients can be read on the host: on the CPU, now."""
         then()
 
+    def when_readable(self, tensors: Sequence[Tensor], then: Callable[[list[Tensor]], None]) -> None:
+        """Call `then` with the contiguous `tensors` once they can be read on the host: on the CPU, now, as they are."""
+        then(list(tensors))
+
     def mask(self, unit: Unit) -> bytes:
         """Which segments have a gradient on this worker in this step."""
         there = [self._parameters[s.parameter].grad is not None for s in unit.segments]

@@ -39,3 +39,5 @@ class Message(IntEnum):
     """One worker's part of an all-gather outside the training exchange [tensors]; `step` is its number."""
     END = 10
     """Worker 0 tells the dedicated servers that training is over [none]."""
+    FACTORS = 11
+    """A worker's factors of a unit [inputs, then error derivatives, row by row; rows and type in meta]."""

@@ -48,6 +48,17 @@ class PinnedMemory(HostMemory):
             copied = self._down.record_event()
         self._copying.put((copied, then))
 
+    def when_readable(self, tensors: Sequence[Tensor], then: Callable[[list[Tensor]], None]) -> None:
+        """Copy `tensors` down once they have been computed; `then` gets the copies, in the staging thread."""
+        self._down.wait_stream(torch.cuda.current_stream(self._device))
+        copies = [torch.empty(t.shape, dtype=t.dtype, pin_memory=True) for t in tensors]
+        with torch.cuda.stream(self._down):
+            for tensor, copy in zip(tensors, copies, strict=True):
+                tensor.record_stream(self._down)
+                copy.copy_(tensor, non_blocking=True)
+            copied = self._down.record_event()
+        self._copying.put((copied, lambda: then(copies)))
+
     def gradients(self, segments: Sequence[Segment]) -> list[Tensor]:
         return [self._mirror_of(s) for s in segments]
 

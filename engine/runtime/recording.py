@@ -89,6 +89,15 @@ class Recording:
         )
         self._mark_ns = end_ns
 
+    def multiplied(self, layer: int, start_ns: int) -> None:
+        """The worker has multiplied the factors of `layer`: the part of a backward pass that was left for later."""
+        end_ns = self.now_ns()
+        self.compute_ns += end_ns - start_ns
+        self.recorder.event(
+            Kind.BACKWARD, Track.COMPUTE, step=self.step, layer=layer, start=start_ns, end=end_ns
+        )
+        self._mark_ns = end_ns
+
     def end_forward(self) -> None:
         self._span(Kind.FORWARD, self._layer, self.now_ns())
 

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -89,12 +90,24 @@ class Node(nn.Module):
         self._replay_time = LayerTime(layer="", forward_s=0.0, backward_s=0.0)
         self._replay_pace = Pace()
         self._replay_curvature = 0.0
+        self._replay_capture: tuple[Callable[[], None], Callable[[int, float], None]] | None = None
+        """Of a layer that travels by factors (`replay_capture.py`): told of every forward pass, and of every backward
+        pass with its samples and what its gradient is as a multiple of the parameters."""
 
     def forward(self, flow: Tensor, samples: int) -> Tensor:
         """`flow`: the scalar that came from the layer before; answers the one for the layer behind."""
         return self._replay_layer(flow, samples)
 
+    def _replay_multiplying(self, samples: float) -> AbstractContextManager[None]:
+        """Around the late multiplication of so many samples' factors."""
+        return self._replay_pace.lasting(self._replay_time.product_s * samples)
+
     def _replay_layer(self, flow: Tensor, samples: int) -> Tensor:
+        backward_s, passed = self._replay_time.backward_s, None
+        if self._replay_capture is not None:
+            used, came = self._replay_capture
+            used()
+            backward_s, passed = backward_s - self._replay_time.product_s, partial(came, samples)
         with self._replay_pace.lasting(self._replay_time.forward_s * samples):
             # Torch functions here, where a watching UseFinder sees that the module uses all its parameters.
             values = [p.detach() for p in self.parameters(recurse=False)]
@@ -102,8 +115,9 @@ class Node(nn.Module):
             result: Tensor = _Replay.apply(
                 flow + self._replay_curvature / 2 * height.to(flow.dtype),
                 self._replay_pace,
-                self._replay_time.backward_s * samples,
+                backward_s * samples,
                 self._replay_curvature,
+                passed,
                 *self.parameters(recurse=False),
             )
         return result
@@ -134,7 +148,7 @@ class ReplayModel(Node):
         self._replay_pace.begin()
         flow = torch.zeros((), requires_grad=True)
         with self._replay_pace.lasting(self._replay_profile.before_s * samples):
-            flow = _Replay.apply(flow, self._replay_pace, self._replay_profile.after_s * samples, 0.0)
+            flow = _Replay.apply(flow, self._replay_pace, self._replay_profile.after_s * samples, 0.0, None)
         for name in self._replay_order:
             # The root is running already: to call it again would be to begin the pass again.
             flow = self.get_submodule(name)(flow, samples) if name else self._replay_layer(flow, samples)
@@ -171,28 +185,37 @@ def replay_task(model: nn.Module, inputs: Tensor, targets: Tensor) -> BatchLoss:
 
 
 class _Replay(torch.autograd.Function):
-    """(flow, pace, seconds, curvature, *parameters) -> flow, whose backward pass lasts `seconds`."""
+    """(flow, pace, seconds, curvature, passed, *parameters) -> flow, whose backward pass lasts `seconds` and then hands
+    out gradients, or tells `passed`."""
 
     @staticmethod
     def forward(
-        ctx: Any, flow: Tensor, pace: Pace, seconds: float, curvature: float, *parameters: Tensor
+        ctx: Any,
+        flow: Tensor,
+        pace: Pace,
+        seconds: float,
+        curvature: float,
+        passed: Callable[[float], None] | None,
+        *parameters: Tensor,
     ) -> Tensor:
         ctx.save_for_backward(*parameters)  # autograd objects, as ever, if they change before backward
-        ctx.replay = pace, seconds, curvature
+        ctx.replay = pace, seconds, curvature, passed
         return flow.clone()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, flow: Tensor) -> tuple[Tensor | None, ...]:
         """`flow`: the pass's share of the step's loss, so that gradients are weighted as real ones are."""
-        pace, seconds, curvature = ctx.replay
+        pace, seconds, curvature, passed = ctx.replay
         with pace.lasting(seconds):
             factor = curvature * float(flow)
             gradients = [
-                torch.mul(p, factor) if wanted else None
-                for p, wanted in zip(ctx.saved_tensors, ctx.needs_input_grad[4:], strict=True)
+                torch.mul(p, factor) if wanted and passed is None else None
+                for p, wanted in zip(ctx.saved_tensors, ctx.needs_input_grad[5:], strict=True)
             ]
-        return (flow, None, None, None, *gradients)
+        if passed is not None:
+            passed(factor)
+        return (flow, None, None, None, None, *gradients)
 
 
 def _own(node: Node, layer: LayerDescription) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +24,7 @@ from engine.exchange.base import Choice, Exchange
 from engine.models.uses import UseFinder
 from engine.order import DEPART
 from engine.plan.units import Unit
+from engine.runtime.capture import Capture
 from engine.runtime.host_memory import HostMemory
 from engine.runtime.recording import Recording
 from engine.runtime.updates import Hyper, LayerUpdater
@@ -55,6 +57,7 @@ class PlanReplica:
         layers: Sequence[Layer],
         choices: Mapping[int, Choice],
         exchanges: Mapping[int, Exchange],
+        captures: Mapping[int, Capture],
         memory: HostMemory,
         versions: Versions,
         recording: Recording,
@@ -62,8 +65,8 @@ class PlanReplica:
         announce: Callable[[int, Hyper], None],
         clip_norm: float | None,
     ) -> None:
-        """`choices` and `exchanges` by unit index. `announce(step, hyper)` tells the servers; called by every
-        worker, done by worker 0."""
+        """`choices`, `exchanges` and `captures` by unit index. `announce(step, hyper)` tells the servers;
+        called by every worker, done by worker 0."""
         self.model = model
         self._layers = layers
         self._choices = choices
@@ -98,8 +101,12 @@ class PlanReplica:
             name: DEPART[name].load()(self._start)
             for name in {c.layer.order.depart for c in choices.values()}
         }
+        self._captures = list(captures.values())
+        captured = {s.parameter: capture for i, capture in captures.items() for s in choices[i].unit.segments}
         for name, parameter in model.named_parameters():
-            if name in self._layer_of:
+            if name in captured:
+                captured[name].when_complete(partial(self._on_gradient(name), parameter))
+            elif name in self._layer_of:
                 parameter.register_post_accumulate_grad_hook(self._on_gradient(name))
 
     # --- what the trainer calls ---
@@ -114,6 +121,8 @@ class PlanReplica:
     def begin_forward(self) -> None:
         self._recording.begin_pass()
         self._forward = True
+        for capture in self._captures:
+            capture.begin_forward()
         if self._finder is not None:
             self._finder.__enter__()
         for layer in self._first_waits:
@@ -125,6 +134,8 @@ class PlanReplica:
             self._finder.__exit__(None, None, None)
             self._install_waits(self._finder)
             self._finder = None
+        for capture in self._captures:
+            capture.end_forward()
         self._recording.end_forward()
         for layer in self._layers:
             self._wait(layer)
@@ -208,6 +219,9 @@ class PlanReplica:
         for other in waiting:
             self._wait_for_units(other, needed)
             self._memory.before_use(other.units)
+            if other.updater is not None:
+                for unit in other.units:
+                    self._exchanges[unit.index].finish(unit, needed - 1)
         hyper = self._hyper(needed - 1)
         if self._clip_norm is not None:
             self._clip(self._clip_norm)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -14,10 +15,17 @@ from engine.inputs.source import Source
 from engine.inputs.task import Task
 from engine.models.build import build_model
 from engine.plan.job import EvaluationSpec, JobSpec
+from engine.plan.plan import Plan
+from engine.plan.traffic import factor_type
+from engine.runtime.capture import Capture, LinearCapture
 from engine.runtime.host_memory import as_bytes
 from engine.runtime.launch import REPLAY, Launch
 from engine.runtime.recording import Recording
-from engine.runtime.replay import Pace, ReplayModel, ReplaySource, replay_task
+from engine.runtime.replay import Node, Pace, ReplayModel, ReplaySource, replay_task
+from engine.runtime.replay_capture import ReplayCapture
+
+if TYPE_CHECKING:
+    from engine.exchange.base import Choice
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +60,26 @@ def load_subject(launch: Launch, rank: int, recording: Recording) -> Subject:
         test=source,
         pace=pace,
     )
+
+
+def captures_of(model: nn.Module, launch: Launch, choices: Mapping[int, Choice]) -> dict[int, Capture]:
+    """Where the factors of the layers that travel by them are kept; by unit index."""
+    assert isinstance(launch.plan, Plan)
+    fixed = frozenset(t.untyped_storage().data_ptr() for t in (*model.parameters(), *model.buffers()))
+    found: dict[int, Capture] = {}
+    for index, choice in choices.items():
+        if choice.layer.exchange != "factors":
+            continue
+        layer = launch.model.layer(choice.layer.layer)
+        module = model.get_submodule(layer.name)
+        if isinstance(module, Node):
+            assert launch.plan.workload is not None
+            travels = getattr(torch, factor_type(layer, launch.plan.workload))
+            found[index] = ReplayCapture(module, layer, travels)
+        else:
+            assert isinstance(module, nn.Linear), f"{layer.name} was a Linear when it was described"
+            found[index] = LinearCapture(layer.name, module, fixed)
+    return found
 
 
 def effective_job(launch: Launch) -> JobSpec:

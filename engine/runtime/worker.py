@@ -24,6 +24,7 @@ from engine.exchange.shard import Shard
 from engine.inputs.loader import Loader
 from engine.plan.cluster import Party
 from engine.plan.plan import Peer
+from engine.runtime.capture import Capture
 from engine.runtime.dispatch import Dispatch
 from engine.runtime.evaluation import Evaluator, save_state
 from engine.runtime.faults import Faults
@@ -37,7 +38,14 @@ from engine.runtime.peer_replica import peer_class
 from engine.runtime.pinned_memory import PinnedMemory
 from engine.runtime.replica import Layer, PlanReplica
 from engine.runtime.servers import announce, end_training, make_shard
-from engine.runtime.subject import Subject, effective_job, load_subject, rehearsal_summary, torch_device
+from engine.runtime.subject import (
+    Subject,
+    captures_of,
+    effective_job,
+    load_subject,
+    rehearsal_summary,
+    torch_device,
+)
 from engine.runtime.trainer import Outcome, Replica, Trainer
 from engine.runtime.updates import HyperSchedule, LayerUpdater
 from engine.runtime.versions import Versions
@@ -209,7 +217,8 @@ class Worker:
         memory = (
             PinnedMemory(trainable, versions.fail) if self._device.type == "cuda" else HostMemory(trainable)
         )
-        exchanges = self._make_exchanges(choices, memory, versions, worker_lane)
+        captures = captures_of(model, launch, choices)
+        exchanges = self._make_exchanges(choices, captures, memory, versions, worker_lane)
         layers = self._make_layers(choices, trainable)
         hosts = sorted({home_of(launch, c.unit.shard) for c in choices.values() if c.unit.shard is not None})
         return PlanReplica(
@@ -217,6 +226,7 @@ class Worker:
             layers=layers,
             choices=choices,
             exchanges=exchanges,
+            captures=captures,
             memory=memory,
             versions=versions,
             recording=base.recording,
@@ -228,6 +238,7 @@ class Worker:
     def _make_exchanges(
         self,
         choices: Mapping[int, Choice],
+        captures: Mapping[int, Capture],
         memory: HostMemory,
         versions: Versions,
         lane: Dispatch,
@@ -241,6 +252,7 @@ class Worker:
                 rank=self._rank,
                 workers=self._workers,
                 choices=mine,
+                captures=captures,
                 memory=memory,
                 endpoint=base.endpoint,
                 versions=versions,

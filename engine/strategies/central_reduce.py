@@ -4,6 +4,8 @@ Update rule: w <- update(w, sum_i g_i) on the reducer, which sends w back to all
 "2 gradient pull + 2 weight push" for two workers; papers 003, the single-reducer baseline).
 Bytes per step on the wire: 2 N |W| with a dedicated reducer, 2 (N-1) |W| beside a worker, all of them through
 the reducer's port. Memory: one copy of parameters and optimizer state on the reducer.
+With `update: worker` the reducer answers with sums: papers 000's Algorithm 1 (reduce gradients to worker 0, broadcast
+them), the baseline of late-multiply.
 Deviation: the paper averages; we sum gradients of losses already divided by the global batch, which is equal.
 """
 

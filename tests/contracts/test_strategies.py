@@ -33,6 +33,11 @@ NAMES = ("cnn", "tied", "frozen", "mixed", "resnet32", "alexnet")
 each = pytest.mark.parametrize("entry", STRATEGIES, ids=lambda entry: entry.name)
 
 
+def module_of(name: str) -> str:
+    """The file of a strategy: `p3+late-multiply` is in `p3_late_multiply`."""
+    return re.sub("[-+]", "_", name)
+
+
 def workers_of(entry: Strategy) -> tuple[int, ...]:
     return (1,) if entry.name == "single" else WORKERS
 
@@ -42,12 +47,12 @@ def test_the_folder_is_the_catalogue() -> None:
     files = {path.stem for path in Path(folder.__file__).parent.glob("*.py")} - SHARED - {"__init__"}
     names = [entry.name for entry in STRATEGIES]
     assert len(set(names)) == len(names)
-    assert {name.replace("-", "_") for name in names} == files
+    assert {module_of(name) for name in names} == files
 
 
 @each
 def test_it_says_what_it_is(entry: Strategy) -> None:
-    module = import_module(f"engine.strategies.{entry.name.replace('-', '_')}")
+    module = import_module(f"engine.strategies.{module_of(entry.name)}")
     assert module.STRATEGY is entry
     assert module.__doc__ is not None
     assert module.__doc__.startswith(f"{entry.name}: ")
@@ -64,7 +69,7 @@ def test_it_says_what_it_is(entry: Strategy) -> None:
 def test_its_docstring_names_its_source(entry: Strategy) -> None:
     """The papers by number, or the class of PyTorch that it follows."""
     papers = re.findall(r"\b00\d\b", entry.source)
-    document = import_module(f"engine.strategies.{entry.name.replace('-', '_')}").__doc__ or ""
+    document = import_module(f"engine.strategies.{module_of(entry.name)}").__doc__ or ""
     named = papers or [entry.source.rpartition(".")[2]]
     assert any(name in document for name in named), named
 

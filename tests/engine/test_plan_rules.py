@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from engine.errors import UnknownNameError, UserError
 from engine.plan.cluster import Cluster
+from engine.plan.description import ModelDescription
 from engine.plan.flow import Flow, derive
-from engine.plan.plan import LayerPlan, Order, Plan, Servers
+from engine.plan.plan import LayerPlan, Order, Plan, Servers, Workload
 from engine.plan.rules import is_served, resolve
 from engine.plan.table import rows, text
 from tests.plans import built, described, job, made_up, planned, resolved, ring, served
@@ -75,6 +77,47 @@ def test_a_parameter_without_elements_is_refused_unless_it_is_frozen() -> None:
         resolved(made_up((4, 0)), ring("l0"))
     assert caught.value.remedy == "Remove it, or set its requires_grad to False"
     assert resolved(made_up((4, (0, "float32", False))), ring("l0"))
+
+
+def test_factors_are_for_fully_connected_layers_alone() -> None:
+    cnn, tied, vgg = described("cnn"), described("tied"), described("vgg-small")
+
+    def by_factors(model: ModelDescription, chosen: str, **changes: Any) -> Plan:
+        layers = [
+            LayerPlan(layer=x.name, exchange="ring-allreduce") for x in model.layers if x.name != chosen
+        ]
+        return resolved(model, LayerPlan(layer=chosen, exchange="factors", **changes), *layers)
+
+    with pytest.raises(
+        UserError, match=r"0 is a Conv2d: only a fully-connected layer .*Use an allreduce"
+    ) as caught:
+        by_factors(cnn, "0")
+    assert caught.value.field == "layers.0.exchange"
+    with pytest.raises(UserError, match=r"encode is tied to decode\.weight: only a fully-connected layer"):
+        by_factors(tied, "encode")
+    for unit in ("slice", "bucket"):
+        with pytest.raises(UserError, match=r"factors have rows of the whole layer.*Use layer") as caught:
+            by_factors(vgg, "fc6", order=Order(unit=unit, size=100))
+        assert caught.value.field == "layers.fc6.order.unit"
+    with pytest.raises(UserError, match="factors has no server to update on"):
+        by_factors(vgg, "fc6", update="server")
+
+
+def test_factors_that_are_larger_than_the_gradient_are_warned_of() -> None:
+    """cnn's last layer, 128 inputs and 10 outputs: 64 rows of 138 numbers against twice 1,290."""
+    model = described("cnn")
+    layers = [LayerPlan(layer=x.name, exchange="ring-allreduce") for x in model.layers[:-1]]
+    last = LayerPlan(layer=model.layers[-1].name, exchange="factors")
+    plan = resolved(model, *layers, last)
+    assert plan.workload == Workload(samples=64)
+    assert plan.warnings == (
+        f"{last.layer} moves 3.4 times as many bytes by factors as its gradient would: a step of 64 samples is too"
+        " large for it.",
+    )
+    assert resolved(model, *layers, last, training={"steps": 1, "global_batch": 16}).warnings == ()
+    assert resolve(plan, model, Cluster(workers=2), job(workers=2)) == plan
+    assert [row.payload for row in rows(plan, model, job(workers=2))][-1] == "factors"
+    assert resolved(model, *layers, replace(last, exchange="ring-allreduce")).workload is None
 
 
 def test_half_precision_never_drops_imaginary_parts() -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
 from engine.models.registry import MODELS
+from engine.plan.description import Factors
 from engine.plan.plan import LayerPlan, Order, Peer
 from engine.plan.rounds import chunk
 from engine.plan.traffic import declared, item_bytes, wire_bytes, wire_bytes_by_layer
-from tests.plans import PLANNED, built, described, made_up, planned, resolved, ring, trainable_bytes
+from engine.strategies import build_plan
+from tests.plans import PLANNED, built, described, job, made_up, planned, resolved, ring, trainable_bytes
 
 MIB = 2**20
 
@@ -111,7 +114,7 @@ def test_workers_beyond_a_power_of_two_hand_over_everything() -> None:
     assert [sent[rank] for rank in range(6)] == [256, 256 + core, 256, 256 + core, core, core]
 
 
-SERVED = [name for name in PLANNED if name.startswith(("parameter", "p3"))]
+SERVED = [name for name in PLANNED if name.startswith(("parameter", "p3")) and "+" not in name]
 
 
 @pytest.mark.parametrize("strategy", SERVED)
@@ -147,6 +150,70 @@ def test_p3_moves_the_same_bytes_as_the_parameter_server() -> None:
         model = described(entry.name)
         moved = {wire_bytes(planned(s, model, 4), model, 4) for s in SERVED}
         assert len(moved) == 1
+
+
+FULLY_CONNECTED = {"fc6": (25088, 4096), "fc7": (4096, 4096), "fc8": (4096, 1000)}
+"""VGG-19's: inputs and outputs."""
+
+
+@pytest.mark.parametrize("strategy", ["late-multiply", "p3+late-multiply"])
+@pytest.mark.parametrize("workers", [2, 4, 8])
+def test_late_multiply_moves_rows_of_factors(strategy: str, workers: int) -> None:
+    """Papers 000, section 2.1: for M samples a worker, each sends (n-1) M (N+K) numbers instead of a share of N K;
+    here 64 samples a step. The rest moves what it would without."""
+    model, samples = described("vgg19"), 64
+    plan = planned(strategy, model, workers)
+    assert {layer.layer for layer in plan.layers if layer.exchange == "factors"} == {*FULLY_CONNECTED}
+    by_layer = wire_bytes_by_layer(plan, model, workers)
+    for name, (inputs, outputs) in FULLY_CONNECTED.items():
+        assert by_layer[name] == workers * (workers - 1) * (samples // workers) * (inputs + outputs) * 4
+        sent = Counter(t.source for t in declared(plan, model, workers) if t.layer == name)
+        assert sent == dict.fromkeys(range(workers), workers - 1), "one message to each other worker"
+    convolutions = sum(layer.parameter_bytes for layer in model.layers if layer.name not in FULLY_CONNECTED)
+    rest = sum(size for name, size in by_layer.items() if name not in FULLY_CONNECTED)
+    assert rest == 2 * (workers - 1) * convolutions
+
+
+def test_the_papers_layer_of_ten_thousand_inputs_and_outputs() -> None:
+    """100 million synapses are 400 MB as a gradient; 32 samples of a worker 2.56 MB to each other as factors."""
+    factors = Factors(rows=1, inputs=10_000, outputs=10_000)
+    model = made_up((10**8,))
+    model = replace(model, layers=(replace(model.layers[0], factors=factors),))
+    plan = resolved(model, LayerPlan(layer="l0", exchange="factors"), workers=2)
+    assert model.parameter_bytes == 400_000_000
+    assert [(t.source, t.destination, t.bytes) for t in declared(plan, model, 2)] == [
+        (0, 1, 2_560_000),
+        (1, 0, 2_560_000),
+    ]
+
+
+def test_uneven_batches_are_declared_as_they_are_dealt() -> None:
+    factors = Factors(rows=3, inputs=5, outputs=2)
+    model = made_up((12,))
+    model = replace(model, layers=(replace(model.layers[0], factors=factors),))
+    by_factors = LayerPlan(layer="l0", exchange="factors")
+    plan = resolved(model, by_factors, workers=4, training={"steps": 1, "global_batch": 10})
+    sent = {t.source: t.bytes for t in declared(plan, model, 4)}
+    assert sent == {rank: samples * 3 * 7 * 4 for rank, samples in enumerate((3, 3, 2, 2))}
+    half = {"steps": 1, "global_batch": 10, "precision": "bf16"}
+    plan = resolved(model, by_factors, workers=4, training=half)
+    assert {t.source: t.bytes for t in declared(plan, model, 4)} == {r: n // 2 for r, n in sent.items()}
+    plan = resolved(
+        model, replace(by_factors, codec="fp16"), workers=4, training={**half, "precision": "float32"}
+    )
+    assert {t.source: t.bytes for t in declared(plan, model, 4)} == {r: n // 2 for r, n in sent.items()}
+
+
+@pytest.mark.parametrize("samples", [7_000, 7_100])
+def test_large_batches_go_around_the_ring_as_ever(samples: int) -> None:
+    """fc6 pays up to 2 N K / (N + K) = 7,042 rows a step."""
+    training = {"steps": 1, "global_batch": samples}
+    plan = build_plan(job("late-multiply", 4, training=training), described("vgg19"))
+    chosen = {layer.layer for layer in plan.layers if layer.exchange == "factors"}
+    assert chosen == ({"fc6"} if samples == 7_000 else set())
+    plan = build_plan(job("late-multiply", 4, {"layers": "all"}, training=training), described("vgg19"))
+    assert len(plan.warnings) == (2 if samples == 7_000 else 3)
+    assert any("fc8 moves 4.4 times as many bytes by factors" in warning for warning in plan.warnings)
 
 
 @pytest.mark.parametrize("strategy", ["central-reduce", "p3", "ring-allreduce"])

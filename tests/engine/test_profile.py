@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.errors import UnknownNameError, UserError
-from engine.plan.description import LayerDescription, ModelDescription, ParameterDescription
+from engine.plan.description import Factors, LayerDescription, ModelDescription, ParameterDescription
 from engine.plan.plan import Peer, Plan
 from engine.plan.scaling import scaled_model, scaled_plan, scaled_rate
 from engine.plan.serde import from_plain, to_plain
@@ -165,6 +165,9 @@ def test_everything_shrinks_by_the_one_factor() -> None:
     assert [p.name for p in small.parameters] == [p.name for p in model.parameters]
     assert [p.shape for p in small.parameters] == [(max(1, round(p.count / 7)),) for p in model.parameters]
     assert [each.forward_flops for each in small.layers] == [each.forward_flops for each in model.layers]
+    last, shrunk = model.layers[-1].factors, small.layers[-1].factors
+    assert last is not None
+    assert shrunk == Factors(rows=1, inputs=round(last.inputs / 7), outputs=round(last.outputs / 7))
     assert isinstance(plan, Plan)
     assert isinstance(cut_up, Plan)
     assert {each.order.size for each in cut_up.layers} == {15}  # 100 / 7 = 14.3

@@ -32,6 +32,7 @@ FORWARD_S, BACKWARD_S, BEFORE_S, AFTER_S = 2e-4, 3e-4, 1e-4, 5e-5
 STRATEGIES: dict[str, dict[str, Any]] = {
     "parameter-server": {"split_over": 3000},
     "p3": {"slice_size": 500},
+    "p3+late-multiply": {"slice_size": 500, "layers": "all"},
     "ring-allreduce-overlap": {"bucket_bytes": 5000},
     "native-allreduce": {},
     "ddp": {"bucket_bytes": 5000},
@@ -66,14 +67,18 @@ def rehearsal(strategy: str, path: Path, workers: int = WORKERS, **changes: Any)
 
 
 def expected_checksum(spec: JobSpec) -> int:
-    """Of the parameters that plain SGD ends with on the same bowls: the workers' gradients summed, rank by rank."""
+    """Of the parameters that plain SGD ends with on the same bowls: the workers' gradients summed, rank by
+    rank; of layers by factors multiplied once, by what all workers have sent."""
     model = scaled_model(describe(spec), SCALE)
+    late = spec.strategy.options.get("layers") == "all"
     values = [torch.nn.Parameter(torch.linspace(-1, 1, p.count)) for p in model.parameters]
+    by_factors = [late and layer.factors is not None for layer in model.layers for _ in layer.parameters]
     optimizer = torch.optim.SGD(values, lr=spec.optimizer.learning_rate, **spec.optimizer.options)
+    shares = [CURVATURE * (1 + rank / WORKERS) * float(torch.tensor(0.5)) for rank in range(WORKERS)]
     for _ in range(spec.training.steps or 0):
-        for value in values:
-            shares = [CURVATURE * (1 + rank / WORKERS) * float(torch.tensor(0.5)) for rank in range(WORKERS)]
-            value.grad = sum((value.detach() * share for share in shares), torch.zeros_like(value))
+        for value, together in zip(values, by_factors, strict=True):
+            factors = [float(torch.tensor(shares).sum())] if together else shares
+            value.grad = sum((value.detach() * share for share in factors), torch.zeros_like(value))
         optimizer.step()
     checksum = 0
     for _, value in sorted(
@@ -110,7 +115,8 @@ def test_every_strategy_learns_the_same_and_sends_what_it_declares(strategy: str
 
 def test_three_workers_with_micro_batches_and_uneven_shares_agree(tmp_path: Path) -> None:
     training = {"steps": 4, "global_batch": 8, "micro_batches": 2}
-    spec = rehearsal("p3", tmp_path / "profile.json", 3, training=training, network={"rate": "30Mbit"})
+    strategy = "p3+late-multiply"  # three samples, three, and two: rows in two passes
+    spec = rehearsal(strategy, tmp_path / "profile.json", 3, training=training, network={"rate": "30Mbit"})
     run = succeed(spec, tmp_path / "attempt")
     assert len({run.summary(rank)["parameters_crc32"] for rank in range(3)}) == 1
     assert counted_bytes(run) == declared_bytes(run)

@@ -33,6 +33,7 @@ STRATEGIES: dict[str, dict[str, Any]] = {
     "p3": {"slice_size": 300},
     "ring-allreduce-overlap": {"bucket_bytes": 8000},
     "tree-allreduce": {"bucket_bytes": 8000},
+    "late-multiply": {"bucket_bytes": 8000, "layers": "all"},
     "native-allreduce": {"bucket_bytes": 8000},
     "ddp": {"bucket_bytes": 8000},
     "fsdp": {"group_bytes": 1000},
@@ -59,6 +60,7 @@ ONLY = {
     "ddp": ("tied", "sometimes"),  # our peers: the rest is PyTorch's to prove
     "fsdp": ("tied", "frozen", "attention", "mixed"),
     "tree-allreduce": ("sometimes", "mixed"),  # as the ring but for its rounds
+    "late-multiply": ("tied", "sometimes", "mixed"),
 }
 CASES = [
     (model, 3 if model == "sometimes" else 2, strategy)

@@ -31,6 +31,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "ring-allreduce": {"bucket_bytes": 4000},
     "ring-allreduce-overlap": {"bucket_bytes": 4000},
     "tree-allreduce": {"bucket_bytes": 4000, "algorithm": "recursive-halving-doubling"},
+    "late-multiply": {"bucket_bytes": 4000, "layers": "all"},
     "native-allreduce": {"bucket_bytes": 4000},
     "ddp": {"bucket_bytes": 4000},
     "fsdp": {"group_bytes": 4000},
@@ -78,7 +79,8 @@ def test_uneven_accumulation(strategy: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "strategy", ["parameter-server", "ring-allreduce-overlap", "native-allreduce", "ddp", "fsdp"]
+    "strategy",
+    ["parameter-server", "ring-allreduce-overlap", "late-multiply", "native-allreduce", "ddp", "fsdp"],
 )
 def test_clipping_by_global_norm(strategy: str, tmp_path: Path) -> None:
     clipped = {"clip_norm": 0.3}
@@ -172,6 +174,7 @@ def test_rmsprop_on_split_layers(tmp_path: Path) -> None:
         ("parameter-server-deferred", 5),
         ("p3", 2),
         ("ring-allreduce-overlap", 5),
+        ("late-multiply", 5),
         ("native-allreduce", 2),
         ("ddp", 5),
         ("fsdp", 5),

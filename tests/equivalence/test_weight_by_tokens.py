@@ -23,6 +23,7 @@ USER_CODE = Path(__file__).parent / "user_code"
 OPTIONS: dict[str, dict[str, Any]] = {
     "p3": {"slice_size": 300},
     "ring-allreduce-overlap": {"bucket_bytes": 8000},
+    "late-multiply": {"bucket_bytes": 8000, "layers": "all"},
     "ddp": {"bucket_bytes": 8000},
 }
 
@@ -50,7 +51,7 @@ def spec_of(text: str, strategy: str, workers: int, **training: Any) -> JobSpec:
 
 @pytest.mark.parametrize(
     ("strategy", "workers", "micro_batches"),
-    [("p3", 2, 1), ("p3", 3, 2), ("ring-allreduce-overlap", 2, 2), ("ddp", 2, 2)],
+    [("p3", 2, 1), ("p3", 3, 2), ("ring-allreduce-overlap", 2, 2), ("late-multiply", 3, 2), ("ddp", 2, 2)],
 )
 def test_sentences_of_different_lengths_equal_one_process(
     strategy: str, workers: int, micro_batches: int, text: str, tmp_path: Path

@@ -1,0 +1,169 @@
+"""factors: late-multiply. Every worker sends a layer's inputs X and error derivatives E to every other, and multiplies
+what all have sent (papers 000, section 2.1, Algorithm 2).
+
+    grad W = sum_r E_r^T X_r = E^T X,  grad b = sum over the rows of E
+    X (rows of all workers, inputs), E (rows of all workers, outputs), stacked in the order of the ranks
+
+Bytes: each worker sends (n-1) M (N+K) elements and receives as many, for M rows of N inputs and K outputs of
+its own; 2 (n-1)/n N K as a gradient around a ring. Computing: every worker multiplies all rows, n times what it
+saved in backward, and does so just before it updates the layer, in the training thread: on a GPU that is in
+line with the layers, and on a processor it takes the time that an earlier product would take from them. Memory:
+factors of all workers until then, but no gradient of the weight during backward.
+
+Loses where a step has more than about 2 N K / (N+K) rows over all workers
+(`engine.plan.traffic.factors_against_gradient`), and where multiplying n times takes longer than sending the
+gradient.
+
+Messages are tagged (unit, step, origin) and say how many rows they have and in which type, so that workers may have
+different numbers of rows (uneven batches, sentences of different lengths, layers that some did not use), and ranks may
+start layers in any order. A codec that rounds, rounds each factor once, a worker's own as well. Sums have one order, so
+replicas stay equal bit for bit where all multiply alike; on unlike processors they differ as sums of another order do.
+
+Deviations: the paper averages; our derivatives are divided by the global batch already. It multiplies n times
+and adds up; we multiply the stacked matrices once. Its Algorithm 1, which reduces gradients to worker 0 and
+broadcasts them, is `central-reduce` with `update: worker`.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from engine.exchange.base import Choice, Context
+from engine.plan.units import Unit
+from engine.runtime.host_memory import as_bytes
+from engine.runtime.messages import Lane, Message, Payload
+from engine.transport.message import Header
+
+_ROWS = struct.Struct("<I")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Part:
+    """One worker's factors as they travel: 1-D, row after row."""
+
+    rows: int
+    inputs: Tensor
+    errors: Tensor
+
+
+class FactorsExchange:
+    """Everybody's factors to everybody."""
+
+    kinds: tuple[Message, ...] = (Message.FACTORS,)
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._lock = threading.Lock()
+        self._parts: dict[tuple[int, int], dict[int, _Part]] = {}
+        """By unit and step, then by rank: who is ahead may already send the next step's. Under the lock: own parts come
+        from the training or a staging thread, the others' from the lane's."""
+        self._landing: dict[tuple[int, int, int], Tensor] = {}
+        """By unit, step and origin: where a message is being received."""
+
+    def begin_step(self, step: int) -> None:
+        """Nothing to ask for."""
+
+    def start(self, unit: Unit, step: int) -> None:
+        """Send the layer's factors of the step, whatever there are, none included."""
+        context = self._context
+        factors = context.captures[unit.index].take()
+        context.memory.when_readable(factors, partial(self._leave, context.choices[unit.index], step))
+
+    def place(self, header: Header) -> list[memoryview] | None:
+        """A buffer of its own: the message is needed until all others are there."""
+        if header.payload_bytes == 0:
+            return None
+        buffer = torch.empty(header.payload_bytes, dtype=torch.uint8)
+        self._landing[header.unit, header.step, header.origin] = buffer
+        return [as_bytes(buffer)]
+
+    def handle(self, header: Header, payload: Payload) -> None:
+        context = self._context
+        choice, capture = context.choices[header.unit], context.captures[header.unit]
+        (rows,) = _ROWS.unpack_from(header.meta)
+        dtype = choice.codec.wire_dtype(getattr(torch, header.meta[_ROWS.size :].decode()))
+        buffer = self._landing.pop((header.unit, header.step, header.origin), None)
+        whole = torch.empty(0, dtype=dtype) if buffer is None else buffer.view(dtype)
+        split = rows * capture.inputs
+        if len(whole) != split + rows * capture.outputs:
+            raise RuntimeError(
+                f"worker {header.origin} sent {len(whole)} elements for {rows} rows of unit {header.unit}, which has"
+                f" {capture.inputs} inputs and {capture.outputs} outputs"
+            )
+        part = _Part(rows=rows, inputs=whole[:split], errors=whole[split:])
+        self._add(choice, header.step, header.origin, part)
+
+    def finish(self, unit: Unit, step: int) -> None:
+        """Multiply: the unit's gradients are there afterwards."""
+        context = self._context
+        choice, capture = context.choices[unit.index], context.captures[unit.index]
+        with self._lock:
+            found = self._parts.pop((unit.index, step))
+        parts = [found[rank] for rank in range(context.workers)]
+        rows = [part.rows for part in parts]
+        start_ns = context.recording.now_ns()
+        pinned = context.device.startswith(
+            "cuda"
+        )  # so that the way up to the device overlaps what it computes
+        inputs = torch.empty(sum(rows), capture.inputs, dtype=capture.dtype, pin_memory=pinned)
+        errors = torch.empty(sum(rows), capture.outputs, dtype=capture.dtype, pin_memory=pinned)
+        for part, x, e in zip(parts, inputs.split(rows), errors.split(rows), strict=True):
+            choice.codec.decode(part.inputs, [x.view(-1)])
+            choice.codec.decode(part.errors, [e.view(-1)])
+        # The forward pass that waits for this may run under autocast, which would round the product.
+        with torch.autocast(torch.device(context.device).type, enabled=False):
+            capture.multiply(inputs, errors)
+        context.recording.multiplied(choice.layer_index, start_ns)
+
+    def missing(self, unit: Unit) -> str:
+        with self._lock:
+            steps = [step for index, step in self._parts if index == unit.index]
+            there = self._parts[unit.index, min(steps)].keys() if steps else set()
+            late = [rank for rank in range(self._context.workers) if rank not in there]
+        return "factors are missing from " + ", ".join(self._context.party_name(rank) for rank in late)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _leave(self, choice: Choice, step: int, factors: Sequence[Tensor]) -> None:
+        """X and E are readable on the host. They stay as they are: nothing writes to them until they have left."""
+        context, rows = self._context, len(factors[0])
+        with context.recording.encoding(choice, step):
+            inputs, errors = choice.codec.encode([factor.view(-1) for factor in factors])
+        payload = [as_bytes(inputs), as_bytes(errors)] if rows else []
+        header = Header(
+            kind=Message.FACTORS,
+            lane=Lane.WORKER,
+            origin=context.endpoint.index,
+            step=step,
+            unit=choice.unit.index,
+            layer=choice.layer_index,
+            priority=choice.priority(step),
+            queued_ns=context.recording.now_ns(),
+            payload_bytes=sum(map(len, payload)),
+            meta=_ROWS.pack(rows) + str(factors[0].dtype).removeprefix("torch.").encode(),
+        )
+        for distance in range(
+            1, context.workers
+        ):  # each begins with another, so that they do not all meet at one
+            context.endpoint.send((context.rank + distance) % context.workers, header, payload)
+        self._add(choice, step, context.rank, _Part(rows=rows, inputs=inputs, errors=errors))
+
+    def _add(self, choice: Choice, step: int, rank: int, part: _Part) -> None:
+        """One worker's factors are there; the last one's complete the unit."""
+        unit = choice.unit.index
+        with self._lock:
+            parts = self._parts.setdefault((unit, step), {})
+            if rank in parts:
+                raise RuntimeError(f"worker {rank} sent its factors of step {step} of unit {unit} twice")
+            parts[rank] = part
+            complete = len(parts) == self._context.workers
+        if complete:
+            self._context.versions.advance(unit, step + 1)

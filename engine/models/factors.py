@@ -1,0 +1,60 @@
+"""Which layers of a model have factors: fully-connected ones whose gradient is the product of inputs and error
+derivatives.
+
+That holds where the layer's own calls are the only use of its parameters: a weight that another module shares, or that
+some function takes directly, has a gradient with other parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from torch import nn
+
+from engine.models.uses import Uses
+from engine.plan.description import Factors, ParameterDescription
+
+_TYPES = ("float64", "float32", "float16", "bfloat16")
+
+
+def rows_of(module: nn.Module, output: Any) -> int:
+    """Rows of one call that answered `output`; 0 where `module` computes anything but x W^T + b: a subclass of
+    Linear may have another forward."""
+    if (
+        not isinstance(module, nn.Linear)
+        or getattr(module.forward, "__func__", None) is not nn.Linear.forward
+    ):
+        return 0
+    return int(output.numel()) // max(1, module.out_features)
+
+
+def factors_of(
+    path: str,
+    module: nn.Module,
+    parameters: Iterable[ParameterDescription],
+    uses: Uses,
+    *,
+    rows: int,
+    samples: int,
+) -> Factors | None:
+    """The factors of the layer at `path`, which had `rows` rows of inputs in one forward pass of `samples` samples, or
+    None where its gradient is no such product, or its rows do not grow with the samples."""
+    if not isinstance(module, nn.Linear) or rows == 0 or rows % samples:
+        return None
+    own = {p.name.rpartition(".")[2]: p for p in parameters}
+    weight = own.get("weight")
+    if weight is None or not weight.trainable or weight.dtype not in _TYPES:
+        return None
+    if len({p.dtype for p in own.values()}) > 1 or len(own) < sum(
+        1 for _ in module.parameters(recurse=False)
+    ):
+        return None
+    names = {p.name for p in own.values()}
+    elsewhere = (
+        names & {*uses.before_forward},
+        *(names & {*used} for user, used in uses.waits.items() if user != path),
+    )
+    if any(elsewhere) or any(p.also_used_by for p in own.values()):
+        return None
+    return Factors(rows=rows // samples, inputs=module.in_features, outputs=module.out_features)
