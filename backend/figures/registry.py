@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 from backend.figures.base import sign
 from backend.figures.heatmap import heatmap
 from backend.figures.loss import loss
+from backend.figures.memory import memory
 from backend.figures.request import FigureRequest
 from backend.figures.source import Source
 from backend.figures.speed_up import speed_up_figure
@@ -87,6 +88,12 @@ FIGURES: dict[str, Figure] = {
             title="Throughput",
             build=throughput,
             summary="Samples per second, and how long an iteration takes.",
+        ),
+        Figure(
+            name="memory",
+            title="Memory",
+            build=memory,
+            summary="What each worker holds of the host's memory and of its device's; shared pages count in each.",
         ),
     )
 }

@@ -49,6 +49,7 @@ from engine.runtime.subject import (
 from engine.runtime.trainer import Outcome, Replica, Trainer
 from engine.runtime.updates import HyperSchedule, LayerUpdater
 from engine.runtime.versions import Versions
+from engine.telemetry.memory import MemorySampler
 
 
 class Worker:
@@ -66,8 +67,16 @@ class Worker:
 
     def run(self) -> None:
         """Train and write the result. Raises what went wrong, after telling the peers."""
-        with self._base:
+        with self._base, self._memory_sampled():
             self._run()
+
+    def _memory_sampled(self) -> AbstractContextManager[object]:
+        if not self._launch.record:
+            return contextlib.nullcontext()
+        recording = self._base.recording
+        on_cuda = self._device.type == "cuda"
+        device_bytes = partial(torch.cuda.memory_reserved, self._device) if on_cuda else None
+        return contextlib.closing(MemorySampler(recording.recorder, lambda: recording.step, device_bytes))
 
     def _run(self) -> None:
         job, base = self._job, self._base

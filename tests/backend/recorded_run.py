@@ -18,6 +18,7 @@ from backend.db.models import Attempt, Job
 from backend.ingest import accept, token_sha256
 from engine.telemetry.detail import DetailPolicy
 from engine.telemetry.events import Kind, Track
+from engine.telemetry.memory import RESIDENT, series
 from engine.telemetry.recorder import Recorder
 
 MS = 1_000_000
@@ -251,6 +252,8 @@ def record_run(  # noqa: PLR0912, PLR0915 (one virtual clock, told from top to b
                     **common,
                 )
                 version[w, u] = end
+        for w in (0, 1):
+            recorders[w].metric(series(RESIDENT, names[w]), step, 1e8 + 1e6 * step + w)
         if step % 5 == 4:
             recorders[0].metric("test_accuracy", step, 0.99 - 0.6 * 0.9**step)
     finish = max(e["end"] for e in run.events)

@@ -12,9 +12,10 @@ from sqlalchemy.orm import Session
 
 from backend.db import Database
 from backend.db.models import StepRow
+from backend.figures.memory import MAX_POINTS, highest
 from backend.figures.registry import FIGURES, figure
 from backend.figures.request import THEMES, FigureRequest
-from backend.figures.source import Source
+from backend.figures.source import METRIC_ROW, Source
 from backend.figures.speed import WINDOW_STEPS, compare, measure
 from backend.figures.step_time import straggler
 from backend.figures.theme import COLOURS, palette
@@ -88,6 +89,18 @@ def test_the_loss_is_the_recorded_one(database: Database, jobs: dict[str, str]) 
         f"training loss {expected[-1]:.3g} at step 15, best test accuracy {best[0]:.2%} at step {best[1]:.0f}"
     )
     assert content["layout"]["meta"]["alt"] == said
+
+
+def test_memory_is_what_each_worker_recorded(database: Database, jobs: dict[str, str]) -> None:
+    content = build(database, jobs["whole"], "memory")
+    lines = {trace["name"]: column(trace["y"]).tolist() for trace in traces(content, "scatter")}
+    assert lines == {f"worker {w}": [1e8 + 1e6 * step + w for step in range(16)] for w in (0, 1)}
+    assert content["layout"]["meta"]["alt"] == "at the end worker 0 host 115 MB, worker 1 host 115 MB"
+    rows = np.zeros(2 * MAX_POINTS + 2, METRIC_ROW)
+    rows["step"] = rows["value"] = np.arange(len(rows))
+    steps, values = highest(rows)
+    assert len(steps) <= MAX_POINTS
+    assert values[0] == steps[1] - 1, "the largest of each group"
 
 
 def test_throughput_is_samples_over_iteration_time(database: Database, baseline: Run) -> None:

@@ -38,7 +38,7 @@ def test_every_figure_of_the_overview_draws_the_apis_values(
     page: Page, client: Client, trained: list[str]
 ) -> None:
     page.goto(f"/jobs/{trained[1]}?baseline={trained[0]}")
-    for name in ("loss", "throughput", "step-time", "speed-up"):
+    for name in ("loss", "throughput", "step-time", "speed-up", "memory"):
         page.get_by_test_id(f"figure-{name}").scroll_into_view_if_needed()
         wanted = client.figure(trained[1], name, baseline=trained[0]).data
         for entry, trace in zip(traces(page, f"figure-{name}"), wanted, strict=True):

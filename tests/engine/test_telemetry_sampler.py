@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from engine.telemetry.batch import decode
+from engine.telemetry.memory import DEVICE, RESIDENT, MemorySampler, series
 from engine.telemetry.recorder import Recorder
 from engine.telemetry.sampler import Sampler, interface_counters, interface_rate_bps, interfaces
 
@@ -64,3 +65,27 @@ def test_an_unknown_interface_is_refused_with_those_there_are() -> None:
     with pytest.raises(ValueError, match=r"'nope': no such network interface.*Known: .*lo"):
         interface_counters("nope")
     assert interface_rate_bps("lo") is None
+
+
+def test_memory_that_a_process_takes_is_seen() -> None:
+    recorder = Recorder(0, "worker 0", lambda: 0, None)
+    step = 0
+    taken = threading.Event()
+
+    def device_bytes() -> int:
+        taken.set()
+        return 12_345
+
+    sampler = MemorySampler(recorder, lambda: step, device_bytes, period_s=0.01)
+    assert taken.wait(60)
+    step, ballast = 1, np.ones(8_000_000)
+    sampler.close()
+    recorder.close()
+    batches = [decode(body) for body in recorder.memory]
+    rows = [
+        (b.metrics[row["name"]], row["step"], row["value"]) for b in batches for row in b.table("metrics")
+    ]
+    resident = [(step, value) for name, step, value in rows if name == series(RESIDENT, "worker 0")]
+    assert resident[-1][1] - resident[0][1] >= 0.9 * ballast.nbytes
+    assert (resident[0][0], resident[-1][0]) == (0, 1)
+    assert {value for name, _, value in rows if name == series(DEVICE, "worker 0")} == {12_345}

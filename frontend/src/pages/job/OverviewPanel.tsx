@@ -39,6 +39,7 @@ export function OverviewPanel({ job, baseline, onBaseline }: Props) {
           baseline={baseline}
           actions={<BaselineChoice job={job} baseline={baseline} onBaseline={onBaseline} />}
         />
+        <JobFigure jobId={job.id} name="memory" />
       </SimpleGrid>
     </Stack>
   );
