@@ -46,6 +46,9 @@ class Dataset:
     """Number of classes; None where the task is not classification."""
     example: int = 0
     """Index of a training sample of the largest shape: a model's description is made with it."""
+    input_words: tuple[int, ...] = ()
+    """How many words each row of an input of words (rows, length) is of; empty: inputs are no words, or that is not
+    known."""
 
 
 class TensorSource:

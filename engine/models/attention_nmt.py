@@ -26,6 +26,8 @@ State = list[tuple[Tensor, Tensor]]
 class AttentionNmt(AttentiveTranslator):
     """See AttentiveTranslator.forward: (n, 2, length) int64 -> (n, vocabulary, length)."""
 
+    WORD_OPTIONS = ("vocabulary", "vocabulary")
+
     def __init__(self, options: AttentionNmtOptions) -> None:
         hidden = options.hidden
         super().__init__(

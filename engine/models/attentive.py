@@ -12,7 +12,7 @@ padding of the source; what comes out behind a target's end is the loss's to lea
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,9 @@ from torch import Tensor, nn
 
 class AttentiveTranslator(nn.Module, ABC):
     """Source tokens and the target's tokens so far in; for each target position, scores of the next token out."""
+
+    WORD_OPTIONS: ClassVar[tuple[str, str]] = ("source_vocabulary", "target_vocabulary")
+    """Names of the options that say how many words of the source and of the target there are."""
 
     def __init__(
         self, *, source_vocabulary: int, target_vocabulary: int, embedding: int, hidden: int
@@ -32,6 +35,14 @@ class AttentiveTranslator(nn.Module, ABC):
         self.score = nn.Linear(hidden, 1, bias=False)
         self.combine = nn.Linear(2 * hidden, hidden)
         self.output = nn.Linear(hidden, target_vocabulary)
+
+    @property
+    def input_words(self) -> tuple[tuple[str, int], ...]:
+        """For each row of the input, the option that says how many words it knows, and how many these are."""
+        tables = (self.source_embedding, self.target_embedding)
+        return tuple(
+            (option, table.num_embeddings) for option, table in zip(self.WORD_OPTIONS, tables, strict=True)
+        )
 
     @abstractmethod
     def encode(self, words: Tensor, real: Tensor) -> tuple[Tensor, Any]:

@@ -25,6 +25,7 @@ from torch.utils.flop_counter import flop_registry
 
 from engine.errors import UserError
 from engine.inputs.build import find_task, load_dataset
+from engine.inputs.source import Dataset
 from engine.inputs.task import Task, classification
 from engine.models.build import build_model
 from engine.models.entrypoint import last_lines
@@ -102,7 +103,8 @@ def describe_request(request: dict[str, Any]) -> ModelDescription:
             described = describe(model, inputs.to("meta"), targets.to("meta"), name, task)
     except Exception as meta_error:  # a model that looks at values cannot run without them
         try:
-            described = describe(build_model(source, precision), inputs, targets, name, task)
+            model = build_model(source, precision)
+            described = describe(model, inputs, targets, name, task)
         except UserError:
             raise
         except Exception as error:
@@ -120,7 +122,21 @@ def describe_request(request: dict[str, Any]) -> ModelDescription:
             f"gives scores for {min(scores)} classes (or words), and the data have {dataset.classes}",
             f"Set the model's option to {dataset.classes}, or choose other data",
         )
+    _check_words(model, dataset)
     return replace(described, samples=len(dataset.train))
+
+
+def _check_words(model: nn.Module, dataset: Dataset) -> None:
+    """Raises UserError where the model has no place for a word of the data: two samples need not have it, and on meta
+    tensors nobody looks one up."""
+    for (option, known), words in zip(getattr(model, "input_words", ()), dataset.input_words, strict=False):
+        if words > known:
+            raise UserError(
+                f"model.options.{option}",
+                known,
+                f"the data have {words} words there",
+                f"Set it to {words} or more, or choose data with fewer words",
+            )
 
 
 def main() -> int:

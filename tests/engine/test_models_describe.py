@@ -60,6 +60,28 @@ def test_the_heaviest_layer_of_the_sockeye_shape_is_the_first():
     assert found.layer("encoder").forward_flops == 30 * 2 * 2 * 4 * 256 * (512 + 256)
 
 
+SOCKEYE = {"source_vocabulary": 9, "target_vocabulary": 12, "embedding": 4, "hidden": 4}
+NMT = {"vocabulary": 15, "layers": 1, "hidden": 4}
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "field"),
+    [("sockeye-shape", SOCKEYE, "source_vocabulary"), ("attention-nmt", NMT, "vocabulary")],
+)
+def test_a_model_that_knows_fewer_words_than_the_data_have_is_refused(name, options, field):
+    data = {
+        "name": "synthetic-tokens",
+        "options": {"source_vocabulary": 16, "target_vocabulary": 12, "length": 3},
+    }
+    with pytest.raises(UserError, match=r"the data have 16 words there\. Set it to 16 or more") as caught:
+        describe_request({"model": {"name": name, "options": options}, "data": data})
+    assert caught.value.field == f"model.options.{field}"
+    assert (
+        describe_request({"model": {"name": name, "options": options | {field: 16}}, "data": data}).samples
+        == 1024
+    )
+
+
 def test_layers_that_a_step_uses_several_times_count_every_use():
     """Per sample, in float32: an LSTM's outputs are its states of every word, and the last hidden state and cell."""
     language, translation = on_meta("lstm-lm"), on_meta("attention-nmt")

@@ -113,6 +113,7 @@ def load(options: TextPairsOptions) -> Dataset:
         input_shape=(2, options.length),
         classes=options.vocabulary,
         example=source.longest,
+        input_words=(options.vocabulary, options.vocabulary),
     )
 
 

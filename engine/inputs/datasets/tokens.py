@@ -57,4 +57,5 @@ def load(options: SyntheticTokensOptions) -> Dataset:
         test=TokenSource(options, options.samples, options.test_samples),
         input_shape=(2, options.length),
         classes=options.target_vocabulary,
+        input_words=(options.source_vocabulary, options.target_vocabulary),
     )
