@@ -1,9 +1,10 @@
 """Model descriptions, made by a short process and cached: the server itself never imports torch or a user's
 code.
 
-The cache is keyed by the model's and the data's specification and by the state of the source files behind
-them (names, sizes, times of modification), so that an edited model is described anew. Failures are not
-cached.
+The cache is keyed by the model's and the data's specification and by the state of the files behind them (names, sizes,
+times of modification): Python files of the model, all files of the data's directory and of every path that the data's
+options name. So an edited model is described anew, and so are data that grew. Data that a user's code finds elsewhere
+are not seen to change. Failures are not cached.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,7 @@ RETRY_AFTER_S = 10
 KEPT = 256
 """Descriptions kept in memory; all are on disk."""
 LOOKED_AT = 20_000
-"""So many names in a user's directory are looked at for changes: it may be `/`, while somebody types."""
+"""So many names in a directory are looked at for changes: it may be `/`, while somebody types."""
 
 
 class Descriptions:
@@ -65,7 +66,7 @@ class Descriptions:
         Busy where too many others are being described.
         """
         request = {"model": to_plain(model), "data": to_plain(data), "precision": precision}
-        key = _key(request, [Path(spec.directory) for spec in (model, data) if spec.directory])
+        key = _key(request, model, data)
         if (known := self._known.peek(key)) is not None:
             return known
         if not self._room.acquire(blocking=False):
@@ -138,19 +139,48 @@ def _run(request: str, timeout_s: float) -> dict[str, Any]:
     return answer
 
 
-def _key(request: dict[str, Any], directories: list[Path]) -> str:
-    folders = [ENGINE / "models", ENGINE / "inputs", *directories]
-    content = [request, [list(_state(folder)) for folder in folders]]
+def _key(request: dict[str, Any], model: SourceSpec, data: SourceSpec) -> str:
+    code = [ENGINE / "models", ENGINE / "inputs"]
+    if model.directory:
+        code.append(Path(model.directory))
+    files = [Path(data.directory)] if data.directory else []
+    content = [
+        request,
+        [list(_state(folder, ".py")) for folder in code],
+        [list(_state(folder, "")) for folder in files],
+        [list(_grown(path)) for path in _paths(data.options)],
+    ]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def _state(folder: Path) -> Iterable[tuple[str, int, int]]:
-    """Name, size and time of the Python files below `folder`, in a fixed order."""
+def _paths(options: Mapping[str, Any]) -> Iterable[Path]:
+    """Absolute paths that options name, alone or in lists."""
+    for value in options.values():
+        for text in value if isinstance(value, list | tuple) else [value]:
+            if isinstance(text, str) and text.startswith("/"):
+                yield Path(text)
+
+
+def _grown(path: Path) -> Iterable[tuple[str, int, int]]:
+    """The state of a file, or of all below a folder: also the folders' own, which changes as files come and go, so that
+    more files than are looked at are seen to."""
+    with suppress(OSError):
+        stat = path.stat()
+        yield str(path), 0 if path.is_dir() else stat.st_size, stat.st_mtime_ns
+        if path.is_dir():
+            for entry in sorted(os.scandir(path), key=lambda entry: entry.name):
+                if entry.is_dir() and not entry.name.startswith("."):
+                    yield entry.path, 0, entry.stat().st_mtime_ns
+            yield from _state(path, "")
+
+
+def _state(folder: Path, suffix: str) -> Iterable[tuple[str, int, int]]:
+    """Name, size and time of the files below `folder` whose names end in `suffix`, in a fixed order."""
     looked_at = 0
     for where, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith((".", "__")))
         looked_at += len(folders) + len(names)
-        for path in (Path(where, name) for name in sorted(names) if name.endswith(".py")):
+        for path in (Path(where, name) for name in sorted(names) if name.endswith(suffix)):
             with suppress(OSError):  # gone meanwhile, or a link to nothing
                 stat = path.stat()
                 yield str(path), stat.st_size, stat.st_mtime_ns

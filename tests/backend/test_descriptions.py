@@ -82,4 +82,8 @@ def test_text_that_does_not_give_the_vocabulary_is_refused_at_its_field(tmp_path
     with pytest.raises(UserError, match=r"the text gives \d+ words at most") as caught:
         describe(5000)
     assert caught.value.field == "data.options.vocabulary"
-    assert describe(300).layer("output").parameter_count == 300 * 4 + 300
+    described = describe(300)
+    assert described.layer("output").parameter_count == 300 * 4 + 300
+
+    write_text(tmp_path / "lines.txt", 90)
+    assert (describe(300).samples or 0) > (described.samples or 0) > 0, "the text has grown"
