@@ -1,4 +1,4 @@
-"""One server per data directory and per SQLite file: two would schedule the same jobs twice."""
+"""One server per data directory and per database: two would schedule the same jobs twice."""
 
 from __future__ import annotations
 
@@ -8,9 +8,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from sqlalchemy import Connection, text
+
+from backend.db.engine import open_engine, sqlite_file
+from backend.db.trouble import explained
 from engine.errors import UserError
 
 NAME = "server.lock"
+ADVISORY = 0x7472_6169  # "trai"
+"""Key of PostgreSQL's advisory lock, which is of one database."""
 
 
 @contextmanager
@@ -29,10 +35,58 @@ def held(data_dir: Path, address: str) -> Iterator[None]:
 
 
 @contextmanager
-def database_held(file: Path, address: str) -> Iterator[None]:
-    """The same for a database's file, which servers with different directories may share by mistake."""
+def database_held(url: str, address: str) -> Iterator[None]:
+    """The same for a database, which servers with different directories may share by mistake: a lock beside a SQLite
+    file, an advisory lock in PostgreSQL, held by a connection that does nothing else (and lost with it)."""
+    file = sqlite_file(url)
+    if file is None:
+        with _advisory_held(url, address):
+            yield
+        return
     with _locked(file.with_name(f"{file.name}.lock"), "database_url", file, address):
         yield
+
+
+@contextmanager
+def _advisory_held(url: str, address: str) -> Iterator[None]:
+    """Raises DatabaseUnavailableError where the database does not answer."""
+    engine = open_engine(url, readonly=False, pool_size=1).execution_options(isolation_level="AUTOCOMMIT")
+    try:
+        with explained(engine):
+            connection = engine.connect()
+        with connection:
+            with explained(engine):
+                me = f"trainyard, {_holder(address)}"
+                connection.execute(text("SELECT set_config('application_name', :me, false)"), {"me": me})
+                mine = connection.scalar(text("SELECT pg_try_advisory_lock(:key)"), {"key": ADVISORY})
+                if not mine:
+                    raise _in_use("database_url", engine.url.render_as_string(), _holding(connection))
+            yield
+    finally:
+        engine.dispose()
+
+
+def _holding(connection: Connection) -> str:
+    """What the session that has the lock says of itself; empty where it has just ended."""
+    query = text(
+        "SELECT application_name FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE locktype = 'advisory' "
+        "AND granted AND (classid::bigint << 32 | objid::bigint) = :key "
+        "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    )
+    return str(connection.scalar(query, {"key": ADVISORY}) or "").removeprefix("trainyard, ")
+
+
+def _holder(address: str) -> str:
+    return f"process {os.getpid()} at {address}"
+
+
+def _in_use(field: str, value: str, holder: str) -> UserError:
+    return UserError(
+        field,
+        value,
+        f"is in use by another server ({holder or 'just starting'})",
+        f"Stop that one, or choose another with TRAINYARD_{field.upper()}",
+    )
 
 
 def _unwritable(field: str, value: Path, error: OSError) -> UserError:
@@ -51,13 +105,8 @@ def _locked(path: Path, field: str, value: Path, address: str) -> Iterator[None]
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.seek(0)
-            raise UserError(
-                field,
-                str(value),
-                f"is in use by another server ({file.read().strip() or 'just starting'})",
-                f"Stop that one, or choose another with TRAINYARD_{field.upper()}",
-            ) from None
+            raise _in_use(field, str(value), file.read().strip()) from None
         file.truncate(0)
         with suppress(OSError):  # on a full disk the lock holds, only who has it is not written
-            os.write(file.fileno(), f"process {os.getpid()} at {address}\n".encode())
+            os.write(file.fileno(), f"{_holder(address)}\n".encode())
         yield

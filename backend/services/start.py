@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from backend.db import Database
-from backend.db.engine import sqlite_file
 from backend.executors.registry import make_executor
 from backend.scheduler.devices import take_inventory
 from backend.scheduler.loop import Scheduler
@@ -33,8 +32,7 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
     machine reach us."""
     async with AsyncExitStack() as stack:
         stack.enter_context(lock.held(settings.data_dir, address))
-        if (file := sqlite_file(settings.url)) is not None:
-            stack.enter_context(lock.database_held(file, address))
+        stack.enter_context(lock.database_held(settings.url, address))
         database = await asyncio.to_thread(Database, settings.url)
         stack.push_async_callback(asyncio.to_thread, database.close)
         await asyncio.to_thread(lab.sweep)  # what killed supervisors left while no server ran

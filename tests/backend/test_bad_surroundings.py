@@ -20,7 +20,7 @@ from backend.executors import process
 from backend.executors.base import Running
 from backend.lifecycle import Reason
 from tests.backend.executor_attempts import NOWHERE, ended, launch, programs_executor, running, until
-from tests.backend.ingest_server import TOKEN, add_attempt
+from tests.backend.ingest_server import POSTGRES, TOKEN, add_attempt, open_database
 from tests.backend.job_specs import job_spec
 from tests.backend.live_server import LiveServer, run
 from tests.small_disk import small_disk
@@ -55,6 +55,23 @@ def test_a_second_server_on_the_same_database_is_refused(tmp_path: Path) -> None
     assert f"process {server.process.pid} at {server.url}" in second.stderr
     assert "TRAINYARD_DATABASE_URL" in second.stderr
     assert "Traceback" not in second.stderr
+
+
+@pytest.mark.skipif(POSTGRES is None, reason="needs a PostgreSQL: TRAINYARD_TEST_POSTGRES")
+def test_a_second_server_on_the_same_postgresql_is_refused(tmp_path: Path) -> None:
+    open_database(tmp_path).close()
+    with LiveServer(tmp_path / "one", paused=True, database_url=POSTGRES) as server:
+        second = run("serve", "--port", "0", data_dir=tmp_path / "two", database_url=POSTGRES)
+        assert second.returncode == 2, second.stderr
+        assert f"process {server.process.pid} at {server.url}" in second.stderr
+        assert "Traceback" not in second.stderr
+        server.process.kill()
+        server.process.wait()
+    with (
+        LiveServer(tmp_path / "two", paused=True, database_url=POSTGRES) as third,
+        Client(third.url) as client,
+    ):
+        assert client.health().status == "ok", "whoever is killed holds nothing"
 
 
 def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
