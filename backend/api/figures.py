@@ -58,6 +58,9 @@ def show_figure(
     from_ns: Time = None,
     to_ns: Time = None,
     why: Lit = None,
+    layer: Annotated[
+        int | None, Query(ge=0, le=2**15 - 1, description="Lit up in a timeline of many steps")
+    ] = None,
     baseline: Annotated[str | None, Query(description="Of a speed-up, in place of the job's own")] = None,
     if_none_match: Tag = None,
 ) -> Response:
@@ -75,6 +78,7 @@ def show_figure(
                 "from_ns": from_ns,
                 "to_ns": to_ns,
                 "why": why,
+                "layer": layer,
                 "baseline": baseline,
             },
             if_none_match,

@@ -31,7 +31,9 @@ class FigureRequest:
     """A wait to light up, as `Wait.text` writes it."""
     why_job: str | None = None
     """In a race: the job whose wait it is."""
-
+    layer: int | None = None
+    """Index of the layer that is lit up. The page lights layers up in what it has; only the timeline of many steps,
+    which has no layers, is drawn for it."""
     baseline: str | None = None
     """Of a speed-up: the job to measure against. None: the job's own baseline."""
 

@@ -26,6 +26,7 @@ STEP_ROW = np.dtype(
         ("input", "<i8"),
     ]
 )
+EDGE_ROW = np.dtype([("step", "<i4"), ("start", "<i8"), ("end", "<i8")])
 WAIT_ROW = np.dtype([("step", "<i4"), ("layer", "<i2"), ("exposed", "<i8")])
 
 
@@ -78,6 +79,33 @@ def waits(session: Session, attempt: int, first: int, last: int, size: int) -> n
         LayerWait.step <= last,
     )
     return fetch(session, query, WAIT_ROW)
+
+
+def waits_for(
+    session: Session, attempt: int, layer: int, first: int, last: int, size: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """`(edges (n+1) ns, exposed (n) ns)` of the groups of `size` steps from the one of step `first` to that of `last`:
+    when worker 0 started each and ended the last one, and all workers' exposed wait for one layer."""
+    groups = np.arange(first // size * size, last + 1, size)
+    final = min(int(groups[-1]) + size - 1, last_step(session, attempt))
+    ends = select(StepRow.step, StepRow.start_ns, StepRow.end_ns).where(
+        StepRow.attempt_id == attempt, StepRow.party == 0, StepRow.step.in_([*groups.tolist(), final])
+    )
+    found = fetch(session, ends.order_by(StepRow.step), EDGE_ROW)
+    if not len(found):
+        return np.zeros(1), np.zeros(0)
+    edges = np.append(np.interp(groups, found["step"], found["start"]), found["end"][-1])
+    query = select(LayerWait.step, LayerWait.layer, LayerWait.exposed_ns).where(
+        LayerWait.attempt_id == attempt,
+        LayerWait.level == _level(size),
+        LayerWait.step >= groups[0].item(),
+        LayerWait.step <= last,
+        LayerWait.layer == layer,
+    )
+    rows = fetch(session, query, WAIT_ROW)
+    exposed = np.zeros(len(groups))
+    exposed[(rows["step"] - groups[0]) // size] = rows["exposed"]
+    return edges, exposed
 
 
 def exposed_by_layer(session: Session, attempt: int, first: int, last: int) -> dict[int, int]:

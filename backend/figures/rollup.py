@@ -1,4 +1,5 @@
-"""The timeline from far: per step, how much of it each row was busy. Reads only rollups."""
+"""The timeline from far: per step, how much of it each row was busy. Reads only rollups, which keep no layer's
+computation: a layer that is lit up has a row of its own, how long it was waited for."""
 
 from __future__ import annotations
 
@@ -15,12 +16,20 @@ from backend.figures.theme import COLOURS
 from backend.figures.window import Window
 
 ROWS = ("compute", "wait", "send", "receive")
+DIM = 0.3
+"""Opacity of what is not of the layer that is lit up."""
 
 
 def draw_rollup(
-    job: JobFacts, shares: np.ndarray, window: Window, request: FigureRequest, meta: dict[str, Any]
+    job: JobFacts,
+    shares: np.ndarray,
+    window: Window,
+    request: FigureRequest,
+    meta: dict[str, Any],
+    waits_for: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> go.Figure:
-    """Two heat maps over one another: busy rows in one colour, exposed waiting in red."""
+    """Two heat maps over one another: busy rows in one colour, exposed waiting in red. `waits_for` (edges in ns,
+    exposed ns of all workers) is of the layer that is lit up; the drawing stays as high as it is without."""
     colours = COLOURS[request.theme]
     parties = np.unique(shares["party"])
     labels, busy, waits = [], [], []
@@ -69,6 +78,12 @@ def draw_rollup(
                 marker={"color": colour, "size": 11, "symbol": "square"},
             )
         )
+    height = 90 + 22 * len(labels)
+    if waits_for is not None and waits_for[1].size:
+        figure.update_traces(opacity=DIM, selector={"type": "heatmap"})
+        labels.append(_light_up(figure, job, waits_for, window, request, row=len(labels)))
+        y = np.arange(len(labels), dtype=float)
+        meta = {**meta, "layer": request.layer}
     visible = [(window.from_ns - window.origin_ns) / 1e9, (window.to_ns - window.origin_ns) / 1e9]
     figure.update_xaxes(range=visible, tickformat="~s", ticksuffix="s", showgrid=False)
     figure.update_yaxes(
@@ -85,10 +100,43 @@ def draw_rollup(
         figure,
         request,
         revision=f"timeline:{job.id}:{window.origin_ns}",
-        height=90 + 22 * len(labels),
+        height=height,
         alt="; ".join(_words(job, shares, int(party)) for party in parties),
         meta=meta,
     )
+
+
+def _light_up(
+    figure: go.Figure,
+    job: JobFacts,
+    waits_for: tuple[np.ndarray, np.ndarray],
+    window: Window,
+    request: FigureRequest,
+    *,
+    row: int,
+) -> str:
+    """Draw the lit layer's row; answers its label."""
+    assert request.layer is not None
+    colours = COLOURS[request.theme]
+    edges, exposed = waits_for
+    share = exposed / max(job.workers, 1) / np.maximum(np.diff(edges), 1)
+    largest = max(float(share.max()), 1e-3)
+    name = job.short(request.layer)
+    figure.add_trace(
+        go.Heatmap(
+            z=share.astype(np.float32)[None],
+            x=(edges - window.origin_ns) / 1e9,
+            y=np.array([row], float),
+            zmin=0,
+            zmax=largest,
+            ygap=3,
+            name="layer",
+            colorscale=[[0, colours.idle], [1, colours.wait]],
+            showscale=False,
+            hovertemplate=f"waiting for {name} %{{z:.1%}} of the time, mean of the workers<extra></extra>",
+        )
+    )
+    return name[:10] if request.narrow else f"waits for <b>{name[:24]}</b>, to {largest:.1%}"
 
 
 def _words(job: JobFacts, shares: np.ndarray, party: int) -> str:

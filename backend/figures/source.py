@@ -128,6 +128,10 @@ class Source:
         for each layer."""
         return rolled.waits(self._session, self.attempt, first, last, size)
 
+    def waits_for(self, layer: int, first: int, last: int, size: int) -> tuple[np.ndarray, np.ndarray]:
+        """The same of one layer: see `rolled.waits_for`."""
+        return rolled.waits_for(self._session, self.attempt, layer, first, last, size)
+
     def exposed_by_layer(self, first: int, last: int) -> dict[int, float]:
         """Mean exposed wait of a worker and step, in ns, over steps `first` to `last`, by layer."""
         each = max(last - first + 1, 1) * max(self.job.workers, 1)

@@ -15,6 +15,7 @@ from backend.figures.base import finish, format_ms, notice
 from backend.figures.boxes import shade
 from backend.figures.facts import JobFacts
 from backend.figures.request import FigureRequest
+from backend.figures.rolled import group_size
 from backend.figures.rollup import draw_rollup
 from backend.figures.rows import height_of, rows_of
 from backend.figures.scene import Part, View, add_key, paint, rules, scene_height, set_axes
@@ -68,9 +69,12 @@ def timeline(source: Source, request: FigureRequest) -> go.Figure:
             return figure.update_layout(meta={**figure.layout.meta, **steps})
     if final < first:
         return notice(request, revision=revision, text="No step ran in this stretch of time")
-    stride = max(1, (final - first + 1) // max(request.width // 3, 1))
-    shares = source.track_shares(first, final, stride)
-    return draw_rollup(job, shares, window, request, steps | {"level": "rollup", **_window(window)})
+    columns = max(request.width // 3, 1)
+    shares = source.track_shares(first, final, max(1, (final - first + 1) // columns))
+    waits = None
+    if request.layer is not None and request.layer < len(job.layers):
+        waits = source.waits_for(request.layer, first, final, group_size(final - first + 1, columns))
+    return draw_rollup(job, shares, window, request, steps | {"level": "rollup", **_window(window)}, waits)
 
 
 def draw(

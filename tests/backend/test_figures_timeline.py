@@ -10,6 +10,7 @@ from backend.figures.boxes import place
 from backend.figures.draw import MAX_OUTLINES, cell_time
 from backend.figures.request import FigureRequest
 from backend.figures.rolled import STEP_ROW
+from backend.figures.rollup import DIM
 from backend.figures.rows import rows_of
 from backend.figures.source import SPAN, Source
 from backend.figures.timeline import draw, timeline
@@ -137,6 +138,20 @@ def test_long_stretches_show_rollups(database: Database) -> None:
     own = [e for e in run.events if e["kind"] == Kind.WAIT and e["party"] == 0]
     share = sum(e["end"] - e["start"] for e in own) / (last - first)
     assert np.nanmean(waited[1]) == pytest.approx(share, abs=0.05)
+
+    layer = max(own, key=lambda event: event["end"] - event["start"])["layer"]
+    with database.read() as session:
+        source = Source(session, run.job_id)
+        lit = answer(timeline(source, FigureRequest(from_ns=first, to_ns=last, layer=layer)))
+    assert lit["layout"]["height"] == content["layout"]["height"], "nothing below moves"
+    *others, row = traces(lit, "heatmap")
+    assert (row["name"], {trace["opacity"] for trace in others}) == ("layer", {DIM})
+    shares, edges = column(row["z"])[0], column(row["x"])
+    waits = [
+        e for e in run.events if e["kind"] == Kind.WAIT and e["layer"] == layer and e["step"] < len(shares)
+    ]
+    waited_s = sum(e["end"] - e["start"] for e in waits) / SECOND
+    assert (shares * np.diff(edges)).sum() * 2 == pytest.approx(waited_s, rel=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,14 @@ def test_jobs_are_ticked_and_compared(page: Page, client: Client, trained: list[
     expect(page.get_by_test_id("settings")).not_to_contain_text("global_batch")
     for job in trained:
         expect(page.get_by_test_id(f"side-{job}").get_by_test_id("figure-step-time")).to_be_visible()
+    # One scale: both axes end where the slower one's bars do, or a little behind.
+    slowest = max(whole_step_ms(client, job) for job in trained)
+    page.wait_for_function(
+        "slowest => { const ends = Array.from(document.querySelectorAll('[data-testid=figure-step-time]'),"
+        " chart => chart._fullLayout?.xaxis.range[1]);"
+        " return ends.length === 2 && ends[0] === ends[1] && Math.abs(ends[0] / slowest - 1.05) < 0.001; }",
+        arg=slowest,
+    )
     page.get_by_test_id("side-figure").click()
     page.get_by_role("option", name="Throughput").click()
     expect(page).to_have_url(re.compile("figure=throughput"))
@@ -76,6 +84,12 @@ def test_jobs_are_ticked_and_compared(page: Page, client: Client, trained: list[
     page.get_by_test_id(f"leave-out-{trained[0]}").click()
     expect(page).to_have_url(re.compile(f"jobs={trained[1]}&"))
     expect(page.get_by_test_id("settings-equal")).to_be_visible()
+
+
+def whole_step_ms(client: Client, job: str) -> float:
+    """How far the longest stacked bar of a job's step time reaches."""
+    bars = [said(bar.x) for bar in client.figure(job, "step-time").data]
+    return float(max(sum(parts) for parts in zip(*bars, strict=True)))
 
 
 def test_a_comparison_fits_on_a_phone(page: Page, trained: list[str]) -> None:

@@ -1,25 +1,35 @@
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 import type { By, JobsSearch, Measure } from "../lib/search";
 import type { WaitKey } from "../lib/why";
-import { timed } from "../live/costs";
+import { timed, timedMore } from "../live/costs";
 import { client, unwrap } from "./client";
 import type { PlotlyFigure, Race, Theme } from "./types";
 
 // Every query that changes while jobs run says so in `meta.jobs`: the ids of the jobs that it shows, or "all".
 // live/refresher.ts asks for it again when a notice says that one of them changed.
 
+// A figure is a megabyte or more, and the service has it at hand: those out of sight are soon let go.
+const FIGURE_MS = 60_000;
 const FOREVER = { staleTime: Number.POSITIVE_INFINITY };
+
+// The first page comes at once; whoever scrolls on gets more with each.
+const FIRST_PAGE = 50;
+const NEXT_PAGES = 200;
 
 export const jobsQuery = (search: JobsSearch) =>
   infiniteQueryOptions({
     queryKey: ["jobs", "pages", search],
-    queryFn: ({ pageParam, signal }) =>
-      unwrap(
-        client.GET("/api/v1/jobs", {
-          params: { query: { ...search, limit: 50, cursor: pageParam } },
-          signal,
-        }),
-      ),
+    queryFn: ({ pageParam, signal, queryKey }) => {
+      const limit = pageParam === null ? FIRST_PAGE : NEXT_PAGES;
+      const ask = () =>
+        unwrap(
+          client.GET("/api/v1/jobs", {
+            params: { query: { ...search, limit, cursor: pageParam } },
+            signal,
+          }),
+        );
+      return pageParam === null ? timed(queryKey, ask) : timedMore(queryKey, ask);
+    },
     initialPageParam: null as string | null,
     getNextPageParam: (page) => page.next_cursor,
     placeholderData: keepPreviousData,
@@ -67,6 +77,7 @@ export const eventsQuery = (id: string, step: number) =>
         }),
       ),
     placeholderData: keepPreviousData,
+    gcTime: FIGURE_MS,
   });
 
 export interface FigureParams {
@@ -78,6 +89,8 @@ export interface FigureParams {
   to_ns?: number;
   /** A wait to light up. */
   why?: string;
+  /** A layer to light up; only the timeline of many steps is drawn for it. */
+  layer?: number;
   /** What the speed-up is measured against, where it is not the job's own baseline. */
   baseline?: string;
 }
@@ -97,6 +110,7 @@ export const figureQuery = (id: string, name: string, params: FigureParams) =>
           ) as Promise<unknown> as Promise<PlotlyFigure>,
       ),
     placeholderData: keepPreviousData,
+    gcTime: FIGURE_MS,
     meta: { jobs: [id] },
   });
 
@@ -132,6 +146,7 @@ export const compareQuery = (ids: string[], params: CompareParams) =>
           ) as Promise<unknown> as Promise<PlotlyFigure>,
       ),
     placeholderData: keepPreviousData,
+    gcTime: FIGURE_MS,
     meta: { jobs: ids },
   });
 
@@ -155,6 +170,7 @@ export const raceQuery = (ids: string[], params: RaceParams) =>
     placeholderData: (previous: Race | undefined, query) =>
       (query?.queryKey[1] as string[] | undefined)?.every((id) => ids.includes(id)) ? previous : undefined,
     enabled: ids.length > 0,
+    gcTime: FIGURE_MS,
     meta: { jobs: ids },
   });
 

@@ -1,9 +1,11 @@
 import { Box, Group, Paper, Skeleton, Text, Title, Tooltip, useComputedColorScheme } from "@mantine/core";
 import { IconInfoCircle } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
-import { type ReactNode, useEffect, useRef } from "react";
+import { type ReactNode, useEffect, useMemo, useRef, useState } from "react";
 import { figureQuery, figuresQuery } from "../api/queries";
+import type { PlotlyFigure } from "../api/types";
 import type { Point } from "../lib/lit";
+import { onScale, type Scale } from "../lib/scale";
 import { drawn } from "../live/costs";
 import { PlotlyChart, type XRange } from "./PlotlyChart";
 import { Problem } from "./Problem";
@@ -34,6 +36,10 @@ interface Props {
   onPointed?: (point: Point | undefined) => void;
   /** The layer that is lit up. */
   layer?: number;
+  /** Each figure that arrives. Must be stable. */
+  onFigure?: (figure: PlotlyFigure) => void;
+  /** What its axes show, in place of their own ends. Must be stable. */
+  scale?: Scale;
 }
 
 /** One figure of one job, asked for while it is on screen and again when the job's data changed. */
@@ -47,18 +53,30 @@ export function JobFigure({
   onPoint,
   onPointed,
   layer,
+  onFigure,
+  scale,
   ...view
 }: Props) {
   const frame = useRef<HTMLDivElement>(null);
   const { visible, width } = useScreen(frame);
   const theme = useComputedColorScheme("light");
   const entry = useQuery(figuresQuery).data?.find((figure) => figure.name === name);
-  const options = figureQuery(jobId, name, { width, theme, ...view });
+  // A timeline of many steps holds no layers to light up in place: the service draws it for one.
+  const [far, setFar] = useState(false);
+  const options = figureQuery(jobId, name, { width, theme, ...view, layer: far ? layer : undefined });
   const query = useQuery({ ...options, enabled: visible && width > 0 });
   const meta = query.data?.layout.meta;
   useEffect(() => {
     if (meta) onMeta?.(meta);
+    if (meta) setFar(meta.level === "rollup");
   }, [meta, onMeta]);
+  useEffect(() => {
+    if (query.data) onFigure?.(query.data);
+  }, [query.data, onFigure]);
+  const figure = useMemo(
+    () => query.data && (scale ? onScale(query.data, scale) : query.data),
+    [query.data, scale],
+  );
   const title = entry?.title ?? name;
   return (
     <Paper p="sm" ref={frame} data-testid={`panel-${name}`}>
@@ -76,9 +94,9 @@ export function JobFigure({
         </Group>
         {actions}
       </Group>
-      {query.data ? (
+      {figure ? (
         <PlotlyChart
-          figure={query.data}
+          figure={figure}
           label={meta?.alt ? `${title}: ${meta.alt}` : title}
           testId={`figure-${name}`}
           onDrawn={(ms) => drawn(options.queryKey, ms)}
@@ -86,6 +104,7 @@ export function JobFigure({
           onPoint={onPoint}
           onPointed={onPointed}
           layer={layer}
+          pending={query.isPlaceholderData}
         />
       ) : (
         !query.error && <Skeleton height={260} radius="md" />
