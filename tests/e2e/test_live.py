@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.browser
 RUN_MS = 150_000
+LAST_STEP = "() => document.querySelector('[data-testid=figure-loss]')._fullData[0].x.at(-1)"
 
 
 def test_an_empty_race_says_what_to_do(browser: Browser, tmp_path: Path) -> None:
@@ -170,20 +171,48 @@ def test_a_running_job_is_cancelled_from_its_page(page: Page, client: Client) ->
     expect(page.get_by_test_id("cancel")).to_have_count(0)
 
 
-def test_the_page_says_when_it_lost_the_server_and_catches_up(browser: Browser, tmp_path: Path) -> None:
-    with LiveServer(tmp_path, paused=True) as server:
-        page = browser.new_page(base_url=server.url)
-        page.goto("/jobs")
-        connection = page.get_by_test_id("connection")
+def test_a_running_job_is_watched_through_a_reload_and_a_restart_of_the_server(
+    browser: Browser, server: LiveServer, tmp_path: Path
+) -> None:
+    (tmp_path / "cache").symlink_to(server.data_dir / "cache")
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    context.set_default_timeout(RUN_MS)
+    page = context.new_page()
+    connection, state = page.get_by_test_id("connection"), page.get_by_test_id("state")
+    loss = page.get_by_test_id("figure-loss")
+    with LiveServer(tmp_path, cpu_devices=2) as first, Client(first.url) as client:
+        job = client.submit(job_spec("goes on", training={"steps": 100_000, "global_batch": 32}))
+        page.goto(f"{first.url}/jobs/{job.id}?tab=timeline&step=2")
+        expect(state).to_have_attribute("data-state", "running", timeout=RUN_MS)
+        expect(page.get_by_test_id("figure-timeline")).to_have_attribute("data-drawn", "true", timeout=RUN_MS)
+
+        page.reload()
+        expect(page.get_by_test_id("step")).to_have_value("2")
+        expect(page).to_have_url(re.compile("tab=timeline&step=2$"))
+        page.get_by_test_id("tab-overview").click()
+        expect(loss).to_have_attribute("data-drawn", "true", timeout=RUN_MS)
         expect(connection).to_have_attribute("data-state", "live")
-        port = int(server.url.rpartition(":")[2])
-        server.stop()
+        port = int(first.url.rpartition(":")[2])
+        first.stop()
         expect(connection).to_have_attribute("data-state", "lost")
-    with LiveServer(tmp_path, paused=True, port=port) as server, Client(server.url) as client:
-        client.submit(job_spec("while it was away"))
+        expect(loss).to_be_visible()
+        before = drawn_until(page)
+    # What it measured meanwhile is drawn, too: every step once, and those that follow.
+    with LiveServer(tmp_path, cpu_devices=2, port=port) as second, Client(second.url) as client:
         expect(connection).to_have_attribute("data-state", "live", timeout=30_000)
-        expect(page.get_by_text("while it was away")).to_be_visible()
-    page.close()
+        page.wait_for_function(f"({LAST_STEP})() > {before + 20}")
+        client.cancel(job.id)
+        expect(state).to_have_attribute("data-state", "cancelled", timeout=RUN_MS)
+        with_all_telemetry(client, job.id)
+        steps = [point.step for point in client.metrics(job.id, "loss").series["loss"]]
+        page.wait_for_function(f"({LAST_STEP})() === {steps[-1]}")
+        assert len(client.job(job.id).attempts) == 1
+    context.close()
+
+
+def drawn_until(page: Page) -> int:
+    """The last step of the loss that is drawn."""
+    return int(page.evaluate(LAST_STEP))
 
 
 def test_light_and_dark(page: Page) -> None:

@@ -38,14 +38,24 @@ export const client = createClient<paths>({
   headers: { "Content-Type": "application/json" },
 });
 
-/** The data of an openapi-fetch answer; throws ApiProblem where there is none. */
-export async function unwrap<T>(
-  call: Promise<{ data?: T; error?: unknown; response: Response }>,
-): Promise<NonNullable<T>> {
-  const { data, error, response } = await call.catch((cause: unknown) => {
+interface Answer {
+  error?: unknown;
+  response: Response;
+}
+
+/** An openapi-fetch answer that is no error; throws ApiProblem. */
+export async function answered<A extends Answer>(call: Promise<A>): Promise<A> {
+  const answer = await call.catch((cause: unknown) => {
     if (cause instanceof DOMException && cause.name === "AbortError") throw cause;
     throw new ApiProblem(0, "The service cannot be reached", "Is `trainyard serve` running?");
   });
-  if (!response.ok || data === undefined || data === null) throw problemFrom(response.status, error);
+  if (!answer.response.ok) throw problemFrom(answer.response.status, answer.error);
+  return answer;
+}
+
+/** The data of an openapi-fetch answer; throws ApiProblem where there is none. */
+export async function unwrap<T>(call: Promise<Answer & { data?: T }>): Promise<NonNullable<T>> {
+  const { data, error, response } = await answered(call);
+  if (data === undefined || data === null) throw problemFrom(response.status, error);
   return data;
 }

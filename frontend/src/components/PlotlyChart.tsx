@@ -34,11 +34,13 @@ interface Props {
   onPointed?: (point: Point | undefined) => void;
   /** The layer that is lit up. */
   layer?: number;
+  /** Another figure was asked for, and this one stays until it comes. */
+  pending?: boolean;
 }
 
 /** Draws a figure that the backend built, and redraws it in place: zoom and hidden traces stay (uirevision). */
 export function PlotlyChart(props: Props) {
-  const { figure, label, testId, layer } = props;
+  const { figure, label, testId, layer, pending } = props;
   const element = useRef<HTMLDivElement>(null);
   const current = useRef(props);
   current.current = props;
@@ -100,6 +102,8 @@ export function PlotlyChart(props: Props) {
       role="img"
       aria-label={label}
       data-testid={testId}
+      data-pending={pending || undefined}
+      aria-busy={pending || undefined}
       style={{ height: figure.layout.height ?? 300 }}
     />
   );

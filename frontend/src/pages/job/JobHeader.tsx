@@ -1,8 +1,10 @@
 import { Alert, Group, Paper, Stack, Text, Title } from "@mantine/core";
 import { IconCopy } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
 import { jobQuery } from "../../api/queries";
 import type { Job } from "../../api/types";
+import { DeleteButton } from "../../components/DeleteButton";
 import { JobProgress } from "../../components/JobProgress";
 import { LinkAnchor, LinkButton } from "../../components/links";
 import { RateBadge } from "../../components/RateBadge";
@@ -17,6 +19,7 @@ const GAPS = 4;
 
 /** Who this is, how far it is and why it is in its state; what one can do about it. */
 export function JobHeader({ job }: { job: Job }) {
+  const navigate = useNavigate();
   // The service says it in words, for a job in the queue also its place there.
   const why = job.message ?? job.reason;
   return (
@@ -65,7 +68,11 @@ export function JobHeader({ job }: { job: Job }) {
             Launch another
           </LinkButton>
           {job.state === "running" && <RecordButton job={job} />}
-          {isLive(job.state) && <CancelButton job={job} />}
+          {isLive(job.state) ? (
+            <CancelButton job={job} />
+          ) : (
+            <DeleteButton jobs={[job]} onDeleted={([gone]) => gone && void navigate({ to: "/jobs" })} />
+          )}
         </Group>
       </Group>
       {job.state === "failed" ? (

@@ -51,7 +51,9 @@ export function TimelinePanel({ jobId, search }: { jobId: string; search: JobSea
     if (view) show(view);
   }, 200);
   const { previous, next } = meta.steps ?? {};
-  const last = meta.steps?.last ?? meta.step ?? 0;
+  // The step that is asked for is shown at once, its drawing when it comes.
+  const step = meta.step == null ? undefined : (search.step ?? meta.step);
+  const last = meta.steps?.last ?? step ?? 0;
   useKeys({
     ArrowLeft: () => previous != null && show({ step: previous }),
     ArrowRight: () => next != null && show({ step: next }),
@@ -83,16 +85,16 @@ export function TimelinePanel({ jobId, search }: { jobId: string; search: JobSea
         onXRange={zoomed}
         actions={
           <Group gap={6}>
-            {meta.step != null && (
+            {step !== undefined && (
               <>
-                <StepField step={meta.step} min={0} max={last} onStep={(step) => show({ step })} />
+                <StepField step={step} min={0} max={last} onStep={(chosen) => show({ step: chosen })} />
                 <StepField
                   label="to"
                   testId="to-step"
-                  step={search.to_step ?? meta.step}
-                  min={meta.step}
+                  step={search.to_step ?? step}
+                  min={step}
                   max={last}
-                  onStep={(to) => show({ step: meta.step ?? undefined, to_step: to })}
+                  onStep={(to) => show({ step, to_step: to })}
                 />
               </>
             )}

@@ -1,9 +1,10 @@
 import { Button, Group, Paper, Skeleton, Stack, Text, Title } from "@mantine/core";
 import { IconChartLine, IconFlag, IconPlus } from "@tabler/icons-react";
-import { useInfiniteQuery } from "@tanstack/react-query";
+import { useInfiniteQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useState } from "react";
 import { jobsQuery } from "../../api/queries";
+import { DeleteButton } from "../../components/DeleteButton";
 import { LinkButton } from "../../components/links";
 import { Problem } from "../../components/Problem";
 import { usePageTitle } from "../../components/usePageTitle";
@@ -14,16 +15,27 @@ import { JobsTable } from "./JobsTable";
 
 const route = getRouteApi("/jobs");
 
-/** All jobs, newest first, live; choose two or more to race them. */
+/** All jobs, newest first, live; older ones come as one scrolls. Choose some to race, compare or delete them. */
 export function JobsPage() {
   const search = route.useSearch();
   const navigate = route.useNavigate();
   const [selected, setSelected] = useState<string[]>([]);
+  const queries = useQueryClient();
   const query = useInfiniteQuery(jobsQuery(search));
   const jobs = query.data?.pages.flatMap((page) => page.items) ?? [];
   const running = jobs.filter((job) => isLive(job.state) && job.state !== "queued").length;
   usePageTitle(running > 0 ? `● ${running} running · Jobs` : "Jobs");
 
+  const chosen = jobs.filter((job) => selected.includes(job.id));
+  const canDelete =
+    chosen.length > 0 && chosen.length === selected.length && !chosen.some((job) => isLive(job.state));
+  const forget = (gone: string[]) => {
+    setSelected((ids) => ids.filter((id) => !gone.includes(id)));
+    void queries.invalidateQueries({ queryKey: ["jobs"] });
+  };
+  const more = () => {
+    if (query.hasNextPage && !query.isFetching && !query.isError) void query.fetchNextPage();
+  };
   const filtered = Object.keys(search).length > 0;
   return (
     <Stack gap="md">
@@ -54,6 +66,7 @@ export function JobsPage() {
           >
             Compare
           </Button>
+          <DeleteButton jobs={chosen} disabled={!canDelete} onDeleted={forget} />
           <LinkButton to="/launch" leftSection={<IconPlus size={16} />}>
             Launch
           </LinkButton>
@@ -68,17 +81,14 @@ export function JobsPage() {
             {filtered ? "No job matches these filters." : "No jobs yet. Launch the first one."}
           </Text>
         )}
-        {jobs.length > 0 && <JobsTable jobs={jobs} selected={selected} onSelect={setSelected} />}
-        {query.hasNextPage && (
-          <Group justify="center" mt="sm">
-            <Button
-              variant="subtle"
-              loading={query.isFetchingNextPage}
-              onClick={() => void query.fetchNextPage()}
-            >
-              Older jobs
-            </Button>
-          </Group>
+        {jobs.length > 0 && (
+          <>
+            <JobsTable jobs={jobs} selected={selected} onSelect={setSelected} onEnd={more} />
+            <Text size="xs" c="dimmed" ta="center" mt="sm" data-testid="jobs-count">
+              {jobs.length} {jobs.length === 1 ? "job" : "jobs"}
+              {query.hasNextPage && ", older ones follow"}
+            </Text>
+          </>
         )}
       </Paper>
     </Stack>

@@ -1,100 +1,110 @@
-import { Box, Checkbox, Group, Table, Text, Tooltip } from "@mantine/core";
-import { Link } from "@tanstack/react-router";
+import { Table } from "@mantine/core";
+import { useWindowVirtualizer } from "@tanstack/react-virtual";
+import { useEffect, useLayoutEffect, useRef, useState } from "react";
 import type { JobSummary } from "../../api/types";
-import { JobProgress } from "../../components/JobProgress";
-import { RateBadge } from "../../components/RateBadge";
-import { RehearsedBadge } from "../../components/RehearsedBadge";
-import { StateBadge } from "../../components/StateBadge";
-import { formatNumber, formatPercent, formatSpeedUp } from "../../lib/format";
+import { JobRow } from "./JobRow";
+
+// A guess, until a row is drawn and measured: names and badges may take several lines.
+const ROW_PX = 58;
+const OVERSCAN = 8;
+const COLUMNS = 11;
+// So many rows before the last one, the next page is asked for.
+const AHEAD = 20;
 
 interface Props {
   jobs: JobSummary[];
   selected: string[];
   onSelect: (ids: string[]) => void;
+  /** The last rows come into view. */
+  onEnd: () => void;
 }
 
-export function JobsTable({ jobs, selected, onSelect }: Props) {
+/** Jobs as rows; of thousands, only those near the screen are drawn. */
+export function JobsTable({ jobs, selected, onSelect, onEnd }: Props) {
+  const body = useRef<HTMLTableSectionElement>(null);
+  const [top, setTop] = useState(0);
+  useLayoutEffect(() => {
+    const place = body.current?.getBoundingClientRect().top ?? 0;
+    setTop(Math.round(place + window.scrollY));
+  });
+  const virtual = useWindowVirtualizer({
+    count: jobs.length,
+    estimateSize: () => ROW_PX,
+    overscan: OVERSCAN,
+    scrollMargin: top,
+    getItemKey: (index) => jobs[index]?.id ?? index,
+  });
+  const rows = virtual.getVirtualItems();
+  const last = rows.at(-1)?.index ?? 0;
+  useEffect(() => {
+    if (last >= jobs.length - AHEAD) onEnd();
+  }, [last, jobs.length, onEnd]);
+
   const toggle = (id: string) =>
     onSelect(selected.includes(id) ? selected.filter((other) => other !== id) : [...selected, id]);
   return (
-    <Table className="ty-table" data-testid="jobs-table" highlightOnHover horizontalSpacing="xs">
+    <Table
+      className="ty-table ty-steady"
+      layout="fixed"
+      data-testid="jobs-table"
+      highlightOnHover
+      horizontalSpacing="xs"
+      aria-rowcount={jobs.length + 1}
+    >
       <Table.Thead>
-        <Table.Tr>
-          <Table.Th w={36} aria-label="Selected for a race" />
-          <Table.Th>Name</Table.Th>
-          <Table.Th w={110}>State</Table.Th>
-          <Table.Th>Strategy</Table.Th>
-          <Table.Th>Model</Table.Th>
-          <Table.Th className="ty-right">Workers</Table.Th>
-          <Table.Th w={150}>Progress</Table.Th>
-          <Table.Th className="ty-right">Loss</Table.Th>
-          <Table.Th className="ty-right">Accuracy</Table.Th>
-          <Table.Th className="ty-right">Samples/s</Table.Th>
-          <Table.Th className="ty-right">Speed-up</Table.Th>
+        <Table.Tr aria-rowindex={1}>
+          <Table.Th w={36} aria-label="Selected" />
+          <Table.Th w="21%">Name</Table.Th>
+          <Table.Th w={106}>State</Table.Th>
+          <Table.Th w="13%">Strategy</Table.Th>
+          <Table.Th w="11%">Model</Table.Th>
+          <Table.Th className="ty-right" w="7%">
+            Workers
+          </Table.Th>
+          <Table.Th w="14%">Progress</Table.Th>
+          <Table.Th className="ty-right" w="6%">
+            Loss
+          </Table.Th>
+          <Table.Th className="ty-right" w="8%">
+            Accuracy
+          </Table.Th>
+          <Table.Th className="ty-right" w="8%">
+            Samples/s
+          </Table.Th>
+          <Table.Th className="ty-right" w="8%">
+            Speed-up
+          </Table.Th>
         </Table.Tr>
       </Table.Thead>
-      <Table.Tbody>
-        {jobs.map((job) => (
-          <Table.Tr
-            key={job.id}
-            data-testid={`job-row-${job.id}`}
-            bg={selected.includes(job.id) ? "var(--mantine-primary-color-light)" : undefined}
-          >
-            <Table.Td className="ty-corner">
-              <Checkbox
-                size="xs"
-                aria-label={`Select ${job.name}`}
-                data-testid={`select-${job.id}`}
-                checked={selected.includes(job.id)}
-                onChange={() => toggle(job.id)}
+      <Table.Tbody ref={body}>
+        <Space height={(rows[0]?.start ?? top) - top} />
+        {rows.map(({ index, key }) => {
+          const job = jobs[index];
+          return (
+            job && (
+              <JobRow
+                key={key}
+                ref={virtual.measureElement}
+                index={index}
+                job={job}
+                selected={selected.includes(job.id)}
+                onToggle={() => toggle(job.id)}
               />
-            </Table.Td>
-            <Table.Td>
-              <Link to="/jobs/$jobId" params={{ jobId: job.id }} className="ty-link">
-                {job.name}
-              </Link>
-              <Group gap={4} mt={2}>
-                <RehearsedBadge text={job.rehearsed} />
-                <RateBadge bps={job.rate_bps} hosts={job.hosts} />
-              </Group>
-            </Table.Td>
-            <Table.Td>
-              <Tooltip label={job.message ?? job.reason ?? ""} disabled={!job.message && !job.reason}>
-                <Box w="fit-content">
-                  <StateBadge state={job.state} />
-                </Box>
-              </Tooltip>
-            </Table.Td>
-            <Table.Td data-label="Strategy" className="ty-number">
-              {job.strategy}
-            </Table.Td>
-            <Table.Td data-label="Model">
-              {job.model}
-              <Text c="dimmed" size="xs">
-                on {job.dataset}
-              </Text>
-            </Table.Td>
-            <Table.Td data-label="Workers" className="ty-number ty-right">
-              {job.workers}
-            </Table.Td>
-            <Table.Td>
-              <JobProgress job={job} />
-            </Table.Td>
-            <Table.Td data-label="Loss" className="ty-number ty-right">
-              {formatNumber(job.loss)}
-            </Table.Td>
-            <Table.Td data-label="Accuracy" className="ty-number ty-right">
-              {formatPercent(job.test_accuracy)}
-            </Table.Td>
-            <Table.Td data-label="Samples/s" className="ty-number ty-right">
-              {formatNumber(job.samples_per_s)}
-            </Table.Td>
-            <Table.Td data-label="Speed-up" className="ty-number ty-right">
-              {formatSpeedUp(job.speed_up)}
-            </Table.Td>
-          </Table.Tr>
-        ))}
+            )
+          );
+        })}
+        <Space height={virtual.getTotalSize() - ((rows.at(-1)?.end ?? top) - top)} />
       </Table.Tbody>
     </Table>
+  );
+}
+
+/** Where rows would be that are not drawn. */
+function Space({ height }: { height: number }) {
+  if (height <= 0) return null;
+  return (
+    <Table.Tr className="ty-space" aria-hidden>
+      <Table.Td colSpan={COLUMNS} style={{ height }} />
+    </Table.Tr>
   );
 }

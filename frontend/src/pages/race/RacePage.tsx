@@ -146,7 +146,7 @@ export function RacePage() {
           <>
             <Group justify="space-between" gap="xs" mb={4}>
               <StepControl
-                step={shown.step}
+                step={race.isPlaceholderData ? (search.step ?? shown.step) : shown.step}
                 {...neighbours}
                 follow={search.step === undefined}
                 onStep={goTo}
@@ -160,6 +160,7 @@ export function RacePage() {
               figure={figure}
               label={[shown.headline, figure?.layout.meta?.alt].filter(Boolean).join(". ")}
               testId="figure-race"
+              pending={race.isPlaceholderData}
               onDrawn={(ms) => drawn(options.queryKey, ms)}
               onPoint={(point) => {
                 const clicked = waitOfBar(point.customdata);

@@ -1,0 +1,84 @@
+import { Button, Group, Modal, Text } from "@mantine/core";
+import { useDisclosure } from "@mantine/hooks";
+import { notifications } from "@mantine/notifications";
+import { IconTrash } from "@tabler/icons-react";
+import { useMutation } from "@tanstack/react-query";
+import { ApiProblem, answered, client } from "../api/client";
+
+interface Props {
+  /** Only jobs that have ended can be deleted. */
+  jobs: { id: string; name: string }[];
+  disabled?: boolean;
+  /** Which are gone, also where others could not be deleted. */
+  onDeleted: (ids: string[]) => void;
+}
+
+/** Removes jobs with everything that was recorded of them, after asking. */
+export function DeleteButton({ jobs, disabled, onDeleted }: Props) {
+  const [asking, { open, close }] = useDisclosure(false);
+  const remove = useMutation({
+    mutationFn: async () => {
+      const gone: string[] = [];
+      try {
+        for (const { id } of jobs) {
+          await deleted(id);
+          gone.push(id);
+        }
+      } finally {
+        onDeleted(gone);
+      }
+    },
+    onError: (error) => notifications.show({ color: "red", title: "Not deleted", message: error.message }),
+    onSettled: close,
+  });
+  const [first] = jobs;
+  const several = jobs.length > 1;
+  return (
+    <>
+      <Button
+        color="red"
+        variant="light"
+        leftSection={<IconTrash size={16} />}
+        disabled={disabled}
+        onClick={open}
+        data-testid="delete"
+      >
+        Delete
+      </Button>
+      <Modal
+        opened={asking}
+        onClose={close}
+        title={several ? `Delete ${jobs.length} jobs?` : `Delete ${first?.name}?`}
+        centered
+      >
+        <Text size="sm" style={{ overflowWrap: "anywhere" }}>
+          {several && `${jobs.map((job) => job.name).join(", ")}: `}
+          {several ? "their" : "Its"} figures, logs, results and files are removed for good. Jobs of which{" "}
+          {several ? "one of them" : "it"} is the baseline have none from then on.
+        </Text>
+        <Group justify="flex-end" gap="xs" mt="md">
+          <Button variant="default" onClick={close} data-autofocus>
+            {several ? "Keep them" : "Keep it"}
+          </Button>
+          <Button
+            color="red"
+            loading={remove.isPending}
+            onClick={() => remove.mutate()}
+            data-testid="delete-confirm"
+          >
+            Delete
+          </Button>
+        </Group>
+      </Modal>
+    </>
+  );
+}
+
+/** Delete one; somebody else may have been faster. */
+async function deleted(id: string): Promise<void> {
+  try {
+    await answered(client.DELETE("/api/v1/jobs/{job_id}", { params: { path: { job_id: id } } }));
+  } catch (error) {
+    if (!(error instanceof ApiProblem && error.status === 404)) throw error;
+  }
+}

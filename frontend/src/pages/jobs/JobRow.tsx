@@ -1,0 +1,82 @@
+import { Box, Checkbox, Group, Table, Text, Tooltip } from "@mantine/core";
+import { Link } from "@tanstack/react-router";
+import type { Ref } from "react";
+import type { JobSummary } from "../../api/types";
+import { JobProgress } from "../../components/JobProgress";
+import { RateBadge } from "../../components/RateBadge";
+import { RehearsedBadge } from "../../components/RehearsedBadge";
+import { StateBadge } from "../../components/StateBadge";
+import { formatNumber, formatPercent, formatSpeedUp } from "../../lib/format";
+
+interface Props {
+  job: JobSummary;
+  /** Its place in the list. */
+  index: number;
+  selected: boolean;
+  onToggle: () => void;
+  ref: Ref<HTMLTableRowElement>;
+}
+
+/** One job of the list. */
+export function JobRow({ job, index, selected, onToggle, ref }: Props) {
+  return (
+    <Table.Tr
+      ref={ref}
+      data-index={index}
+      aria-rowindex={index + 2}
+      data-testid={`job-row-${job.id}`}
+      bg={selected ? "var(--mantine-primary-color-light)" : undefined}
+    >
+      <Table.Td className="ty-corner">
+        <Checkbox
+          size="xs"
+          aria-label={`Select ${job.name}`}
+          data-testid={`select-${job.id}`}
+          checked={selected}
+          onChange={onToggle}
+        />
+      </Table.Td>
+      <Table.Td>
+        <Link to="/jobs/$jobId" params={{ jobId: job.id }} className="ty-link">
+          {job.name}
+        </Link>
+        <Group gap={4} mt={2}>
+          <RehearsedBadge text={job.rehearsed} />
+          <RateBadge bps={job.rate_bps} hosts={job.hosts} />
+        </Group>
+      </Table.Td>
+      <Table.Td>
+        <Tooltip label={job.message ?? job.reason ?? ""} disabled={!job.message && !job.reason}>
+          <Box w="fit-content">
+            <StateBadge state={job.state} />
+          </Box>
+        </Tooltip>
+      </Table.Td>
+      <Table.Td data-label="Strategy">{job.strategy}</Table.Td>
+      <Table.Td data-label="Model">
+        {job.model}
+        <Text c="dimmed" size="xs">
+          on {job.dataset}
+        </Text>
+      </Table.Td>
+      <Table.Td data-label="Workers" className="ty-number ty-right">
+        {job.workers}
+      </Table.Td>
+      <Table.Td>
+        <JobProgress job={job} />
+      </Table.Td>
+      <Table.Td data-label="Loss" className="ty-number ty-right">
+        {formatNumber(job.loss)}
+      </Table.Td>
+      <Table.Td data-label="Accuracy" className="ty-number ty-right">
+        {formatPercent(job.test_accuracy)}
+      </Table.Td>
+      <Table.Td data-label="Samples/s" className="ty-number ty-right">
+        {formatNumber(job.samples_per_s)}
+      </Table.Td>
+      <Table.Td data-label="Speed-up" className="ty-number ty-right">
+        {formatSpeedUp(job.speed_up)}
+      </Table.Td>
+    </Table.Tr>
+  );
+}

@@ -1,0 +1,105 @@
+"""The list of jobs: of hundreds only what is visible is drawn; jobs that have ended can be deleted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import expect
+
+from backend.client import ApiError, Client
+from backend.db import Database
+from backend.db.engine import sqlite_url
+from backend.services.benchmark_fill import add_others
+from tests.backend.job_specs import job_spec
+from tests.backend.live_server import LiveServer
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.browser
+JOBS = 300
+MOST_ROWS = 60
+"""On a laptop's screen, and above and below it."""
+SCROLL = "document.scrollingElement.scrollTo(0, document.scrollingElement.scrollHeight)"
+
+
+@pytest.fixture(scope="module")
+def full(server: LiveServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
+    """A server that starts nothing, with hundreds of jobs."""
+    directory = tmp_path_factory.mktemp("full")
+    (directory / "cache").symlink_to(server.data_dir / "cache")
+    database = Database(sqlite_url(directory / "trainyard.db"))
+    add_others(database, JOBS)
+    database.close()
+    with LiveServer(directory, paused=True) as running:
+        yield running
+
+
+@pytest.fixture
+def jobs_page(browser: Browser, full: LiveServer) -> Iterator[Page]:
+    context = browser.new_context(viewport={"width": 1280, "height": 800}, base_url=full.url)
+    page = context.new_page()
+    broken: list[str] = []
+    page.on("pageerror", lambda error: broken.append(str(error)))
+    yield page
+    context.close()
+    assert not broken
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_only_rows_near_the_screen_are_drawn(jobs_page: Page, width: int) -> None:
+    page = jobs_page
+    page.set_viewport_size({"width": width, "height": 800})
+    page.goto("/jobs")
+    rows = page.get_by_test_id(re.compile("^job-row-"))
+    first = page.get_by_role("link", name=f"job {JOBS - 1}", exact=True)
+    expect(first).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    for _ in range(20):
+        assert rows.count() < MOST_ROWS
+        if page.get_by_test_id("jobs-count").inner_text() == f"{JOBS} jobs":
+            break
+        page.evaluate(SCROLL)
+        page.wait_for_timeout(200)
+    page.evaluate(SCROLL)
+    expect(page.get_by_role("link", name="job 0", exact=True)).to_be_visible()
+    assert rows.count() < MOST_ROWS
+    expect(first).to_have_count(0)
+    assert page.get_by_test_id("jobs-table").get_attribute("aria-rowcount") == str(JOBS + 1)
+
+
+def test_jobs_that_have_ended_are_deleted_after_asking(jobs_page: Page, full: LiveServer) -> None:
+    page = jobs_page
+    with Client(full.url) as client:
+        waiting = client.submit(job_spec("waits"))
+        ended = list(client.jobs(text="job 29"))[:3]
+        page.goto("/jobs?text=job 29")
+        delete = page.get_by_test_id("delete")
+        expect(delete).to_be_disabled()
+        for job in ended[:2]:
+            page.get_by_test_id(f"select-{job.id}").check()
+        delete.click()
+        page.get_by_role("button", name="Keep them").click()
+        assert client.job(ended[0].id).name == ended[0].name
+        delete.click()
+        page.get_by_test_id("delete-confirm").click()
+        for job in ended[:2]:
+            expect(page.get_by_test_id(f"job-row-{job.id}")).to_have_count(0)
+            with pytest.raises(ApiError):
+                client.job(job.id)
+        expect(delete).to_be_disabled()
+
+        page.goto(f"/jobs/{waiting.id}")
+        expect(page.get_by_test_id("cancel")).to_be_visible()
+        expect(page.get_by_test_id("delete")).to_have_count(0)
+        page.goto(f"/jobs/{ended[2].id}")
+        page.get_by_test_id("delete").click()
+        page.get_by_test_id("delete-confirm").click()
+        expect(page).to_have_url(re.compile("/jobs$"))
+        expect(page.get_by_test_id(f"job-row-{waiting.id}")).to_be_visible()
+        expect(page.get_by_test_id(f"job-row-{ended[2].id}")).to_have_count(0)
+        with pytest.raises(ApiError):
+            client.job(ended[2].id)
