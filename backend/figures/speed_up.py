@@ -13,6 +13,8 @@ from backend.figures.speed import compare, measure
 from backend.figures.theme import COLOURS, ink
 from engine.telemetry.definitions import SpeedUp
 
+NAME_PX, NOTE_PX = 6.8, 6.2
+"""Width of a letter of a bar's name, and of a note."""
 KINDS = {"strong": "equal global batch (strong scaling)", "weak": "equal batch per worker (weak scaling)"}
 
 
@@ -66,8 +68,11 @@ def draw(
             )
         )
     notes = [f"At {KINDS[result.scaling]}.", *(f"Mind: {caveat}." for caveat in result.caveats)]
+    # As wide as the bars: beside them stand their names.
+    beside = NAME_PX * max(len(line) for name, *_ in bars for line in name.split("<br>"))
+    lines = wrap(" ".join(notes), max(30, int((request.width - beside - 40) // NOTE_PX)))
     figure.add_annotation(
-        text="<br>".join(wrap(" ".join(notes), max(30, request.width // 8))),
+        text="<br>".join(lines),
         xref="paper",
         yref="paper",
         x=0,
@@ -79,13 +84,15 @@ def draw(
     )
     figure.update_xaxes(title_text="samples/s", rangemode="tozero")
     figure.update_yaxes(autorange="reversed", showgrid=False, fixedrange=True, ticks="")
-    figure.update_layout(bargap=0.3, margin={"t": 30 + 16 * len(notes)})
+    figure.update_layout(bargap=0.3, margin={"t": 14 + 16 * len(lines)})
     meta = {"speed_up": result.value, "scaling": result.scaling, "linear": linear}
     alt = (
         f"{result.value:.2f} times the samples per second of {baseline.name}, its baseline, "
         f"at {KINDS[result.scaling]}; linear scaling would be {linear:.2f}"
     )
-    return finish(figure, request, revision=f"speed-up:{job.id}", height=250, alt=alt, meta=meta)
+    return finish(
+        figure, request, revision=f"speed-up:{job.id}", height=202 + 16 * len(lines), alt=alt, meta=meta
+    )
 
 
 def _workers(job: JobFacts) -> str:

@@ -219,16 +219,21 @@ def _title(job: JobFacts, one: Panel, request: FigureRequest) -> str:
     title = f"<b>{abbreviate(name) if request.narrow else name}</b> {DIRECTIONS[one.direction]}"
     if not request.narrow:
         title += f" ({link.interface} on {link.host})"
-    return f"{title}: {rate_text(job, link)}"
+    return f"{title}: {rate_text(job, link, short=request.narrow)}"
 
 
-def rate_text(job: JobFacts, link: LinkFacts) -> str:
-    """`limit 300 Mbit/s, software-limited`."""
+def rate_text(job: JobFacts, link: LinkFacts, *, short: bool = False) -> str:
+    """`limit 300 Mbit/s, 1/15 of the job's, software-limited`, or `300 Mbit/s (1/15), software-limited`."""
     if link.rate_bps is None:
         return "rate not known"
     paced = job.rate is not None and job.hosts is None and link.interface == TRANSPORT
-    scaled = f", 1/{job.scale:g} of the job's" if job.scale != 1 else ""
-    return f"limit {format_rate(link.rate_bps)}{scaled}, {'software-limited' if paced else link.rate_source}"
+    share = f"1/{job.scale:g}" if job.scale != 1 else ""
+    rate = format_rate(link.rate_bps)
+    if short:
+        limit = f"{rate} ({share})" if share else rate
+    else:
+        limit = f"limit {rate}, {share} of the job's" if share else f"limit {rate}"
+    return f"{limit}, {'software-limited' if paced else link.rate_source}"
 
 
 def _groups(layers: int, columns: int, panels: int, size: int) -> list[range]:

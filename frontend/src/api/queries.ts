@@ -9,7 +9,7 @@ import type { PlotlyFigure, Race, Theme } from "./types";
 // live/refresher.ts asks for it again when a notice says that one of them changed.
 
 // A figure is a megabyte or more, and the service has it at hand: those out of sight are soon let go.
-const FIGURE_MS = 60_000;
+const FIGURE_MS = 30_000;
 const FOREVER = { staleTime: Number.POSITIVE_INFINITY };
 
 // The first page comes at once; whoever scrolls on gets more with each.

@@ -4,7 +4,7 @@ import type { ListedWait } from "../lib/why";
 
 interface Props {
   waits: ListedWait[];
-  /** What a wait's button says before its length. */
+  /** What a wait's button says after its length. */
   label: (wait: ListedWait) => string;
   isChosen: (wait: ListedWait) => boolean;
   onChoose: (wait: ListedWait) => void;
@@ -24,10 +24,12 @@ export function LongestWaits({ waits, label, isChosen, onChoose }: Props) {
           size="compact-xs"
           variant={isChosen(wait) ? "filled" : "light"}
           color="red"
+          maw="100%"
+          styles={{ label: { display: "block", textOverflow: "ellipsis" } }}
           aria-pressed={isChosen(wait)}
           onClick={() => onChoose(wait)}
         >
-          {label(wait)} {formatMs(wait.ns / 1e6)}
+          {formatMs(wait.ns / 1e6)} {label(wait)}
         </Button>
       ))}
     </Group>

@@ -4,8 +4,10 @@ import { useEffect, useLayoutEffect, useRef, useState } from "react";
 import type { JobSummary } from "../../api/types";
 import { JobRow } from "./JobRow";
 
-// A guess, until a row is drawn and measured: names and badges may take several lines.
+// Guesses, until a row is drawn and measured: names and badges may take several lines, and on a phone a row is a card.
 const ROW_PX = 58;
+const CARD_PX = 150;
+const PHONE = "(max-width: 48em)";
 const OVERSCAN = 8;
 const COLUMNS = 11;
 // So many rows before the last one, the next page is asked for.
@@ -29,7 +31,7 @@ export function JobsTable({ jobs, selected, onSelect, onEnd }: Props) {
   });
   const virtual = useWindowVirtualizer({
     count: jobs.length,
-    estimateSize: () => ROW_PX,
+    estimateSize: () => (window.matchMedia(PHONE).matches ? CARD_PX : ROW_PX),
     overscan: OVERSCAN,
     scrollMargin: top,
     getItemKey: (index) => jobs[index]?.id ?? index,
