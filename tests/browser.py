@@ -7,6 +7,8 @@ import shutil
 from pathlib import Path
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage"]
+"""A container's user may not open a sandbox, and its /dev/shm is often 64 MiB."""
 
 
 def find_chromium() -> str | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser import find_chromium
+from tests.browser import ARGUMENTS, find_chromium
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -35,8 +35,6 @@ def browser() -> Iterator[Browser]:
     from playwright.sync_api import sync_playwright  # noqa: PLC0415  (only browser tests need it)
 
     with sync_playwright() as playwright:
-        # A container's user may not open a sandbox, and its /dev/shm is often 64 MiB.
-        arguments = ["--no-sandbox", "--disable-dev-shm-usage"]
-        chromium = playwright.chromium.launch(executable_path=path, args=arguments)
+        chromium = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
         yield chromium
         chromium.close()

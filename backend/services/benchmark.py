@@ -115,8 +115,8 @@ def served(directory: Path) -> Iterator[str]:
 class Traffic:
     """A page that listens, and a job that sends, while the block runs."""
 
-    def __init__(self, url: str, large: Large) -> None:
-        self._url, self._large = url, large
+    def __init__(self, url: str, large: Large, *, events_per_s: float = EVENTS_PER_S) -> None:
+        self._url, self._large, self._rate = url, large, events_per_s
         self._stop = threading.Event()
         self._threads = [threading.Thread(target=t, daemon=True) for t in (self._listen, self._send)]
         self.events = 0
@@ -153,7 +153,7 @@ class Traffic:
         with httpx.Client(timeout=60, trust_env=False, headers=headers) as client:
             for events, body in live(self._large, PARTS):
                 begin = time.monotonic()
-                if self._stop.wait(max(0.0, self._begun + self.events / EVENTS_PER_S - begin)):
+                if self._stop.wait(max(0.0, self._begun + self.events / self._rate - begin)):
                     return
                 begin = time.monotonic()
                 answer = client.post(path, content=body)

@@ -1,0 +1,175 @@
+"""What do hours of live updates do to the page? A server with much data, two jobs whose telemetry comes in all the
+while, and the page of a real Chromium: Race, the Job's timeline, Race again, each zoomed, panned, stepped through by
+key and asked why it waits, again and again. Measured are the heap and the renderer's memory, and how soon what a person
+does is to be seen.
+
+Run: `python -m tests.e2e.live_updates --seconds 3600` (--quick: 3 minutes, a hundredth of the data).
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from playwright.sync_api import sync_playwright
+
+from backend.db import Database
+from backend.db.engine import sqlite_url
+from backend.services.benchmark import EVENTS_PER_S, Traffic, served
+from backend.services.benchmark_fill import Large, add_large, add_others
+from engine.benchmarks.harness.report import Report, arguments
+from tests.browser import ARGUMENTS, find_chromium
+from tests.e2e.viewer import PROBE, RACE, STAY_S, Findings, Scales, Viewer, memory, renderers
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+AIM_GROWTH, AIM_MB, AIM_MS = 0.10, 500.0, 200.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What is looked at, and for how long."""
+
+    seconds: float
+    warm_up: float
+    """Of them, before the heap must not grow any more."""
+    layers: int
+    events: int
+    """Of each of the two jobs, before it begins."""
+    jobs: int
+    """Others."""
+    rate: float = EVENTS_PER_S
+    """Events that come in per second, of both jobs together."""
+
+
+def run(browser: Browser, directory: Path, setting: Setting) -> Findings:
+    """Fill a database below `directory`, serve it, and watch the page for `setting.seconds`."""
+    database = Database(sqlite_url(directory / "trainyard.db"))
+    add_others(database, setting.jobs)
+    large: list[Large] = [add_large(database, setting.layers, setting.events) for _ in range(2)]
+    database.close()
+    jobs, found = [each.job_id for each in large], Findings(setting.warm_up)
+    with ExitStack() as stack:
+        url = stack.enter_context(served(directory))
+        half = setting.rate / len(large)
+        traffic = [stack.enter_context(Traffic(url, each, events_per_s=half)) for each in large]
+        before = renderers(browser)
+        context = stack.enter_context(
+            browser.new_context(viewport={"width": 1280, "height": 800}, base_url=url)
+        )
+        context.set_default_timeout(60_000)
+        context.add_init_script(PROBE)
+        page = context.new_page()
+        page.goto(f"/race?jobs={','.join(jobs)}")
+        page.wait_for_selector(f"[data-testid={RACE}][data-drawn]")
+        # One may be a spare: the page's own is the one that has grown.
+        renderer = max(renderers(browser) - before, key=lambda pid: memory(pid, "VmRSS"))
+        stack.enter_context(Scales(renderer, found.renderer))
+        viewer = Viewer(page, renderer, found)
+        until = time.monotonic() + setting.seconds
+        while time.monotonic() < until:
+            viewer.round(jobs)
+    failed = [each.failed for each in traffic if each.failed]
+    if failed or found.broken:
+        raise RuntimeError(f"batches refused: {failed}; the page broke: {found.broken}")
+    found.events = sum(each.events for each in traffic)
+    return found
+
+
+def options() -> argparse.Namespace:
+    parser = arguments(__doc__)
+    parser.add_argument("--seconds", type=float, help="default: 3,600, --quick: 180")
+    parser.add_argument("--warm-up", type=float, help="seconds of them; default: 600, --quick: 90")
+    parser.add_argument("--layers", type=int, help="default: 1,000, --quick: 100")
+    parser.add_argument(
+        "--events", type=int, help="of each of the two jobs; default: 5 million, --quick: 50,000"
+    )
+    parser.add_argument("--jobs", type=int, help="others; default: 5,000, --quick: 50")
+    parser.add_argument("--rate", type=float, default=EVENTS_PER_S, help="events per second, of both jobs")
+    found = parser.parse_args()
+    whole = {"seconds": 3600.0, "warm_up": 600.0, "layers": 1_000, "events": 5 * 10**6, "jobs": 5_000}
+    quick = {"seconds": 180.0, "warm_up": 90.0, "layers": 100, "events": 50_000, "jobs": 50}
+    for name, value in (quick if found.quick else whole).items():
+        if getattr(found, name) is None:
+            setattr(found, name, value)
+    return found
+
+
+def main() -> None:
+    given = options()
+    setting = Setting(
+        seconds=given.seconds,
+        warm_up=given.warm_up,
+        layers=given.layers,
+        events=given.events,
+        jobs=given.jobs,
+        rate=given.rate,
+    )
+    report = Report(
+        "live-updates", "The page under live updates", "Does it grow, and how soon does it answer?", given
+    )
+    report.plan(
+        [f"two jobs of {setting.layers:,} layers and {setting.events:,} events, {setting.jobs:,} others",
+         f"{setting.seconds:g} s of Race and Job in Chromium at {setting.rate:,.0f} events/s"],
+        minutes=setting.seconds / 60 + setting.events / 2e6,
+    )  # fmt: skip
+    report.method(
+        f"Race and the Job's timeline in turn, without loading the page again: each is watched for {STAY_S:g} s, "
+        "zoomed, panned, asked why it waits, stepped through by key. The heap is read after a forced collection; the "
+        "renderer's memory from the kernel every second, garbage included, of shared pages its part (PSS). An answer "
+        "counts from the event's own time to the end of the frame in which its effect is to be seen: the moved axis, "
+        "the panel, the chosen step; the drawing of another step follows when the service has answered. Browser "
+        "(software rendering), server and jobs share the machine."
+    )
+    with tempfile.TemporaryDirectory() as directory, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=find_chromium(), args=ARGUMENTS)
+        found = run(browser, Path(directory), setting)
+        browser.close()
+    write(report, found)
+
+
+def write(report: Report, found: Findings) -> None:
+    rows = [(name, len(found.heap[name]), *(end / 1e6 for end in found.ends(name))) for name in found.heap]
+    report.table(
+        f"JavaScript heap after {found.warm_up:g} s (aim: grows by less than {AIM_GROWTH:.0%})",
+        ["page", "times", "first quarter MB", "last quarter MB", "growth", "within"],
+        [[*row, f"{row[3] / row[2] - 1:.1%}", row[3] / row[2] - 1 < AIM_GROWTH] for row in rows],
+    )
+    most = max(found.renderer)
+    report.table(
+        f"The renderer's memory (aim: under {AIM_MB:g} MB)",
+        ["median MB", "most MB", "within", "most MB with all that it shares"],
+        [[statistics.median(found.renderer) / 1e6, most / 1e6, most < AIM_MB * 1e6, found.resident / 1e6]],
+    )
+    everything = {**found.answers, "all": [ms for each in found.answers.values() for ms in each]}
+    percentiles = {what: [float(np.percentile(ms, p)) for p in (50, 95)] for what, ms in everything.items()}
+    report.table(
+        f"Interactions (aim: p95 within {AIM_MS:g} ms)",
+        ["what", "times", "p50 ms", "p95 ms", "worst ms", "within"],
+        [
+            [what, len(ms), *percentiles[what], max(ms), percentiles[what][1] <= AIM_MS]
+            for what, ms in everything.items()
+        ],
+    )
+    tasks = found.long_tasks or [0.0]
+    report.note(
+        f"{found.figures} figures were drawn, {found.events:,} events came in. {len(found.long_tasks)} tasks kept the "
+        f"page busy for more than 50 ms, half of them for {statistics.median(tasks):.0f} ms, the longest for "
+        f"{max(tasks):.0f} ms."
+    )
+    report.raw(
+        {"page": name, "s": at, "heap_bytes": size} for name in found.heap for at, size in found.heap[name]
+    )
+    report.write()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,203 @@
+"""Somebody in front of the page, who watches and tries everything again and again; and what it does to the page. For
+`live_updates.py`."""
+
+from __future__ import annotations
+
+import re
+import statistics
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, CDPSession, Page, Response
+
+STAY_S = 4.0
+"""A page is only watched for so long, between what is done with it."""
+RACE, TIMELINE = "figure-race", "figure-timeline"
+
+# From an event to the end of the frame in which what it does is to be seen; and what kept the page from answering.
+PROBE = """
+window.longTasks = [];
+new PerformanceObserver((list) => {
+  for (const task of list.getEntries()) window.longTasks.push(task.duration);
+}).observe({ type: 'longtask' });
+window.watch = (event, done) => {
+  window.answered = new Promise((answer) => {
+    let from;
+    addEventListener(event, (e) => { from ??= e.timeStamp; }, { capture: true, once: true });
+    const look = () => {
+      if (from === undefined || !done()) return requestAnimationFrame(look);
+      const behind = new MessageChannel();  // its message comes when the frame is out
+      behind.port1.onmessage = () => answer(performance.now() - from);
+      behind.port2.postMessage(null);
+    };
+    requestAnimationFrame(look);
+  });
+};
+window.rangeOf = (id) => String(document.querySelector(`[data-testid=${id}]`)._fullLayout.xaxis.range);
+window.stepOf = () => document.querySelector('[data-testid=step]').value;
+"""
+
+
+@dataclass
+class Findings:
+    """What was measured. Times are seconds since the page was opened."""
+
+    warm_up: float
+    """After so many seconds the heap must not grow any more."""
+    heap: dict[str, list[tuple[float, int]]] = field(default_factory=dict)
+    """By page: bytes in use, with all garbage collected."""
+    renderer: list[int] = field(default_factory=list)
+    """Every second: bytes of the renderer, of pages that it shares with other processes its part."""
+    resident: int = 0
+    """Most bytes that it ever had in memory, shared pages (Chromium's own program) included."""
+    answers: dict[str, list[float]] = field(default_factory=dict)
+    """By what was done: ms until it was to be seen."""
+    long_tasks: list[float] = field(default_factory=list)
+    """ms in which the page could not have answered."""
+    figures: int = 0
+    """Answers of the service that were drawn."""
+    events: int = 0
+    broken: list[str] = field(default_factory=list)
+
+    def ends(self, page: str) -> tuple[float, float]:
+        """Median heap of the first and of the last quarter of the time after the warm-up, in bytes."""
+        late = [size for at, size in self.heap[page] if at >= self.warm_up]
+        part = max(len(late) // 4, 1)
+        return statistics.median(late[:part]), statistics.median(late[-part:])
+
+    @property
+    def growth(self) -> float:
+        """Of the heap after the warm-up, of the page that grew most: 0.1 is a tenth."""
+        return max(last / first - 1 for first, last in map(self.ends, self.heap))
+
+
+class Viewer:
+    """Somebody in front of the page."""
+
+    def __init__(self, page: Page, renderer: int, found: Findings) -> None:
+        self._page = page
+        self._renderer = renderer
+        self._found = found
+        self._cdp: CDPSession = page.context.new_cdp_session(page)
+        self._begun = time.monotonic()
+        page.on("pageerror", lambda error: found.broken.append(str(error)))
+        page.on("response", self._count)
+
+    def round(self, jobs: list[str]) -> None:
+        """Race and Job once, ending where it began."""
+        page = self._page
+        self._look(RACE)
+        page.keyboard.press("f")
+        page.wait_for_url(re.compile(r"jobs=[^&]*$"))
+        self._weigh("Race")
+        page.get_by_test_id(f"race-row-{jobs[0]}").get_by_role("link").first.click()
+        page.get_by_test_id("tab-timeline").click()
+        self._look(TIMELINE)
+        page.get_by_test_id("timeline-latest").click()
+        self._weigh("Job")
+        page.go_back(wait_until="commit")
+        page.go_back(wait_until="commit")
+
+    def _look(self, figure: str) -> None:
+        page = self._page
+        page.wait_for_selector(f"[data-testid={figure}][data-drawn]:not([data-pending])")
+        page.wait_for_timeout(1e3 * STAY_S)
+        page.evaluate("document.activeElement.blur()")
+        page.keyboard.press("ArrowLeft")  # a step of its own: what is zoomed stays
+        page.wait_for_selector(f"[data-testid={figure}][data-drawn]:not([data-pending])")
+        box = page.get_by_test_id(figure).bounding_box()
+        assert box is not None
+        left, middle = box["x"] + 0.4 * box["width"], box["y"] + 0.4 * box["height"]
+        right = box["x"] + 0.7 * box["width"]
+        moved = f"(() => {{ const before = rangeOf('{figure}'); return () => rangeOf('{figure}') !== before; }})()"
+        page.mouse.move(left, middle)
+        page.mouse.down()
+        page.mouse.move(right, middle, steps=4)
+        self._watch("mouseup", moved)
+        page.mouse.up()
+        self._note("zoom")
+        page.keyboard.down("Shift")
+        page.mouse.down()
+        self._watch("mousemove", moved)
+        page.mouse.move(left, middle, steps=4)
+        self._note("pan")
+        page.mouse.up()
+        page.keyboard.up("Shift")
+        page.wait_for_timeout(500)  # the service is asked for what is to be seen now
+        if page.get_by_test_id("longest-waits").count():
+            self._watch("click", "() => document.querySelector('[data-testid=why-panel]') !== null")
+            page.get_by_test_id("longest-waits").get_by_role("button").first.click()
+            self._note("select a wait")
+            page.wait_for_selector("[data-testid=why-text]")
+            self._watch("keydown", "() => document.querySelector('[data-testid=why-panel]') === null")
+            page.keyboard.press("Escape")
+            self._note("close")
+        page.wait_for_selector(f"[data-testid={figure}]:not([data-pending])")
+        for key in ("ArrowLeft", "ArrowRight"):
+            self._watch("keydown", "(() => { const before = stepOf(); return () => stepOf() !== before; })()")
+            page.keyboard.press(key)
+            self._note("step by key")
+            page.wait_for_selector(f"[data-testid={figure}]:not([data-pending])")
+
+    def _watch(self, event: str, done: str) -> None:
+        self._page.evaluate(f"watch('{event}', {done})")
+
+    def _note(self, what: str) -> None:
+        ms = float(self._page.evaluate("() => window.answered"))
+        self._found.answers.setdefault(what, []).append(ms)
+
+    def _weigh(self, name: str) -> None:
+        """The heap without garbage, and the renderer's memory."""
+        page, found = self._page, self._found
+        page.wait_for_timeout(1e3 * STAY_S)
+        found.long_tasks += page.evaluate("() => window.longTasks.splice(0)")
+        for _ in range(2):  # what finalizers let go is garbage of the next time
+            self._cdp.send("HeapProfiler.collectGarbage")
+        used = self._cdp.send("Runtime.getHeapUsage")["usedSize"]
+        found.heap.setdefault(name, []).append((time.monotonic() - self._begun, int(used)))
+        found.resident = memory(self._renderer, "VmHWM")
+
+    def _count(self, response: Response) -> None:
+        self._found.figures += (
+            response.status == 200 and re.search(r"/figures/|/race\?", response.url) is not None
+        )
+
+
+class Scales(threading.Thread):
+    """Weighs a process every second while the block runs."""
+
+    def __init__(self, pid: int, sizes: list[int]) -> None:
+        super().__init__(daemon=True)
+        self._pid, self._sizes = pid, sizes
+        self._stop_asked = threading.Event()
+
+    def __enter__(self) -> Scales:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop_asked.set()
+        self.join()
+
+    def run(self) -> None:
+        while not self._stop_asked.wait(1.0):
+            self._sizes.append(memory(self._pid, "Pss", "smaps_rollup"))
+
+
+def memory(pid: int, name: str, file: str = "status") -> int:
+    """Bytes of a process: VmRSS and VmHWM (the most it ever was) of `status`, Pss of `smaps_rollup`."""
+    found = re.search(rf"^{name}:\s+(\d+) kB", Path(f"/proc/{pid}/{file}").read_text(), re.MULTILINE)
+    assert found is not None
+    return int(found[1]) * 1024
+
+
+def renderers(browser: Browser) -> set[int]:
+    """Process ids."""
+    session = browser.new_browser_cdp_session()
+    processes = session.send("SystemInfo.getProcessInfo")["processInfo"]
+    session.detach()
+    return {int(process["id"]) for process in processes if process["type"] == "renderer"}
