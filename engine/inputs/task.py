@@ -6,7 +6,8 @@ Gradients of one step are summed, never averaged: each micro-batch contributes
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -46,6 +47,22 @@ def classification(model: nn.Module, inputs: Tensor, targets: Tensor) -> BatchLo
 def weight(targets: Tensor) -> int:
     """A batch's weight: the number of its targets that count (samples, or tokens where each token has one)."""
     return targets.numel() if targets.is_floating_point() else int((targets != IGNORED).sum())
+
+
+@contextmanager
+def enough_samples() -> Iterator[None]:
+    """Around a training pass: batch normalization over a single value raises UserError, which says what to do."""
+    try:
+        yield
+    except ValueError as error:
+        if not str(error).startswith("Expected more than 1 value per channel when training"):
+            raise
+        raise UserError(
+            "training.global_batch",
+            str(error).rpartition("got ")[2],
+            "batch normalization has a single value to take the mean of: a worker's pass has one sample",
+            "Use a larger global_batch, fewer workers or fewer micro_batches, or another normalization",
+        ) from error
 
 
 class UserLoss:

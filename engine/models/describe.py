@@ -28,10 +28,16 @@ from engine.inputs.build import find_task, load_dataset
 from engine.inputs.source import Dataset
 from engine.inputs.task import Task, classification
 from engine.models.build import build_model
+from engine.models.cut import CannotCutError, find_cuts
 from engine.models.entrypoint import last_lines
 from engine.models.factors import factors_of, rows_of
 from engine.models.uses import UseFinder, Uses, tensors_in
-from engine.plan.description import LayerDescription, ModelDescription, ParameterDescription
+from engine.plan.description import (
+    CutDescription,
+    LayerDescription,
+    ModelDescription,
+    ParameterDescription,
+)
 from engine.plan.job import SourceSpec
 from engine.plan.serde import from_plain
 
@@ -64,6 +70,7 @@ def describe(
         for handle in handles:
             handle.remove()
     parameters, uses = _parameters_by_layer(model, owners), finder.uses()
+    cuts, uncut = _cuts(model, inputs, targets, task)
     return ModelDescription(
         name=name,
         layers=tuple(
@@ -81,7 +88,21 @@ def describe(
             for index, path in enumerate(_forward_order(parameters, uses))
         ),
         buffer_bytes=sum(buffer.numel() * buffer.element_size() for buffer in model.buffers()),
+        cuts=cuts,
+        uncut=uncut,
     )
+
+
+def _cuts(
+    model: nn.Module, inputs: Tensor, targets: Tensor, task: Task
+) -> tuple[tuple[CutDescription, ...], str]:
+    """Where the model can be cut, or why nowhere. A model that cannot be cut is as good as any other otherwise."""
+    try:
+        return find_cuts(model, inputs, targets, task), ""
+    except CannotCutError as error:
+        return (), str(error)
+    except Exception as error:  # a traced pass that runs differently from the model's own
+        return (), f"its traced forward pass fails: {type(error).__name__}: {error}"
 
 
 def describe_request(request: dict[str, Any]) -> ModelDescription:

@@ -14,12 +14,12 @@ PLACEMENT = Axis(
         Mechanism(
             name="device",
             summary="On one device, beside a worker or dedicated (hybrid parallelism).",
-            missing="layers on one device need activation edges, which are not built yet",
+            implementation="engine.placement.device:Device",
         ),
         Mechanism(
             name="stage",
             summary="In one stage of a pipeline.",
-            missing="pipeline stages need activation edges, which are not built yet",
+            missing="several stages in a row, with micro-batches in flight, are not built yet",
         ),
     ),
 )

@@ -49,24 +49,34 @@ class Party:
     """One process of a job."""
 
     index: int
-    """Its number on the wire and in telemetry: the workers first, then dedicated servers."""
+    """Its number on the wire and in telemetry: the workers first, then dedicated servers, then dedicated devices."""
     name: str
-    """`worker 0`, `server 1`: what people read."""
+    """`worker 0`, `server 1`, `device 0`: what people read."""
     rank: int | None
     """The worker it is, or None."""
     shard: int | None
     """The server shard that it hosts, or None."""
     host: str
     """Parties on one host share its port; bytes between them never cross the network."""
+    device: int | None = None
+    """The plan's device that it is, or that computes in its process; or None."""
 
 
 def parties(plan: Plan | Peer, workers: int, hosts: int | None = None) -> tuple[Party, ...]:
-    """Every process of a job: N workers (with shards beside them), then the dedicated servers, dealt out to `hosts`
-    in turn (None: each has its own)."""
+    """Every process of a job: N workers (with shards and devices beside them), then dedicated servers and devices,
+    dealt out to `hosts` in turn (None: each has its own)."""
     servers = plan.servers if isinstance(plan, Plan) else None
+    devices = plan.devices if isinstance(plan, Plan) else ()
     beside = servers.count if servers and servers.where == "beside" else 0
     found = [
-        Party(index=i, name=f"worker {i}", rank=i, shard=i if i < beside else None, host=_host(i, hosts))
+        Party(
+            index=i,
+            name=f"worker {i}",
+            rank=i,
+            shard=i if i < beside else None,
+            device=next((k for k, device in enumerate(devices) if device.beside == i), None),
+            host=_host(i, hosts),
+        )
         for i in range(workers)
     ]
     if servers and servers.where == "dedicated":
@@ -74,6 +84,14 @@ def parties(plan: Plan | Peer, workers: int, hosts: int | None = None) -> tuple[
             Party(index=workers + j, name=f"server {j}", rank=None, shard=j, host=_host(workers + j, hosts))
             for j in range(servers.count)
         ]
+    for k, device in enumerate(devices):
+        if device.beside is None:
+            index = len(found)
+            found.append(
+                Party(
+                    index=index, name=f"device {k}", rank=None, shard=None, device=k, host=_host(index, hosts)
+                )
+            )
     return tuple(found)
 
 
@@ -84,3 +102,8 @@ def _host(party: int, hosts: int | None) -> str:
 def shard_party(plan: Plan, workers: int, shard: int) -> int:
     """The index of the party that hosts server shard `shard`."""
     return shard if plan.servers.where == "beside" else workers + shard
+
+
+def device_party(plan: Plan, workers: int, device: int) -> int:
+    """The index of the party in which device `device` computes."""
+    return next(party.index for party in parties(plan, workers) if party.device == device)

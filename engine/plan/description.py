@@ -102,6 +102,25 @@ class LayerDescription:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CutDescription:
+    """A place where the model could fall into a front and a back: in front of a layer."""
+
+    layer: str
+    """The first layer of the back."""
+    shape: tuple[int, ...] = ()
+    """What crosses there, per sample: the activation's dimensions without that of the samples."""
+    dtype: str = "float32"
+    """Its type as torch names it."""
+    refused: str = ""
+    """Why the model cannot be cut here; empty where it can."""
+
+    @property
+    def activation_bytes(self) -> int:
+        """Bytes that cross per sample, in one direction."""
+        return math.prod(self.shape) * DTYPE_BYTES[self.dtype]
+
+
+@dataclass(frozen=True, kw_only=True)
 class ModelDescription:
     """A model as strategies see it."""
 
@@ -113,6 +132,11 @@ class ModelDescription:
     """Bytes of its buffers (batch statistics and the like), which stay local."""
     samples: int | None = None
     """Training samples of the data that it was described with; None where it was described without."""
+    cuts: tuple[CutDescription, ...] = ()
+    """One for each layer, in the order in which a forward pass first uses them: where the model can be cut in two, the
+    layers from there on belong to the back. Empty where it can be cut nowhere."""
+    uncut: str = ""
+    """Why it can be cut nowhere."""
 
     def __post_init__(self) -> None:
         if [layer.index for layer in self.layers] != list(range(len(self.layers))):
@@ -156,6 +180,15 @@ class ModelDescription:
             if layer.name == name:
                 return layer
         raise UnknownNameError("layer", name, f"layer of {self.name}", (layer.name for layer in self.layers))
+
+    def cut(self, layer: str) -> CutDescription | None:
+        """Where to cut in front of `layer`; None where nothing is known of such a place."""
+        return next((cut for cut in self.cuts if cut.layer == layer), None)
+
+    def layers_from(self, layer: str) -> frozenset[str]:
+        """The layers of the back, where the model is cut in front of `layer`."""
+        order = [cut.layer for cut in self.cuts]
+        return frozenset(order[order.index(layer) :])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""

@@ -17,7 +17,7 @@ class Flow:
     """What travels from the worker."""
     answer: Literal["parameters", "summed gradient", "factors", "none"]
     """What comes back."""
-    update: Literal["worker", "server"]
+    update: Literal["worker", "server", "device"]
     """Where the optimizer runs."""
     barrier: Literal["none", "all units"]
     """`all units`: no update before every unit's sum is there (norm clipping)."""
@@ -26,6 +26,8 @@ class Flow:
 def derive(layer: LayerPlan, job: JobSpec) -> Flow:
     """The flow of a resolved layer plan (see `rules.resolve`)."""
     assert layer.update != "auto", "resolve the plan first"
+    if layer.placement == "device":
+        return Flow(payload="none", answer="none", update="device", barrier="none")
     barrier: Literal["none", "all units"] = "none" if job.training.clip_norm is None else "all units"
     if layer.exchange == "none":
         return Flow(payload="none", answer="none", update="worker", barrier=barrier)

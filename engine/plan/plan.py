@@ -101,9 +101,9 @@ class Edge:
     __pydantic_config__ = {"use_attribute_docstrings": True, "extra": "forbid"}
 
     source: str
-    """The layer whose output travels."""
+    """The last layer in front of the cut, in the order in which a forward pass uses them."""
     destination: str
-    """The layer that takes it."""
+    """The layer in front of which the model is cut."""
     codec: str = "fp32"
     """What travels."""
     order: Order = Order()
@@ -139,8 +139,26 @@ class Servers:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Device:
+    """A device that computes some layers for all workers (placement `device`): layers say its number as `place`."""
+
+    __pydantic_config__ = {"use_attribute_docstrings": True, "extra": "forbid"}
+
+    beside: int | None = None
+    """The worker in whose process, and on whose device, it computes: their bytes do not cross the network. Null:
+    dedicated, a process of its own."""
+
+    def __post_init__(self) -> None:
+        if self.beside is not None and self.beside < 0:
+            raise UserError(
+                "beside", self.beside, "workers are numbered from 0", "Leave it out for a process of its own"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Workload:
-    """What the job computes in a step, as far as bytes depend on it: factors have a row per sample."""
+    """What the job computes in a step, as far as bytes depend on it: of factors and activations there are rows for each
+    sample."""
 
     __pydantic_config__ = {"use_attribute_docstrings": True, "extra": "forbid"}
 
@@ -179,14 +197,16 @@ class Plan:
     """One entry for every layer with trainable parameters."""
     servers: Servers = Servers()
     """The server shards, where any layer's exchange has them."""
+    devices: tuple[Device, ...] = ()
+    """The devices of layers that are placed on one."""
     edges: tuple[Edge, ...] = ()
-    """What travels between layers that are not replicated."""
+    """What travels between layers that are placed differently."""
     consistency: Consistency = Consistency()
     """How far workers may drift."""
     input: Input = Input()
     """Where the data are prepared."""
     workload: Workload | None = None
-    """What sizes factors; the job says it when the plan is validated. Null where no layer travels by factors."""
+    """What sizes factors and activations; the job says it when the plan is validated. Null where neither travels."""
     warnings: tuple[str, ...] = ()
     """What a person should know: settings that changed something, or cost something."""
 

@@ -13,6 +13,7 @@ from engine.exchange import EXCHANGE
 from engine.plan.cluster import Cluster, workload_of
 from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
+from engine.plan.placement_rules import check_placement, settle_workload
 from engine.plan.plan import LayerPlan, Peer, Plan
 from engine.plan.traffic import factors_against_gradient
 from engine.plan.units_of_measure import format_rate
@@ -34,6 +35,7 @@ def resolve(plan: Plan | Peer, model: ModelDescription, cluster: Cluster, job: J
     _covers_the_model(plan, model)
     _servers_fit(plan, cluster)
     _units_can_be_listed(plan, model)
+    check_placement(plan, model, cluster, job)
     for layer in plan.layers:
         field = f"layers.{layer.layer}"
         _none_means_one_worker(layer, cluster, field)
@@ -45,7 +47,7 @@ def resolve(plan: Plan | Peer, model: ModelDescription, cluster: Cluster, job: J
         _factors_have_a_product(layer, model, field)
         _factors_travel_whole(layer, field)
     _native_cannot_be_paced(any(lp.exchange == "native" for lp in plan.layers), cluster)
-    return _settle_workload(_settle_update_sites(plan, job), model, job)
+    return settle_workload(_settle_workload(_settle_update_sites(plan, job), model, job), job)
 
 
 def is_served(layer: LayerPlan) -> bool:
@@ -121,7 +123,7 @@ def _servers_fit(plan: Plan, cluster: Cluster) -> None:
 
 
 def _none_means_one_worker(layer: LayerPlan, cluster: Cluster, field: str) -> None:
-    if layer.exchange == "none" and cluster.workers > 1:
+    if layer.exchange == "none" and layer.placement == "replicated" and cluster.workers > 1:
         raise UserError(
             f"{field}.exchange",
             "none",

@@ -14,9 +14,10 @@ from engine.plan.plan import LayerPlan, Peer, Plan
 
 
 def scaled_model(model: ModelDescription, scale: float) -> ModelDescription:
-    """`model` with parameters of 1/scale the elements (at least 1), as one-dimensional tensors of the same names.
-    FLOPs and bytes of outputs stay true. Factors keep their rows, one for every sample, and have 1/scale the columns
-    (rounded, at least 1): so their bytes shrink by the one factor, as gradients' do."""
+    """`model` with parameters, and activations where it may be cut, of 1/scale the elements (at least 1), as
+    one-dimensional tensors of the same names. FLOPs and bytes of outputs stay true. Factors keep their rows, one for
+    every sample, and have 1/scale the columns (rounded, at least 1): so their bytes shrink by the one factor, as
+    gradients' do."""
     if scale == 1:
         return model
     layers = tuple(
@@ -30,7 +31,10 @@ def scaled_model(model: ModelDescription, scale: float) -> ModelDescription:
         )
         for layer in model.layers
     )
-    return replace(model, layers=layers)
+    cuts = tuple(
+        replace(place, shape=(max(1, round(math.prod(place.shape) / scale)),)) for place in model.cuts
+    )
+    return replace(model, layers=layers, cuts=cuts)
 
 
 def scaled_plan(plan: Plan | Peer, scale: float) -> Plan | Peer:

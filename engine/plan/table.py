@@ -104,7 +104,8 @@ def text(plan: Plan | Peer, model: ModelDescription, job: JobSpec) -> str:
     table = rows(plan, model, job)
     body = [
         (
-            r.layer, r.kind, f"{r.parameters:,}", r.exchange, r.codec, r.order, str(r.units),
+            r.layer, r.kind, f"{r.parameters:,}", r.exchange if r.placement == "replicated" else f"on {r.placement}",
+            r.codec, r.order, str(r.units),
             f"{r.answer} from {r.update}" if r.update == "server" else r.update, r.barrier, format_bytes(r.wire_bytes),
         )
         for r in table
@@ -116,4 +117,9 @@ def text(plan: Plan | Peer, model: ModelDescription, job: JobSpec) -> str:
     ]
     total = sum(r.wire_bytes for r in table)
     lines += ["", f"{plan.strategy}: {format_bytes(total)} on the wire per step"]
+    lines += [
+        f"{e.source} -> {e.destination}: {format_bytes(place.activation_bytes)} per sample, and as many back"
+        for e in plan.edges
+        if (place := model.cut(e.destination)) is not None
+    ]
     return "\n".join(lines + label + [f"warning: {warning}" for warning in plan.warnings])

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from engine.plan.cluster import parties, shard_party
 from engine.plan.description import DTYPE_BYTES, LayerDescription, ModelDescription
+from engine.plan.edges import crossings
 from engine.plan.plan import LayerPlan, Peer, Plan, Workload
 from engine.plan.rounds import Programmer, Send, chunk, halving_doubling, tree
 from engine.plan.units import Unit, cut
@@ -87,6 +88,15 @@ def declared(
                 bytes=size,
                 wire=at[source] != at[destination],
             )
+    for unit, source, destination, size in crossings(plan, model, workers):
+        yield Transfer(
+            source=source,
+            destination=destination,
+            unit=unit.index,
+            layer=unit.layers[0],
+            bytes=size,
+            wire=at[source] != at[destination],
+        )
 
 
 def _messages(
@@ -138,16 +148,20 @@ def wire_bytes(plan: Plan | Peer, model: ModelDescription, workers: int, hosts: 
 def wire_bytes_by_layer(
     plan: Plan | Peer, model: ModelDescription, workers: int, hosts: int | None = None
 ) -> dict[str, int]:
-    """The same for each layer; a bucket's bytes are shared out by its layers' elements."""
+    """The same for each layer; a bucket's bytes are shared out by its layers' elements, an edge's belong to the layer
+    that it leads to."""
     if isinstance(plan, Peer):
         return {}
     owner = {p.name: layer.name for layer in model.layers for p in layer.parameters}
     by_unit: dict[int, int] = defaultdict(int)
-    for transfer in declared(plan, model, workers, hosts):
-        if transfer.wire:
-            by_unit[transfer.unit] += transfer.bytes
     totals: dict[str, int] = {layer.layer: 0 for layer in plan.layers}
-    for unit in cut(plan, model):
+    units = cut(plan, model)
+    for transfer in declared(plan, model, workers, hosts):
+        if transfer.wire and transfer.unit < len(units):
+            by_unit[transfer.unit] += transfer.bytes
+        elif transfer.wire:
+            totals[transfer.layer] += transfer.bytes
+    for unit in units:
         size, before = by_unit[unit.index], 0
         for segment in unit.segments:  # shared out so that not a byte is lost to rounding
             after = before + segment.count

@@ -60,8 +60,8 @@ def cut(plan: Plan, model: ModelDescription) -> tuple[Unit, ...]:
     next_shard = 0
     for layer_plan in plan.layers:
         layer = described[layer_plan.layer]
-        if layer_plan.order.unit == "bucket":
-            continue
+        if layer_plan.order.unit == "bucket" or layer_plan.placement != "replicated":
+            continue  # buckets: below; a layer that is computed in one place has nothing to exchange
         served = layer_plan.exchange in ("central-reducer", "parameter-server")
         for dtype, parameters in _by_dtype(layer.parameters):
             count = sum(p.count for p in parameters)
@@ -136,7 +136,9 @@ def _buckets(
     plan: Plan, described: Mapping[str, LayerDescription]
 ) -> Iterator[tuple[tuple[LayerPlan, ...], str, tuple[Segment, ...]]]:
     """Neighbouring layers with equal choices, joined from the last to the first until `size` bytes are reached."""
-    bucketed = [lp for lp in reversed(plan.layers) if lp.order.unit == "bucket"]
+    bucketed = [
+        lp for lp in reversed(plan.layers) if lp.order.unit == "bucket" and lp.placement == "replicated"
+    ]
     for (_, order, _, dtype), group in groupby(
         (
             (layer_plan, dtype, parameters)

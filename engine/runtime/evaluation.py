@@ -6,8 +6,7 @@ the workers: floating ones by their mean, counters by their maximum. The test da
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +15,9 @@ from torch import Tensor, nn
 
 from engine.inputs.sharding import shard
 from engine.inputs.source import Source
-from engine.inputs.task import Task, weight
+from engine.inputs.task import weight
 from engine.runtime.gather import Gather
+from engine.runtime.trainer import PassLoss
 
 _BATCH = 256
 """Samples at a time, where each has one target."""
@@ -33,11 +33,13 @@ def averaged_buffers(model: nn.Module, gather: Gather) -> dict[str, Tensor]:
     if not names:
         return {}
     everyone = gather.run(local)
-    found = {}
-    for position, name in enumerate(names):
-        stacked = torch.stack([part[position] for part in everyone])
-        found[name] = stacked.mean(0) if stacked.is_floating_point() else stacked.amax(0)
-    return found
+    return {name: average([part[position] for part in everyone]) for position, name in enumerate(names)}
+
+
+def average(values: Sequence[Tensor]) -> Tensor:
+    """What one buffer is over all workers: the mean of numbers with a fraction, the largest count."""
+    stacked = torch.stack(list(values))
+    return stacked.mean(0) if stacked.is_floating_point() else stacked.amax(0)
 
 
 class Evaluator:
@@ -47,23 +49,23 @@ class Evaluator:
         self,
         *,
         model: nn.Module,
-        task: Task,
+        loss: PassLoss,
         test: Source,
         gather: Gather,
         rank: int,
         workers: int,
         device: torch.device,
         dtype: torch.dtype | None,
-        autocast: Callable[[], AbstractContextManager[None]],
     ) -> None:
+        """`model`: what has to be set to evaluation, and whose buffers are averaged."""
         self._model = model
-        self._task = task
+        self._loss = loss
         self._test = test
         self._gather = gather
         self._mine = shard(np.arange(len(test)), rank, workers)
+        self._most = len(shard(np.arange(len(test)), 0, workers))
         self._device = device
         self._dtype = dtype
-        self._autocast = autocast
 
     def __call__(self, steps: int) -> tuple[float | None, float]:
         """(accuracy, mean loss per target) of the test data, the same on every worker; accuracy is None where the
@@ -88,12 +90,15 @@ class Evaluator:
         weighed = 0
         each = self._test.batch(self._mine[:1])[1].numel()
         batch = max(1, min(_BATCH, _TARGETS // max(1, each)))
-        for start in range(0, len(self._mine), batch):
+        for start in range(
+            0, self._most, batch
+        ):  # equally often on every worker, the last time perhaps with nothing
             inputs, targets = self._test.batch(self._mine[start : start + batch])
             if self._dtype is not None and inputs.is_floating_point():
                 inputs = inputs.to(self._dtype)
-            with self._autocast():
-                result = self._task(self._model, inputs.to(self._device), targets.to(self._device))
+            result = self._loss(inputs.to(self._device), targets.to(self._device), 1.0)
+            if result is None:
+                continue
             weighed += weight(targets)
             loss += float(result.total)
             if result.correct is not None:
@@ -102,15 +107,19 @@ class Evaluator:
         return [loss, correct, counted, float(weighed)]
 
 
-def save_state(model: nn.Module, gather: Gather, path: Path | None) -> None:
+def save_state(
+    model: nn.Module, gather: Gather, path: Path | None, elsewhere: Mapping[str, Tensor] | None = None
+) -> None:
     """Write the trained state_dict, with averaged buffers, as plain PyTorch loads it.
 
-    Collective; `path` on worker 0.
+    Collective; `path` on worker 0. `elsewhere`: where `model` is only a part, the whole state as it is without that.
     """
     averaged = averaged_buffers(model, gather)
     state = {name: averaged.get(name, _whole(tensor)) for name, tensor in model.state_dict().items()}
     if path is None:
         return
+    if elsewhere is not None:
+        state = {name: state.get(name, tensor) for name, tensor in elsewhere.items()}
     state = {name: tensor.cpu() for name, tensor in state.items()}
     temporary = path.with_suffix(".tmp")
     torch.save(state, temporary)

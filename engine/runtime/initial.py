@@ -1,4 +1,5 @@
-"""The common start: worker 0's parameters and buffers, handed to everybody before the first step."""
+"""The common start: worker 0's parameters and buffers, handed to everybody before the first step. And, the other way,
+what a device has trained, handed to worker 0 after the last one."""
 
 from __future__ import annotations
 
@@ -18,10 +19,11 @@ from engine.transport.message import Header
 class InitialState:
     """Named tensors on the host, the same names and shapes on every party that takes part."""
 
-    kinds = (Message.INIT,)
-
-    def __init__(self, tensors: Mapping[str, Tensor], deadline_s: float) -> None:
-        """`tensors`: contiguous host tensors that the received values are written into."""
+    def __init__(
+        self, tensors: Mapping[str, Tensor], deadline_s: float, kind: Message = Message.INIT
+    ) -> None:
+        """`tensors`: contiguous host tensors that the received values are written into, or sent from."""
+        self.kinds = (kind,)
         self.tensors = tensors
         self._names = list(tensors)
         self._left = {i for i, t in enumerate(tensors.values()) if t.numel()}
@@ -43,13 +45,13 @@ class InitialState:
             self._changed.notify_all()
 
     def send(self, endpoint: Endpoint, parties: Iterable[tuple[int, Lane]]) -> None:
-        """Worker 0: send every tensor to `parties`."""
+        """Send every tensor to `parties`."""
         for party, lane in parties:
             for unit, name in enumerate(self._names):
                 if self.tensors[name].numel():
                     view = self._bytes(unit)
                     header = Header(
-                        kind=Message.INIT,
+                        kind=self.kinds[0],
                         lane=lane,
                         origin=endpoint.index,
                         unit=unit,
@@ -58,7 +60,7 @@ class InitialState:
                     endpoint.send(party, header, [view])
 
     def wait(self) -> None:
-        """The others: block until everything is there."""
+        """Block until everything is there."""
         end = time.monotonic() + self._deadline_s
         with self._changed:
             while self._left:
@@ -66,7 +68,7 @@ class InitialState:
                     raise self._failure
                 if not self._changed.wait(end - time.monotonic()) and time.monotonic() >= end:
                     names = ", ".join(self._names[i] for i in sorted(self._left)[:3])
-                    raise TimeoutError(f"worker 0 did not send {names} within {self._deadline_s:.0f} s")
+                    raise TimeoutError(f"{names} did not arrive within {self._deadline_s:.0f} s")
 
     def _bytes(self, unit: int) -> memoryview:
         return as_bytes(self.tensors[self._names[unit]].detach().view(-1))

@@ -1,4 +1,4 @@
-"""The kinds of message of the runtime, and the two lanes (receive queues) of a process."""
+"""The kinds of message of the runtime, and the lanes (receive queues) of a process."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ class Lane(IntEnum):
 
     WORKER = 0
     SERVER = 1
+    DEVICE = 2
 
 
 class Message(IntEnum):
@@ -38,6 +39,13 @@ class Message(IntEnum):
     GATHER = 9
     """One worker's part of an all-gather outside the training exchange [tensors]; `step` is its number."""
     END = 10
-    """Worker 0 tells the dedicated servers that training is over [none]."""
+    """Worker 0 tells the dedicated servers and devices that training is over [none]."""
     FACTORS = 11
     """A worker's factors of a unit [inputs, then error derivatives, row by row; rows and type in meta]."""
+    ACTIVATION = 20
+    """A worker's piece of a pass for the device that computes the rest [the activation; scale, shape and targets in
+    meta]; part = the pass's number."""
+    ACTIVATION_GRADIENT = 21
+    """What a device answers to a piece [the activation's gradient, none in an evaluation; the loss in meta]."""
+    STATE = 22
+    """The trained value of a tensor that lives on a device, for worker 0 [the tensor]; unit = its position."""

@@ -159,6 +159,13 @@ def of_shard(choices: Mapping[int, Choice], shard: int) -> dict[int, Choice]:
     return {index: choice for index, choice in choices.items() if choice.unit.shard == shard}
 
 
+def exchanged_parameters(launch: Launch) -> list[str]:
+    """The parameters that dedicated servers start with, in the description's order: those of replicated layers."""
+    assert isinstance(launch.plan, Plan)
+    replicated = {layer.layer for layer in launch.plan.layers if layer.placement == "replicated"}
+    return [p.name for layer in launch.model.layers if layer.name in replicated for p in layer.parameters]
+
+
 def home_of(launch: Launch, shard: int) -> int:
     """The party that hosts a shard."""
     assert isinstance(launch.plan, Plan)

@@ -68,10 +68,14 @@ def _run(launch: Launch, index: int) -> None:
         from engine.runtime.worker import Worker  # noqa: PLC0415
 
         Worker(launch, party).run()
-    else:
+    elif party.shard is not None:
         from engine.runtime.servers import Server  # noqa: PLC0415
 
         Server(launch, party).run()
+    else:
+        from engine.runtime.devices import DedicatedDevice  # noqa: PLC0415
+
+        DedicatedDevice(launch, party).run()
 
 
 def _explain(launch: Launch, index: int, error: BaseException) -> None:

@@ -149,6 +149,9 @@ class ReplayModel(Node):
         flow = torch.zeros((), requires_grad=True)
         with self._replay_pace.lasting(self._replay_profile.before_s * samples):
             flow = _Replay.apply(flow, self._replay_pace, self._replay_profile.after_s * samples, 0.0, None)
+        return self._replay_layers(flow, samples)
+
+    def _replay_layers(self, flow: Tensor, samples: int) -> Tensor:
         for name in self._replay_order:
             # The root is running already: to call it again would be to begin the pass again.
             flow = self.get_submodule(name)(flow, samples) if name else self._replay_layer(flow, samples)

@@ -15,7 +15,7 @@ from engine.runtime.dispatch import Dispatch
 from engine.runtime.initial import InitialState, empty_state
 from engine.runtime.launch import Launch
 from engine.runtime.messages import Lane, Message, Payload
-from engine.runtime.party import PartyBase, load_choices, of_shard
+from engine.runtime.party import PartyBase, exchanged_parameters, load_choices, of_shard
 from engine.runtime.updates import Hyper, PieceUpdater
 from engine.transport.endpoint import Endpoint
 from engine.transport.message import Header
@@ -71,7 +71,8 @@ class Server:
         failed = threading.Event()
         base.endpoint.on_failure(lambda error: failed.set())
         lane = Dispatch(base.endpoint, Lane.SERVER)
-        shapes = {p.name: (p.shape, p.dtype) for p in launch.model.parameters}
+        described = {p.name: (p.shape, p.dtype) for p in launch.model.parameters}
+        shapes = {name: described[name] for name in exchanged_parameters(launch)}
         initial = InitialState(empty_state(shapes), launch.deadline_s)
         base.endpoint.on_failure(initial.fail)
         lane.add(initial.kinds, initial)
@@ -114,7 +115,7 @@ class _End:
         self.reached.set()
 
 
-def end_training(endpoint: Endpoint, servers: Iterable[int]) -> None:
-    """Worker 0: tell dedicated servers that no gradient will come any more."""
-    for server in servers:
-        endpoint.send(server, Header(kind=Message.END, lane=Lane.SERVER, origin=endpoint.index))
+def end_training(endpoint: Endpoint, parties: Iterable[int], lane: Lane = Lane.SERVER) -> None:
+    """Worker 0: tell dedicated servers, or devices, that nothing will come any more."""
+    for party in parties:
+        endpoint.send(party, Header(kind=Message.END, lane=lane, origin=endpoint.index))

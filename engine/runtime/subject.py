@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
+from engine.errors import UserError
 from engine.inputs.build import find_task, load_dataset
 from engine.inputs.source import Source
 from engine.inputs.task import Task
 from engine.models.build import build_model
+from engine.models.cut import Parts, cut
 from engine.plan.job import EvaluationSpec, JobSpec
-from engine.plan.plan import Plan
+from engine.plan.plan import Peer, Plan
 from engine.plan.traffic import factor_type
 from engine.runtime.capture import Capture, LinearCapture
 from engine.runtime.host_memory import as_bytes
@@ -23,6 +28,7 @@ from engine.runtime.launch import REPLAY, Launch
 from engine.runtime.recording import Recording
 from engine.runtime.replay import Node, Pace, ReplayModel, ReplaySource, replay_task
 from engine.runtime.replay_capture import ReplayCapture
+from engine.runtime.replay_parts import replayed_parts
 
 if TYPE_CHECKING:
     from engine.exchange.base import Choice
@@ -33,33 +39,88 @@ class Subject:
     """A model, its data, and what is learned."""
 
     model: nn.Module
+    """The whole model; in a rehearsal of a cut one, its front."""
     task: Task
     train: Source
     test: Source
     pace: Pace | None = None
     """The replay device's clock, in a rehearsal."""
+    parts: Parts | None = None
+    """Where the plan cuts the model: its parts. In a rehearsal, the back only where it is computed."""
 
 
-def load_subject(launch: Launch, rank: int, recording: Recording) -> Subject:
-    """Build and load what worker `rank` trains. Raises UserError for whatever the job got wrong."""
-    job = launch.job
+def load_subject(launch: Launch, rank: int, recording: Recording, *, back: bool = False) -> Subject:
+    """Build and load what worker `rank` trains. `back`: whether the back of a cut model is computed in this process.
+    Raises UserError for whatever the job got wrong."""
+    job, where = launch.job, cut_of(launch.plan)
     if launch.profile is None:
         dataset = load_dataset(job.data)
+        built = build_model(job.model, job.training.precision)
         return Subject(
-            model=build_model(job.model, job.training.precision),
+            model=built,
             task=find_task(job.model, job.data),
             train=dataset.train,
             test=dataset.test,
+            parts=None if where is None else cut(built, where),
         )
     pace = Pace(lambda: recording.exposed_ns, host_ahead=launch.profile.device != "cpu")
     source = ReplaySource(launch.model.samples or job.training.global_batch)
-    return Subject(
-        model=ReplayModel(launch.model, launch.profile, pace, rank, job.cluster.workers),
-        task=replay_task,
-        train=source,
-        test=source,
-        pace=pace,
+    parts = None
+    if where is None:
+        model: nn.Module = ReplayModel(launch.model, launch.profile, pace, rank, job.cluster.workers)
+    else:
+        parts = replayed_parts(
+            launch.model, where, launch.profile, pace, rank, job.cluster.workers, back=back
+        )
+        model = parts.front
+    return Subject(model=model, task=replay_task, train=source, test=source, pace=pace, parts=parts)
+
+
+def cut_of(plan: Plan | Peer) -> str | None:
+    """The layer in front of which a plan cuts the model; None where it does not."""
+    return plan.edges[0].destination if isinstance(plan, Plan) and plan.edges else None
+
+
+def check_model(model: nn.Module, launch: Launch) -> None:
+    """The plan was made for a description; the model that was built must be the same."""
+    if _checksum(model, launch) != launch.model.checksum:
+        raise UserError(
+            "model",
+            launch.model.name,
+            "its parameters differ from those that the plan was made for",
+            "Build the same model every time: do not let names or shapes depend on time or chance",
+        )
+
+
+def _checksum(model: nn.Module, launch: Launch) -> str:
+    """The description's checksum with this model's own names, shapes and types."""
+    actual = dict(model.named_parameters())
+    described = {p.name for p in launch.model.parameters}
+    if actual.keys() != described:
+        return f"other parameters: {sorted(actual.keys() ^ described)[:5]}"
+    layers = tuple(
+        replace(
+            layer,
+            parameters=tuple(
+                replace(
+                    p,
+                    shape=tuple(actual[p.name].shape),
+                    dtype=str(actual[p.name].dtype).removeprefix("torch."),
+                    trainable=actual[p.name].requires_grad,
+                )
+                for p in layer.parameters
+            ),
+        )
+        for layer in launch.model.layers
     )
+    return replace(launch.model, layers=layers).checksum
+
+
+def autocasting(job: JobSpec, device: torch.device) -> Callable[[], AbstractContextManager[None]]:
+    """What is around every computation of the job's model."""
+    if job.training.precision == "bf16":
+        return partial(torch.autocast, device.type, dtype=torch.bfloat16)
+    return contextlib.nullcontext
 
 
 def captures_of(model: nn.Module, launch: Launch, choices: Mapping[int, Choice]) -> dict[int, Capture]:

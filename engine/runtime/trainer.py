@@ -13,11 +13,11 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
 
-from torch import nn
+from torch import Tensor, nn
 
 from engine.errors import TrainingError
 from engine.inputs.loader import Loader, MicroBatch
-from engine.inputs.task import BatchLoss, Task
+from engine.inputs.task import BatchLoss, Task, enough_samples
 from engine.plan.job import JobSpec
 from engine.runtime.recording import Recording
 
@@ -38,6 +38,33 @@ class Replica(Protocol):
     def settle(self) -> None: ...
     def close(self) -> None: ...
     def accumulating(self) -> AbstractContextManager[None]: ...
+
+
+class PassLoss(Protocol):
+    """How the loss of one pass is computed."""
+
+    def __call__(self, inputs: Tensor, targets: Tensor, scale: float) -> BatchLoss | None:
+        """The loss of a batch (n, ...), not yet multiplied by `scale`, which is for who goes backward elsewhere. None
+        for an empty batch."""
+        ...
+
+
+class LocalLoss:
+    """The whole model is here."""
+
+    def __init__(
+        self, model: nn.Module, task: Task, autocast: Callable[[], AbstractContextManager[None]]
+    ) -> None:
+        self._model = model
+        self._task = task
+        self._autocast = autocast
+
+    def __call__(self, inputs: Tensor, targets: Tensor, scale: float) -> BatchLoss | None:
+        """See PassLoss."""
+        if len(targets) == 0:  # a small batch left this worker without samples, and it needs no filler
+            return None
+        with self._autocast(), enough_samples():
+            return self._task(self._model, inputs, targets)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,21 +92,19 @@ class Trainer:
         *,
         job: JobSpec,
         replica: Replica,
-        task: Task,
+        loss: PassLoss,
         loader: Loader,
         recording: Recording,
         evaluate: Callable[[int], tuple[float | None, float]],
-        autocast: Callable[[], AbstractContextManager[None]],
         after_step: Callable[[int], None],
     ) -> None:
         """`evaluate(steps)` -> (test accuracy, test loss), collective. `after_step(step)`: faults, snapshots."""
         self._job = job
         self._replica = replica
-        self._task = task
+        self._loss = loss
         self._loader = loader
         self._recording = recording
         self._evaluate = evaluate
-        self._autocast = autocast
         self._after_step = after_step
 
     def train(self) -> Outcome:
@@ -130,23 +155,18 @@ class Trainer:
             last = number == len(micro_batches) - 1
             with replica.accumulating() if not last else nullcontext():
                 replica.begin_forward()
-                loss = self._forward(micro)
+                scale = micro.scale / global_weight
+                loss = self._loss(micro.inputs, micro.targets, scale)
                 replica.end_forward()
                 replica.begin_backward(last)
                 if loss is not None:
-                    scaled = loss.total * (micro.scale / global_weight)
+                    scaled = loss.total * scale
                     value = float(scaled.detach())
                     self._check(value)
                     total += value
                     scaled.backward()
                 replica.end_backward()
         return total
-
-    def _forward(self, micro: MicroBatch) -> BatchLoss | None:
-        if len(micro.targets) == 0:  # a small batch left this worker without samples, and it needs no filler
-            return None
-        with self._autocast():
-            return self._task(self._replica.model, micro.inputs, micro.targets)
 
     def _check(self, value: float) -> None:
         if not math.isfinite(value):

@@ -25,6 +25,7 @@ from engine.inputs.loader import Loader
 from engine.plan.cluster import Party
 from engine.plan.plan import Peer
 from engine.runtime.capture import Capture
+from engine.runtime.crossing import Crossing
 from engine.runtime.dispatch import Dispatch
 from engine.runtime.evaluation import Evaluator, save_state
 from engine.runtime.faults import Faults
@@ -33,20 +34,22 @@ from engine.runtime.host_memory import HostMemory, contiguous_parameters
 from engine.runtime.initial import InitialState, host_state
 from engine.runtime.launch import Launch, write_json
 from engine.runtime.messages import Lane
-from engine.runtime.party import PATIENCE_S, PartyBase, home_of, load_choices, of_shard
+from engine.runtime.party import PATIENCE_S, PartyBase, exchanged_parameters, home_of, load_choices, of_shard
 from engine.runtime.peer_replica import peer_class
 from engine.runtime.pinned_memory import PinnedMemory
 from engine.runtime.replica import Layer, PlanReplica
 from engine.runtime.servers import announce, end_training, make_shard
 from engine.runtime.subject import (
     Subject,
+    autocasting,
     captures_of,
+    check_model,
     effective_job,
     load_subject,
     rehearsal_summary,
     torch_device,
 )
-from engine.runtime.trainer import Outcome, Replica, Trainer
+from engine.runtime.trainer import LocalLoss, Outcome, PassLoss, Replica, Trainer
 from engine.runtime.updates import HyperSchedule, LayerUpdater
 from engine.runtime.versions import Versions
 from engine.telemetry.memory import MemorySampler
@@ -81,9 +84,10 @@ class Worker:
     def _run(self) -> None:
         job, base = self._job, self._base
         seed_everything(job.training.seed, job.training.deterministic)
-        subject = load_subject(self._launch, self._rank, self._base.recording)
-        model, task = subject.model.to(self._device), subject.task
-        self._check_model(model)
+        subject = load_subject(self._launch, self._rank, base.recording, back=base.party.device is not None)
+        model = subject.model.to(self._device)
+        if subject.pace is None:  # what is replayed was made of the description
+            check_model(model, self._launch)
         for name in contiguous_parameters(dict(model.named_parameters())):
             print(
                 f"{name} was not contiguous in memory; it is now, so that slices of it are views", flush=True
@@ -104,6 +108,12 @@ class Worker:
         server_lane = Dispatch(base.endpoint, Lane.SERVER)
         gather = Gather(base.endpoint, self._rank, self._workers, self._launch.deadline_s)
         worker_lane.add(gather.kinds, gather)
+        autocast = autocasting(job, self._device)
+        crossing = None
+        if subject.parts is not None:
+            crossing = Crossing(self._launch, base, subject, worker_lane, self._device, autocast)
+            model = subject.parts.front.to(self._device)
+            subject = replace(subject, model=model, parts=None)  # what is computed elsewhere goes
         initial = InitialState(
             host_state(dict(model.named_parameters()), dict(model.named_buffers())), self._launch.deadline_s
         )
@@ -111,55 +121,48 @@ class Worker:
         base.endpoint.on_failure(gather.fail)
         base.endpoint.on_failure(initial.fail)
         base.connect()
-        base.rendezvous.agree("model and key order", _checksum(model, self._launch))
+        base.rendezvous.agree("model and key order", self._launch.model.checksum)
         self._agree_on_buffers(model, gather)
         self._share_initial_state(model, initial)
         replica = self._make_replica(model, initial, worker_lane, server_lane, loader.steps)
+        if crossing is not None:
+            crossing.open(loader.steps)
+        loss: PassLoss = crossing or LocalLoss(replica.model, subject.task, autocast)
         gc.collect()
         gc.freeze()  # what is here now is here to stay: the collector need not look at it again and again
         base.rendezvous.barrier("ready")
         seed_everything(
             job.training.seed + 1 + self._rank, job.training.deterministic
         )  # random masks differ by rank
-        autocast = partial(self._autocast)
         trainer = Trainer(
             job=job,
             replica=replica,
-            task=task,
+            loss=loss,
             loader=loader,
             recording=base.recording,
             evaluate=Evaluator(
                 model=model,
-                task=task,
+                loss=crossing or LocalLoss(model, subject.task, autocast),
                 test=subject.test,
                 gather=gather,
                 rank=self._rank,
                 workers=self._workers,
                 device=self._device,
                 dtype=dtype,
-                autocast=autocast,
             ),
-            autocast=autocast,
             after_step=self._faults.after_step,
         )
         outcome = trainer.train()
+        elsewhere = None if crossing is None else crossing.end()
         if subject.pace is None:
-            save_state(model, gather, self._launch.result / "model.pt" if self._rank == 0 else None)
+            path = self._launch.result / "model.pt" if self._rank == 0 else None
+            save_state(model, gather, path, elsewhere)
         replica.close()
         if self._rank == 0:
-            end_training(base.endpoint, [p.index for p in self._launch.parties if p.rank is None])
+            servers = [p.index for p in self._launch.parties if p.rank is None and p.shard is not None]
+            end_training(base.endpoint, servers)
         base.part()
         self._write_summary(outcome, subject)  # everything has left by now, so that its byte counts are final
-
-    def _check_model(self, model: nn.Module) -> None:
-        """The plan was made for a description; the model that was built must be the same."""
-        if _checksum(model, self._launch) != self._launch.model.checksum:
-            raise UserError(
-                "model",
-                self._launch.model.name,
-                "its parameters differ from those that the plan was made for",
-                "Build the same model every time: do not let names or shapes depend on time or chance",
-            )
 
     def _agree_on_buffers(self, model: nn.Module, gather: Gather) -> None:
         """Buffers are not part of the description, but they are handed out and averaged. Collective; every worker
@@ -183,16 +186,17 @@ class Worker:
         others = [
             (p.index, Lane.WORKER if p.rank is not None else Lane.SERVER)
             for p in self._launch.parties
-            if p.index != self._base.party.index
+            if p.index != self._base.party.index and (p.rank is not None or p.shard is not None)
         ]
         if self._rank == 0:
             initial.send(
                 self._base.endpoint, [(index, lane) for index, lane in others if lane == Lane.WORKER]
             )
             # In the description's order: a server knows no other, and messages carry positions only.
-            parameters = {p.name: initial.tensors[p.name] for p in self._launch.model.parameters}
             servers = [(index, lane) for index, lane in others if lane == Lane.SERVER]
-            InitialState(parameters, self._launch.deadline_s).send(self._base.endpoint, servers)
+            if servers:
+                parameters = {name: initial.tensors[name] for name in exchanged_parameters(self._launch)}
+                InitialState(parameters, self._launch.deadline_s).send(self._base.endpoint, servers)
         else:
             initial.wait()
             with torch.no_grad():
@@ -285,7 +289,7 @@ class Worker:
                 updates.setdefault(name, choice.layer.update)
         layers = []
         for described in self._launch.model.layers:
-            mine = {p.name: trainable[p.name] for p in described.parameters if p.trainable}
+            mine = {p.name: trainable[p.name] for p in described.parameters if p.name in trainable}
             if not mine:
                 continue
             updater = LayerUpdater(self._job.optimizer, mine) if updates[described.name] == "worker" else None
@@ -314,11 +318,6 @@ class Worker:
             device=str(self._device),
             all_used=self._launch.profile is not None,
         )
-
-    def _autocast(self) -> AbstractContextManager[None]:
-        if self._job.training.precision == "bf16":
-            return torch.autocast(self._device.type, dtype=torch.bfloat16)
-        return contextlib.nullcontext()
 
     def _write_summary(self, outcome: Outcome, subject: Subject) -> None:
         traffic = self._base.endpoint.counters.snapshot()
@@ -350,27 +349,3 @@ def seed_everything(seed: int, deterministic: bool) -> None:
     if deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True)
-
-
-def _checksum(model: nn.Module, launch: Launch) -> str:
-    """The description's checksum with this model's own names, shapes and types."""
-    actual = dict(model.named_parameters())
-    described = {p.name for p in launch.model.parameters}
-    if actual.keys() != described:
-        return f"other parameters: {sorted(actual.keys() ^ described)[:5]}"
-    layers = tuple(
-        replace(
-            layer,
-            parameters=tuple(
-                replace(
-                    p,
-                    shape=tuple(actual[p.name].shape),
-                    dtype=str(actual[p.name].dtype).removeprefix("torch."),
-                    trainable=actual[p.name].requires_grad,
-                )
-                for p in layer.parameters
-            ),
-        )
-        for layer in launch.model.layers
-    )
-    return replace(launch.model, layers=layers).checksum

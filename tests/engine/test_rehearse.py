@@ -38,12 +38,14 @@ STRATEGIES: dict[str, dict[str, Any]] = {
     "ddp": {"bucket_bytes": 5000},
     "fsdp": {"group_bytes": 500},
 }
+CUT = {"hybrid": {"where": "dedicated", "reducer": "ring", "cut": "2"}}
+"""What no worker holds whole."""
 
 
 def rehearsal(strategy: str, path: Path, workers: int = WORKERS, **changes: Any) -> JobSpec:
     """A job that replays a profile with the same time for every layer, which is written to `path`."""
     plain = {
-        "strategy": {"name": strategy, "options": STRATEGIES.get(strategy, {})},
+        "strategy": {"name": strategy, "options": {**STRATEGIES, **CUT}.get(strategy, {})},
         "cluster": {"workers": workers},
         "training": {"steps": STEPS},
         "telemetry": {"detail": "all"},
@@ -66,13 +68,15 @@ def rehearsal(strategy: str, path: Path, workers: int = WORKERS, **changes: Any)
     return job(**plain, fidelity="rehearse", rehearsal={"scale": SCALE, "profile": str(path)})
 
 
-def expected_checksum(spec: JobSpec) -> int:
+def expected_checksum(spec: JobSpec, behind: frozenset[str] = frozenset()) -> int:
     """Of the parameters that plain SGD ends with on the same bowls: the workers' gradients summed, rank by
-    rank; of layers by factors multiplied once, by what all workers have sent."""
+    rank; of layers by factors multiplied once, by what all workers have sent. Layers `behind` a cut are left out."""
     model = scaled_model(describe(spec), SCALE)
     late = spec.strategy.options.get("layers") == "all"
-    values = [torch.nn.Parameter(torch.linspace(-1, 1, p.count)) for p in model.parameters]
-    by_factors = [late and layer.factors is not None for layer in model.layers for _ in layer.parameters]
+    layers = [layer for layer in model.layers if layer.name not in behind]
+    held = [p for layer in layers for p in layer.parameters]
+    values = [torch.nn.Parameter(torch.linspace(-1, 1, p.count)) for p in held]
+    by_factors = [late and layer.factors is not None for layer in layers for _ in layer.parameters]
     optimizer = torch.optim.SGD(values, lr=spec.optimizer.learning_rate, **spec.optimizer.options)
     shares = [CURVATURE * (1 + rank / WORKERS) * float(torch.tensor(0.5)) for rank in range(WORKERS)]
     for _ in range(spec.training.steps or 0):
@@ -81,9 +85,7 @@ def expected_checksum(spec: JobSpec) -> int:
             value.grad = sum((value.detach() * share for share in factors), torch.zeros_like(value))
         optimizer.step()
     checksum = 0
-    for _, value in sorted(
-        zip([p.name for p in model.parameters], values, strict=True), key=lambda pair: pair[0]
-    ):
+    for _, value in sorted(zip([p.name for p in held], values, strict=True), key=lambda pair: pair[0]):
         checksum = zlib.crc32(as_bytes(value.detach()), checksum)
     return checksum
 
@@ -111,6 +113,25 @@ def test_every_strategy_learns_the_same_and_sends_what_it_declares(strategy: str
     least = samples * (layers * (FORWARD_S + BACKWARD_S) + BEFORE_S + AFTER_S)
     for rank in range(WORKERS):
         assert computed_s(run, rank) >= least, "a sleep never ends early"
+
+
+def test_a_cut_model_learns_the_same_in_front_and_sends_scaled_activations(tmp_path: Path) -> None:
+    """A ring in front, and a device of its own, which computes for everybody."""
+    spec = rehearsal("hybrid", tmp_path / "profile.json")
+    run = succeed(spec, tmp_path / "attempt")
+    behind = run.launch.model.layers_from("2")
+    checksums = {run.summary(rank)["parameters_crc32"] for rank in range(WORKERS)}
+    assert checksums == {expected_checksum(spec, behind)}
+    counted = counted_bytes(run)
+    assert counted == declared_bytes(run)
+    elements = round(32 * 8 * 8 / SCALE)
+    assert {counted[edge] for edge in counted if edge[2] == 1} == {13 * elements * 4 * STEPS}
+    events = np.concatenate([b.table("events") for b in batches(run.launch.spool) if b.party == WORKERS])
+    busy = events[events["kind"] == Kind.FORWARD]
+    least = spec.training.global_batch * STEPS * len(behind) * FORWARD_S
+    assert float((busy["end"] - busy["start"]).sum()) / 1e9 >= least, (
+        "the device computes every worker's samples"
+    )
 
 
 def test_three_workers_with_micro_batches_and_uneven_shares_agree(tmp_path: Path) -> None:

@@ -1,0 +1,272 @@
+"""device: the layers behind a cut, computed in one place for all workers (papers 000, section 2.2).
+
+In every pass the device gets one piece from each worker (`pieces.py`): it runs the back of the model and the loss on
+it, goes backward at once, answers with the loss and the gradient of the activation, and adds its own gradients up.
+After the step's last pass it updates its layers once, with the hyper-parameters that worker 0 sent along:
+w <- update(w, sum_i g_i). Pieces are computed in the order in which they come; in rank order where the job is
+deterministic, so that sums repeat bitwise. So one worker's activations travel while another's are computed.
+
+A worker's samples pass the back as if that worker had it: buffers (batch statistics) are kept apart for each worker,
+and averaged for evaluations and in the saved state. Masks of dropout are the device's own.
+Memory: parameters, optimizer state, gradients and the activations of one piece; n pieces that wait.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+
+import torch
+from torch import Tensor, nn
+from torch.nn import Parameter
+
+from engine.exchange.base import Choice
+from engine.inputs.task import Task, enough_samples
+from engine.models.cut import ELSEWHERE, Rest
+from engine.placement.buffers import BuffersByRank
+from engine.placement.pieces import Piece, Room, edge_header, unpack
+from engine.runtime.host_memory import as_bytes
+from engine.runtime.messages import Lane, Message, Payload
+from engine.runtime.recording import Recording
+from engine.runtime.updates import Hyper, LayerUpdater
+from engine.transport.endpoint import Endpoint
+from engine.transport.message import Header
+
+
+class DeviceLayer:
+    """One trained layer on the device."""
+
+    def __init__(
+        self, index: int, name: str, parameters: Mapping[str, Parameter], updater: LayerUpdater
+    ) -> None:
+        self.index = index
+        self.name = name
+        self.parameters = parameters
+        self.updater = updater
+        self.left = 0
+        """Parameters whose gradient the backward pass under way still owes."""
+
+
+class Device:
+    """The back of the model, for as many workers as send pieces. Used by one thread; messages come in another."""
+
+    kinds = (Message.ACTIVATION, Message.END)
+
+    def __init__(
+        self,
+        *,
+        back: nn.Module,
+        task: Task,
+        layers: Sequence[DeviceLayer],
+        choice: Choice,
+        workers: int,
+        torch_device: torch.device,
+        autocast: Callable[[], AbstractContextManager[None]],
+        begin_step: Callable[[int], None],
+        endpoint: Endpoint,
+        recording: Recording,
+        deterministic: bool,
+        deadline_s: float,
+    ) -> None:
+        """`layers` in forward order. `choice`: the edge's unit. `begin_step(step)`: told of a step's first piece."""
+        self.back = back
+        self._rest = Rest(back)
+        self._task = task
+        self._layers = layers
+        self._choice = choice
+        self._workers = workers
+        self._device = torch_device
+        self._autocast = autocast
+        self._begin_step = begin_step
+        self._endpoint = endpoint
+        self._recording = recording
+        self._deterministic = deterministic
+        self._deadline_s = deadline_s
+        self._buffers = BuffersByRank(back, workers)
+        self._turn = 0
+        self._step = -1
+        self._room = Room()
+        self._pieces: dict[tuple[int, int], Piece] = {}
+        """By turn and rank: what waits."""
+        self._ended = False
+        self._changed = threading.Condition()
+        self._failure: BaseException | None = None
+        self._watch_layers()
+
+    # --- messages ---
+
+    def place(self, header: Header) -> list[memoryview]:
+        return self._room.place(header)
+
+    def handle(self, header: Header, payload: Payload) -> None:
+        with self._changed:
+            if header.kind == Message.END:
+                self._ended = True
+            else:
+                piece = unpack(header, self._room.take(header, payload))
+                self._pieces[header.part, piece.rank] = piece
+            self._changed.notify_all()
+
+    def fail(self, error: BaseException) -> None:
+        """Wake the waiter: no piece will come."""
+        with self._changed:
+            self._failure = self._failure or error
+            self._changed.notify_all()
+
+    # --- the thread that computes ---
+
+    def serve(self) -> bool:
+        """Compute one pass for every worker; False where training is over. Raises TimeoutError naming the workers that
+        sent nothing."""
+        served: set[int] = set()
+        hyper: Hyper | None = None
+        last = False
+        while len(served) < self._workers:
+            piece = self._next(served)
+            if piece is None:
+                return False
+            served.add(piece.rank)
+            hyper, last = piece.hyper or hyper, piece.last
+            self._begin(piece)
+            self._answer(piece)
+        self._turn += 1
+        if last:
+            assert hyper is not None, "worker 0 sends the step's hyper-parameters with its last piece"
+            self._update(hyper)
+        return True
+
+    def state(self) -> dict[str, Tensor]:
+        """The trained state of the back, under the model's names, with averaged buffers."""
+        self._buffers.use_average()
+        return {name: tensor.detach() for name, tensor in self.back.state_dict().items()}
+
+    def _next(self, served: set[int]) -> Piece | None:
+        """The piece to compute next; None where training is over."""
+        start_ns, end = self._recording.now_ns(), time.monotonic() + self._deadline_s
+        with self._changed:
+            waits = False
+            while (rank := self._ready(served)) is None:
+                if self._failure is not None:
+                    raise self._failure
+                if self._ended:
+                    return None
+                waits = True
+                if not self._changed.wait(max(0.0, end - time.monotonic())) and time.monotonic() >= end:
+                    raise TimeoutError(self._late(served))
+            piece = self._pieces.pop((self._turn, rank))
+        if waits and piece.step >= 0 and self._turn:
+            self._recording.waited(self._choice.layer_index, self._choice.unit.index, start_ns)
+        return piece
+
+    def _ready(self, served: set[int]) -> int | None:
+        """The lowest rank whose piece of this turn is there; where sums have an order, only the next one."""
+        waiting = [rank for rank in range(self._workers) if rank not in served]
+        if self._deterministic:
+            waiting = waiting[:1]
+        return next((rank for rank in waiting if (self._turn, rank) in self._pieces), None)
+
+    def _late(self, served: set[int]) -> str:
+        missing = [
+            f"worker {rank}"
+            for rank in range(self._workers)
+            if rank not in served and (self._turn, rank) not in self._pieces
+        ]
+        return (
+            f"activations for {self._choice.unit.layers[0]} (after step {self._step}) did not arrive within"
+            f" {self._deadline_s:.0f} s from {', '.join(missing)}"
+        )
+
+    def _begin(self, piece: Piece) -> None:
+        """Turn to this worker's buffers, or to the average of all in an evaluation."""
+        training = piece.step >= 0
+        if training and piece.step != self._step:
+            self._step = piece.step
+            self._begin_step(piece.step)
+        turned = self.back.training != training
+        if turned:
+            self.back.train(training)
+        if training:
+            self._buffers.use(piece.rank)
+        elif turned:
+            self._buffers.use_average()
+
+    def _answer(self, piece: Piece) -> None:
+        payload: list[memoryview] = []
+        about: dict[str, float | int | None] = {"loss": 0.0, "correct": None}
+        if piece.activation is not None:
+            gradient = self._compute(piece, about)
+            if gradient is not None:
+                payload = [as_bytes(gradient.view(-1))]
+        header = edge_header(
+            self._choice,
+            Message.ACTIVATION_GRADIENT,
+            Lane.WORKER,
+            origin=self._endpoint.index,
+            step=piece.step,
+            turn=self._turn,
+            now_ns=self._recording.now_ns(),
+            payload=payload,
+            meta=json.dumps(about).encode(),
+        )
+        self._endpoint.send(piece.rank, header, payload)
+
+    def _compute(self, piece: Piece, about: dict[str, float | int | None]) -> Tensor | None:
+        """Forward, and in training backward; fills in what is to be said `about` it."""
+        assert piece.activation is not None
+        assert piece.targets is not None
+        training = piece.step >= 0
+        activation = piece.activation.to(self._device).requires_grad_(training)
+        self._rest.activation = activation
+        if training:
+            self._recording.begin_pass()
+        with torch.set_grad_enabled(training), self._autocast(), enough_samples():
+            result = self._task(self._rest, ELSEWHERE, piece.targets.to(self._device))
+        about["loss"] = float(result.total.detach())
+        about["correct"] = None if result.correct is None else int(result.correct)
+        if not training:
+            return None
+        self._recording.end_forward()
+        self._recording.begin_pass()
+        for layer in self._layers:
+            layer.left = len(layer.parameters)
+        (result.total * piece.scale).backward()
+        self._recording.end_backward()
+        self._rest.activation = None
+        if activation.grad is None:  # nothing of it reached the loss
+            return torch.zeros_like(piece.activation)
+        return activation.grad.cpu().contiguous()
+
+    def _update(self, hyper: Hyper) -> None:
+        for layer in self._layers:
+            start_ns = self._recording.now_ns()
+            layer.updater.update(hyper)
+            self._recording.applied(layer.index, start_ns)
+            for parameter in layer.parameters.values():
+                parameter.grad = None
+
+    def _watch_layers(self) -> None:
+        """Tell telemetry which layer is computed."""
+        modules = dict(self.back.named_modules())
+        for layer in self._layers:
+            if layer.name in modules:
+                modules[layer.name].register_forward_pre_hook(self._entering(layer), prepend=True)
+            for parameter in layer.parameters.values():
+                parameter.register_post_accumulate_grad_hook(self._accumulated(layer))
+
+    def _entering(self, layer: DeviceLayer) -> Callable[[nn.Module, object], None]:
+        def hook(module: nn.Module, inputs: object) -> None:
+            if self.back.training:
+                self._recording.entering(layer.index)
+
+        return hook
+
+    def _accumulated(self, layer: DeviceLayer) -> Callable[[Tensor], None]:
+        def hook(parameter: Tensor) -> None:
+            layer.left -= 1
+            if layer.left == 0:
+                self._recording.gradient(layer.index)
+
+        return hook

@@ -1,0 +1,58 @@
+"""Edges: the activations, and their gradients on the way back, that travel between layers placed differently.
+
+Every worker sends the activation of each of its samples once and gets its gradient once; an edge is one unit, behind
+the units of the exchanges.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from engine.plan.cluster import device_party
+from engine.plan.description import DTYPE_BYTES, CutDescription, ModelDescription
+from engine.plan.plan import Plan
+from engine.plan.units import Unit, cut
+
+
+def edge_units(plan: Plan, model: ModelDescription) -> tuple[Unit, ...]:
+    """One unit for each edge. Its position is 0: a device that has no activation computes nothing."""
+    if not plan.edges:
+        return ()
+    units = cut(plan, model)
+    return tuple(
+        Unit(
+            index=len(units) + k,
+            layers=(edge.destination,),
+            position=0,
+            segments=(),
+            dtype=_cut(model, edge.destination).dtype,
+            shard=None,
+        )
+        for k, edge in enumerate(plan.edges)
+    )
+
+
+def crossings(plan: Plan, model: ModelDescription, workers: int) -> Iterator[tuple[Unit, int, int, int]]:
+    """(unit, source party, destination party, bytes) of every edge in one step."""
+    if not plan.edges:
+        return
+    assert plan.workload is not None, "resolve the plan first"
+    places = {layer.layer: layer.place for layer in plan.layers if layer.placement == "device"}
+    for unit in edge_units(plan, model):
+        where = places[unit.layers[0]]
+        assert where is not None
+        home = device_party(plan, workers, where)
+        sample = math.prod(_cut(model, unit.layers[0]).shape) * DTYPE_BYTES[unit.dtype]
+        share, rest = divmod(plan.workload.samples, workers)
+        for worker in range(workers):
+            size = (share + (worker < rest)) * sample
+            if size:
+                yield unit, worker, home, size
+                yield unit, home, worker, size
+
+
+def _cut(model: ModelDescription, layer: str) -> CutDescription:
+    found = model.cut(layer)
+    assert found is not None, "resolve the plan first"
+    return found

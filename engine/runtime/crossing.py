@@ -1,0 +1,215 @@
+"""A cut model in its processes: the workers' end of the edge, and the home of the back, beside a worker or alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+
+import torch
+from torch import Tensor, nn
+
+from engine.codec.fp32 import FullPrecision
+from engine.exchange.base import Choice
+from engine.inputs.task import BatchLoss, Task
+from engine.models.cut import first_names
+from engine.order import RANK
+from engine.placement.device import Device, DeviceLayer
+from engine.placement.edge import EdgeLoss
+from engine.plan.cluster import device_party
+from engine.plan.edges import edge_units
+from engine.plan.plan import LayerPlan, Plan
+from engine.runtime.dispatch import Dispatch
+from engine.runtime.host_memory import contiguous_parameters
+from engine.runtime.initial import InitialState, host_state
+from engine.runtime.launch import Launch
+from engine.runtime.messages import Lane, Message
+from engine.runtime.party import PATIENCE_S, PartyBase
+from engine.runtime.servers import end_training
+from engine.runtime.subject import Subject
+from engine.runtime.updates import HyperSchedule, LayerUpdater
+
+Autocast = Callable[[], AbstractContextManager[None]]
+
+
+class Crossing:
+    """One worker's end: its passes end on the device. It computes the loss for trainer and evaluation (PassLoss)."""
+
+    def __init__(
+        self,
+        launch: Launch,
+        base: PartyBase,
+        subject: Subject,
+        lane: Dispatch,
+        torch_device: torch.device,
+        autocast: Autocast,
+    ) -> None:
+        """Before the endpoint connects. `lane`: the worker's. `subject` has the parts of its model."""
+        assert subject.parts is not None
+        assert isinstance(launch.plan, Plan)
+        self._launch = launch
+        self._base = base
+        self._front = subject.parts.front
+        self._autocast = autocast
+        self._lane = lane
+        self._party = device_party(launch.plan, launch.job.cluster.workers, 0)
+        self._home: DeviceHome | None = None
+        self._device: Device | None = None
+        self._loss: EdgeLoss | None = None
+        self._trained: InitialState | None = None
+        self._initial: InitialState | None = None
+        self._whole: dict[str, Tensor] = {}
+        self._first_names: dict[str, str] = {}
+        if base.party.device is not None:
+            self._home = DeviceHome(launch, base, subject.parts.back, subject.task, torch_device, autocast)
+        if base.party.index == 0 and launch.profile is None:
+            self._whole = dict(subject.model.state_dict())
+            self._first_names = first_names(subject.model)
+            if self._home is None:
+                self._keep_for_the_end(subject.parts.back)
+
+    def _keep_for_the_end(self, back: nn.Module) -> None:
+        """Worker 0, whose model gave everybody's first values, writes down the last ones."""
+        deadline_s = self._launch.deadline_s
+        self._initial = InitialState(_state(back), deadline_s)
+        self._trained = InitialState(host_state(back.state_dict(), {}), deadline_s, Message.STATE)
+        self._lane.add(self._trained.kinds, self._trained)
+        self._base.endpoint.on_failure(self._trained.fail)
+
+    def open(self, total_steps: int) -> None:
+        """When all are connected: give or take the back's first values."""
+        launch, base = self._launch, self._base
+        if self._initial is not None:
+            self._initial.send(base.endpoint, [(self._party, Lane.DEVICE)])
+        if self._home is not None:
+            self._device = self._home.open(lambda step: None)
+        hyper = None
+        if base.party.index == 0:
+            hyper = HyperSchedule(launch.job.optimizer, launch.job.schedule, total_steps).at
+        self._loss = EdgeLoss(
+            front=self._front,
+            choice=edge_choice(launch),
+            device_party=self._party,
+            device_name=base.names[self._party],
+            beside=self._device,
+            micro_batches=launch.job.training.micro_batches,
+            hyper=hyper,
+            autocast=self._autocast,
+            endpoint=base.endpoint,
+            recording=base.recording,
+            deadline_s=launch.deadline_s + PATIENCE_S,
+        )
+        self._lane.add(EdgeLoss.kinds, self._loss)
+        base.endpoint.on_failure(self._loss.fail)
+
+    def __call__(self, inputs: Tensor, targets: Tensor, scale: float) -> BatchLoss | None:
+        """See PassLoss."""
+        assert self._loss is not None, "open() first"
+        return self._loss(inputs, targets, scale)
+
+    def end(self) -> dict[str, Tensor] | None:
+        """After training. On worker 0 of a job that trains: the model's whole state, whose front is not averaged yet;
+        None elsewhere."""
+        base = self._base
+        if base.party.index == 0 and self._party >= self._launch.job.cluster.workers:
+            end_training(base.endpoint, [self._party], Lane.DEVICE)
+        if self._launch.profile is not None:
+            return None
+        behind: Mapping[str, Tensor] | None = None
+        if self._trained is not None:
+            self._trained.wait()
+            behind = self._trained.tensors
+        elif self._home is not None and self._device is not None:
+            if base.party.index == 0:
+                behind = self._device.state()
+            else:
+                self._home.give_state(self._device)
+        if behind is None:
+            return None
+        return {name: behind.get(self._first_names[name], value) for name, value in self._whole.items()}
+
+
+class DeviceHome:
+    """The back of a cut model in the process that computes it."""
+
+    def __init__(
+        self,
+        launch: Launch,
+        base: PartyBase,
+        back: nn.Module,
+        task: Task,
+        torch_device: torch.device,
+        autocast: Autocast,
+    ) -> None:
+        """Before the endpoint connects."""
+        self._launch = launch
+        self._base = base
+        self._back = back.to(torch_device)
+        self._task = task
+        self._torch_device = torch_device
+        self._autocast = autocast
+        contiguous_parameters(dict(back.named_parameters()))
+        self._lane = Dispatch(base.endpoint, Lane.DEVICE)
+        self._initial = InitialState(_state(back), launch.deadline_s)
+        self._lane.add(self._initial.kinds, self._initial)
+        base.endpoint.on_failure(self._initial.fail)
+
+    def open(self, begin_step: Callable[[int], None]) -> Device:
+        """When all are connected: worker 0's values, then the device itself. See Device for `begin_step`."""
+        launch, base = self._launch, self._base
+        if launch.profile is None and base.party.index != 0:  # what is replayed begins alike everywhere
+            self._initial.wait()
+            with torch.no_grad():
+                for name, tensor in [*self._back.named_parameters(), *self._back.named_buffers()]:
+                    tensor.copy_(self._initial.tensors[name])
+        device = Device(
+            back=self._back,
+            task=self._task,
+            layers=self._layers(),
+            choice=edge_choice(launch),
+            workers=launch.job.cluster.workers,
+            torch_device=self._torch_device,
+            autocast=self._autocast,
+            begin_step=begin_step,
+            endpoint=base.endpoint,
+            recording=base.recording,
+            deterministic=launch.job.training.deterministic,
+            deadline_s=launch.deadline_s,
+        )
+        self._lane.add(Device.kinds, device)
+        base.endpoint.on_failure(device.fail)
+        return device
+
+    def give_state(self, device: Device) -> None:
+        """Hand what was trained to worker 0."""
+        state = InitialState(host_state(device.state(), {}), self._launch.deadline_s, Message.STATE)
+        state.send(self._base.endpoint, [(0, Lane.WORKER)])
+
+    def _layers(self) -> list[DeviceLayer]:
+        """The trained layers of the back, in forward order, each with its optimizer."""
+        trainable = {name: p for name, p in self._back.named_parameters() if p.requires_grad}
+        layers = []
+        for described in self._launch.model.layers:
+            mine = {p.name: trainable[p.name] for p in described.parameters if p.name in trainable}
+            if mine:
+                updater = LayerUpdater(self._launch.job.optimizer, mine)
+                layers.append(DeviceLayer(described.index, described.name, mine, updater))
+        return layers
+
+
+def edge_choice(launch: Launch) -> Choice:
+    """The plan's edge with its mechanisms loaded. The same on every party."""
+    assert isinstance(launch.plan, Plan)
+    (edge,), (unit,) = launch.plan.edges, edge_units(launch.plan, launch.model)
+    return Choice(
+        unit=unit,
+        layer=LayerPlan(
+            layer=edge.destination, placement="device", place=0, codec=edge.codec, order=edge.order
+        ),
+        codec=FullPrecision(),
+        rank=RANK[edge.order.rank].load(),
+        layer_index=launch.model.layer(edge.destination).index,
+    )
+
+
+def _state(module: nn.Module) -> dict[str, Tensor]:
+    return host_state(dict(module.named_parameters()), dict(module.named_buffers()))

@@ -1,0 +1,191 @@
+"""A model cut in front of a layer: both parts together are the model; what cannot be cut says why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from engine.errors import UserError
+from engine.inputs.task import BatchLoss, classification
+from engine.models.cut import ELSEWHERE, CannotCutError, Parts, Rest, cut, find_cuts
+from engine.models.registry import model
+from engine.plan.placement_rules import possible_cuts
+from tests.plans import described
+
+SMALL = ("mlp", "cnn", "bn-cnn", "tied", "frozen", "mixed", "attention", "resnet-digits")
+
+
+def offered(net: nn.Module, inputs: Tensor, task: Any = classification) -> dict[str, str]:
+    """Layer -> why the model cannot be cut there, or nothing."""
+    return {c.layer: c.refused for c in find_cuts(net, inputs, torch.zeros(2, dtype=torch.int64), task)}
+
+
+def names(module: nn.Module) -> set[str]:
+    return {name for name, _ in module.named_parameters()}
+
+
+def whole(parts: Parts, inputs: Tensor) -> Any:
+    return parts.back(parts.front(inputs))
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_both_parts_together_are_the_model(name: str) -> None:
+    net = model(name).build()
+    samples = torch.randn(5, *model(name).input_shape)  # another number than the model was described with
+    places = [layer for layer, refused in offered(net, samples[:2]).items() if not refused]
+    assert places
+    assert net.training
+    for place in places:
+        parts = cut(net, place)
+        assert net.training
+        assert parts.front.training
+        assert parts.back.training
+        assert names(parts.front) | names(parts.back) == names(net)
+        assert not names(parts.front) & names(parts.back)
+        own = dict(net.named_parameters())
+        for part in (parts.front, parts.back):
+            assert all(own[key] is parameter for key, parameter in part.named_parameters())
+            part.eval()
+        net.eval()
+        assert torch.equal(whole(parts, samples), net(samples)), place
+        net.train()
+    (described_cut,) = (c for c in described(name).cuts if c.layer == places[-1])
+    activation = cut(net, places[-1]).front(samples)
+    assert described_cut.shape == tuple(activation.shape[1:])
+    assert described_cut.activation_bytes == activation[0].nbytes
+
+
+def test_modules_do_what_train_and_eval_say() -> None:
+    net = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Dropout(0.5), nn.Linear(4, 4), nn.Dropout(0.5))
+    parts = cut(net, "3")
+    inputs = torch.randn(6, 3)
+    before = net[1].running_mean.clone()
+    whole(parts, inputs)
+    assert not torch.equal(net[1].running_mean, before), "batch statistics are taken in training"
+    assert not torch.equal(parts.back(torch.ones(6, 4)), parts.back(torch.ones(6, 4))), "masks are drawn"
+    parts.front.eval()
+    parts.back.eval()
+    before = net[1].running_mean.clone()
+    assert torch.equal(whole(parts, inputs), whole(parts, inputs))
+    assert torch.equal(net[1].running_mean, before)
+
+
+def test_published_networks_can_be_cut() -> None:
+    alexnet = described("alexnet")
+    assert alexnet.uncut == ""
+    assert [c.layer for c in alexnet.cuts] == [
+        "conv1", "conv2", "conv3", "conv4", "conv5", "fc6", "fc7", "fc8"
+    ]  # fmt: skip
+    assert alexnet.layers_from("fc6") == {"fc6", "fc7", "fc8"}
+    fc6 = alexnet.cut("fc6")
+    assert fc6 is not None
+    assert fc6.activation_bytes == 9216 * 4
+    assert "fc" in possible_cuts(described("resnet50"))
+    assert "fc" in possible_cuts(described("resnet110"))
+    assert possible_cuts(described("vgg19"))[-3:] != []
+
+
+class Shaped(nn.Module):
+    """Two layers, and what the forward pass does with them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.third = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 4)
+
+
+class Around(Shaped):
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = self.first(x)
+        return self.third(self.second(hidden) + hidden)
+
+
+class Again(Shaped):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.third(self.first(self.second(self.first(x))))
+
+
+class Turned(Shaped):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.third(self.second(self.first(x).transpose(0, 1).reshape(4, -1).transpose(0, 1)).t().t())
+
+
+class ByTime(Shaped):
+    def forward(self, x: Tensor) -> Tensor:
+        series = self.first(x).unsqueeze(0).expand(3, -1, -1)
+        return self.third(self.second(series).sum(0))
+
+
+class Modal(Shaped):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.third(self.second(functional.dropout(self.first(x), training=self.training)))
+
+
+class Looking(Shaped):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.third(self.second(self.first(x if x.sum() > 0 else -x)))
+
+
+class Unused(Shaped):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.second(self.first(x))
+
+
+INPUTS = torch.randn(2, 4)
+
+
+def test_a_cut_that_is_no_cut_says_why() -> None:
+    assert offered(Around(), INPUTS) == {
+        "first": "no layer would be left in front of it",
+        "second": "",
+        "third": "",
+    }
+    again = offered(Again(), INPUTS)
+    assert again["second"] == "first is used in front of it and from it on (tied, or used again)"
+    assert again["third"] == ""
+    assert "does not begin with the samples' dimension" in offered(ByTime(), INPUTS)["second"]
+    assert offered(Turned(), INPUTS)["second"] == ""
+
+
+def test_several_values_cannot_cross() -> None:
+    class Both(Shaped):
+        def forward(self, x: Tensor) -> Tensor:
+            return self.third(self.second(self.first(x)) + x)
+
+    assert "2 values cross in front of it (x, first)" in offered(Both(), INPUTS)["second"]
+
+
+@pytest.mark.parametrize(
+    ("net", "reason"),
+    [
+        (Modal, "other things in training than in evaluation"),
+        (Looking, "torch.fx cannot trace its forward pass: TraceError"),
+        (Unused, "does not use 'third'"),
+    ],
+)
+def test_a_model_that_cannot_be_traced_says_why(net: type[nn.Module], reason: str) -> None:
+    with pytest.raises(CannotCutError, match=reason):
+        offered(net(), INPUTS)
+
+
+def test_a_loss_that_looks_at_the_inputs_is_refused() -> None:
+    def looks(net: nn.Module, inputs: Tensor, targets: Tensor) -> BatchLoss:
+        return BatchLoss(net(inputs).sum() + inputs.sum(), None)
+
+    def changes(net: nn.Module, inputs: Tensor, targets: Tensor) -> BatchLoss:
+        return BatchLoss(net(torch.relu(inputs)).sum(), None)
+
+    def divides(net: nn.Module, inputs: Tensor, targets: Tensor) -> BatchLoss:
+        return BatchLoss(net(inputs / 255).sum(), None)
+
+    for task in (looks, changes, divides):
+        with pytest.raises(CannotCutError, match="the loss looks at the inputs"):
+            offered(Around(), INPUTS, task)
+    with pytest.raises(UserError, match="looks at the inputs"):
+        Rest(nn.Identity())(INPUTS)
+    rest = Rest(nn.Identity())
+    rest.activation = INPUTS
+    assert rest(ELSEWHERE) is INPUTS
