@@ -113,7 +113,7 @@ def draw(
         subplot_titles=titles,
     )
     for note in figure.layout.annotations:
-        note.update(x=0, xanchor="left", font={"size": 12, "color": colours.text})
+        note.update(x=0, xanchor="left", font={"size": 11 if request.narrow else 12, "color": colours.text})
     shades, areas = palette(request.theme, SHADES), []
     for row, one in enumerate(panels, start=1):
         common: dict[str, Any] = {
