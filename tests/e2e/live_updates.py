@@ -26,7 +26,7 @@ from backend.services.benchmark import EVENTS_PER_S, Traffic, served
 from backend.services.benchmark_fill import Large, add_large, add_others
 from engine.benchmarks.harness.report import Report, arguments
 from tests.browser import ARGUMENTS, find_chromium
-from tests.e2e.viewer import PROBE, RACE, STAY_S, Findings, Scales, Viewer, memory, renderers
+from tests.e2e.viewer import PROBE, RACE, Findings, Scales, Viewer, memory, renderers
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -41,6 +41,8 @@ class Setting:
     seconds: float
     warm_up: float
     """Of them, before the heap must not grow any more."""
+    stay_s: float
+    """So long a page is only watched, between what is done with it."""
     layers: int
     events: int
     """Of each of the two jobs, before it begins."""
@@ -73,7 +75,7 @@ def run(browser: Browser, directory: Path, setting: Setting) -> Findings:
         # One may be a spare: the page's own is the one that has grown.
         renderer = max(renderers(browser) - before, key=lambda pid: memory(pid, "VmRSS"))
         stack.enter_context(Scales(renderer, found.renderer))
-        viewer = Viewer(page, renderer, found)
+        viewer = Viewer(page, renderer, found, setting.stay_s)
         until = time.monotonic() + setting.seconds
         while time.monotonic() < until:
             viewer.round(jobs)
@@ -108,6 +110,7 @@ def main() -> None:
     setting = Setting(
         seconds=given.seconds,
         warm_up=given.warm_up,
+        stay_s=1.5 if given.quick else 4.0,
         layers=given.layers,
         events=given.events,
         jobs=given.jobs,
@@ -122,9 +125,10 @@ def main() -> None:
         minutes=setting.seconds / 60 + setting.events / 2e6,
     )  # fmt: skip
     report.method(
-        f"Race and the Job's timeline in turn, without loading the page again: each is watched for {STAY_S:g} s, "
-        "zoomed, panned, asked why it waits, stepped through by key. The heap is read after a forced collection; the "
-        "renderer's memory from the kernel every second, garbage included, of shared pages its part (PSS). An answer "
+        "Race and the Job's timeline in turn, without loading the page again: each is watched for "
+        f"{setting.stay_s:g} s, zoomed, panned, asked why it waits, stepped through by key. The heap is read after a "
+        "forced collection; the renderer's memory from the kernel every second, garbage included, of shared pages its "
+        "part (PSS). An answer "
         "counts from the event's own time to the end of the frame in which its effect is to be seen: the moved axis, "
         "the panel, the chosen step; the drawing of another step follows when the service has answered. Browser "
         "(software rendering), server and jobs share the machine."
@@ -140,7 +144,7 @@ def write(report: Report, found: Findings) -> None:
     rows = [(name, len(found.heap[name]), *(end / 1e6 for end in found.ends(name))) for name in found.heap]
     report.table(
         f"JavaScript heap after {found.warm_up:g} s (aim: grows by less than {AIM_GROWTH:.0%})",
-        ["page", "times", "first quarter MB", "last quarter MB", "growth", "within"],
+        ["page", "times", "first third MB", "last third MB", "growth", "within"],
         [[*row, f"{row[3] / row[2] - 1:.1%}", row[3] / row[2] - 1 < AIM_GROWTH] for row in rows],
     )
     most = max(found.renderer)

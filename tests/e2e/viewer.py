@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, CDPSession, Page, Response
 
-STAY_S = 4.0
-"""A page is only watched for so long, between what is done with it."""
 RACE, TIMELINE = "figure-race", "figure-timeline"
 
 # From an event to the end of the frame in which what it does is to be seen; and what kept the page from answering.
@@ -64,9 +62,9 @@ class Findings:
     broken: list[str] = field(default_factory=list)
 
     def ends(self, page: str) -> tuple[float, float]:
-        """Median heap of the first and of the last quarter of the time after the warm-up, in bytes."""
+        """Median heap of the first and of the last third of the time after the warm-up, in bytes."""
         late = [size for at, size in self.heap[page] if at >= self.warm_up]
-        part = max(len(late) // 4, 1)
+        part = max(len(late) // 3, 1)
         return statistics.median(late[:part]), statistics.median(late[-part:])
 
     @property
@@ -78,8 +76,10 @@ class Findings:
 class Viewer:
     """Somebody in front of the page."""
 
-    def __init__(self, page: Page, renderer: int, found: Findings) -> None:
+    def __init__(self, page: Page, renderer: int, found: Findings, stay_s: float) -> None:
+        """For `stay_s` a page is only watched, between what is done with it."""
         self._page = page
+        self._stay_ms = 1e3 * stay_s
         self._renderer = renderer
         self._found = found
         self._cdp: CDPSession = page.context.new_cdp_session(page)
@@ -105,7 +105,7 @@ class Viewer:
     def _look(self, figure: str) -> None:
         page = self._page
         page.wait_for_selector(f"[data-testid={figure}][data-drawn]:not([data-pending])")
-        page.wait_for_timeout(1e3 * STAY_S)
+        page.wait_for_timeout(self._stay_ms)
         page.evaluate("document.activeElement.blur()")
         page.keyboard.press("ArrowLeft")  # a step of its own: what is zoomed stays
         page.wait_for_selector(f"[data-testid={figure}][data-drawn]:not([data-pending])")
@@ -153,7 +153,7 @@ class Viewer:
     def _weigh(self, name: str) -> None:
         """The heap without garbage, and the renderer's memory."""
         page, found = self._page, self._found
-        page.wait_for_timeout(1e3 * STAY_S)
+        page.wait_for_timeout(self._stay_ms)
         found.long_tasks += page.evaluate("() => window.longTasks.splice(0)")
         for _ in range(2):  # what finalizers let go is garbage of the next time
             self._cdp.send("HeapProfiler.collectGarbage")
