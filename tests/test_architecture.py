@@ -18,7 +18,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = {"backend", "frontend", "engine", "migrations", "tests", "docker"}
 AXES = {"placement", "exchange", "codec", "order", "consistency", "memory", "inputs"}
-CONTRACTS = ("engine.exchange.base", "engine.inputs.task")
+CONTRACTS = ("engine.exchange.base", "engine.inputs.loader", "engine.inputs.task")
 """What mechanisms of any axis may name: no mechanisms, but what those are given."""
 LONGEST_FILE = 400
 """Lines; beyond that a file holds more than one idea."""

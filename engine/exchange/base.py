@@ -18,7 +18,7 @@ from engine.runtime.host_memory import HostMemory
 from engine.runtime.messages import Message, Payload
 from engine.runtime.recording import Recording
 from engine.runtime.versions import Versions
-from engine.transport.endpoint import Endpoint
+from engine.transport.endpoint import Sender
 from engine.transport.message import Header
 
 
@@ -56,7 +56,7 @@ class Context:
     captures: Mapping[int, Capture] = field(default_factory=dict)
     """By unit index: where the factors of layers that travel by them are kept."""
     memory: HostMemory
-    endpoint: Endpoint
+    endpoint: Sender
     versions: Versions
     recording: Recording
     shard_party: Callable[[int], int]

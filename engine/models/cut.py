@@ -99,6 +99,16 @@ def first_names(model: nn.Module) -> dict[str, str]:
     return {name: seen.setdefault(id(held), name) for name, held in model.state_dict(keep_vars=True).items()}
 
 
+def cut_in_a_row(model: nn.Module, layers: Sequence[str]) -> list[nn.Module]:
+    """Cut `model` in front of each of `layers`, which come in forward order: the stages."""
+    stages, rest = [], model
+    for layer in layers:
+        parts = cut(rest, layer)
+        stages.append(parts.front)
+        rest = parts.back
+    return [*stages, rest]
+
+
 def find_cuts(model: nn.Module, inputs: Tensor, targets: Tensor, task: Task) -> tuple[CutDescription, ...]:
     """Every layer of `model` in the order of its first use, and what crosses in front of it, per sample, or why the
     model cannot be cut there. `inputs` (n, ...) and `targets` (n, ...), n > 1: an example batch on the model's device.

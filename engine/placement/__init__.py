@@ -19,7 +19,7 @@ PLACEMENT = Axis(
         Mechanism(
             name="stage",
             summary="In one stage of a pipeline.",
-            missing="several stages in a row, with micro-batches in flight, are not built yet",
+            implementation="engine.placement.stage:StagePasses",
         ),
     ),
 )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from engine.errors import UserError
 from engine.plan.job import JobSpec
-from engine.plan.plan import Peer, Plan, Workload
+from engine.plan.plan import LayerPlan, Peer, Plan, Workload
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,3 +107,12 @@ def shard_party(plan: Plan, workers: int, shard: int) -> int:
 def device_party(plan: Plan, workers: int, device: int) -> int:
     """The index of the party in which device `device` computes."""
     return next(party.index for party in parties(plan, workers) if party.device == device)
+
+
+def team_of(plan: Plan, layer: LayerPlan, workers: int) -> range:
+    """The workers that hold a layer, by their rank among themselves: its exchange is theirs."""
+    if layer.placement != "stage":
+        return range(workers)
+    assert plan.pipeline is not None, "resolve the plan first"
+    assert layer.place is not None
+    return range(layer.place, workers, plan.pipeline.stages)

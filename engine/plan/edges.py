@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from engine.plan.cluster import device_party
 from engine.plan.description import DTYPE_BYTES, CutDescription, ModelDescription
-from engine.plan.plan import Plan
+from engine.plan.plan import Plan, Workload
 from engine.plan.units import Unit, cut
 
 
@@ -38,18 +38,36 @@ def crossings(plan: Plan, model: ModelDescription, workers: int) -> Iterator[tup
     if not plan.edges:
         return
     assert plan.workload is not None, "resolve the plan first"
+    if plan.pipeline is not None:
+        stages = plan.pipeline.stages
+        for k, unit in enumerate(edge_units(plan, model)):
+            for replica in range(workers // stages):
+                size = _samples(plan.workload, replica, workers // stages) * _sample_bytes(model, unit)
+                before = replica * stages + k
+                if size:
+                    yield unit, before, before + 1, size
+                    yield unit, before + 1, before, size
+        return
     places = {layer.layer: layer.place for layer in plan.layers if layer.placement == "device"}
     for unit in edge_units(plan, model):
         where = places[unit.layers[0]]
         assert where is not None
         home = device_party(plan, workers, where)
-        sample = math.prod(_cut(model, unit.layers[0]).shape) * DTYPE_BYTES[unit.dtype]
-        share, rest = divmod(plan.workload.samples, workers)
         for worker in range(workers):
-            size = (share + (worker < rest)) * sample
+            size = _samples(plan.workload, worker, workers) * _sample_bytes(model, unit)
             if size:
                 yield unit, worker, home, size
                 yield unit, home, worker, size
+
+
+def _samples(workload: Workload, rank: int, ranks: int) -> int:
+    """How many of a step's samples `rank` gets."""
+    share, rest = divmod(workload.samples, ranks)
+    return share + (rank < rest)
+
+
+def _sample_bytes(model: ModelDescription, unit: Unit) -> int:
+    return math.prod(_cut(model, unit.layers[0]).shape) * DTYPE_BYTES[unit.dtype]
 
 
 def _cut(model: ModelDescription, layer: str) -> CutDescription:

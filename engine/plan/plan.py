@@ -156,6 +156,28 @@ class Device:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Pipeline:
+    """The stages of a model whose layers are in a row on several workers (placement `stage`). Worker r x stages + k
+    computes stage k of replica r, so that a replica's stages are neighbours, inside one machine where it has as many
+    devices."""
+
+    __pydantic_config__ = {"use_attribute_docstrings": True, "extra": "forbid"}
+
+    stages: int
+    """How many workers share one model. Layers say their stage's number as `place`."""
+    schedule: Literal["1f1b", "gpipe"] = "1f1b"
+    """In which order a stage goes forward and backward with the micro-batches of a step. `gpipe`: all forward, then all
+    backward; `1f1b`: backward as soon as there is something, so that at most as many are in flight as there are stages
+    from this one on."""
+
+    def __post_init__(self) -> None:
+        if self.stages < 2:
+            raise UserError("stages", self.stages, "a pipeline has at least 2 stages", "Use another strategy")
+        if self.schedule not in ("1f1b", "gpipe"):
+            raise UserError("schedule", self.schedule, "no such schedule", "Use 1f1b or gpipe")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Workload:
     """What the job computes in a step, as far as bytes depend on it: of factors and activations there are rows for each
     sample."""
@@ -199,6 +221,8 @@ class Plan:
     """The server shards, where any layer's exchange has them."""
     devices: tuple[Device, ...] = ()
     """The devices of layers that are placed on one."""
+    pipeline: Pipeline | None = None
+    """The stages of layers that are placed in one."""
     edges: tuple[Edge, ...] = ()
     """What travels between layers that are placed differently."""
     consistency: Consistency = Consistency()

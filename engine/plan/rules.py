@@ -15,6 +15,7 @@ from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
 from engine.plan.placement_rules import check_placement, settle_workload
 from engine.plan.plan import LayerPlan, Peer, Plan
+from engine.plan.stage_rules import check_stages
 from engine.plan.traffic import factors_against_gradient
 from engine.plan.units_of_measure import format_rate
 
@@ -36,6 +37,7 @@ def resolve(plan: Plan | Peer, model: ModelDescription, cluster: Cluster, job: J
     _servers_fit(plan, cluster)
     _units_can_be_listed(plan, model)
     check_placement(plan, model, cluster, job)
+    check_stages(plan, model, cluster, job)
     for layer in plan.layers:
         field = f"layers.{layer.layer}"
         _none_means_one_worker(layer, cluster, field)

@@ -104,7 +104,7 @@ def text(plan: Plan | Peer, model: ModelDescription, job: JobSpec) -> str:
     table = rows(plan, model, job)
     body = [
         (
-            r.layer, r.kind, f"{r.parameters:,}", r.exchange if r.placement == "replicated" else f"on {r.placement}",
+            r.layer, r.kind, f"{r.parameters:,}", r.exchange if r.placement != "device" else "on device",
             r.codec, r.order, str(r.units),
             f"{r.answer} from {r.update}" if r.update == "server" else r.update, r.barrier, format_bytes(r.wire_bytes),
         )
@@ -117,6 +117,9 @@ def text(plan: Plan | Peer, model: ModelDescription, job: JobSpec) -> str:
     ]
     total = sum(r.wire_bytes for r in table)
     lines += ["", f"{plan.strategy}: {format_bytes(total)} on the wire per step"]
+    if plan.pipeline is not None:
+        firsts = [plan.layers[0].layer, *(edge.destination for edge in plan.edges)]
+        lines += [f"stage {k} begins with {first}" for k, first in enumerate(firsts)]
     lines += [
         f"{e.source} -> {e.destination}: {format_bytes(place.activation_bytes)} per sample, and as many back"
         for e in plan.edges

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from engine.plan.cluster import parties, shard_party
+from engine.plan.cluster import parties, shard_party, team_of
 from engine.plan.description import DTYPE_BYTES, LayerDescription, ModelDescription
 from engine.plan.edges import crossings
 from engine.plan.plan import LayerPlan, Peer, Plan, Workload
@@ -79,7 +79,9 @@ def declared(
     at = [party.host for party in parties(plan, workers, hosts)]
     for unit in cut(plan, model):
         layer = choices[unit.layers[0]]
-        for source, destination, size in _messages(plan, layer, described, unit, workers):
+        team = team_of(plan, layer, workers)
+        for one, other, size in _messages(plan, layer, described, unit, len(team)):
+            source, destination = (team[one], team[other]) if layer.placement == "stage" else (one, other)
             yield Transfer(
                 source=source,
                 destination=destination,

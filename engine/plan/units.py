@@ -60,7 +60,7 @@ def cut(plan: Plan, model: ModelDescription) -> tuple[Unit, ...]:
     next_shard = 0
     for layer_plan in plan.layers:
         layer = described[layer_plan.layer]
-        if layer_plan.order.unit == "bucket" or layer_plan.placement != "replicated":
+        if layer_plan.order.unit == "bucket" or layer_plan.placement == "device":
             continue  # buckets: below; a layer that is computed in one place has nothing to exchange
         served = layer_plan.exchange in ("central-reducer", "parameter-server")
         for dtype, parameters in _by_dtype(layer.parameters):
@@ -136,16 +136,14 @@ def _buckets(
     plan: Plan, described: Mapping[str, LayerDescription]
 ) -> Iterator[tuple[tuple[LayerPlan, ...], str, tuple[Segment, ...]]]:
     """Neighbouring layers with equal choices, joined from the last to the first until `size` bytes are reached."""
-    bucketed = [
-        lp for lp in reversed(plan.layers) if lp.order.unit == "bucket" and lp.placement == "replicated"
-    ]
-    for (_, order, _, dtype), group in groupby(
+    bucketed = [lp for lp in reversed(plan.layers) if lp.order.unit == "bucket" and lp.placement != "device"]
+    for (_, order, _, dtype, _), group in groupby(
         (
             (layer_plan, dtype, parameters)
             for layer_plan in bucketed
             for dtype, parameters in reversed(list(_by_dtype(described[layer_plan.layer].parameters)))
         ),
-        key=lambda item: (item[0].exchange, item[0].order, item[0].codec, item[1]),
+        key=lambda item: (item[0].exchange, item[0].order, item[0].codec, item[1], item[0].place),
     ):
         assert order.size is not None
         members: list[LayerPlan] = []

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 
 import torch
 from torch import Tensor, nn
 
 from engine.codec.fp32 import FullPrecision
 from engine.exchange.base import Choice
-from engine.inputs.task import BatchLoss, Task
+from engine.inputs.task import Task
 from engine.models.cut import first_names
 from engine.order import RANK
 from engine.placement.device import Device, DeviceLayer
@@ -19,20 +18,20 @@ from engine.plan.cluster import device_party
 from engine.plan.edges import edge_units
 from engine.plan.plan import LayerPlan, Plan
 from engine.runtime.dispatch import Dispatch
+from engine.runtime.gather import Gather
 from engine.runtime.host_memory import contiguous_parameters
 from engine.runtime.initial import InitialState, host_state
 from engine.runtime.launch import Launch
 from engine.runtime.messages import Lane, Message
 from engine.runtime.party import PATIENCE_S, PartyBase
 from engine.runtime.servers import end_training
-from engine.runtime.subject import Subject
+from engine.runtime.subject import Autocast, Subject
+from engine.runtime.trainer import OneByOne, Passes, PassLoss, Replica
 from engine.runtime.updates import HyperSchedule, LayerUpdater
-
-Autocast = Callable[[], AbstractContextManager[None]]
 
 
 class Crossing:
-    """One worker's end: its passes end on the device. It computes the loss for trainer and evaluation (PassLoss)."""
+    """One worker's end: its passes end on the device. See Place for what a worker asks of it."""
 
     def __init__(
         self,
@@ -40,6 +39,7 @@ class Crossing:
         base: PartyBase,
         subject: Subject,
         lane: Dispatch,
+        gather: Gather,
         torch_device: torch.device,
         autocast: Autocast,
     ) -> None:
@@ -48,13 +48,13 @@ class Crossing:
         assert isinstance(launch.plan, Plan)
         self._launch = launch
         self._base = base
-        self._front = subject.parts.front
+        self.shared = self.model = subject.parts.front.to(torch_device)
+        self.team = gather
         self._autocast = autocast
         self._lane = lane
         self._party = device_party(launch.plan, launch.job.cluster.workers, 0)
         self._home: DeviceHome | None = None
         self._device: Device | None = None
-        self._loss: EdgeLoss | None = None
         self._trained: InitialState | None = None
         self._initial: InitialState | None = None
         self._whole: dict[str, Tensor] = {}
@@ -75,8 +75,8 @@ class Crossing:
         self._lane.add(self._trained.kinds, self._trained)
         self._base.endpoint.on_failure(self._trained.fail)
 
-    def open(self, total_steps: int) -> None:
-        """When all are connected: give or take the back's first values."""
+    def open(self, replica: Replica, total_steps: int) -> tuple[Passes, PassLoss]:
+        """See Place. Gives or takes the back's first values."""
         launch, base = self._launch, self._base
         if self._initial is not None:
             self._initial.send(base.endpoint, [(self._party, Lane.DEVICE)])
@@ -85,8 +85,8 @@ class Crossing:
         hyper = None
         if base.party.index == 0:
             hyper = HyperSchedule(launch.job.optimizer, launch.job.schedule, total_steps).at
-        self._loss = EdgeLoss(
-            front=self._front,
+        loss = EdgeLoss(
+            front=self.model,
             choice=edge_choice(launch),
             device_party=self._party,
             device_name=base.names[self._party],
@@ -98,17 +98,12 @@ class Crossing:
             recording=base.recording,
             deadline_s=launch.deadline_s + PATIENCE_S,
         )
-        self._lane.add(EdgeLoss.kinds, self._loss)
-        base.endpoint.on_failure(self._loss.fail)
-
-    def __call__(self, inputs: Tensor, targets: Tensor, scale: float) -> BatchLoss | None:
-        """See PassLoss."""
-        assert self._loss is not None, "open() first"
-        return self._loss(inputs, targets, scale)
+        self._lane.add(EdgeLoss.kinds, loss)
+        base.endpoint.on_failure(loss.fail)
+        return OneByOne(replica, loss, base.recording), loss
 
     def end(self) -> dict[str, Tensor] | None:
-        """After training. On worker 0 of a job that trains: the model's whole state, whose front is not averaged yet;
-        None elsewhere."""
+        """See Place."""
         base = self._base
         if base.party.index == 0 and self._party >= self._launch.job.cluster.workers:
             end_training(base.endpoint, [self._party], Lane.DEVICE)
@@ -196,15 +191,13 @@ class DeviceHome:
         return layers
 
 
-def edge_choice(launch: Launch) -> Choice:
-    """The plan's edge with its mechanisms loaded. The same on every party."""
+def edge_choice(launch: Launch, number: int = 0) -> Choice:
+    """An edge of the plan with its mechanisms loaded. The same on every party."""
     assert isinstance(launch.plan, Plan)
-    (edge,), (unit,) = launch.plan.edges, edge_units(launch.plan, launch.model)
+    edge, unit = launch.plan.edges[number], edge_units(launch.plan, launch.model)[number]
     return Choice(
         unit=unit,
-        layer=LayerPlan(
-            layer=edge.destination, placement="device", place=0, codec=edge.codec, order=edge.order
-        ),
+        layer=LayerPlan(layer=edge.destination, codec=edge.codec, order=edge.order),
         codec=FullPrecision(),
         rank=RANK[edge.order.rank].load(),
         layer_index=launch.model.layer(edge.destination).index,

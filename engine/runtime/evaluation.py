@@ -52,16 +52,19 @@ class Evaluator:
         loss: PassLoss,
         test: Source,
         gather: Gather,
+        team: Gather,
         rank: int,
         workers: int,
         device: torch.device,
         dtype: torch.dtype | None,
     ) -> None:
-        """`model`: what has to be set to evaluation, and whose buffers are averaged."""
+        """`model`: what has to be set to evaluation, and whose buffers are averaged over the `team` of those that have
+        them. `gather`: all workers. The test data are shared out to `rank` of `workers`."""
         self._model = model
         self._loss = loss
         self._test = test
         self._gather = gather
+        self._team = team
         self._mine = shard(np.arange(len(test)), rank, workers)
         self._most = len(shard(np.arange(len(test)), 0, workers))
         self._device = device
@@ -70,7 +73,7 @@ class Evaluator:
     def __call__(self, steps: int) -> tuple[float | None, float]:
         """(accuracy, mean loss per target) of the test data, the same on every worker; accuracy is None where the
         task counts nothing. Collective."""
-        averaged = averaged_buffers(self._model, self._gather)
+        averaged = averaged_buffers(self._model, self._team)
         buffers = dict(self._model.named_buffers())
         local = {name: buffer.detach().clone() for name, buffer in buffers.items()}
         training = self._model.training

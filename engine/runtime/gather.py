@@ -11,16 +11,17 @@ from torch import Tensor
 
 from engine.runtime.host_memory import as_bytes, as_tensor
 from engine.runtime.messages import Lane, Message, Payload
-from engine.transport.endpoint import Endpoint
+from engine.transport.endpoint import Sender
 from engine.transport.message import Header
 
 
 class Gather:
     """Every worker gives a list of tensors and gets everybody's, by rank."""
 
-    kinds = (Message.GATHER,)
-
-    def __init__(self, endpoint: Endpoint, rank: int, workers: int, deadline_s: float) -> None:
+    def __init__(
+        self, endpoint: Sender, rank: int, workers: int, deadline_s: float, kind: Message = Message.GATHER
+    ) -> None:
+        self.kinds = (kind,)
         self._endpoint = endpoint
         self._rank = rank
         self._workers = workers
@@ -53,7 +54,7 @@ class Gather:
         for rank in range(self._workers):
             if rank != self._rank:
                 header = Header(
-                    kind=Message.GATHER,
+                    kind=self.kinds[0],
                     lane=Lane.WORKER,
                     origin=self._endpoint.index,
                     step=number,

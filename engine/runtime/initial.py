@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 import torch
 from torch import Tensor
@@ -44,11 +44,13 @@ class InitialState:
             self._failure = self._failure or error
             self._changed.notify_all()
 
-    def send(self, endpoint: Endpoint, parties: Iterable[tuple[int, Lane]]) -> None:
-        """Send every tensor to `parties`."""
+    def send(
+        self, endpoint: Endpoint, parties: Iterable[tuple[int, Lane]], only: Container[str] | None = None
+    ) -> None:
+        """Send every tensor, or `only` those of these names, to `parties`."""
         for party, lane in parties:
             for unit, name in enumerate(self._names):
-                if self.tensors[name].numel():
+                if self.tensors[name].numel() and (only is None or name in only):
                     view = self._bytes(unit)
                     header = Header(
                         kind=self.kinds[0],
@@ -69,6 +71,10 @@ class InitialState:
                 if not self._changed.wait(end - time.monotonic()) and time.monotonic() >= end:
                     names = ", ".join(self._names[i] for i in sorted(self._left)[:3])
                     raise TimeoutError(f"{names} did not arrive within {self._deadline_s:.0f} s")
+
+    def forget(self) -> None:
+        """Let go of the tensors: nobody will send or ask for them again."""
+        self.tensors = {}
 
     def _bytes(self, unit: int) -> memoryview:
         return as_bytes(self.tensors[self._names[unit]].detach().view(-1))

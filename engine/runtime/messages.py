@@ -38,6 +38,8 @@ class Message(IntEnum):
     """A rank's own gradients of a unit are ready for the rounds [none; mask in meta]; never leaves the process."""
     GATHER = 9
     """One worker's part of an all-gather outside the training exchange [tensors]; `step` is its number."""
+    TEAM_GATHER = 23
+    """The same among the workers that hold one stage [tensors]."""
     END = 10
     """Worker 0 tells the dedicated servers and devices that training is over [none]."""
     FACTORS = 11
@@ -46,6 +48,7 @@ class Message(IntEnum):
     """A worker's piece of a pass for the device that computes the rest [the activation; scale, shape and targets in
     meta]; part = the pass's number."""
     ACTIVATION_GRADIENT = 21
-    """What a device answers to a piece [the activation's gradient, none in an evaluation; the loss in meta]."""
+    """What a device answers to a piece, or a stage to the one before it [the activation's gradient, none in an
+    evaluation; from a device the loss in meta]."""
     STATE = 22
     """The trained value of a tensor that lives on a device, for worker 0 [the tensor]; unit = its position."""

@@ -33,6 +33,9 @@ from engine.runtime.replay_parts import replayed_parts
 if TYPE_CHECKING:
     from engine.exchange.base import Choice
 
+Autocast = Callable[[], AbstractContextManager[None]]
+"""What is around every computation of a model."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
@@ -77,8 +80,8 @@ def load_subject(launch: Launch, rank: int, recording: Recording, *, back: bool 
 
 
 def cut_of(plan: Plan | Peer) -> str | None:
-    """The layer in front of which a plan cuts the model; None where it does not."""
-    return plan.edges[0].destination if isinstance(plan, Plan) and plan.edges else None
+    """The layer in front of which a plan cuts the model for a device; None where it does not."""
+    return plan.edges[0].destination if isinstance(plan, Plan) and plan.devices else None
 
 
 def check_model(model: nn.Module, launch: Launch) -> None:
@@ -116,7 +119,7 @@ def _checksum(model: nn.Module, launch: Launch) -> str:
     return replace(launch.model, layers=layers).checksum
 
 
-def autocasting(job: JobSpec, device: torch.device) -> Callable[[], AbstractContextManager[None]]:
+def autocasting(job: JobSpec, device: torch.device) -> Autocast:
     """What is around every computation of the job's model."""
     if job.training.precision == "bf16":
         return partial(torch.autocast, device.type, dtype=torch.bfloat16)

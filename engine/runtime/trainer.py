@@ -49,6 +49,15 @@ class PassLoss(Protocol):
         ...
 
 
+class Passes(Protocol):
+    """How a step's micro-batches pass the model."""
+
+    def __call__(self, micro_batches: list[MicroBatch], global_weight: float) -> tuple[float, int]:
+        """Forward and backward of every micro-batch. Answers this worker's part of the step's loss, and how many
+        samples it has counted."""
+        ...
+
+
 class LocalLoss:
     """The whole model is here."""
 
@@ -65,6 +74,43 @@ class LocalLoss:
             return None
         with self._autocast(), enough_samples():
             return self._task(self._model, inputs, targets)
+
+
+class OneByOne:
+    """A micro-batch goes forward and at once backward."""
+
+    def __init__(self, replica: Replica, loss: PassLoss, recording: Recording) -> None:
+        self._replica = replica
+        self._loss = loss
+        self._recording = recording
+
+    def __call__(self, micro_batches: list[MicroBatch], global_weight: float) -> tuple[float, int]:
+        """See Passes."""
+        replica, total = self._replica, 0.0
+        for number, micro in enumerate(micro_batches):
+            last = number == len(micro_batches) - 1
+            with replica.accumulating() if not last else nullcontext():
+                replica.begin_forward()
+                scale = micro.scale / global_weight
+                loss = self._loss(micro.inputs, micro.targets, scale)
+                replica.end_forward()
+                replica.begin_backward(last)
+                if loss is not None:
+                    scaled = loss.total * scale
+                    total += finite(float(scaled.detach()), self._recording.step)
+                    scaled.backward()
+                replica.end_backward()
+        return total, sum(micro.samples for micro in micro_batches)
+
+
+def finite(loss: float, step: int) -> float:
+    """`loss`, if training goes on. Raises TrainingError where it has diverged."""
+    if not math.isfinite(loss):
+        raise TrainingError(
+            f"the loss is {loss} at step {step}: training has diverged."
+            " Lower optimizer.learning_rate, set training.clip_norm, or check the data for NaN"
+        )
+    return loss
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +138,7 @@ class Trainer:
         *,
         job: JobSpec,
         replica: Replica,
-        loss: PassLoss,
+        passes: Passes,
         loader: Loader,
         recording: Recording,
         evaluate: Callable[[int], tuple[float | None, float]],
@@ -101,7 +147,7 @@ class Trainer:
         """`evaluate(steps)` -> (test accuracy, test loss), collective. `after_step(step)`: faults, snapshots."""
         self._job = job
         self._replica = replica
-        self._loss = loss
+        self._passes = passes
         self._loader = loader
         self._recording = recording
         self._evaluate = evaluate
@@ -121,8 +167,7 @@ class Trainer:
             with recording.input():
                 batch = next(batches)
             replica.begin_step(step)
-            total = self._step(batch.micro_batches, batch.global_weight)
-            here = sum(m.samples for m in batch.micro_batches)
+            total, here = self._passes(batch.micro_batches, batch.global_weight)
             mean = total * batch.global_weight / batch.weight if batch.weight else math.nan
             recording.end_step(samples=here, loss=mean, end_ns=recording.now_ns())
             self._after_step(step)
@@ -147,33 +192,6 @@ class Trainer:
             train_ns=recording.now_ns() - start_ns,
             cpu_ns=time.process_time_ns() - cpu_ns,
         )
-
-    def _step(self, micro_batches: list[MicroBatch], global_weight: float) -> float:
-        """Forward and backward of every micro-batch; answers this worker's part of the step's loss."""
-        replica, total = self._replica, 0.0
-        for number, micro in enumerate(micro_batches):
-            last = number == len(micro_batches) - 1
-            with replica.accumulating() if not last else nullcontext():
-                replica.begin_forward()
-                scale = micro.scale / global_weight
-                loss = self._loss(micro.inputs, micro.targets, scale)
-                replica.end_forward()
-                replica.begin_backward(last)
-                if loss is not None:
-                    scaled = loss.total * scale
-                    value = float(scaled.detach())
-                    self._check(value)
-                    total += value
-                    scaled.backward()
-                replica.end_backward()
-        return total
-
-    def _check(self, value: float) -> None:
-        if not math.isfinite(value):
-            raise TrainingError(
-                f"the loss is {value} at step {self._recording.step}: training has diverged."
-                " Lower optimizer.learning_rate, set training.clip_norm, or check the data for NaN"
-            )
 
     def _measure(self, steps: int) -> tuple[float | None, float]:
         self._replica.settle()

@@ -37,6 +37,8 @@ from engine.runtime.messages import Lane
 from engine.runtime.party import PATIENCE_S, PartyBase, exchanged_parameters, home_of, load_choices, of_shard
 from engine.runtime.peer_replica import peer_class
 from engine.runtime.pinned_memory import PinnedMemory
+from engine.runtime.pipeline import Stage
+from engine.runtime.place import Place, Whole
 from engine.runtime.replica import Layer, PlanReplica
 from engine.runtime.servers import announce, end_training, make_shard
 from engine.runtime.subject import (
@@ -49,7 +51,8 @@ from engine.runtime.subject import (
     rehearsal_summary,
     torch_device,
 )
-from engine.runtime.trainer import LocalLoss, Outcome, PassLoss, Replica, Trainer
+from engine.runtime.team import Team
+from engine.runtime.trainer import Outcome, Replica, Trainer
 from engine.runtime.updates import HyperSchedule, LayerUpdater
 from engine.runtime.versions import Versions
 from engine.telemetry.memory import MemorySampler
@@ -67,6 +70,7 @@ class Worker:
         self._device = torch_device(launch.devices[party.rank])
         self._faults = Faults.from_environment(party.name)
         self._base = PartyBase(launch, party)
+        self._team = Team(launch.plan, party, self._workers, self._base.endpoint)
 
     def run(self) -> None:
         """Train and write the result. Raises what went wrong, after telling the peers."""
@@ -84,36 +88,15 @@ class Worker:
     def _run(self) -> None:
         job, base = self._job, self._base
         seed_everything(job.training.seed, job.training.deterministic)
-        subject = load_subject(self._launch, self._rank, base.recording, back=base.party.device is not None)
-        model = subject.model.to(self._device)
-        if subject.pace is None:  # what is replayed was made of the description
-            check_model(model, self._launch)
-        for name in contiguous_parameters(dict(model.named_parameters())):
-            print(
-                f"{name} was not contiguous in memory; it is now, so that slices of it are views", flush=True
-            )
+        subject = self._load()
         dtype = torch.float64 if job.training.precision == "float64" else None
-        loader = Loader(
-            subject.train,
-            training=job.training,
-            evaluation=job.evaluation,
-            rank=self._rank,
-            workers=self._workers,
-            device=self._device,
-            prefetch=1 if isinstance(self._launch.plan, Peer) else self._launch.plan.input.prefetch,
-            dtype=dtype,
-            filler=isinstance(self._launch.plan, Peer),
-        )
+        loader = self._make_loader(subject, dtype)
         worker_lane = Dispatch(base.endpoint, Lane.WORKER)
         server_lane = Dispatch(base.endpoint, Lane.SERVER)
         gather = Gather(base.endpoint, self._rank, self._workers, self._launch.deadline_s)
         worker_lane.add(gather.kinds, gather)
-        autocast = autocasting(job, self._device)
-        crossing = None
-        if subject.parts is not None:
-            crossing = Crossing(self._launch, base, subject, worker_lane, self._device, autocast)
-            model = subject.parts.front.to(self._device)
-            subject = replace(subject, model=model, parts=None)  # what is computed elsewhere goes
+        place = self._make_place(subject, worker_lane, gather)
+        model = place.shared
         initial = InitialState(
             host_state(dict(model.named_parameters()), dict(model.named_buffers())), self._launch.deadline_s
         )
@@ -124,10 +107,11 @@ class Worker:
         base.rendezvous.agree("model and key order", self._launch.model.checksum)
         self._agree_on_buffers(model, gather)
         self._share_initial_state(model, initial)
+        model = place.model
+        subject = replace(subject, model=model, parts=None)  # what is computed elsewhere goes
         replica = self._make_replica(model, initial, worker_lane, server_lane, loader.steps)
-        if crossing is not None:
-            crossing.open(loader.steps)
-        loss: PassLoss = crossing or LocalLoss(replica.model, subject.task, autocast)
+        initial.forget()
+        passes, measure = place.open(replica, loader.steps)
         gc.collect()
         gc.freeze()  # what is here now is here to stay: the collector need not look at it again and again
         base.rendezvous.barrier("ready")
@@ -137,32 +121,70 @@ class Worker:
         trainer = Trainer(
             job=job,
             replica=replica,
-            loss=loss,
+            passes=passes,
             loader=loader,
             recording=base.recording,
             evaluate=Evaluator(
                 model=model,
-                loss=crossing or LocalLoss(model, subject.task, autocast),
+                loss=measure,
                 test=subject.test,
                 gather=gather,
-                rank=self._rank,
-                workers=self._workers,
+                team=place.team,
+                rank=self._team.rank,
+                workers=self._team.size,
                 device=self._device,
                 dtype=dtype,
             ),
             after_step=self._faults.after_step,
         )
         outcome = trainer.train()
-        elsewhere = None if crossing is None else crossing.end()
+        elsewhere = place.end()
         if subject.pace is None:
             path = self._launch.result / "model.pt" if self._rank == 0 else None
-            save_state(model, gather, path, elsewhere)
+            save_state(model, place.team, path, elsewhere)
         replica.close()
         if self._rank == 0:
             servers = [p.index for p in self._launch.parties if p.rank is None and p.shard is not None]
             end_training(base.endpoint, servers)
         base.part()
         self._write_summary(outcome, subject)  # everything has left by now, so that its byte counts are final
+
+    def _load(self) -> Subject:
+        """The job's model, on this worker's device and laid out for the exchange, and its data."""
+        base = self._base
+        subject = load_subject(self._launch, self._rank, base.recording, back=base.party.device is not None)
+        model = subject.model.to(self._device)
+        if subject.pace is None:  # what is replayed was made of the description
+            check_model(model, self._launch)
+        for name in contiguous_parameters(dict(model.named_parameters())):
+            print(
+                f"{name} was not contiguous in memory; it is now, so that slices of it are views", flush=True
+            )
+        return subject
+
+    def _make_loader(self, subject: Subject, dtype: torch.dtype | None) -> Loader:
+        plan = self._launch.plan
+        return Loader(
+            subject.train,
+            training=self._job.training,
+            evaluation=self._job.evaluation,
+            rank=self._team.rank,
+            workers=self._team.size,
+            device=self._device,
+            prefetch=1 if isinstance(plan, Peer) else plan.input.prefetch,
+            dtype=dtype,
+            filler=isinstance(plan, Peer),
+        )
+
+    def _make_place(self, subject: Subject, lane: Dispatch, gather: Gather) -> Place:
+        """Before peers connect: which part of the model is here."""
+        launch, base, device = self._launch, self._base, self._device
+        autocast = autocasting(self._job, device)
+        if self._team.stage is not None:
+            return Stage(launch, base, subject, self._team, lane, gather, device, autocast)
+        if subject.parts is not None:
+            return Crossing(launch, base, subject, lane, gather, device, autocast)
+        return Whole(subject, base.recording, gather, autocast)
 
     def _agree_on_buffers(self, model: nn.Module, gather: Gather) -> None:
         """Buffers are not part of the description, but they are handed out and averaged. Collective; every worker
@@ -216,10 +238,11 @@ class Worker:
         trainable = {name: p for name, p in model.named_parameters() if p.requires_grad}
         if isinstance(launch.plan, Peer):
             return self._make_peer(model, schedule, launch.plan)
-        choices = load_choices(launch)
+        everything = load_choices(launch)
+        choices = {i: c for i, c in everything.items() if c.layer.place == self._team.stage}
         for lane in (worker_lane, server_lane):
             lane.expect(choice.unit for choice in choices.values())
-        versions = Versions(len(choices), self._launch.deadline_s + PATIENCE_S)
+        versions = Versions(len(everything), self._launch.deadline_s + PATIENCE_S)
         base.endpoint.on_failure(versions.fail)
         if base.party.shard is not None:
             shard = make_shard(
@@ -262,16 +285,16 @@ class Worker:
         for name in dict.fromkeys(c.layer.exchange for c in choices.values()):
             mine = {index: c for index, c in choices.items() if c.layer.exchange == name}
             context = Context(
-                rank=self._rank,
-                workers=self._workers,
+                rank=self._team.rank,
+                workers=self._team.size,
                 choices=mine,
                 captures=captures,
                 memory=memory,
-                endpoint=base.endpoint,
+                endpoint=self._team.sender,
                 versions=versions,
                 recording=base.recording,
                 shard_party=partial(home_of, launch),
-                party_name=lambda index: base.names[index],
+                party_name=self._party_name,
                 device=str(self._device),
                 rendezvous=launch.rendezvous + "-native",
                 deadline_s=self._launch.deadline_s,
@@ -280,6 +303,10 @@ class Worker:
             lane.add(exchange.kinds, exchange, mine)
             by_unit.update(dict.fromkeys(mine, exchange))
         return by_unit
+
+    def _party_name(self, number: int) -> str:
+        """Of a party as exchanges know it: in a pipeline, by its rank among those that hold the stage."""
+        return self._base.names[number if self._team.stage is None else self._team.members[number]]
 
     def _make_layers(self, choices: Mapping[int, Choice], trainable: Mapping[str, Parameter]) -> list[Layer]:
         """The plan's layers in forward order, each with its optimizer where this worker updates it."""

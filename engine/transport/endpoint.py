@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 from engine.transport import mesh
 from engine.transport.buffers import ScratchPool
@@ -26,6 +27,25 @@ from engine.transport.pacing import Pacer
 from engine.transport.peer import Peer
 
 FailureCallback = Callable[[BaseException], None]
+
+
+class Sender(Protocol):
+    """What is needed to send: an endpoint, or one that calls some of the parties by other numbers."""
+
+    @property
+    def index(self) -> int:
+        """The own number."""
+        ...
+
+    def send(
+        self,
+        peer: int,
+        header: Header,
+        payload: Sequence[Buffer] = (),
+        on_sent: Callable[[], None] | None = None,
+    ) -> None:
+        """See Endpoint.send."""
+        ...
 
 
 class Endpoint:

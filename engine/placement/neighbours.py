@@ -1,0 +1,136 @@
+"""A stage's neighbours in a pipeline: activations come from the one before it and go to the next, gradients the other
+way. Each kind is numbered by the sender and taken in that order."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from engine.exchange.base import Choice
+from engine.placement.pieces import Room, edge_header
+from engine.runtime.host_memory import as_bytes
+from engine.runtime.messages import Lane, Message, Payload
+from engine.runtime.recording import Recording
+from engine.transport.endpoint import Endpoint
+from engine.transport.message import Header
+
+
+class Neighbours:
+    """Both ends of this stage's edges. Used by one thread; messages come in another."""
+
+    kinds = (Message.ACTIVATION, Message.ACTIVATION_GRADIENT)
+
+    def __init__(
+        self,
+        *,
+        before: Choice | None,
+        behind: Choice | None,
+        names: Sequence[str],
+        endpoint: Endpoint,
+        recording: Recording,
+        deadline_s: float,
+    ) -> None:
+        """`before`, `behind`: the edges to the party before this one and to the one after it, where there are."""
+        self._before = before
+        self._behind = behind
+        self._names = names
+        self._endpoint = endpoint
+        self._recording = recording
+        self._deadline_s = deadline_s
+        self._sent: Counter[Message] = Counter()
+        self._taken: Counter[Message] = Counter()
+        self._step = 0
+        self._room = Room()
+        self._arrived: dict[tuple[Message, int], Tensor | None] = {}
+        self._changed = threading.Condition()
+        self._failure: BaseException | None = None
+
+    def place(self, header: Header) -> list[memoryview]:
+        return self._room.place(header)
+
+    def handle(self, header: Header, payload: Payload) -> None:
+        received = self._room.take(header, payload)
+        if received is not None:
+            about = json.loads(header.meta)
+            received = received.view(getattr(torch, about["dtype"])).view(about["shape"])
+        with self._changed:
+            self._arrived[Message(header.kind), header.part] = received
+            self._changed.notify_all()
+
+    def fail(self, error: BaseException) -> None:
+        """Wake the waiter: nothing more will come."""
+        with self._changed:
+            self._failure = self._failure or error
+            self._changed.notify_all()
+
+    def send_on(self, activation: Tensor | None, *, training: bool) -> None:
+        """Hand the next stage what it computes on; None where a micro-batch has no samples."""
+        assert self._behind is not None
+        self._send(Message.ACTIVATION, self._behind, +1, activation, training=training)
+
+    def send_back(self, gradient: Tensor) -> None:
+        """Hand the stage before this one the gradient of what it sent."""
+        assert self._before is not None
+        self._send(Message.ACTIVATION_GRADIENT, self._before, -1, gradient, training=True)
+
+    def activation(self, *, training: bool) -> Tensor | None:
+        """The next one from the stage before, on the host."""
+        assert self._before is not None
+        return self._take(Message.ACTIVATION, self._before, -1, training=training)
+
+    def gradient(self, of: Tensor) -> Tensor:
+        """The next one from the stage behind, with the type and place of the activation that it is `of`."""
+        assert self._behind is not None
+        found = self._take(Message.ACTIVATION_GRADIENT, self._behind, +1, training=True)
+        assert found is not None
+        return found.to(of)
+
+    def _send(
+        self, kind: Message, choice: Choice, where: int, tensor: Tensor | None, *, training: bool
+    ) -> None:
+        payload: list[memoryview] = []
+        meta = b""
+        if tensor is not None:
+            dtype = choice.unit.dtype
+            host = tensor.detach().to(device="cpu", dtype=getattr(torch, dtype)).contiguous()
+            payload = [as_bytes(host.view(-1))]
+            meta = json.dumps({"shape": list(host.shape), "dtype": dtype}).encode()
+        header = edge_header(
+            choice,
+            kind,
+            Lane.WORKER,
+            origin=self._endpoint.index,
+            step=self._recording.step if training else -1,
+            turn=self._sent[kind],
+            now_ns=self._recording.now_ns(),
+            payload=payload,
+            meta=meta,
+        )
+        self._sent[kind] += 1
+        self._endpoint.send(self._endpoint.index + where, header, payload)
+
+    def _take(self, kind: Message, choice: Choice, where: int, *, training: bool) -> Tensor | None:
+        key = kind, self._taken[kind]
+        start_ns, end = self._recording.now_ns(), time.monotonic() + self._deadline_s
+        with self._changed:
+            waits = key not in self._arrived
+            while key not in self._arrived:
+                if self._failure is not None:
+                    raise self._failure
+                if not self._changed.wait(max(0.0, end - time.monotonic())) and time.monotonic() >= end:
+                    what = "activations for" if kind == Message.ACTIVATION else "gradients from"
+                    raise TimeoutError(
+                        f"{what} {choice.unit.layers[0]} did not arrive within {self._deadline_s:.0f} s from"
+                        f" {self._names[self._endpoint.index + where]}"
+                    )
+            found = self._arrived.pop(key)
+        self._taken[kind] += 1
+        if waits and training:
+            self._recording.waited(choice.layer_index, choice.unit.index, start_ns)
+        return found
