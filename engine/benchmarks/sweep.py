@@ -24,6 +24,7 @@ from engine.benchmarks.harness.report import Report, arguments
 from engine.plan.job import JobSpec
 
 MIB = 2**20
+SLICED = ("p3", "parameter-slicing", "p3+late-multiply")
 WARM_UP = 2
 """Steps left out: rehearsed layers wait, so that only connections and buffers have to settle."""
 BUSY = 0.7
@@ -101,7 +102,7 @@ def sweep_cell(cell: Cell, options: argparse.Namespace, report: Report, alone: M
         if name == "ddp":
             buckets = [round(size * MIB) for size in options.buckets]
             settings[name] = tune(cell, name, "bucket_bytes", buckets, options, report)
-        elif name in ("p3", "parameter-slicing"):
+        elif name in SLICED:
             settings[name] = tune(cell, name, "slice_size", options.slices, options, report)
     jobs = {name: cell.job(options, name, given, options.steps) for name, given in settings.items()}
     found = interleaved(jobs, options.rounds, warm_up=WARM_UP)
@@ -146,9 +147,7 @@ def _against(baseline: Sequence[Measured], runs: Sequence[Measured]) -> str:
 def minutes(options: argparse.Namespace, compute_s: float) -> float:
     """What the whole sweep takes, roughly: a step is taken to last 1.6 times its computation."""
     step_s = 1.6 * compute_s
-    sizes = len(options.buckets) + len(options.slices) * len(
-        {"p3", "parameter-slicing"} & {*options.strategies}
-    )
+    sizes = len(options.buckets) + len(options.slices) * len({*SLICED} & {*options.strategies})
     tuning = options.tune_rounds * sizes * (START_S + options.tune_steps * step_s)
     rounds = options.rounds * len({*options.strategies, "ddp"}) * (START_S + options.steps * step_s)
     return len(options.models) * len(options.rates) * (tuning + rounds) / 60

@@ -14,11 +14,18 @@ from tests.jobs import Run, distance, job, prepare, reference
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 
 
-@pytest.mark.parametrize("strategy", ["single", "parameter-server", "p3", "ring-allreduce-overlap"])
+@pytest.mark.parametrize(
+    "strategy", ["single", "parameter-server", "p3", "ring-allreduce-overlap", "late-multiply"]
+)
 def test_equals_one_process_on_the_cpu(strategy: str, tmp_path: Path) -> None:
     """Workers may share one device: the transport never leaves the host."""
     workers = 1 if strategy == "single" else 2
-    spec = job(strategy={"name": strategy}, cluster={"workers": workers}, training={"precision": "float64"})
+    options = {"layers": "all"} if strategy == "late-multiply" else {}
+    spec = job(
+        strategy={"name": strategy, "options": options},
+        cluster={"workers": workers},
+        training={"precision": "float64"},
+    )
     launch = replace(prepare(spec, tmp_path), devices=("cuda:0",) * workers)
     launch.write()
     gang = Gang(launch)
