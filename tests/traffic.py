@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from engine.plan.plan import Plan
-from engine.plan.traffic import declared
+from engine.plan.traffic import declared, exchanges
 from tests.jobs import Run
 
 Bytes = dict[tuple[int, int, int], int]
@@ -13,14 +13,15 @@ Bytes = dict[tuple[int, int, int], int]
 
 
 def declared_bytes(run: Run) -> Bytes:
-    """What the plan declares for all steps, over the network."""
+    """What the plan declares for all steps that exchange, over the network."""
     launch = run.launch
+    times = exchanges(launch.plan, run.summary()["steps"])
     index = {layer.name: layer.index for layer in launch.model.layers}
     found: Counter[tuple[int, int, int]] = Counter()
     for transfer in declared(launch.plan, launch.model, launch.job.cluster.workers, launch.job.network.hosts):
         if transfer.wire:
             key = (transfer.source, transfer.destination, index[transfer.layer])
-            found[key] += transfer.bytes * run.summary()["steps"]
+            found[key] += transfer.bytes * times
     return dict(found)
 
 

@@ -26,6 +26,7 @@ _BAND = {
     Kind.BACKWARD: (0.32, 1.0),
     Kind.RECOMPUTE: (0.0, 0.32),
     Kind.UPDATE: (0.72, 1.0),
+    Kind.AVERAGE: (0.72, 1.0),
     Kind.ENCODE: (0.72, 1.0),
     Kind.DECODE: (0.72, 1.0),
     Kind.SWAP_OUT: (0.86, 1.0),

@@ -37,7 +37,8 @@ class PlanView(Schema):
     warnings: list[str]
     """What a person should know before submitting."""
     wire_bytes_per_step: int | None
-    """Payload that crosses the network in one step, over all links. Null for a peer: it does not say."""
+    """Payload that crosses the network in one step, over all links; where workers average, the mean of a period. Null
+    for a peer: it does not say."""
     units: int
     """Number of units that travel. 0 for a peer."""
     parameters: int

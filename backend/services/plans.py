@@ -17,6 +17,7 @@ from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
 from engine.plan.plan import Consistency, Input, Peer, Plan, Servers
 from engine.plan.serde import from_plain
+from engine.plan.traffic import spread_over_period
 from engine.plan.units import cut
 from engine.strategies import build_plan, strategy
 
@@ -80,7 +81,9 @@ def view(planned: Planned) -> PlanView:
         input=plan.input if isinstance(plan, Plan) else Input(),
         parties=list(parties(plan, spec.cluster.workers, spec.network.hosts)),
         warnings=list(plan.warnings),
-        wire_bytes_per_step=sum(row.wire_bytes for row in rows) if isinstance(plan, Plan) else None,
+        wire_bytes_per_step=spread_over_period(plan, sum(row.wire_bytes for row in rows))
+        if isinstance(plan, Plan)
+        else None,
         units=len(cut(plan, description)) if isinstance(plan, Plan) else 0,
         parameters=description.parameter_count,
         parameter_bytes=description.parameter_bytes,

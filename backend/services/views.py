@@ -17,7 +17,7 @@ from backend.services.progress import Progress, ProgressReader
 from backend.services.remember import Remembered
 from backend.services.stored import planned_of, source_name, spec_of
 from backend.services.times import moment, moment_or_none
-from engine.inputs.sharding import total_steps
+from engine.plan.length import total_steps
 from engine.telemetry.definitions import SpeedUp
 
 PLANS_REMEMBERED = 256

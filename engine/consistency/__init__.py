@@ -2,7 +2,7 @@
 
 from engine.catalogue import Axis, Mechanism
 
-_LATER = "only every-step synchronization is built yet"
+_LATER = "only synchronous training is built yet"
 
 CONSISTENCY = Axis(
     "consistency",
@@ -13,7 +13,11 @@ CONSISTENCY = Axis(
             summary="All workers' contributions of a step are applied before any worker uses the result.",
             implementation="engine.consistency.every_step:EveryStep",
         ),
-        Mechanism(name="average", summary="Workers train alone and average every k steps.", missing=_LATER),
+        Mechanism(
+            name="average",
+            summary="Workers train alone and average every k steps.",
+            implementation="engine.consistency.average:Average",
+        ),
         Mechanism(name="asynchronous", summary="A contribution is applied when it arrives.", missing=_LATER),
         Mechanism(
             name="softsync", summary="An update for every s contributions, whoever sent them.", missing=_LATER

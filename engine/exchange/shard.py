@@ -37,6 +37,8 @@ class _Home:
     dtype: torch.dtype
     version: int = 0
     """How many steps' contributions are in it."""
+    step: int = 0
+    """The step whose contributions are arriving."""
     arrived: dict[int, Tensor | None] = field(default_factory=dict)
     """By rank: the contribution kept for a rank-ordered sum, or None where it is added already."""
     masks: dict[int, bytes] = field(default_factory=dict)
@@ -112,19 +114,19 @@ class Shard:
                 names = ", ".join(f"worker {rank}" for rank in missing)
                 layer = home.choice.unit.layers[0]
                 return (
-                    f"gradients of {layer} (step {home.version}) did not arrive within {self._deadline_s:.0f} s"
+                    f"gradients of {layer} (step {home.step}) did not arrive within {self._deadline_s:.0f} s"
                     f" from {names}"
                 )
         return None
 
     def _on_push(self, home: _Home, header: Header, payload: Payload) -> None:
         choice = home.choice
-        if header.step != home.version or header.origin in home.arrived:
+        if not home.arrived and header.step >= home.version:  # workers that average leave steps out
+            home.step, home.first_arrival_s = header.step, time.monotonic()
+        if header.step != home.step or header.step < home.version or header.origin in home.arrived:
             raise RuntimeError(
                 f"worker {header.origin} pushed step {header.step} of unit {header.unit}, which is at {home.version}"
             )
-        if not home.arrived:
-            home.first_arrival_s = time.monotonic()
         start_ns = self._recording.now_ns()
         self._take(home, header, payload)
         self._recording.reduced(choice, header.step, header.origin, start_ns)
@@ -138,7 +140,7 @@ class Shard:
         make_updater: Callable[[Choice, list[Tensor]], PieceUpdater],
     ) -> _Home:
         unit = choice.unit
-        dtype = initial[unit.segments[0].parameter].dtype
+        dtype: torch.dtype = getattr(torch, unit.dtype)
         if choice.layer.update == "worker":
             return _Home(choice=choice, updater=None, dtype=dtype)
         pieces = [initial[s.parameter].detach().reshape(-1)[s.start : s.stop].clone() for s in unit.segments]

@@ -15,10 +15,11 @@ import torch
 from torch import Tensor
 
 from engine.errors import UserError
-from engine.inputs.sharding import global_batches, micro_batches, shard, steps_per_epoch, total_steps
+from engine.inputs.sharding import global_batches, micro_batches, shard
 from engine.inputs.source import CountingSource, Source
 from engine.inputs.task import IGNORED, weight
 from engine.plan.job import EvaluationSpec, TrainingSpec
+from engine.plan.length import steps_per_epoch, total_steps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +45,11 @@ class StepBatch:
     """Weight of this worker's part (samples, or targets where each sample has several)."""
     global_weight: float
     """Weight of the whole step."""
+    divisor: float
+    """What the losses of this part are divided by: the whole step's weight, or where workers train alone its own."""
+    counted: tuple[int, int]
+    """This part and the whole step in numbers that all workers know: targets where the source counts them, else
+    samples."""
 
 
 class Loader:
@@ -61,9 +67,11 @@ class Loader:
         prefetch: int,
         dtype: torch.dtype | None,
         filler: bool,
+        alone: bool = False,
     ) -> None:
         """`dtype`: floating inputs are converted to it. `filler`: a worker without samples gets one that does not
-        count, for runners whose collectives need every rank."""
+        count, for runners whose collectives need every rank. `alone`: workers train by themselves between averages, so
+        losses are means over a worker's own samples."""
         self._source = source
         self._count = source.target_count if isinstance(source, CountingSource) else None
         self._training = training
@@ -73,6 +81,7 @@ class Loader:
         self._prefetch = prefetch
         self._dtype = dtype
         self._filler = filler
+        self._alone = alone
         per_epoch = steps_per_epoch(len(source), training.global_batch)
         self.steps = total_steps(training, len(source))
         """Steps of the whole job."""
@@ -117,11 +126,15 @@ class Loader:
                     scale=0.0 if empty else 1.0,
                 )
             )
+        own, whole = self._weight(mine, counts), self._weight(indices, counts)
+        count = self._count or len
         return StepBatch(
             micro_batches=parts,
             global_samples=len(indices),
-            weight=self._weight(mine, counts),
-            global_weight=self._weight(indices, counts),
+            weight=own,
+            global_weight=whole,
+            divisor=(own or 1.0) if self._alone else whole,
+            counted=(int(count(mine)), int(count(indices))),
         )
 
     def _weight(self, indices: np.ndarray, seen: list[tuple[int, int]]) -> float:

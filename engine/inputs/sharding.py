@@ -10,24 +10,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from engine.plan.job import TrainingSpec
+from engine.plan.length import steps_per_epoch
 
 
 def epoch_order(samples: int, seed: int, epoch: int) -> np.ndarray:
     """A permutation (samples,) int64 that depends on nothing but its arguments."""
     return np.random.Generator(np.random.PCG64([seed, epoch])).permutation(samples)
-
-
-def steps_per_epoch(samples: int, global_batch: int) -> int:
-    """Steps of one epoch; the last one may be smaller than `global_batch`."""
-    return -(-samples // global_batch)
-
-
-def total_steps(training: TrainingSpec, samples: int) -> int:
-    """Steps of a whole job over `samples` training samples."""
-    if training.steps is not None:
-        return training.steps
-    return max(1, round((training.epochs or 0) * steps_per_epoch(samples, training.global_batch)))
 
 
 def global_batches(samples: int, global_batch: int, seed: int, epoch: int) -> Iterator[np.ndarray]:

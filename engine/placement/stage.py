@@ -66,7 +66,7 @@ class StagePasses:
     def _last(self) -> bool:
         return self._stage == self._stages - 1
 
-    def __call__(self, micro_batches: list[MicroBatch], global_weight: float) -> tuple[float, int]:
+    def __call__(self, micro_batches: list[MicroBatch], divisor: float) -> tuple[float, int]:
         """See Passes. The last stage has the loss and counts the samples."""
         total, coming = 0.0, iter(micro_batches)
         flying: deque[Flying] = deque()
@@ -74,7 +74,7 @@ class StagePasses:
         for action in actions(self._schedule, self._stage, self._stages, len(micro_batches)):
             if action == "forward":
                 micro = next(coming)
-                entered, leaving = self._forward(micro, micro.scale / global_weight)
+                entered, leaving = self._forward(micro, micro.scale / divisor)
                 flying.append((entered, leaving))
                 if self._last and leaving is not None:
                     total += finite(float(leaving.detach()), self._recording.step)

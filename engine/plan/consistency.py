@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
 from engine.consistency import CONSISTENCY
+from engine.consistency.outer import OUTER
 from engine.errors import UserError
 
 _BELONGS: dict[str, tuple[str, ...]] = {
     "period": ("average",),
+    "period_epochs": ("average",),
     "optimizer_state": ("average",),
+    "state": ("average",),
     "learning_rate_rule": ("average",),
+    "warm_up_steps": ("average",),
+    "outer": ("average",),
     "outer_learning_rate": ("average",),
     "outer_momentum": ("average",),
     "scaling": ("asynchronous",),
@@ -30,15 +36,25 @@ class Consistency:
     mode: str = "every-step"
     """A value of the axis `consistency`."""
     period: int | None = None
-    """`average`: steps between two averages."""
+    """`average`: steps between two averages. Null: see `period_epochs`."""
+    period_epochs: float | None = None
+    """`average`: passes over the training data between two averages, in place of `period`; validation settles it in
+    steps."""
     optimizer_state: bool | None = None
     """`average`: whether the optimizer's state is averaged with the parameters."""
+    state: tuple[str, ...] = ()
+    """`average`: which tensors of the optimizer's state travel beside each parameter. Follows from the job's optimizer
+    and `optimizer_state`."""
     learning_rate_rule: Literal["constant", "linear"] | None = None
     """`average`: `linear` multiplies the learning rate by the number of workers (papers 002)."""
+    warm_up_steps: int | None = None
+    """`average` with the linear rule: steps in which the learning rate grows to its multiple. 0 or null: at once."""
+    outer: str | None = None
+    """`average`: the outer optimizer that takes the averaged step, `sgd` or `nesterov`. Null: plain averaging."""
     outer_learning_rate: float | None = None
-    """`average`: learning rate of the outer optimizer that takes the averaged step; 1 is plain averaging."""
+    """`average`: learning rate of the outer optimizer. Null: 1, which with `sgd` is plain averaging."""
     outer_momentum: float | None = None
-    """`average`: momentum of the outer optimizer."""
+    """`average`: momentum of the outer optimizer. Null: 0."""
     scaling: Literal["constant", "staleness"] | None = None
     """`asynchronous`: `staleness` divides a contribution's step by its staleness (papers 001)."""
     contributions: int | None = None
@@ -49,10 +65,73 @@ class Consistency:
     def __post_init__(self) -> None:
         CONSISTENCY.require(self.mode, "mode")
         for name, modes in _BELONGS.items():
-            if getattr(self, name) is not None and self.mode not in modes:
+            if getattr(self, name) not in (None, ()) and self.mode not in modes:
                 raise UserError(
                     name,
                     getattr(self, name),
                     f"means nothing for {self.mode}",
                     f"Leave it out; it belongs to {', '.join(modes)}",
                 )
+        if self.mode == "average":
+            self._check_period()
+            self._check_warm_up()
+            self._check_outer()
+
+    def _check_period(self) -> None:
+        if (self.period is None) == (self.period_epochs is None):
+            both = {"period": self.period, "period_epochs": self.period_epochs}
+            raise UserError(
+                "period", both, "exactly one of period and period_epochs must be given", "Give one of the two"
+            )
+        if self.period is not None and self.period < 1:
+            raise UserError(
+                "period", self.period, "must be at least 1 (steps)", "1 averages after every step"
+            )
+        if self.period_epochs is not None and not 0 < self.period_epochs < math.inf:
+            raise UserError(
+                "period_epochs",
+                self.period_epochs,
+                "must be greater than zero (passes over the data)",
+                "1 averages once in an epoch",
+            )
+
+    def _check_warm_up(self) -> None:
+        if self.warm_up_steps is None:
+            return
+        if self.warm_up_steps < 0:
+            raise UserError(
+                "warm_up_steps", self.warm_up_steps, "must not be negative (steps)", "0 is no warm-up"
+            )
+        if self.warm_up_steps and self.learning_rate_rule != "linear":
+            raise UserError(
+                "warm_up_steps",
+                self.warm_up_steps,
+                "there is nothing to warm up to: the learning rate is not multiplied",
+                "Use learning_rate_rule: linear, or leave it out",
+            )
+
+    def _check_outer(self) -> None:
+        if self.outer is None:
+            for name in ("outer_learning_rate", "outer_momentum"):
+                if getattr(self, name) is not None:
+                    raise UserError(
+                        name,
+                        getattr(self, name),
+                        "means nothing without an outer optimizer",
+                        f"Leave it out, or give outer: {' or '.join(OUTER.names)}",
+                    )
+            return
+        momentum, rate = self.outer_momentum or 0.0, self.outer_learning_rate
+        if "momentum" in OUTER.require(self.outer, "outer").traits and momentum == 0:
+            raise UserError(
+                "outer_momentum",
+                self.outer_momentum,
+                f"{self.outer} looks ahead along its momentum and has none",
+                "Use 0.9, or outer: sgd",
+            )
+        if rate is not None and not 0 < rate < math.inf:
+            raise UserError(
+                "outer_learning_rate", rate, "must be greater than zero", "1 takes the averaged step as it is"
+            )
+        if not 0 <= momentum < 1:
+            raise UserError("outer_momentum", momentum, "must be from 0 to below 1", "0.9 is usual")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from engine.plan.consistency import Consistency
 from engine.plan.job import JobSpec
 from engine.plan.plan import LayerPlan
 
@@ -13,9 +14,9 @@ from engine.plan.plan import LayerPlan
 class Flow:
     """What one layer's units carry, where they are applied, and what that has to wait for."""
 
-    payload: Literal["gradient", "factors", "none"]
-    """What travels from the worker."""
-    answer: Literal["parameters", "summed gradient", "factors", "none"]
+    payload: Literal["gradient", "factors", "delta", "none"]
+    """What travels from the worker. `delta`: what local training has changed since the last average."""
+    answer: Literal["parameters", "summed gradient", "factors", "averaged delta", "none"]
     """What comes back."""
     update: Literal["worker", "server", "device"]
     """Where the optimizer runs."""
@@ -23,11 +24,14 @@ class Flow:
     """`all units`: no update before every unit's sum is there (norm clipping)."""
 
 
-def derive(layer: LayerPlan, job: JobSpec) -> Flow:
-    """The flow of a resolved layer plan (see `rules.resolve`)."""
+def derive(layer: LayerPlan, job: JobSpec, consistency: Consistency | None = None) -> Flow:
+    """The flow of a resolved layer plan (see `rules.resolve`); `consistency`: every-step where left out."""
     assert layer.update != "auto", "resolve the plan first"
     if layer.placement == "device":
         return Flow(payload="none", answer="none", update="device", barrier="none")
+    averages = consistency is not None and consistency.mode == "average"
+    if averages and layer.exchange != "none":  # each worker clips by itself
+        return Flow(payload="delta", answer="averaged delta", update="worker", barrier="none")
     barrier: Literal["none", "all units"] = "none" if job.training.clip_norm is None else "all units"
     if layer.exchange == "none":
         return Flow(payload="none", answer="none", update="worker", barrier=barrier)

@@ -6,7 +6,8 @@ tensor   the update looks at a whole parameter (its rows, its norm): only where 
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 OPTIMIZERS: dict[str, tuple[str, Literal["element", "tensor"]]] = {
     "sgd": ("SGD", "element"),
@@ -22,6 +23,43 @@ OPTIMIZERS: dict[str, tuple[str, Literal["element", "tensor"]]] = {
     "muon": ("Muon", "tensor"),
 }
 """Job name -> (class in torch.optim, what it must see at once)."""
+
+_STATE: dict[str, tuple[str, ...]] = {
+    "sgd": (),
+    "adam": ("exp_avg", "exp_avg_sq", "step"),
+    "adamw": ("exp_avg", "exp_avg_sq", "step"),
+    "adamax": ("exp_avg", "exp_inf", "step"),
+    "nadam": ("exp_avg", "exp_avg_sq", "mu_product", "step"),
+    "radam": ("exp_avg", "exp_avg_sq", "step"),
+    "rmsprop": ("square_avg", "step"),
+    "adagrad": ("sum", "step"),
+    "adadelta": ("square_avg", "acc_delta", "step"),
+}
+_OPTIONAL_STATE: dict[tuple[str, str], str] = {
+    ("sgd", "momentum"): "momentum_buffer",
+    ("rmsprop", "momentum"): "momentum_buffer",
+    ("rmsprop", "centered"): "grad_avg",
+    ("adam", "amsgrad"): "max_exp_avg_sq",
+    ("adamw", "amsgrad"): "max_exp_avg_sq",
+}
+"""(optimizer, option) -> what it keeps besides where that option is set."""
+STEP_COUNT = "step"
+SCALAR_STATE = (STEP_COUNT, "mu_product")
+"""Of which a parameter has one float32 number; of the others one element for each of its own."""
+
+
+def state_of(name: str, options: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """The tensors that an optimizer keeps for each parameter, as torch names them, scalars last; None where that is
+    not known."""
+    if name not in _STATE:
+        return None
+    more = tuple(
+        slot
+        for (optimizer, option), slot in _OPTIONAL_STATE.items()
+        if optimizer == name and options.get(option)
+    )
+    return more + _STATE[name]
+
 
 SCHEDULES: dict[str, str] = {
     "constant": "ConstantLR",

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from engine.errors import UnknownNameError, UserError
 from engine.exchange import EXCHANGE
+from engine.plan.averaging import settle_averaging
 from engine.plan.cluster import Cluster, workload_of
 from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
@@ -49,7 +50,8 @@ def resolve(plan: Plan | Peer, model: ModelDescription, cluster: Cluster, job: J
         _factors_have_a_product(layer, model, field)
         _factors_travel_whole(layer, field)
     _native_cannot_be_paced(any(lp.exchange == "native" for lp in plan.layers), cluster)
-    return settle_workload(_settle_workload(_settle_update_sites(plan, job), model, job), job)
+    plan = _settle_update_sites(settle_averaging(plan, model, job), job)
+    return settle_workload(_settle_workload(plan, model, job), job)
 
 
 def is_served(layer: LayerPlan) -> bool:
@@ -280,7 +282,8 @@ def _settle_update_sites(plan: Plan, job: JobSpec) -> Plan:
     warnings = list(plan.warnings)
     if moved and reason:
         warnings.append(f"{reason}; servers answer with summed gradients.")
-    if job.training.clip_norm is not None and job.cluster.workers > 1:
+    alone = plan.consistency.mode == "average"
+    if job.training.clip_norm is not None and job.cluster.workers > 1 and not alone:
         warnings.append(
             "training.clip_norm is a barrier: no layer is updated before the last gradient has arrived, so"
             " communication does not overlap the next forward pass."

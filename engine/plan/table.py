@@ -9,7 +9,7 @@ from engine.plan.description import ModelDescription
 from engine.plan.flow import derive
 from engine.plan.job import JobSpec
 from engine.plan.plan import LayerPlan, Peer, Plan
-from engine.plan.traffic import wire_bytes_by_layer
+from engine.plan.traffic import spread_over_period, wire_bytes_by_layer
 from engine.plan.units import cut
 from engine.plan.units_of_measure import format_bytes
 
@@ -37,7 +37,7 @@ class Row:
     update: str
     barrier: str
     wire_bytes: int
-    """Payload per step over all links."""
+    """Payload over all links of a step that exchanges: of every step, or where workers average of one in a period."""
 
 
 def rows(plan: Plan | Peer, model: ModelDescription, job: JobSpec) -> list[Row]:
@@ -49,7 +49,7 @@ def rows(plan: Plan | Peer, model: ModelDescription, job: JobSpec) -> list[Row]:
     units = Counter(layer for unit in cut(plan, model) for layer in set(unit.layers))
     found = []
     for entry in plan.layers:
-        layer, flow = described[entry.layer], derive(entry, job)
+        layer, flow = described[entry.layer], derive(entry, job, plan.consistency)
         found.append(
             Row(
                 position=layer.index,
@@ -99,7 +99,7 @@ def text(plan: Plan | Peer, model: ModelDescription, job: JobSpec) -> str:
         "units",
         "update",
         "barrier",
-        "wire/step",
+        "wire/average" if plan.consistency.mode == "average" else "wire/step",
     )
     table = rows(plan, model, job)
     body = [
@@ -116,7 +116,11 @@ def text(plan: Plan | Peer, model: ModelDescription, job: JobSpec) -> str:
         for row in (head, *body)
     ]
     total = sum(r.wire_bytes for r in table)
-    lines += ["", f"{plan.strategy}: {format_bytes(total)} on the wire per step"]
+    often = f"{format_bytes(total)} on the wire per step"
+    if plan.consistency.mode == "average":
+        mean = format_bytes(spread_over_period(plan, total))
+        often = f"{format_bytes(total)} on the wire per average, every {plan.consistency.period} steps: {mean} per step"
+    lines += ["", f"{plan.strategy}: {often}"]
     if plan.pipeline is not None:
         firsts = [plan.layers[0].layer, *(edge.destination for edge in plan.edges)]
         lines += [f"stage {k} begins with {first}" for k, first in enumerate(firsts)]

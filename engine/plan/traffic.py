@@ -1,5 +1,7 @@
 """Declared bytes: what a plan must move in one step, message by message, before anything runs.
 
+Where workers average every k steps, that is a step which ends with an average; in the others nothing moves.
+
 A test compares these with the bytes that the transport counts; the launch page shows them per layer.
 Payload only: headers, notifications, pull requests and heartbeats are counted apart as overhead. Factors have a row per
 sample: they are declared for a whole global batch, and where samples differ in length, for the example that the model
@@ -17,7 +19,7 @@ from engine.plan.description import DTYPE_BYTES, LayerDescription, ModelDescript
 from engine.plan.edges import crossings
 from engine.plan.plan import LayerPlan, Peer, Plan, Workload
 from engine.plan.rounds import Programmer, Send, chunk, halving_doubling, tree
-from engine.plan.units import Unit, cut
+from engine.plan.units import Unit, carried, cut
 
 _PLAYED_OUT: dict[str, Programmer] = {"tree-allreduce": tree, "recursive-halving-doubling": halving_doubling}
 """Exchanges whose messages are counted one by one; the ring's, of which there are n times more, by formula."""
@@ -101,6 +103,20 @@ def declared(
         )
 
 
+def exchanges(plan: Plan | Peer, steps: int) -> int:
+    """How many of a job's `steps` move anything: all, or one in a period and the last one."""
+    return -(-steps // _period(plan))
+
+
+def spread_over_period(plan: Plan | Peer, step_bytes: int) -> int:
+    """`step_bytes` of a step that exchanges, shared out over all steps."""
+    return round(step_bytes / _period(plan))
+
+
+def _period(plan: Plan | Peer) -> int:
+    return (plan.consistency.period if isinstance(plan, Plan) else None) or 1
+
+
 def _messages(
     plan: Plan, layer: LayerPlan, described: Mapping[str, LayerDescription], unit: Unit, workers: int
 ) -> Iterator[tuple[int, int, int]]:
@@ -154,7 +170,8 @@ def wire_bytes_by_layer(
     that it leads to."""
     if isinstance(plan, Peer):
         return {}
-    owner = {p.name: layer.name for layer in model.layers for p in layer.parameters}
+    state = plan.consistency.state
+    owner = {p.name: layer.name for layer in model.layers for p in carried(layer, state)}
     by_unit: dict[int, int] = defaultdict(int)
     totals: dict[str, int] = {layer.layer: 0 for layer in plan.layers}
     units = cut(plan, model)

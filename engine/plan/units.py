@@ -9,10 +9,12 @@ become ready.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby, repeat
+from typing import Any
 
 from engine.plan.description import LayerDescription, ModelDescription, ParameterDescription
+from engine.plan.optimizers import SCALAR_STATE
 from engine.plan.plan import LayerPlan, Plan
 
 
@@ -52,6 +54,22 @@ class Unit:
         return sum(s.count for s in self.segments)
 
 
+def state_name(parameter: str, slot: str) -> str:
+    """What a tensor of a parameter's optimizer state is called in segments."""
+    return f"{parameter}@{slot}"
+
+
+def carried(layer: LayerDescription, state: Iterable[str] = ()) -> list[ParameterDescription]:
+    """What a layer's units carry: its trainable parameters, then the optimizer's `state` of each, slot by slot."""
+    trainable = [p for p in layer.parameters if p.trainable]
+    found = list(trainable)
+    for slot in state:
+        for p in trainable:
+            kept: dict[str, Any] = {"shape": (), "dtype": "float32"} if slot in SCALAR_STATE else {}
+            found.append(replace(p, name=state_name(p.name, slot), also_used_by=(), **kept))
+    return found
+
+
 def cut(plan: Plan, model: ModelDescription) -> tuple[Unit, ...]:
     """Cut every layer of `plan` into units and give each its server shard, the same on every party."""
     described = {layer.name: layer for layer in model.layers}
@@ -63,7 +81,7 @@ def cut(plan: Plan, model: ModelDescription) -> tuple[Unit, ...]:
         if layer_plan.order.unit == "bucket" or layer_plan.placement == "device":
             continue  # buckets: below; a layer that is computed in one place has nothing to exchange
         served = layer_plan.exchange in ("central-reducer", "parameter-server")
-        for dtype, parameters in _by_dtype(layer.parameters):
+        for dtype, parameters in _by_dtype(carried(layer, plan.consistency.state)):
             count = sum(p.count for p in parameters)
             if layer_plan.order.unit == "slice":
                 assert layer_plan.order.size is not None
@@ -108,9 +126,8 @@ def cut(plan: Plan, model: ModelDescription) -> tuple[Unit, ...]:
 
 
 def _by_dtype(parameters: Iterable[ParameterDescription]) -> Iterator[tuple[str, list[ParameterDescription]]]:
-    """A layer's trainable parameters, split where the type changes: a unit has one type."""
-    trainable = (p for p in parameters if p.trainable)
-    for dtype, group in groupby(trainable, key=lambda p: p.dtype):
+    """What a layer's units carry, split where the type changes: a unit has one type."""
+    for dtype, group in groupby(parameters, key=lambda p: p.dtype):
         yield dtype, list(group)
 
 
@@ -141,7 +158,9 @@ def _buckets(
         (
             (layer_plan, dtype, parameters)
             for layer_plan in bucketed
-            for dtype, parameters in reversed(list(_by_dtype(described[layer_plan.layer].parameters)))
+            for dtype, parameters in reversed(
+                list(_by_dtype(carried(described[layer_plan.layer], plan.consistency.state)))
+            )
         ),
         key=lambda item: (item[0].exchange, item[0].order, item[0].codec, item[1], item[0].place),
     ):

@@ -17,6 +17,7 @@ from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 
+from engine.inputs.loader import StepBatch
 from engine.runtime.peer_replica import PeerReplica
 
 _NEVER_CALLED = (nn.ModuleList, nn.ModuleDict)
@@ -48,8 +49,8 @@ class FsdpReplica(PeerReplica):
         finally:
             self._root.set_requires_gradient_sync(True)
 
-    def begin_step(self, step: int) -> None:
-        super().begin_step(step)
+    def begin_step(self, step: int, batch: StepBatch) -> None:
+        super().begin_step(step, batch)
         if self._whole:
             self._keep_whole(False)
             for group in self._groups:

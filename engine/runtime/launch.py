@@ -20,7 +20,7 @@ from typing import Any
 from engine.plan.cluster import Party, parties
 from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
-from engine.plan.plan import Peer, Plan
+from engine.plan.plan import Consistency, Peer, Plan
 from engine.plan.scaling import scaled_model, scaled_plan
 from engine.plan.serde import from_plain, to_plain
 from engine.profile import Profile, profile_of
@@ -62,6 +62,11 @@ class Launch:
     def parties(self) -> tuple[Party, ...]:
         """Every process of the attempt."""
         return parties(self.plan, self.job.cluster.workers, self.job.network.hosts)
+
+    @property
+    def consistency(self) -> Consistency:
+        """How far workers may drift; every step under a peer."""
+        return self.plan.consistency if isinstance(self.plan, Plan) else Consistency()
 
     def host(self, party: Party) -> int | None:
         """The host of the lab that a party lives on; None: the job has no lab."""

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 
 import torch
 import torch.distributed as dist
 from torch import nn
 
+from engine.inputs.loader import StepBatch
 from engine.plan.job import OptimizerSpec
 from engine.plan.plan import Peer
 from engine.runtime.recording import Recording
@@ -75,8 +76,11 @@ class PeerReplica(ABC):
     def settle(self) -> None:
         """Let the model hold the result of every step so far, whole. Collective."""
 
-    def begin_step(self, step: int) -> None:
+    def begin_step(self, step: int, batch: StepBatch) -> None:
         self._step = step
+
+    def common(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def begin_forward(self) -> None:
         self._recording.begin_pass()

@@ -82,11 +82,16 @@ class Recording:
 
     def applied(self, layer: int, start_ns: int) -> None:
         """The worker has updated `layer`."""
+        self._changed(Kind.UPDATE, layer, start_ns)
+
+    def averaged(self, layer: int, start_ns: int) -> None:
+        """The worker has taken the averaged step of `layer`."""
+        self._changed(Kind.AVERAGE, layer, start_ns)
+
+    def _changed(self, kind: Kind, layer: int, start_ns: int) -> None:
         end_ns = self.now_ns()
         self.compute_ns += end_ns - start_ns
-        self.recorder.event(
-            Kind.UPDATE, Track.COMPUTE, step=self.step, layer=layer, start=start_ns, end=end_ns
-        )
+        self.recorder.event(kind, Track.COMPUTE, step=self.step, layer=layer, start=start_ns, end=end_ns)
         self._mark_ns = end_ns
 
     def multiplied(self, layer: int, start_ns: int) -> None:

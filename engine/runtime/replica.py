@@ -21,6 +21,7 @@ from torch.nn import Parameter
 from engine.consistency.every_step import EveryStep
 from engine.errors import TrainingError
 from engine.exchange.base import Choice, Exchange
+from engine.inputs.loader import StepBatch
 from engine.models.uses import UseFinder
 from engine.order import DEPART
 from engine.plan.units import Unit
@@ -111,10 +112,9 @@ class PlanReplica:
 
     # --- what the trainer calls ---
 
-    def begin_step(self, step: int) -> None:
+    def begin_step(self, step: int, batch: StepBatch) -> None:
         self._step = step
-        for exchange in self._distinct:
-            exchange.begin_step(step)
+        self._tell_exchanges(step)
         if step == 0:
             self._finder = UseFinder(self.model)
 
@@ -161,9 +161,7 @@ class PlanReplica:
         if not self._departing:
             return
         self._departing = False
-        for index, choice in self._choices.items():
-            if self._unit_gradients[index] > 0:
-                self._depart(choice.unit)
+        self._depart_late()
         for departure in self._departures.values():
             departure.backward_ended()
         self._step += 1
@@ -174,14 +172,22 @@ class PlanReplica:
 
     def settle(self) -> None:
         """Block until this worker holds the result of every step so far, in all layers."""
-        for exchange in self._distinct:
-            exchange.begin_step(self._step)
+        self._tell_exchanges(self._step)
         for layer in self._layers:
             self._wait(layer)
+
+    def common(self) -> AbstractContextManager[None]:
+        """Around an evaluation or a saved state: all workers hold the same parameters once settled."""
+        return nullcontext()
 
     def close(self) -> None:
         for exchange in self._distinct:
             exchange.close()
+
+    def _tell_exchanges(self, step: int) -> None:
+        """The forward pass of `step` is about to need what they bring."""
+        for exchange in self._distinct:
+            exchange.begin_step(step)
 
     # --- forward ---
 
@@ -266,13 +272,23 @@ class PlanReplica:
             self._accumulated.add(name)
             self._layer_gradients[layer.name] -= 1
             if self._layer_gradients[layer.name] == 0:
-                self._recording.gradient(layer.index)
+                self._layer_is_final(layer)
             for unit in units:
                 self._unit_gradients[unit.index] -= 1
                 if self._unit_gradients[unit.index] == 0:
                     self._depart(unit)
 
         return hook
+
+    def _layer_is_final(self, layer: Layer) -> None:
+        """Backward has computed the last gradient of `layer`."""
+        self._recording.gradient(layer.index)
+
+    def _depart_late(self) -> None:
+        """The units of which not all parameters were used in this step."""
+        for index, choice in self._choices.items():
+            if self._unit_gradients[index] > 0:
+                self._depart(choice.unit)
 
     def _depart(self, unit: Unit) -> None:
         self._departures[self._choices[unit.index].layer.order.depart].ready(unit)

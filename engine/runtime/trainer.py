@@ -1,7 +1,8 @@
 """The training loop: what every worker does, whatever the plan.
 
 Gradients of a step are summed, never averaged: each micro-batch's loss is divided by the weight of the whole
-global batch, so uneven shards and accumulation need no special case.
+global batch, so uneven shards and accumulation need no special case. (Workers that train alone between averages divide
+by their own part's weight.)
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Protocol
 from torch import Tensor, nn
 
 from engine.errors import TrainingError
-from engine.inputs.loader import Loader, MicroBatch
+from engine.inputs.loader import Loader, MicroBatch, StepBatch
 from engine.inputs.task import BatchLoss, Task, enough_samples
 from engine.plan.job import JobSpec
 from engine.runtime.recording import Recording
@@ -30,7 +31,7 @@ class Replica(Protocol):
         """What a forward pass calls."""
         ...
 
-    def begin_step(self, step: int) -> None: ...
+    def begin_step(self, step: int, batch: StepBatch) -> None: ...
     def begin_forward(self) -> None: ...
     def end_forward(self) -> None: ...
     def begin_backward(self, last: bool) -> None: ...
@@ -38,6 +39,10 @@ class Replica(Protocol):
     def settle(self) -> None: ...
     def close(self) -> None: ...
     def accumulating(self) -> AbstractContextManager[None]: ...
+    def common(self) -> AbstractContextManager[None]:
+        """Around an evaluation or a saved state, after `settle`: the model holds what all workers agree on.
+        Collective."""
+        ...
 
 
 class PassLoss(Protocol):
@@ -52,9 +57,9 @@ class PassLoss(Protocol):
 class Passes(Protocol):
     """How a step's micro-batches pass the model."""
 
-    def __call__(self, micro_batches: list[MicroBatch], global_weight: float) -> tuple[float, int]:
-        """Forward and backward of every micro-batch. Answers this worker's part of the step's loss, and how many
-        samples it has counted."""
+    def __call__(self, micro_batches: list[MicroBatch], divisor: float) -> tuple[float, int]:
+        """Forward and backward of every micro-batch, whose losses are divided by `divisor`. Answers this worker's part of
+        the step's loss, and how many samples it has counted."""
         ...
 
 
@@ -84,14 +89,14 @@ class OneByOne:
         self._loss = loss
         self._recording = recording
 
-    def __call__(self, micro_batches: list[MicroBatch], global_weight: float) -> tuple[float, int]:
+    def __call__(self, micro_batches: list[MicroBatch], divisor: float) -> tuple[float, int]:
         """See Passes."""
         replica, total = self._replica, 0.0
         for number, micro in enumerate(micro_batches):
             last = number == len(micro_batches) - 1
             with replica.accumulating() if not last else nullcontext():
                 replica.begin_forward()
-                scale = micro.scale / global_weight
+                scale = micro.scale / divisor
                 loss = self._loss(micro.inputs, micro.targets, scale)
                 replica.end_forward()
                 replica.begin_backward(last)
@@ -166,9 +171,9 @@ class Trainer:
             recording.begin_step(step)
             with recording.input():
                 batch = next(batches)
-            replica.begin_step(step)
-            total, here = self._passes(batch.micro_batches, batch.global_weight)
-            mean = total * batch.global_weight / batch.weight if batch.weight else math.nan
+            replica.begin_step(step, batch)
+            total, here = self._passes(batch.micro_batches, batch.divisor)
+            mean = total * batch.divisor / batch.weight if batch.weight else math.nan
             recording.end_step(samples=here, loss=mean, end_ns=recording.now_ns())
             self._after_step(step)
             steps, samples = step + 1, samples + batch.global_samples
@@ -195,7 +200,8 @@ class Trainer:
 
     def _measure(self, steps: int) -> tuple[float | None, float]:
         self._replica.settle()
-        accuracy, loss = self._evaluate(steps)
+        with self._replica.common():
+            accuracy, loss = self._evaluate(steps)
         if accuracy is not None:
             self._recording.recorder.metric("test_accuracy", steps, accuracy)
         self._recording.recorder.metric("test_loss", steps, loss)

@@ -8,7 +8,7 @@ schedule changes come from one place, worker 0, stamped with their step.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
@@ -19,7 +19,7 @@ from torch.nn import Parameter
 
 from engine.errors import UserError
 from engine.plan.job import OptimizerSpec, ScheduleSpec
-from engine.plan.optimizers import OPTIMIZERS, SCHEDULES
+from engine.plan.optimizers import OPTIMIZERS, SCALAR_STATE, SCHEDULES
 
 Hyper = list[dict[str, Any]]
 """For each parameter group: the values that a schedule may change in a step."""
@@ -77,6 +77,19 @@ class LayerUpdater:
         apply_hyper(self._optimizer, hyper)
         self._optimizer.step()
 
+    def state(self, parameter: Parameter, slot: str) -> Tensor | None:
+        """A tensor that the optimizer keeps for `parameter`; None where it keeps none yet."""
+        found: Tensor | None = self._optimizer.state.get(parameter, {}).get(slot)
+        return found
+
+    def set_state(self, parameter: Parameter, slot: str, value: Tensor) -> None:
+        """Let the optimizer keep a copy of `value` for `parameter`."""
+        kept = self.state(parameter, slot)
+        if kept is not None:
+            kept.copy_(value)
+        else:  # torch's optimizers count on the host
+            self._optimizer.state[parameter][slot] = value.cpu() if slot in SCALAR_STATE else value.clone()
+
 
 class PieceUpdater:
     """Updates the pieces of one unit in place, on a server."""
@@ -123,6 +136,15 @@ class HyperSchedule:
         return [
             {key: group[key] for key in _SCHEDULED if key in group} for group in self._optimizer.param_groups
         ]
+
+
+def with_rate(hyper: Callable[[int], Hyper], factor: Callable[[int], float]) -> Callable[[int], Hyper]:
+    """`hyper` with the learning rates of each step times `factor(step)`."""
+
+    def at(step: int) -> Hyper:
+        return [{**group, "lr": group["lr"] * factor(step)} for group in hyper(step)]
+
+    return at
 
 
 def _scheduler(

@@ -6,7 +6,7 @@ import contextlib
 import gc
 import os
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -16,6 +16,7 @@ import torch
 from torch import nn
 from torch.nn import Parameter
 
+from engine.consistency.average import Average
 from engine.errors import UserError
 from engine.exchange import EXCHANGE
 from engine.exchange.base import Choice, Context, Exchange
@@ -24,6 +25,7 @@ from engine.exchange.shard import Shard
 from engine.inputs.loader import Loader
 from engine.plan.cluster import Party
 from engine.plan.plan import Peer
+from engine.runtime.averaging_replica import AveragingReplica, state_carriers
 from engine.runtime.capture import Capture
 from engine.runtime.crossing import Crossing
 from engine.runtime.dispatch import Dispatch
@@ -109,7 +111,7 @@ class Worker:
         self._share_initial_state(model, initial)
         model = place.model
         subject = replace(subject, model=model, parts=None)  # what is computed elsewhere goes
-        replica = self._make_replica(model, initial, worker_lane, server_lane, loader.steps)
+        replica = self._make_replica(model, initial, worker_lane, server_lane, gather, loader.steps)
         initial.forget()
         passes, measure = place.open(replica, loader.steps)
         gc.collect()
@@ -141,7 +143,8 @@ class Worker:
         elsewhere = place.end()
         if subject.pace is None:
             path = self._launch.result / "model.pt" if self._rank == 0 else None
-            save_state(model, place.team, path, elsewhere)
+            with replica.common():
+                save_state(model, place.team, path, elsewhere)
         replica.close()
         if self._rank == 0:
             servers = [p.index for p in self._launch.parties if p.rank is None and p.shard is not None]
@@ -174,6 +177,7 @@ class Worker:
             prefetch=1 if isinstance(plan, Peer) else plan.input.prefetch,
             dtype=dtype,
             filler=isinstance(plan, Peer),
+            alone=self._launch.consistency.mode == "average",
         )
 
     def _make_place(self, subject: Subject, lane: Dispatch, gather: Gather) -> Place:
@@ -231,6 +235,7 @@ class Worker:
         initial: InitialState,
         worker_lane: Dispatch,
         server_lane: Dispatch,
+        gather: Gather,
         total_steps: int,
     ) -> Replica:
         job, launch, base = self._job, self._launch, self._base
@@ -250,14 +255,19 @@ class Worker:
             )
             server_lane.add(Shard.kinds, shard)
             versions.watch(shard.overdue)
-        memory = (
-            PinnedMemory(trainable, versions.fail) if self._device.type == "cuda" else HostMemory(trainable)
-        )
+        carriers = state_carriers(launch.model, launch.consistency.state, trainable)
+        held = trainable | carriers
+        memory = PinnedMemory(held, versions.fail) if self._device.type == "cuda" else HostMemory(held)
         captures = captures_of(model, launch, choices)
         exchanges = self._make_exchanges(choices, captures, memory, versions, worker_lane)
         layers = self._make_layers(choices, trainable)
-        hosts = sorted({home_of(launch, c.unit.shard) for c in choices.values() if c.unit.shard is not None})
-        return PlanReplica(
+        shards = {c.unit.shard for c in choices.values() if c.layer.update == "server"}
+        hosts = sorted({home_of(launch, index) for index in shards if index is not None})
+        kind: Callable[..., PlanReplica] = PlanReplica
+        if launch.consistency.mode == "average":
+            average = Average(launch.consistency, workers=self._workers, total_steps=total_steps)
+            kind = partial(AveragingReplica, average=average, carriers=carriers, gather=gather)
+        return kind(
             model=model,
             layers=layers,
             choices=choices,

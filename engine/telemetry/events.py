@@ -32,6 +32,8 @@ class Kind(IntEnum):
     SWAP_IN = 10
     RECOMPUTE = 11
     INPUT = 12
+    AVERAGE = 13
+    """A worker takes the step that all have averaged."""
 
 
 class Track(IntEnum):

@@ -26,7 +26,7 @@ from engine.strategies import STRATEGIES, build_plan, strategy
 from engine.strategies.base import Strategy
 from tests.plans import WORKERS, built, described, job
 
-SHARED = {"base", "options"}
+SHARED = {"averaging", "base", "options"}
 """Files of the folder that hold no strategy."""
 NAMES = ("cnn", "tied", "frozen", "mixed", "resnet32", "alexnet")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -9,7 +10,15 @@ import numpy as np
 import pytest
 
 from engine.benchmarks.harness.jobs import Measured
-from engine.experiments import drawing, p3_figure_7, p3_figure_8_9, p3_figure_10, p3_figure_12, pai_table_2
+from engine.experiments import (
+    drawing,
+    p3_figure_7,
+    p3_figure_8_9,
+    p3_figure_10,
+    p3_figure_12,
+    pai_table_2,
+    pai_table_3,
+)
 from engine.experiments.link_bins import LinkBins, read
 from engine.experiments.p3_cluster import (
     BASELINE,
@@ -31,7 +40,9 @@ from tests.jobs import succeed
 RESNET = WORKLOADS["resnet50"]
 
 
-@pytest.mark.parametrize("script", [p3_figure_7, p3_figure_8_9, p3_figure_10, p3_figure_12, pai_table_2])
+@pytest.mark.parametrize(
+    "script", [p3_figure_7, p3_figure_8_9, p3_figure_10, p3_figure_12, pai_table_2, pai_table_3]
+)
 def test_every_script_says_what_it_does_and_where_it_writes(script) -> None:
     options = script.parser().parse_args(["--quick"])
     assert options.out.name == "results"
@@ -66,6 +77,23 @@ def test_pais_settings_stand_where_its_table_does() -> None:
             assert plan.servers.count == servers
             least = pai_table_2.compute_s(workers) + 2 * pai_table_2.port_s(workers, servers)
             assert least == pytest.approx(seconds, rel=0.1)
+
+
+def test_pais_model_average_is_compared_over_whole_periods() -> None:
+    """One rate that a step's bytes fill, one that they do not; n workers take 1/n of the steps."""
+    assert pai_table_3.compute_s() == pytest.approx(pai_table_3.ALONE_S, rel=0.01)
+    slow, fast = (pai_table_3.port_s(gbit) / pai_table_3.compute_s() for gbit in pai_table_3.GBITS)
+    assert fast < 0.5
+    assert slow > 2
+    specs = {name: pai_table_3.timed_job(name, 1) for name in (pai_table_3.EVERY_STEP, pai_table_3.AVERAGED)}
+    assert {(spec.training.steps or 0) - WARM_UP - 1 for spec in specs.values()} == {3 * pai_table_3.PERIOD}
+    plan = build_plan(specs[pai_table_3.AVERAGED], pai_table_3.description())
+    assert isinstance(plan, Plan)
+    assert (plan.consistency.period, plan.servers.count) == (10, 4)
+    one = replace(measured(0), step_ns=((4 * 10**8,) * 9 + (14 * 10**8,), (10**8,) * 10))
+    assert pai_table_3.mean_s(one) == pytest.approx(0.5 / pai_table_3.SLOW)
+    rows = pai_table_3.accuracy_rows({1: [(90, 98.0), (90, 99.0)], 2: [(45, 97.0), (45, 99.5)]})
+    assert rows[1] == [2, 45, "98.25 (97.00 to 99.50)", "-0.25"]
 
 
 def measured(samples_per_s: float, cpu_share: float = 0.5) -> Measured:

@@ -11,8 +11,8 @@ from engine.inputs.sharding import (
     global_batches,
     micro_batches,
     shard,
-    steps_per_epoch,
 )
+from engine.plan.length import steps_per_epoch
 
 SAMPLES = (1, 2, 5, 16, 31)
 BATCHES = (1, 3, 7, 16, 40)

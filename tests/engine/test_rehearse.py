@@ -145,6 +145,14 @@ def test_three_workers_with_micro_batches_and_uneven_shares_agree(tmp_path: Path
     assert {link.rate_bps for link in links if link.rate_source == "shaped"} == {10_000_000}, "30 Mbit/s / 3"
 
 
+def test_workers_that_average_agree_at_the_end(tmp_path: Path) -> None:
+    """After a period, and after the last step, which is no multiple of it."""
+    strategy = {"name": "parameter-averaging", "options": {"period": 4, "optimizer_state": True}}
+    run = succeed(rehearsal("", tmp_path / "profile.json", strategy=strategy), tmp_path / "attempt")
+    assert len({run.summary(rank)["parameters_crc32"] for rank in range(WORKERS)}) == 1
+    assert counted_bytes(run) == declared_bytes(run)
+
+
 def test_waits_are_per_layer_as_in_the_model_it_stands_for(tmp_path: Path) -> None:
     """Forward waits where a layer's module begins, not at the root: the first pass shows who uses what."""
     spec = rehearsal("p3", tmp_path / "profile.json", network={"rate": "3Mbit"})

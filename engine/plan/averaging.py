@@ -1,0 +1,131 @@
+"""Averaging: what a plan must hold whose workers train alone in between, and what follows for it.
+
+Called by `rules.resolve`; one rule, one function, one reason, as there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from engine.codec import CODEC
+from engine.errors import UserError
+from engine.exchange import EXCHANGE
+from engine.plan.description import ModelDescription
+from engine.plan.job import JobSpec
+from engine.plan.length import steps_per_epoch, total_steps
+from engine.plan.optimizers import state_of
+from engine.plan.plan import LayerPlan, Plan
+
+
+def settle_averaging(plan: Plan, model: ModelDescription, job: JobSpec) -> Plan:
+    """The plan with its period in steps, the optimizer's state that travels, and updates on workers. Plans of other
+    modes as they are. Raises UserError."""
+    if plan.consistency.mode != "average":
+        return plan
+    for layer in plan.layers:
+        _every_worker_has_it(layer)
+        _differences_can_be_summed(layer)
+        _workers_update(layer)
+    period = _period_in_steps(plan, model, job)
+    state = _travelling_state(plan, job)
+    for layer in plan.layers:
+        _state_is_not_rounded(layer, state)
+    found = replace(
+        plan,
+        layers=tuple(replace(layer, update="worker") for layer in plan.layers),
+        consistency=replace(plan.consistency, period=period, period_epochs=None, state=state),
+    )
+    warnings = dict.fromkeys([*plan.warnings, *_warnings(found, model, job)])
+    return replace(found, warnings=tuple(warnings))
+
+
+def _every_worker_has_it(layer: LayerPlan) -> None:
+    if layer.placement != "replicated":
+        raise UserError(
+            f"layers.{layer.layer}.placement",
+            layer.placement,
+            "a worker that trains alone between averages needs the whole model",
+            "Use replicated, or consistency every-step",
+        )
+
+
+def _differences_can_be_summed(layer: LayerPlan) -> None:
+    if "sums" not in EXCHANGE[layer.exchange].traits:
+        able = ", ".join(m.name for m in EXCHANGE if m.available and "sums" in m.traits and m.name != "none")
+        raise UserError(
+            f"layers.{layer.layer}.exchange",
+            layer.exchange,
+            "it cannot carry what several steps have changed, which workers that average exchange",
+            f"Use one of: {able}",
+        )
+
+
+def _workers_update(layer: LayerPlan) -> None:
+    if layer.update == "server":
+        raise UserError(
+            f"layers.{layer.layer}.update",
+            "server",
+            "between averages each worker trains alone, so the optimizer runs on the workers",
+            "Use worker",
+        )
+
+
+def _period_in_steps(plan: Plan, model: ModelDescription, job: JobSpec) -> int:
+    chosen = plan.consistency
+    if chosen.period_epochs is None:
+        assert chosen.period is not None
+        return chosen.period
+    if model.samples is None:
+        raise UserError(
+            "consistency.period_epochs",
+            chosen.period_epochs,
+            "the data set does not say how many samples it has, so an epoch has no length",
+            "Give the period in steps",
+        )
+    return max(1, round(chosen.period_epochs * steps_per_epoch(model.samples, job.training.global_batch)))
+
+
+def _travelling_state(plan: Plan, job: JobSpec) -> tuple[str, ...]:
+    """Over all parameter groups: what one of them keeps travels for all, as zeros where it is not kept."""
+    if not plan.consistency.optimizer_state:
+        return ()
+    optimizer = job.optimizer
+    cycled = {"momentum": True} if job.schedule.name == "one-cycle" else {}
+    found: dict[str, None] = {}
+    for options in [{}, *(group.options for group in optimizer.groups)]:
+        slots = state_of(optimizer.name, {**optimizer.options, **options, **cycled})
+        if slots is None:
+            raise UserError(
+                "consistency.optimizer_state",
+                True,
+                f"{optimizer.name} keeps more than one number for each element, which cannot be averaged",
+                "Leave it out, or choose an element-wise optimizer such as sgd or adamw",
+            )
+        found |= dict.fromkeys(slots)
+    return tuple(found)
+
+
+def _state_is_not_rounded(layer: LayerPlan, state: tuple[str, ...]) -> None:
+    if state and "lossless" not in CODEC[layer.codec].traits:
+        raise UserError(
+            f"layers.{layer.layer}.codec",
+            layer.codec,
+            "the optimizer's state travels, too, and small second moments would vanish",
+            "Use fp32, or leave optimizer_state out",
+        )
+
+
+def _warnings(plan: Plan, model: ModelDescription, job: JobSpec) -> Iterator[str]:
+    chosen, training = plan.consistency, job.training
+    assert chosen.period is not None
+    if chosen.optimizer_state and not chosen.state:
+        yield f"optimizer_state has no effect: {job.optimizer.name} with these options keeps nothing to average."
+    steps = training.steps if model.samples is None else total_steps(training, model.samples)
+    if steps is not None and steps < chosen.period:
+        yield (
+            f"The period of {chosen.period} steps is longer than the job, which has {steps}: workers average once, at"
+            " its end."
+        )
+    if training.clip_norm is not None and job.cluster.workers > 1:
+        yield "training.clip_norm holds for each worker's own gradients."

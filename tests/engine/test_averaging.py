@@ -1,0 +1,217 @@
+"""Averaging without processes: what plans say and refuse, when workers average, and where outer steps lead."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from engine.catalogue import Mechanism
+from engine.consistency.average import Average
+from engine.consistency.outer import OUTER
+from engine.errors import UserError
+from engine.exchange import EXCHANGE
+from engine.plan.cluster import Cluster
+from engine.plan.consistency import Consistency
+from engine.plan.description import ModelDescription
+from engine.plan.flow import derive
+from engine.plan.job import JobSpec, OptimizerSpec
+from engine.plan.optimizers import OPTIMIZERS, SCALAR_STATE, state_of
+from engine.plan.plan import LayerPlan, Plan
+from engine.plan.rules import resolve
+from engine.plan.table import text
+from engine.plan.traffic import exchanges, spread_over_period, wire_bytes
+from engine.plan.units import cut
+from engine.runtime.updates import build_optimizer
+from engine.strategies import build_plan
+from tests.plans import built, described, job, made_up, ring, trainable_bytes
+
+ADAM = {"name": "adam", "learning_rate": 0.01}
+MODEL = made_up((6, 4), (10,))
+
+
+def planned(spec: JobSpec, model: ModelDescription | None = None) -> Plan:
+    found = build_plan(spec, model or described("cnn"))
+    assert isinstance(found, Plan)
+    return found
+
+
+def average(**settings: Any) -> Consistency:
+    return Consistency(**{"mode": "average", "period": 4} | settings)
+
+
+BAD: list[tuple[dict[str, Any], str, str]] = [
+    ({"period": 0}, "period", r"must be at least 1 \(steps\)\. 1 averages after every step"),
+    ({"period": None}, "period", "exactly one of period and period_epochs"),
+    ({"period_epochs": 1.0}, "period", "exactly one of period and period_epochs"),
+    ({"period": None, "period_epochs": -1.0}, "period_epochs", "must be greater than zero"),
+    ({"mode": "every-step"}, "period", "means nothing for every-step. Leave it out; it belongs to average"),
+    ({"mode": "asynchronous"}, "mode", "not available"),
+    ({"mode": "every-step", "period": None, "outer": "sgd"}, "outer", "means nothing for every-step"),
+    ({"outer_learning_rate": 0.7}, "outer_learning_rate", "means nothing without an outer optimizer"),
+    ({"outer": "adam"}, "outer", "Known: nesterov, sgd"),
+    ({"outer": "nesterov"}, "outer_momentum", "looks ahead along its momentum and has none. Use 0.9"),
+    ({"outer": "sgd", "outer_momentum": 1.0}, "outer_momentum", "from 0 to below 1"),
+    ({"outer": "sgd", "outer_learning_rate": 0.0}, "outer_learning_rate", "must be greater than zero"),
+    ({"warm_up_steps": 5}, "warm_up_steps", "nothing to warm up to"),
+    ({"warm_up_steps": -1, "learning_rate_rule": "linear"}, "warm_up_steps", "must not be negative"),
+]
+
+
+@pytest.mark.parametrize(("settings", "field", "message"), BAD)
+def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], field: str, message: str) -> None:
+    with pytest.raises(UserError, match=message) as caught:
+        average(**settings)
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("strategy", "options", "changes", "field", "message"),
+    [
+        ("parameter-averaging", {"period": 0}, {}, "strategy.options.period", "at least 1"),
+        ("diloco", {"outer": "lion"}, {}, "strategy.options.outer", "Known: nesterov, sgd"),
+        ("model-average", {"learning_rate_rule": "constant", "warm_up_steps": 1}, {},
+         "strategy.options.warm_up_steps", "nothing to warm up to"),
+        ("parameter-averaging", {"period_epochs": 0.5}, {}, "consistency.period_epochs",
+         "an epoch has no length. Give the period in steps"),
+        ("model-average", {"update": "server"}, {}, "layers.0.update", "the optimizer runs on the workers"),
+        ("parameter-averaging", {"codec": "fp16", "optimizer_state": True}, {"optimizer": ADAM},
+         "layers.0.codec", "small second moments would vanish"),
+        ("parameter-averaging", {"optimizer_state": True}, {"optimizer": {"name": "muon"}},
+         "consistency.optimizer_state", "cannot be averaged"),
+    ],
+)  # fmt: skip
+def test_plans_that_cannot_average_are_refused(
+    strategy: str, options: dict[str, Any], changes: dict[str, Any], field: str, message: str
+) -> None:
+    with pytest.raises(UserError, match=message) as caught:
+        planned(job(strategy, 2, options, **changes))
+    assert caught.value.field == field
+
+
+def test_an_exchange_must_sum_whatever_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As factors do not; here a ring that has lost the trait."""
+    found = EXCHANGE["ring-allreduce"]
+    lame = Mechanism(name=found.name, summary=found.summary, implementation=found.implementation)
+    kept = tuple(lame if m.name == found.name else m for m in EXCHANGE)
+    monkeypatch.setattr("engine.plan.averaging.EXCHANGE", replace(EXCHANGE, mechanisms=kept))
+    plan = Plan(strategy="by hand", layers=(ring("l0"), ring("l1")), consistency=average())
+    with pytest.raises(UserError, match=r"cannot carry what several steps.*Use one of: central-reducer"):
+        resolve(plan, MODEL, Cluster(workers=2), job(workers=2))
+
+
+def test_epochs_become_steps_and_stay_when_workers_resolve_again() -> None:
+    model = replace(MODEL, samples=100)
+    spec = job("parameter-averaging", 2, {"period_epochs": 2.5}, training={"steps": 30, "global_batch": 32})
+    plan = planned(spec, model)
+    assert (plan.consistency.period, plan.consistency.period_epochs) == (10, None), "4 steps in an epoch"
+    assert resolve(plan, model, Cluster(workers=2), spec) == plan
+
+
+def test_warnings_say_what_has_no_effect() -> None:
+    spec = job(
+        "diloco", 2, {"optimizer_state": True}, training={"steps": 20, "global_batch": 32, "clip_norm": 1.0}
+    )
+    first, second, third = planned(spec).warnings
+    assert first == "optimizer_state has no effect: sgd with these options keeps nothing to average."
+    assert "period of 500 steps is longer than the job, which has 20" in second
+    assert "each worker's own gradients" in third
+
+
+def test_state_travels_with_its_parameters_and_is_declared() -> None:
+    """Adam: twice the parameters, and a count for each tensor; plain: the ring's bytes, once in a period."""
+    model, size = described("cnn"), trainable_bytes(described("cnn"))
+    tensors = sum(p.trainable for p in model.parameters)
+    alone = planned(job("parameter-averaging", 3, {"period": 7}))
+    assert wire_bytes(alone, model, 3) == 4 * size
+    assert spread_over_period(alone, 4 * size) == round(4 * size / 7)
+    assert [exchanges(alone, steps) for steps in (1, 7, 8, 70)] == [1, 1, 2, 10]
+    assert "on the wire per average, every 7 steps" in text(alone, model, job(workers=3))
+    adam = planned(job("parameter-averaging", 3, {"period": 7, "optimizer_state": True}, optimizer=ADAM))
+    assert adam.consistency.state == ("exp_avg", "exp_avg_sq", "step")
+    assert wire_bytes(adam, model, 3) == 4 * (3 * size + 4 * tensors)
+    assert derive(adam.layers[0], job(workers=3), adam.consistency).payload == "delta"
+    counts = Counter(s.parameter for unit in cut(adam, model) for s in unit.segments)
+    assert len(counts) == 4 * tensors
+
+
+@pytest.mark.parametrize("where", ["groups", "one-cycle"])
+def test_momentum_of_a_group_or_a_schedule_counts(where: str) -> None:
+    groups = [{"match": "*.bias", "options": {"momentum": 0.9}}]
+    changes: dict[str, Any] = (
+        {"optimizer": {"name": "sgd", "groups": groups}}
+        if where == "groups"
+        else {"schedule": {"name": "one-cycle"}}
+    )
+    plan = planned(job("model-average", 2, {"optimizer_state": True}, **changes))
+    assert plan.consistency.state == ("momentum_buffer",)
+
+
+@pytest.mark.parametrize("name", [name for name in OPTIMIZERS if state_of(name, {}) is not None])
+def test_the_listed_state_is_what_torch_keeps(name: str) -> None:
+    options: dict[str, Any] = {}
+    if name in ("sgd", "rmsprop"):
+        options["momentum"] = 0.9
+    if name == "rmsprop":
+        options["centered"] = True
+    if name in ("adam", "adamw"):
+        options["amsgrad"] = True
+    parameter = torch.nn.Parameter(torch.ones(3, 2))
+    optimizer = build_optimizer(OptimizerSpec(name=name, options=options), [("p", parameter)])
+    parameter.grad = torch.ones_like(parameter)
+    optimizer.step()
+    kept = optimizer.state[parameter]
+    listed = state_of(name, options)
+    assert listed is not None
+    assert set(kept) == set(listed)
+    for slot, value in kept.items():
+        assert value.shape == (() if slot in SCALAR_STATE else (3, 2))
+        assert value.dtype == torch.float32
+
+
+def test_workers_average_at_the_end_of_each_period_and_of_the_job() -> None:
+    found = Average(average(), workers=3, total_steps=10)
+    assert [step for step in range(-1, 10) if found.follows(step)] == [-1, 3, 7, 9]
+
+
+def test_the_linear_rule_grows_to_the_number_of_workers() -> None:
+    def factors(**settings: Any) -> list[float]:
+        found = Average(average(**settings), workers=3, total_steps=10)
+        return [found.rate_factor(step) for step in range(6)]
+
+    assert factors() == factors(learning_rate_rule="constant") == [1.0] * 6
+    assert factors(learning_rate_rule="linear") == [3.0] * 6
+    assert factors(learning_rate_rule="linear", warm_up_steps=4) == [1.0, 1.5, 2.0, 2.5, 3.0, 3.0]
+
+
+@pytest.mark.parametrize("mechanism", [*OUTER], ids=lambda mechanism: mechanism.name)
+def test_outer_optimizers_reach_the_known_optimum(mechanism: Mechanism) -> None:
+    """Workers pull towards points of their own with equal force; the optimum is the points' weighted mean."""
+    assert mechanism.load().__doc__
+    points, shares = torch.tensor([[1.0, -2.0], [5.0, 0.5]]).double(), (0.75, 0.25)
+    optimum = sum(share * point for share, point in zip(shares, points, strict=True))
+    outer = Average(
+        average(outer=mechanism.name, outer_learning_rate=0.7, outer_momentum=0.5), workers=2, total_steps=1
+    ).outer()
+    common = torch.zeros(2).double()
+    for _ in range(80):
+        ends = []
+        for point in points:
+            local = common.clone()
+            for _ in range(4):
+                local -= 0.2 * (local - point)
+            ends.append(local)
+        delta = sum(share * (end - common) for share, end in zip(shares, ends, strict=True))
+        outer.step("w", common, delta)
+    assert torch.allclose(common, optimum, rtol=0, atol=1e-9)
+
+
+def test_one_worker_needs_no_exchange_to_average() -> None:
+    plan = Plan(
+        strategy="by hand", layers=(LayerPlan(layer="l0"), LayerPlan(layer="l1")), consistency=average()
+    )
+    assert resolve(plan, MODEL, Cluster(workers=1), job())
+    assert isinstance(built("diloco", "cnn", 1), Plan)
