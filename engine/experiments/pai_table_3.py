@@ -43,7 +43,7 @@ WORKERS = 4
 BATCH = 128
 """Samples of one worker's step."""
 GBITS = (0.1, 1.0)
-EFFICIENCY = 0.0705
+EFFICIENCY = 0.0724
 """Of the P100's peak, so that one step takes `ALONE_S`."""
 ALONE_S = 0.079
 SLOW = 4.0

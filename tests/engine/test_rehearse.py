@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import torch
 
 from engine.models.uses import find_uses
 from engine.plan.description import LayerDescription, ModelDescription, ParameterDescription
-from engine.plan.job import JobSpec
+from engine.plan.job import JobSpec, StrategySpec
 from engine.plan.scaling import scaled_model
 from engine.plan.serde import to_plain
 from engine.profile import LayerTime, Profile, derive
@@ -147,8 +148,9 @@ def test_three_workers_with_micro_batches_and_uneven_shares_agree(tmp_path: Path
 
 def test_workers_that_average_agree_at_the_end(tmp_path: Path) -> None:
     """After a period, and after the last step, which is no multiple of it."""
-    strategy = {"name": "parameter-averaging", "options": {"period": 4, "optimizer_state": True}}
-    run = succeed(rehearsal("", tmp_path / "profile.json", strategy=strategy), tmp_path / "attempt")
+    strategy = StrategySpec(name="parameter-averaging", options={"period": 4, "optimizer_state": True})
+    spec = replace(rehearsal("single", tmp_path / "profile.json"), strategy=strategy)
+    run = succeed(spec, tmp_path / "attempt")
     assert len({run.summary(rank)["parameters_crc32"] for rank in range(WORKERS)}) == 1
     assert counted_bytes(run) == declared_bytes(run)
 
