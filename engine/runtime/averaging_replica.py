@@ -175,6 +175,8 @@ class AveragingReplica(PlanReplica):
             return
         self._wait_for_units(layer, self._step)
         self._memory.before_use(layer.units)
+        for unit in layer.units:
+            self._exchanges[unit.index].finish(unit, self._step - 1)
         updater = _updater(layer)
         start_ns = self._recording.now_ns()
         with torch.no_grad():
