@@ -58,8 +58,8 @@ class Passes(Protocol):
     """How a step's micro-batches pass the model."""
 
     def __call__(self, micro_batches: list[MicroBatch], divisor: float) -> tuple[float, int]:
-        """Forward and backward of every micro-batch, whose losses are divided by `divisor`. Answers this worker's part of
-        the step's loss, and how many samples it has counted."""
+        """Forward and backward of every micro-batch; losses are divided by `divisor`. Answers this worker's part of the
+        step's loss, and how many samples it has counted."""
         ...
 
 

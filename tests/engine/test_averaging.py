@@ -14,6 +14,7 @@ from engine.consistency.average import Average
 from engine.consistency.outer import OUTER
 from engine.errors import UserError
 from engine.exchange import EXCHANGE
+from engine.plan.averaging import settle_averaging
 from engine.plan.cluster import Cluster
 from engine.plan.consistency import Consistency
 from engine.plan.description import ModelDescription
@@ -215,3 +216,14 @@ def test_one_worker_needs_no_exchange_to_average() -> None:
     )
     assert resolve(plan, MODEL, Cluster(workers=1), job())
     assert isinstance(built("diloco", "cnn", 1), Plan)
+
+
+def test_a_worker_alone_needs_the_whole_model() -> None:
+    plan = Plan(
+        strategy="by hand",
+        layers=(ring("l0"), LayerPlan(layer="l1", placement="device", place=0)),
+        consistency=average(),
+    )
+    with pytest.raises(UserError, match=r"needs the whole model. Use replicated") as caught:
+        settle_averaging(plan, MODEL, job(workers=2))
+    assert caught.value.field == "layers.l1.placement"
