@@ -27,7 +27,7 @@ def compare(
     head = ("", *(job.name for job in jobs))
     faster = [None, *(summary.speed_up for summary in figures[1:])]
     rows = [
-        ("strategy", *(job.strategy for job in jobs)),
+        ("strategy", *(job.planned_by for job in jobs)),
         ("workers", *(str(job.workers) for job in jobs)),
         *(
             [("compute", *(job.rehearsed or "measured" for job in jobs))]

@@ -74,7 +74,7 @@ def _row(job: JobSummary, summary: Summary | None) -> tuple[str, ...]:
     return (
         job.id,
         f"{job.name} (rehearsed)" if job.rehearsed else job.name,
-        job.strategy,
+        job.planned_by,
         job.state,
         f"{job.step or 0}/{job.steps}" if job.steps else number(job.step, "{}"),
         _left(job),

@@ -38,6 +38,8 @@ class JobSummary(Schema):
     """The same for a person; for a failure, the worker's own last error."""
     strategy: str
     """How its workers synchronize."""
+    planned_by: str
+    """The same for people: with the number of overrides, where some layers do otherwise, as in `p3 + 2 overrides`."""
     model: str
     """The model's name or entry point."""
     dataset: str

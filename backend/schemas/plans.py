@@ -34,6 +34,8 @@ class PlanView(Schema):
     """Where the data are prepared."""
     parties: list[Party]
     """Every process of the job."""
+    notes: list[str]
+    """Which of the job's overrides set which layers."""
     warnings: list[str]
     """What a person should know before submitting."""
     wire_bytes_per_step: int | None

@@ -19,7 +19,7 @@ from engine.plan.plan import Consistency, Input, Peer, Plan, Servers
 from engine.plan.serde import from_plain
 from engine.plan.traffic import spread_over_period
 from engine.plan.units import cut
-from engine.strategies import build_plan, strategy
+from engine.strategies import build_plan, check_options
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,8 +43,7 @@ class Planner:
 
         Names, options and devices are looked at first: the model's description may take seconds.
         """
-        chosen = strategy(spec.strategy.name)
-        from_plain(chosen.options, spec.strategy.options, "strategy.options")
+        check_options(spec)
         if spec.model.name is not None:
             from_plain(model(spec.model.name).options, spec.model.options, "model.options")
         if spec.data.name is not None:
@@ -80,6 +79,7 @@ def view(planned: Planned) -> PlanView:
         consistency=plan.consistency if isinstance(plan, Plan) else Consistency(),
         input=plan.input if isinstance(plan, Plan) else Input(),
         parties=list(parties(plan, spec.cluster.workers, spec.network.hosts)),
+        notes=table.notes(plan, spec),
         warnings=list(plan.warnings),
         wire_bytes_per_step=spread_over_period(plan, sum(row.wire_bytes for row in rows))
         if isinstance(plan, Plan)

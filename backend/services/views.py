@@ -17,6 +17,7 @@ from backend.services.progress import Progress, ProgressReader
 from backend.services.remember import Remembered
 from backend.services.stored import planned_of, source_name, spec_of
 from backend.services.times import moment, moment_or_none
+from engine.plan.job import JobSpec
 from engine.plan.length import total_steps
 from engine.telemetry.definitions import SpeedUp
 
@@ -92,6 +93,7 @@ class Views:
             reason=job.reason,
             message=job.message,
             strategy=spec.strategy.name,
+            planned_by=_planned_by(spec),
             model=source_name(job.spec["model"]),
             dataset=source_name(job.spec["data"]),
             workers=spec.cluster.workers,
@@ -163,3 +165,8 @@ def show_transition(row: models.Transition, number: int | None) -> schema.Transi
         message=row.message,
         at=moment(row.at_unix_ns),
     )
+
+
+def _planned_by(spec: JobSpec) -> str:
+    many = len(spec.overrides)
+    return spec.strategy.name + (f" + {many} override{'s' if many > 1 else ''}" if many else "")

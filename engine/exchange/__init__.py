@@ -6,6 +6,7 @@ Traits, which the compatibility rules in `engine/plan/rules.py` ask for:
   ordered    all ranks must issue their units in one agreed order (native collectives)
   counted    the bytes pass through our transport and are counted there
   sums       it adds whatever workers give it, gradients or differences of parameters
+  whole      what travels belongs to a whole layer: it has no slices and no buckets
 """
 
 from engine.catalogue import Axis, Mechanism
@@ -60,7 +61,7 @@ EXCHANGE = Axis(
             name="factors",
             summary="Late-multiply: gather inputs X and error derivatives E, multiply after.",
             implementation="engine.exchange.factors:FactorsExchange",
-            traits=frozenset({"worker", "counted"}),
+            traits=frozenset({"worker", "counted", "whole"}),
         ),
         Mechanism(
             name="peers",

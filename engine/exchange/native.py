@@ -1,8 +1,8 @@
 """native: the backend's own allreduce on flattened units (Gloo on CPU, NCCL on CUDA).
 
-All ranks must issue their collectives in one agreed order, so a unit leaves only after all units before it in the
-plan (last layers first), as DistributedDataParallel does. Each unit carries one more element per segment: how many
-ranks had a gradient, so that parameters unused everywhere keep their value. Bytes: the backend's, not counted here.
+All ranks must issue their collectives in one agreed order, last layers first, so a unit leaves only after all native
+units before it, as in DistributedDataParallel. Each unit carries one more element per segment: how many ranks had a
+gradient, so that parameters unused everywhere keep their value. Bytes: the backend's, not counted here.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ class NativeAllreduce:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._order = sorted(context.choices)
+        choices = context.choices
+        self._order = sorted(choices, key=lambda index: (-choices[index].unit.position, index))
         self._next = 0
         self._ready: set[int] = set()
         self._under_way: queue.SimpleQueue[tuple[Unit, int, Tensor, dist.Work, int] | None] = (

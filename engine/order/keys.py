@@ -15,6 +15,17 @@ def fifo(unit: Unit, step: int) -> int:
     return 0
 
 
+def fifo_beside_priorities(first: int, unit: Unit, step: int) -> int:
+    """First come, first served, in a plan whose other layers have priorities: all of a step are as urgent as the most
+    urgent of them, at forward position `first`.
+
+    Who stands in a queue holds up who stands behind: what `first` waits for is as urgent as `first` is. Were all of
+    them 0, as where nothing has a priority, a heavy last layer would go before every priority; were all of them last,
+    every priority would go before a queued first layer.
+    """
+    return step % _STEPS * _POSITIONS + min(first, _POSITIONS - 1)
+
+
 def by_forward_position(unit: Unit, step: int) -> int:
     """What the next forward pass needs first goes first (papers 004, section 4.2), and an older step before a newer.
 

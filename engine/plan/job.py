@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from engine.errors import UnknownNameError, UserError
 from engine.plan.optimizers import OPTIMIZERS, SCHEDULES
+from engine.plan.overrides import Override
 from engine.plan.rehearsal import RehearsalSpec
 from engine.plan.retry import RetrySpec
 from engine.plan.telemetry import TelemetrySpec
@@ -297,6 +298,8 @@ class JobSpec:
     """The data set."""
     strategy: StrategySpec = StrategySpec()
     """How the workers synchronize."""
+    overrides: tuple[Override, ...] = ()
+    """Other choices for some layers, on top of the strategy's. Where several match a layer, later ones win."""
     cluster: ClusterSpec = ClusterSpec()
     """Workers and devices."""
     network: NetworkSpec = NetworkSpec()

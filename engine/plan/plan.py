@@ -77,6 +77,9 @@ class LayerPlan:
     """Units, departure, rank and return."""
     activations: str = "keep"
     """What happens to the layer's activations between forward and backward."""
+    overrides: tuple[int, ...] = ()
+    """The job's overrides that set it, by their place in the job, in the order in which they did. Empty: none; it is as
+    the strategy chose."""
 
     def __post_init__(self) -> None:
         for axis in (PLACEMENT, EXCHANGE, CODEC, ACTIVATIONS):

@@ -217,7 +217,7 @@ def _factors_have_a_product(layer: LayerPlan, model: ModelDescription, field: st
 
 
 def _factors_travel_whole(layer: LayerPlan, field: str) -> None:
-    if layer.exchange == "factors" and layer.order.unit != "layer":
+    if "whole" in EXCHANGE[layer.exchange].traits and layer.order.unit != "layer":
         raise UserError(
             f"{field}.order.unit",
             layer.order.unit,

@@ -13,6 +13,9 @@ from engine.plan.traffic import spread_over_period, wire_bytes_by_layer
 from engine.plan.units import cut
 from engine.plan.units_of_measure import format_bytes
 
+_NAMED = 6
+"""Layers that a note names at most."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
@@ -129,4 +132,17 @@ def text(plan: Plan | Peer, model: ModelDescription, job: JobSpec) -> str:
         for e in plan.edges
         if (place := model.cut(e.destination)) is not None
     ]
-    return "\n".join(lines + label + [f"warning: {warning}" for warning in plan.warnings])
+    said = [*label, *notes(plan, job), *(f"warning: {warning}" for warning in plan.warnings)]
+    return "\n".join(lines + said)
+
+
+def notes(plan: Plan | Peer, job: JobSpec) -> list[str]:
+    """Which of the job's overrides set which layers of the plan, a sentence each."""
+    found = []
+    for number, override in enumerate(job.overrides):
+        layers = [entry.layer or "(root)" for entry in plan.layers if number in entry.overrides]
+        named = ", ".join(layers[:_NAMED]) + (
+            f" and {len(layers) - _NAMED} more" if len(layers) > _NAMED else ""
+        )
+        found.append(f"overrides.{number}: {override.which} ({named or 'none left'}): {override.what}")
+    return found

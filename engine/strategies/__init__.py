@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.errors import UnknownNameError
+from engine.errors import UnknownNameError, UserError
 from engine.plan.cluster import cluster_of
+from engine.plan.compose import compose
 from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
+from engine.plan.overrides import Override
 from engine.plan.plan import Peer, Plan
 from engine.plan.rules import resolve
 from engine.plan.serde import from_plain
@@ -66,12 +68,47 @@ def strategy(name: str) -> Strategy:
     raise UnknownNameError("strategy.name", name, "strategy", [entry.name for entry in STRATEGIES])
 
 
+def check_options(job: JobSpec) -> None:
+    """Refuse strategies that nobody knows, and options that they do not have: the job's and its overrides'. Needs no
+    description."""
+    _chosen(job.strategy.name, job.strategy.options, "strategy.name", "strategy.options")
+    for number, override in enumerate(job.overrides):
+        if override.strategy is not None:
+            _chosen_beside(override, f"overrides.{number}")
+
+
 def build_plan(job: JobSpec, model: ModelDescription) -> Plan | Peer:
     """Build, validate and settle the plan of a job, for the true model and rates of a rehearsal, too. Raises UserError
     with value, rule and remedy."""
     if job.fidelity == "rehearse":
         profile_of(job, model)  # a profile that does not fit is found now, not when the job starts
-    entry = strategy(job.strategy.name)
-    options: Any = from_plain(entry.options, job.strategy.options, "strategy.options")
+    entry, options = _chosen(job.strategy.name, job.strategy.options, "strategy.name", "strategy.options")
     cluster = cluster_of(job)
-    return resolve(entry.build(model, cluster, options), model, cluster, job)
+    known: dict[str, Plan | Peer] = {}
+
+    def beside(override: Override, where: str) -> Plan | Peer:
+        key = f"{override.strategy} {override.options}"
+        if key not in known:
+            other, settings = _chosen_beside(override, where)
+            try:
+                known[key] = other.build(model, cluster, settings)
+            except UserError as error:
+                rule = f"{error.rule} ({error.field} = {error.value!r})"
+                raise UserError(f"{where}.strategy", override.strategy, rule, error.remedy) from None
+        return known[key]
+
+    plan = compose(entry.build(model, cluster, options), job.overrides, model, cluster, beside)
+    return resolve(plan, model, cluster, job)
+
+
+def _chosen(name: str, options: dict[str, Any], name_field: str, options_field: str) -> tuple[Strategy, Any]:
+    try:
+        entry = strategy(name)
+    except UnknownNameError as error:
+        raise error.at(name_field) from None
+    return entry, from_plain(entry.options, options, options_field)
+
+
+def _chosen_beside(override: Override, where: str) -> tuple[Strategy, Any]:
+    assert override.strategy is not None
+    return _chosen(override.strategy, override.options, f"{where}.strategy", f"{where}.options")

@@ -18,6 +18,14 @@ BAD: dict[str, tuple[dict[str, Any], str, str]] = {
     "strategy option of another type": (
         {"strategy": {"name": "p3", "options": {"servers": "two"}}}, "strategy.options.servers", "",
     ),
+    "override that matches nothing": (
+        {"overrides": [{"kind": "linear", "codec": "fp16"}, {"layers": "fc9", "codec": "fp16"}]},
+        "overrides.1.layers", "Use * for any. Known:",
+    ),
+    "unknown field of an override": ({"overrides": [{"layer": "fc9"}]}, "overrides.0.layer", "'layers'"),
+    "override that cannot run": (
+        {"overrides": [{"exchange": "native", "rank": "priority"}]}, "layers.1.order.rank", "Use fifo",
+    ),
     "zero workers": ({"cluster": {"workers": 0}}, "cluster.workers", "1 or more"),
     "more workers than devices": ({"cluster": {"workers": 5}}, "cluster.workers", "at most 4"),
     "no CUDA device": ({"cluster": {"device": "cuda"}}, "cluster.device", "cpu"),

@@ -34,6 +34,15 @@ def test_the_preview_is_the_plan_that_a_submission_gets(api: TestClient) -> None
     assert len(api.get("/api/v1/jobs").json()["items"]) == before + 1
 
 
+def test_a_composed_job_says_which_override_set_what(api: TestClient) -> None:
+    job = submit(api, overrides=[{"layers": "3", "exchange": "ring-allreduce"}])
+    assert (job["strategy"], job["planned_by"]) == ("p3", "p3 + 1 override")
+    assert job["plan"]["notes"] == ["overrides.0: layers named 3 (3): exchange ring-allreduce"]
+    assert [layer["plan"]["overrides"] for layer in job["plan"]["layers"]] == [[], [0], []]
+    assert [layer["row"]["update"] for layer in job["plan"]["layers"]] == ["server", "worker", "server"]
+    assert submit(api)["planned_by"] == "p3"
+
+
 def test_a_peer_has_a_plan_without_layers(api: TestClient) -> None:
     plan = submit(api, strategy={"name": "ddp"})["plan"]
     assert (plan["peer"], plan["layers"], plan["wire_bytes_per_step"]) == ("ddp", [], None)

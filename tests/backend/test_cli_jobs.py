@@ -71,6 +71,11 @@ def test_a_plan_is_shown_without_submitting(file: Path) -> None:
     before = succeeds("list", "--json")
     assert "p3:" in succeeds("plan", str(file))
     assert json.loads(succeeds("plan", str(file), "--json"))["strategy"] == "p3"
+    override = "overrides=[{kind: linear, least_parameters: 1000, exchange: ring-allreduce}]"
+    composed = succeeds("plan", str(file), "--set", override)
+    assert (
+        "overrides.0: linear layers of at least 1,000 parameters (1, 3): exchange ring-allreduce" in composed
+    )
     assert succeeds("list", "--json") == before
 
 

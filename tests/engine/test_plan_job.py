@@ -200,7 +200,10 @@ def test_schema_and_reader_know_the_same_fields() -> None:
     schema = dict(objects(TypeAdapter(JobSpec).json_schema()))
     for title, found in schema.items():
         kinds = {
-            type(v).__name__: type(v) for v in nested(job("p3", 2, optimizer={"groups": [{"match": "*"}]}))
+            type(v).__name__: type(v)
+            for v in nested(
+                job("p3", 2, optimizer={"groups": [{"match": "*"}]}, overrides=[{"codec": "fp16"}])
+            )
         }
         assert set(found["properties"]) == {f.name for f in fields(kinds[title]) if f.init}
 

@@ -180,6 +180,12 @@ export const strategiesQuery = queryOptions({
   ...FOREVER,
 });
 
+export const axesQuery = queryOptions({
+  queryKey: ["axes"],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/axes", { signal })),
+  ...FOREVER,
+});
+
 export const modelsQuery = queryOptions({
   queryKey: ["models"],
   queryFn: ({ signal }) => unwrap(client.GET("/api/v1/models", { signal })),

@@ -18,7 +18,7 @@ export function BaselineChoice({ job, baseline, onBaseline }: Props) {
   const chosen = baseline ?? own;
   const known = others.map((other) => ({
     value: other.id,
-    label: `${other.name} · ${other.strategy}, ${other.workers}w${other.id === own ? " (its baseline)" : ""}`,
+    label: `${other.name} · ${other.planned_by}, ${other.workers}w${other.id === own ? " (its baseline)" : ""}`,
   }));
   const data =
     chosen && !known.some((other) => other.value === chosen)

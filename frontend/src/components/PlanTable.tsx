@@ -1,7 +1,7 @@
-import { Alert, Group, Stack, Table, Text } from "@mantine/core";
-import { IconAlertTriangle } from "@tabler/icons-react";
+import { Stack, Table, Text } from "@mantine/core";
 import type { PlanView } from "../api/types";
-import { formatBytes, formatNumber } from "../lib/format";
+import { formatBytes } from "../lib/format";
+import { PlanHead } from "./PlanHead";
 
 interface Props {
   plan: PlanView;
@@ -19,25 +19,7 @@ export function PlanTable({ plan, brief = false, layer, onLayer, onPointed }: Pr
   const largest = Math.max(1, ...rows.map((row) => row.wire_bytes));
   return (
     <Stack gap="sm">
-      <Group gap="lg" data-testid="plan-totals">
-        <Total
-          label="on the wire per step"
-          value={plan.wire_bytes_per_step === null ? "PyTorch's own" : formatBytes(plan.wire_bytes_per_step)}
-        />
-        <Total label="units" value={formatNumber(plan.units, 6)} />
-        <Total label="parameters" value={formatNumber(plan.parameters, 6)} />
-        <Total label="processes" value={String(plan.parties.length)} />
-      </Group>
-      {plan.warnings.map((warning) => (
-        <Alert key={warning} color="yellow" icon={<IconAlertTriangle />} p="xs" data-testid="plan-warning">
-          {warning}
-        </Alert>
-      ))}
-      {plan.peer && (
-        <Text size="sm" c="dimmed">
-          Run by PyTorch's own {plan.peer}, which decides layer by layer itself.
-        </Text>
-      )}
+      <PlanHead plan={plan} />
       {rows.length > 0 && (
         <Table.ScrollContainer minWidth={brief ? 420 : 980} maxHeight={brief ? 420 : undefined} type="native">
           <Table
@@ -111,18 +93,5 @@ export function PlanTable({ plan, brief = false, layer, onLayer, onPointed }: Pr
         </Table.ScrollContainer>
       )}
     </Stack>
-  );
-}
-
-function Total({ label, value }: { label: string; value: string }) {
-  return (
-    <div>
-      <Text fw={700} className="ty-number">
-        {value}
-      </Text>
-      <Text size="xs" c="dimmed">
-        {label}
-      </Text>
-    </div>
   );
 }

@@ -20,7 +20,7 @@ export function ChosenJobs({ jobs, onJobs }: { jobs: Job[]; onJobs: (ids: string
               {job.name}
             </Link>
             <Text size="xs" c="dimmed">
-              {job.strategy}
+              {job.planned_by}
             </Text>
             <StateBadge state={job.state} />
             <RehearsedBadge text={job.rehearsed} />

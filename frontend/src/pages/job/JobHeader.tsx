@@ -35,7 +35,7 @@ export function JobHeader({ job }: { job: Job }) {
           </Group>
           <Group gap={8}>
             <Text size="sm" c="dimmed">
-              <b>{job.strategy}</b> · {job.model} on {job.dataset} · {job.workers}{" "}
+              <b>{job.planned_by}</b> · {job.model} on {job.dataset} · {job.workers}{" "}
               {job.workers === 1 ? "worker" : "workers"} · batch {job.global_batch}
             </Text>
             <RateBadge bps={job.rate_bps} hosts={job.hosts} />

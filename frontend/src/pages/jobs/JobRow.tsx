@@ -52,7 +52,7 @@ export function JobRow({ job, index, selected, onToggle, ref }: Props) {
           </Box>
         </Tooltip>
       </Table.Td>
-      <Table.Td data-label="Strategy">{job.strategy}</Table.Td>
+      <Table.Td data-label="Strategy">{job.planned_by}</Table.Td>
       <Table.Td data-label="Model">
         {job.model}
         <Text c="dimmed" size="xs">

@@ -10,7 +10,7 @@ export function BaselinePicker({ schema, path, value, errors, onChange }: FieldP
   const jobs = useQuery(recentJobsQuery).data?.items ?? [];
   const known = jobs.map((job) => ({
     value: job.id,
-    label: `${job.name} · ${job.strategy}, ${job.workers}w · ${STATES[job.state].label}`,
+    label: `${job.name} · ${job.planned_by}, ${job.workers}w · ${STATES[job.state].label}`,
   }));
   const current = typeof value === "string" ? value : null;
   const data =

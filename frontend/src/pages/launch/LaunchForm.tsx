@@ -4,7 +4,7 @@ import { useMutation } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 import { ApiProblem, client, unwrap } from "../../api/client";
-import type { JobSpec, SourceEntry } from "../../api/types";
+import type { JobSpec, Override, SourceEntry } from "../../api/types";
 import { Problem } from "../../components/Problem";
 import { type Errors, hasErrorBelow } from "../../form/errors";
 import { ObjectFields, SchemaField } from "../../form/SchemaField";
@@ -57,7 +57,9 @@ export function LaunchForm({ schema, models, datasets, initial }: Props) {
   // Right below the choice that makes it matter.
   const others = sections.filter((name) => name !== "rehearsal");
   const shown = spec.fidelity === "rehearse" && properties.rehearsal ? ["rehearsal", ...others] : others;
-  const withErrors = shown.filter((name) => hasErrorBelow(errors, name));
+  const withErrors = shown.filter(
+    (name) => hasErrorBelow(errors, name) || (name === "strategy" && hasErrorBelow(errors, "overrides")),
+  );
 
   const set = (path: string) => (value: unknown) => {
     submit.reset();
@@ -72,7 +74,13 @@ export function LaunchForm({ schema, models, datasets, initial }: Props) {
     onChange: set(name),
   });
   const section = (name: string) => {
-    if (name === "strategy") return <StrategyPicker {...field(name)} />;
+    if (name === "strategy")
+      return (
+        <>
+          <StrategyPicker {...field(name)} />
+          <SchemaField {...field("overrides")} />
+        </>
+      );
     if (name === "model") return <SourcePicker {...field(name)} entries={models} what="model" />;
     if (name === "data") return <SourcePicker {...field(name)} entries={datasets} what="data set" />;
     return <ObjectFields {...field(name)} />;
@@ -120,7 +128,7 @@ export function LaunchForm({ schema, models, datasets, initial }: Props) {
                 </Accordion.Control>
                 <Accordion.Panel>
                   {scalars
-                    .filter((name) => !HEAD.includes(name))
+                    .filter((name) => ![...HEAD, "overrides"].includes(name))
                     .map((name) => (
                       <SchemaField key={name} {...field(name)} />
                     ))}
@@ -141,7 +149,12 @@ export function LaunchForm({ schema, models, datasets, initial }: Props) {
             >
               Launch
             </Button>
-            <PlanPreview preview={preview} />
+            <PlanPreview
+              preview={preview}
+              overrides={(spec.overrides ?? []) as Override[]}
+              errors={errors}
+              onOverrides={set("overrides")}
+            />
           </Stack>
         </Grid.Col>
       </Grid>

@@ -1,15 +1,42 @@
-import { Button, Group, Paper, Skeleton, Text, Title } from "@mantine/core";
+import { Button, Group, Modal, Paper, Skeleton, Text, Title } from "@mantine/core";
+import { useDisclosure } from "@mantine/hooks";
+import { IconTable } from "@tabler/icons-react";
+import type { Override } from "../../api/types";
 import { PlanTable } from "../../components/PlanTable";
 import { Problem } from "../../components/Problem";
+import type { Errors } from "../../form/errors";
+import { PlanEditor } from "./PlanEditor";
 import type { usePlanPreview } from "./usePlanPreview";
 
-/** What the service would do with the form as it is. */
-export function PlanPreview({ preview }: { preview: ReturnType<typeof usePlanPreview> }) {
+interface Props {
+  preview: ReturnType<typeof usePlanPreview>;
+  overrides: Override[];
+  errors: Errors;
+  onOverrides: (overrides: Override[]) => void;
+}
+
+/** What the service would do with the form as it is, and the way to change it layer by layer. */
+export function PlanPreview({ preview, overrides, errors, onOverrides }: Props) {
+  const [editing, editor] = useDisclosure(false);
+  const editable = preview.last !== undefined && preview.last.layers.length > 0;
   return (
     <Paper p="sm" data-testid="plan-preview">
-      <Title order={2} fz="md" mb={4}>
-        The plan
-      </Title>
+      <Group justify="space-between" mb={4} wrap="nowrap">
+        <Title order={2} fz="md">
+          The plan
+        </Title>
+        {editable && (
+          <Button
+            size="compact-sm"
+            variant="light"
+            leftSection={<IconTable size={14} />}
+            onClick={editor.open}
+            data-testid="edit-plan"
+          >
+            Edit layers
+          </Button>
+        )}
+      </Group>
       {preview.held && (
         <Group gap="xs" mb="sm" wrap="nowrap" data-testid="plan-held">
           <Text size="xs" c="dimmed">
@@ -28,6 +55,17 @@ export function PlanPreview({ preview }: { preview: ReturnType<typeof usePlanPre
         </Group>
       )}
       <Answer preview={preview} />
+      {preview.last && (
+        <Modal opened={editing} onClose={editor.close} size="92rem" title="The plan, layer by layer">
+          <PlanEditor
+            plan={preview.last}
+            outdated={preview.outdated}
+            overrides={overrides}
+            errors={preview.error ? errors : []}
+            onChange={onOverrides}
+          />
+        </Modal>
+      )}
     </Paper>
   );
 }

@@ -1,6 +1,6 @@
 import { useDebouncedValue } from "@mantine/hooks";
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
-import { useState } from "react";
+import { useRef, useState } from "react";
 import { ApiProblem, client, unwrap } from "../../api/client";
 import type { JobSpec } from "../../api/types";
 import { INCOMPLETE, ownCode } from "../../lib/ownCode";
@@ -31,8 +31,12 @@ export function usePlanPreview(spec: Record<string, unknown>) {
     retryDelay: BUSY_MS,
     staleTime: 60_000,
   });
+  // What a refused change was made in: an error has no data of its own.
+  const last = useRef(query.data);
+  if (query.data) last.current = query.data;
   return {
     ...query,
+    last: last.current,
     outdated: settled !== nameless || query.isPlaceholderData,
     held: held(nameless),
     preview: () => setReleased(ownCode(spec)),

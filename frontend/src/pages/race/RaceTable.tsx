@@ -72,7 +72,7 @@ function Row({ job, summary, longest, isBaseline }: RowProps) {
         </Link>
         <Group gap={6} mt={2}>
           <Text size="xs" c="dimmed">
-            {job.strategy} · {job.workers} {job.workers === 1 ? "worker" : "workers"}
+            {job.planned_by} · {job.workers} {job.workers === 1 ? "worker" : "workers"}
           </Text>
           <RehearsedBadge text={job.rehearsed} />
           <RateBadge bps={job.rate_bps} hosts={job.hosts} />

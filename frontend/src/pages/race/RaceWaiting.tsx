@@ -82,7 +82,7 @@ function Queue({ jobs }: { jobs: JobSummary[] }) {
           }
         >
           <Text size="sm" c="dimmed" maw={720}>
-            <b>{job.strategy}</b> with {job.workers} {job.workers === 1 ? "worker" : "workers"}.{" "}
+            <b>{job.planned_by}</b> with {job.workers} {job.workers === 1 ? "worker" : "workers"}.{" "}
             {strategies.find((entry) => entry.name === job.strategy)?.summary}
           </Text>
           {job.message && (

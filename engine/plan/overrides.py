@@ -1,0 +1,188 @@
+"""Overrides: what a job wants done differently for some of its layers. `compose.py` applies them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any, Literal
+
+from engine.codec import CODEC
+from engine.errors import UserError
+from engine.exchange import EXCHANGE
+from engine.memory import ACTIVATIONS
+from engine.order import DEPART, RANK, RETURNS, UNIT
+from engine.plan.description import LayerDescription, ModelDescription
+
+KINDS: dict[str, tuple[str, ...]] = {
+    "linear": ("*Linear", "Bilinear"),
+    "convolution": ("*Conv[123]d", "*ConvTranspose[123]d"),
+    "norm": ("*Norm", "*Norm[123]d"),
+    "embedding": ("*Embedding", "EmbeddingBag"),
+    "recurrent": ("*LSTM", "*GRU", "*RNN", "*Cell"),
+    "attention": ("*Attention",),
+}
+"""The kinds that overrides know, by patterns of their modules' classes; any other kind is such a pattern itself."""
+_AXES = {
+    "exchange": EXCHANGE, "codec": CODEC, "unit": UNIT, "depart": DEPART, "rank": RANK, "returns": RETURNS,
+    "activations": ACTIVATIONS,
+}  # fmt: skip
+VALUES = (
+    "exchange",
+    "update",
+    "codec",
+    "entropy_coding",
+    "unit",
+    "size",
+    "depart",
+    "rank",
+    "returns",
+    "activations",
+)
+"""The fields of an override that are choices for its layers, beside `strategy`."""
+_SHOWN = 12
+"""Names that an error lists at most."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Override:
+    """Other choices for some layers: those that match in name, kind and size. They get another strategy's choices, or
+    single values, or both: the values then change what the strategy chose. What is left out stays as it was."""
+
+    __pydantic_config__ = {"use_attribute_docstrings": True, "extra": "forbid"}
+
+    layers: str = "*"
+    """Layers by name, a pattern as in file names: `fc6`, `features.*`."""
+    kind: str | None = None
+    """Layers by kind: `linear`, `convolution`, `norm`, `embedding`, `recurrent`, `attention`, or a pattern of the
+    module's class such as `Conv2d`. Null: any."""
+    least_parameters: int | None = None
+    """Only layers with at least so many trainable elements. Null: no limit."""
+    most_parameters: int | None = None
+    """Only layers with at most so many trainable elements. Null: no limit."""
+    strategy: str | None = None
+    """The strategy whose choices these layers get. Null: they keep those that they have."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """That strategy's own options; those left out keep its defaults."""
+    exchange: str | None = None
+    """How the workers' contributions meet. What the order cannot mean for another exchange follows it: a server's
+    answer is pushed, buckets become layers on a server, factors travel as layers, and native collectives are first
+    come, first served."""
+    update: Literal["auto", "worker", "server"] | None = None
+    """Where the optimizer runs."""
+    codec: str | None = None
+    """What travels."""
+    entropy_coding: bool | None = None
+    """Whether what the codec selects is entropy-coded as well."""
+    unit: str | None = None
+    """In which units: `layer`, `slice` or `bucket`."""
+    size: int | None = None
+    """Elements per slice, or bytes per bucket. Null: as before; where the unit changes, 50,000 elements or 4 MiB."""
+    depart: str | None = None
+    """When a unit leaves: `after-backward` or `when-ready`."""
+    rank: str | None = None
+    """Which goes first: `fifo` or `priority`."""
+    returns: str | None = None
+    """How a server's answer returns: `notify-pull`, `deferred-pull` or `push`; `none` without a server."""
+    activations: str | None = None
+    """What happens to the layers' activations between forward and backward."""
+
+    def __post_init__(self) -> None:
+        for name, axis in _AXES.items():
+            if (value := getattr(self, name)) is not None:
+                axis.require(value, name)
+        if self.strategy is None and self.options:
+            raise UserError("options", self.options, "they belong to no strategy", "Name the strategy, too")
+        for name in ("least_parameters", "most_parameters"):
+            if (limit := getattr(self, name)) is not None and limit < 0:
+                raise UserError(name, limit, "must not be negative", "Leave it out for no limit")
+        if self.strategy is None and not self.values:
+            raise UserError(
+                "", self.which, "changes nothing", f"Give a strategy, or one of {', '.join(VALUES)}"
+            )
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The choices that it gives itself, by field."""
+        return {name: value for name in VALUES if (value := getattr(self, name)) is not None}
+
+    @property
+    def which(self) -> str:
+        """Its layers, in one phrase."""
+        parts = [f"{self.kind} layers" if self.kind else "layers"]
+        if self.layers != "*":
+            parts.append(f"named {self.layers}")
+        if self.least_parameters is not None:
+            parts.append(f"of at least {self.least_parameters:,} parameters")
+        if self.most_parameters is not None:
+            parts.append(f"of at most {self.most_parameters:,} parameters")
+        return " ".join(parts if len(parts) > 1 or self.kind else ["all layers"])
+
+    @property
+    def what(self) -> str:
+        """What they get, in one phrase."""
+        as_before = [] if self.strategy is None else [f"as {self.strategy}"]
+        return ", ".join([*as_before, *(f"{name} {value}" for name, value in self.values.items())])
+
+
+def matching(override: Override, model: ModelDescription, where: str) -> tuple[str, ...]:
+    """The names of the trainable layers that it means. Raises UserError at the condition (below the field `where`)
+    that leaves none."""
+    found = [layer for layer in model.layers if _count(layer)]
+    passed = [layer for layer in found if fnmatchcase(layer.name, override.layers)]
+    if not passed:
+        known = _some(layer.name or "'' (the root)" for layer in found)
+        raise UserError(
+            f"{where}.layers",
+            override.layers,
+            f"matches no trainable layer of {model.name}",
+            f"Use * for any. Known: {known}",
+        )
+    found, kind = passed, override.kind
+    if kind is not None:
+        patterns = KINDS.get(kind, (kind,))
+        passed = [x for x in found if any(fnmatchcase(x.kind, pattern) for pattern in patterns)]
+        if not passed:
+            known = ", ".join(sorted({layer.kind for layer in found}))
+            raise UserError(
+                f"{where}.kind",
+                kind,
+                f"matches none of {_the(override, found)}",
+                f"Their kinds: {known}. Known besides classes: {', '.join(KINDS)}",
+            )
+    sizes = [_count(layer) for layer in passed]
+    least, most = override.least_parameters, override.most_parameters
+    if least is not None and max(sizes) < least:
+        raise UserError(
+            f"{where}.least_parameters",
+            least,
+            f"matches none of {_the(override, passed)}: the largest has {max(sizes):,}",
+            "Use a lower limit",
+        )
+    passed = [layer for layer in passed if least is None or _count(layer) >= least]
+    sizes = [_count(layer) for layer in passed]
+    if most is not None and min(sizes) > most:
+        raise UserError(
+            f"{where}.most_parameters",
+            most,
+            f"matches none of {_the(override, passed)}: the smallest has {min(sizes):,}",
+            "Use a higher limit",
+        )
+    return tuple(layer.name for layer in passed if most is None or _count(layer) <= most)
+
+
+def _count(layer: LayerDescription) -> int:
+    """Its trainable elements."""
+    return sum(p.count for p in layer.parameters if p.trainable)
+
+
+def _the(override: Override, layers: Sequence[LayerDescription]) -> str:
+    """The layers that passed the conditions so far."""
+    many = f"the {len(layers)} layers" if len(layers) > 1 else "the one layer"
+    return many if override.layers == "*" else f"{many} named {override.layers}"
+
+
+def _some(names: Iterable[str]) -> str:
+    every = list(names)
+    left = len(every) - _SHOWN
+    return ", ".join(every[:_SHOWN]) + (f" and {left} more" if left > 0 else "")

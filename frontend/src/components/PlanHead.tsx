@@ -1,0 +1,49 @@
+import { Alert, Group, Text } from "@mantine/core";
+import { IconAlertTriangle } from "@tabler/icons-react";
+import type { PlanView } from "../api/types";
+import { formatBytes, formatNumber } from "../lib/format";
+
+/** What one should know of a plan before its layers: totals, which override set what, warnings. */
+export function PlanHead({ plan }: { plan: PlanView }) {
+  return (
+    <>
+      <Group gap="lg" data-testid="plan-totals">
+        <Total
+          label="on the wire per step"
+          value={plan.wire_bytes_per_step === null ? "PyTorch's own" : formatBytes(plan.wire_bytes_per_step)}
+        />
+        <Total label="units" value={formatNumber(plan.units, 6)} />
+        <Total label="parameters" value={formatNumber(plan.parameters, 6)} />
+        <Total label="processes" value={String(plan.parties.length)} />
+      </Group>
+      {plan.notes.map((note) => (
+        <Text key={note} size="xs" c="dimmed" data-testid="plan-note">
+          {note}
+        </Text>
+      ))}
+      {plan.warnings.map((warning) => (
+        <Alert key={warning} color="yellow" icon={<IconAlertTriangle />} p="xs" data-testid="plan-warning">
+          {warning}
+        </Alert>
+      ))}
+      {plan.peer && (
+        <Text size="sm" c="dimmed">
+          Run by PyTorch's own {plan.peer}, which decides layer by layer itself.
+        </Text>
+      )}
+    </>
+  );
+}
+
+function Total({ label, value }: { label: string; value: string }) {
+  return (
+    <div>
+      <Text fw={700} className="ty-number">
+        {value}
+      </Text>
+      <Text size="xs" c="dimmed">
+        {label}
+      </Text>
+    </div>
+  );
+}

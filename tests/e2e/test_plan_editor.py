@@ -1,0 +1,66 @@
+"""The plan editor on Launch: choices layer by layer, shown at once with their bytes, and refused at their row."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import expect
+
+from backend.client import Client
+from tests.e2e.test_launch import fill_form
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.browser
+
+
+def test_a_layer_is_changed_by_hand_and_the_job_says_so(page: Page, client: Client) -> None:
+    fill_form(page, "by hand", strategy="p3", workers=2)
+    page.get_by_test_id("edit-plan").click()
+    editor = page.get_by_test_id("plan-editor")
+    totals = editor.get_by_test_id("plan-totals")
+    row = editor.get_by_test_id(re.compile("^plan-editor-row-")).last
+    layer = (row.get_attribute("data-testid") or "").removeprefix("plan-editor-row-")
+    expect(row).to_contain_text("Linear")
+    expect(row.get_by_label(re.compile("^Exchange of"))).to_have_value("parameter-server")
+    before = totals.inner_text()
+
+    row.get_by_label(re.compile("^Codec of")).select_option("fp16")
+    expect(row).to_contain_text("changed by hand")
+    expect(editor.get_by_test_id("plan-note")).to_contain_text(f"layers named {layer} ({layer}): codec fp16")
+    expect(totals).not_to_have_text(before)
+
+    row.get_by_label(re.compile("^Exchange of")).select_option("native")
+    refused = editor.get_by_test_id(f"refused-{layer}")
+    expect(refused).to_contain_text("would sum in half precision. Use fp32, or ring-allreduce")
+    row.get_by_label(re.compile("^Exchange of")).select_option("ring-allreduce")
+    expect(refused).to_have_count(0)
+    expect(row.get_by_label(re.compile("^Returns of"))).to_have_value("none")
+
+    page.keyboard.press("Escape")
+    expect(editor).to_have_count(0)
+    expect(page.get_by_test_id("plan-table")).to_contain_text("ring-allreduce")
+    page.get_by_test_id("launch").click()
+    expect(page.get_by_test_id("job-name")).to_have_text("by hand")
+    job = client.job(re.search(r"/jobs/([\w-]+)", page.url)[1])
+    client.cancel(job.id)
+    [override] = job.spec.overrides
+    assert override.values == {"exchange": "ring-allreduce", "codec": "fp16"}
+    assert override.layers == layer
+
+
+def test_what_was_changed_by_hand_is_undone(page: Page) -> None:
+    fill_form(page, "undone", strategy="ring-allreduce", workers=2)
+    page.get_by_test_id("edit-plan").click()
+    row = page.get_by_test_id(re.compile("^plan-editor-row-")).first
+    departs = row.get_by_label(re.compile("^Depart of"))
+    expect(departs).to_have_value("after-backward")
+    departs.select_option("when-ready")
+    expect(row).to_contain_text("changed by hand")
+    expect(departs).to_have_value("when-ready")
+    row.get_by_test_id(re.compile("^forget-")).click()
+    expect(departs).to_have_value("after-backward")
+    expect(row).not_to_contain_text("changed by hand")

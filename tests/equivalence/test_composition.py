@@ -1,0 +1,274 @@
+"""Per-layer composition: every pair of mechanisms trains one network to the exact class, or a rule refuses it.
+
+One job gives every layer of a deep, narrow network other choices, so that all pairs of values across layers meet in
+one gang, and the layers' choices together hold every pair that one layer can have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.consistency import CONSISTENCY
+from engine.errors import UserError
+from engine.exchange import EXCHANGE
+from engine.plan.description import ModelDescription
+from engine.plan.job import JobSpec, OptimizerSpec
+from engine.plan.plan import Peer, Plan
+from engine.strategies import STRATEGIES, build_plan, strategy
+from engine.strategies.base import Strategy
+from tests.equivalence.test_synchronous_strategies import OPTIONS
+from tests.jobs import Run, describe, distance, job, reference, succeed
+from tests.pairs import SIZES, Choices, covering, every_pair, lossless, pairs_in, table
+from tests.traffic import counted_bytes, declared_bytes
+
+USER_CODE = Path(__file__).parent / "user_code"
+STEPS = 4
+DEPTH = 6
+"""Of the network for which plans are composed only: deep enough to be cut for every number of workers."""
+SMALL = OPTIONS | {name: {"layers": "all"} for name in ("late-multiply", "p3+late-multiply")}
+"""Options that suit the small network: many units, and factors although they move more."""
+
+
+def spec_of(workers: int, depth: int, overrides: Sequence[dict[str, Any]] = (), **strategy: Any) -> JobSpec:
+    return job(
+        model={"entrypoint": "stack:build", "directory": str(USER_CODE), "options": {"depth": depth}},
+        strategy=strategy or {"name": "single"},
+        overrides=list(overrides),
+        cluster={"workers": workers},
+        training={"steps": STEPS, "precision": "float64"},
+    )
+
+
+@cache
+def model(depth: int = 2) -> ModelDescription:
+    return describe(spec_of(1, depth))
+
+
+@cache
+def possible_and_refused(workers: int) -> Any:
+    return table(model(), workers)
+
+
+def by_layer(rows: Sequence[Choices]) -> list[dict[str, Any]]:
+    """One override per layer; choices in buckets get two neighbours, so that a bucket holds two layers."""
+    layers = [row for row in rows for _ in range(2 if row["unit"] == "bucket" else 1)]
+    return [
+        {"layers": f"layers.{index}", "size": SIZES[row["unit"]], **row} for index, row in enumerate(layers)
+    ]
+
+
+def trained(
+    overrides: Sequence[dict[str, Any]], workers: int, directory: Path, *, more: int = 0, **strategy: Any
+) -> tuple[Run, float]:
+    """The finished job and its distance from one process on the same shards; bytes are as declared. Behind the layers
+    with overrides stand as many `more`."""
+    depth = len(overrides) + more
+    run = succeed(spec_of(workers, depth, overrides, **strategy), directory)
+    plan = run.launch.plan
+    assert isinstance(plan, Plan)
+    assert sum(bool(entry.overrides) for entry in plan.layers) == len(overrides)
+    assert_bytes(run, plan)
+    return run, distance(run.state, reference(spec_of(1, depth), workers))
+
+
+def assert_bytes(run: Run, plan: Plan) -> None:
+    """What our transport counted of its layers is what the plan declares of them."""
+    index = {layer.name: layer.index for layer in run.launch.model.layers}
+    counted = {index[e.layer] for e in plan.layers if "counted" in EXCHANGE[e.exchange].traits}
+    expected = {key: size for key, size in declared_bytes(run).items() if key[2] in counted}
+    assert counted_bytes(run) == expected
+
+
+def test_every_pair_of_values_combines_or_is_refused_by_a_rule() -> None:
+    (possible, refusals), (alone, _) = possible_and_refused(2), possible_and_refused(1)
+    allowed = pairs_in([*possible, *alone])
+    assert not every_pair() - allowed - set(refusals), "refused, but by no rule about the two"
+    for pair in set(refusals) - allowed:
+        module, _, name = refusals[pair].rule.partition(".")
+        assert module in ("rules", "plan"), (pair, refusals[pair])
+        assert name.startswith("_"), (pair, refusals[pair])
+        assert refusals[pair].error.rule
+        assert refusals[pair].error.remedy
+
+
+def test_a_few_pairs_are_known_to_be_refused() -> None:
+    """That the table says something: what no runtime of ours could do is in it."""
+    _, refusals = possible_and_refused(2)
+    expected = {
+        (("exchange", "native"), ("rank", "priority")): "rules._ordered_collectives_keep_one_order",
+        (("exchange", "native"), ("codec", "fp16")): "rules._native_sums_what_it_is_given",
+        (("exchange", "ring-allreduce"), ("returns", "push")): "rules._returns_belong_to_servers",
+        (("exchange", "ring-allreduce"), ("update", "server")): "rules._returns_belong_to_servers",
+        (("exchange", "parameter-server"), ("unit", "bucket")): "rules._buckets_have_no_home",
+        (("exchange", "factors"), ("unit", "slice")): "rules._factors_travel_whole",
+    }
+    assert {pair: refusals[frozenset(pair)].rule for pair in expected} == expected
+
+
+def test_every_pair_that_combines_is_exact_in_one_job(tmp_path: Path) -> None:
+    possible = [choices for choices in possible_and_refused(2)[0] if lossless(choices)]
+    rows = covering(possible, pairs_in(possible))
+    run, far = trained(by_layer(rows), 2, tmp_path, name="p3", options={"servers": 1})
+    assert far <= 1e-12
+    available = {mechanism.name for mechanism in EXCHANGE if mechanism.available} - {"none"}
+    assert {entry.exchange for entry in run.launch.plan.layers} == available
+
+
+def test_every_pair_with_a_codec_that_rounds_stays_close(tmp_path: Path) -> None:
+    """Beside lossless layers of every exchange."""
+    possible, _ = possible_and_refused(2)
+    exact = [choices for choices in possible if lossless(choices)]
+    rows = covering(possible, pairs_in(possible) - pairs_in(exact))
+    rows += covering(exact, {frozenset({("exchange", c["exchange"]), ("codec", c["codec"])}) for c in exact})
+    _, far = trained(by_layer(rows), 2, tmp_path, name="p3", options={"servers": 1})
+    assert 0 < far <= 1e-3
+
+
+def test_what_only_one_worker_can_hold_combines_there(tmp_path: Path) -> None:
+    """`none`, beside every other exchange."""
+    alone = [choices for choices in possible_and_refused(1)[0] if lossless(choices)]
+    two = possible_and_refused(2)[0]
+    wanted = pairs_in(alone) - pairs_in(two)
+    rows = covering(
+        alone, wanted | {frozenset({("exchange", c["exchange"]), ("unit", c["unit"])}) for c in alone}
+    )
+    _, far = trained(by_layer(rows), 1, tmp_path, name="p3", options={"servers": 1})
+    assert far <= 1e-12
+
+
+def test_every_pair_that_sums_averages_in_one_job(tmp_path: Path) -> None:
+    """Workers that train alone: with period 1, plain SGD and equal shards, synchronous SGD."""
+    possible = [
+        choices
+        for choices in possible_and_refused(2)[0]
+        if lossless(choices)
+        and choices["update"] == "worker"
+        and "sums" in EXCHANGE[choices["exchange"]].traits
+    ]
+    overrides = by_layer(covering(possible, pairs_in(possible)))
+    averaging = {"name": "parameter-averaging", "options": {"period": 1}}
+    sgd = OptimizerSpec(learning_rate=0.05)
+    run = succeed(replace(spec_of(2, len(overrides), overrides, **averaging), optimizer=sgd), tmp_path)
+    expected = reference(replace(spec_of(1, len(overrides)), optimizer=sgd), 2)
+    assert distance(run.state, expected) <= 1e-11
+    assert isinstance(run.launch.plan, Plan)
+    assert run.launch.plan.consistency.mode == "average"
+    assert_bytes(run, run.launch.plan)
+
+
+def small(entry: Strategy, servers: dict[str, Any]) -> dict[str, Any]:
+    """A strategy with options for the small network, and so many servers where it has any."""
+    options = {
+        name: value for name, value in servers.items() if name in {f.name for f in fields(entry.options)}
+    }
+    return {"name": entry.name, "options": SMALL.get(entry.name, {}) | options}
+
+
+def beside_p3(workers: int, servers: dict[str, Any]) -> tuple[list[Strategy], dict[str, str]]:
+    """The strategies that can have a layer of a p3 job, and why the others cannot."""
+    combined, reasons = [], {}
+    for entry in STRATEGIES:
+        found = composed(small(strategy("p3"), servers), small(entry, servers), workers)
+        if isinstance(found, UserError):
+            reasons[entry.name] = found.rule
+        else:
+            combined.append(entry)
+    return combined, reasons
+
+
+@pytest.mark.parametrize(("workers", "servers"), [(3, {"servers": 1}), (4, {})])
+def test_all_strategies_that_combine_are_exact_in_one_job(
+    workers: int, servers: dict[str, Any], tmp_path: Path
+) -> None:
+    """Two layers each. With one shard central-reduce can join; without it every worker has a shard."""
+    exact = [entry for entry in beside_p3(workers, servers)[0] if entry.proof == "exact"]
+    assert ("central-reduce" in [entry.name for entry in exact]) == bool(servers)
+    _, far = trained(as_overrides(exact, servers), workers, tmp_path, **small(strategy("p3"), servers))
+    assert far <= 1e-12
+
+
+def test_the_layers_in_front_of_a_cut_combine_as_any_others(tmp_path: Path) -> None:
+    """Hybrid parallelism with every strategy in front of the device that computes the last two layers."""
+    servers = {"servers": 1}
+    exact = [entry for entry in beside_p3(3, servers)[0] if entry.proof == "exact"]
+    overrides = as_overrides(exact, servers)
+    options = {"cut": f"layers.{len(overrides)}"}
+    run, far = trained(overrides, 3, tmp_path, more=2, name="hybrid", options=options)
+    assert far <= 1e-12
+    assert [layer.placement for layer in run.launch.plan.layers][-3:] == ["replicated", "device", "device"]
+
+
+def test_the_replicas_of_a_stage_exchange_each_layer_in_its_own_way(tmp_path: Path) -> None:
+    """Two stages, two replicas; servers, factors and native collectives are refused there by a rule."""
+    base = {"name": "model-parallel", "options": {"stages": 2}}
+    overrides = [
+        {"layers": "layers.0", "strategy": "tree-allreduce"},
+        {"layers": "layers.1", "exchange": "recursive-halving-doubling", "unit": "slice", "size": 30},
+        {"layers": "layers.2", "depart": "after-backward", "rank": "priority"},
+    ]
+    run = succeed(spec_of(4, 4, overrides, **base), tmp_path)
+    assert distance(run.state, reference(spec_of(1, 4), 2)) <= 1e-12
+    assert counted_bytes(run) == declared_bytes(run)
+    for exchange in ("parameter-server", "factors", "native"):
+        with pytest.raises(UserError, match=r"2 workers hold this stage.* Use one of: ring"):
+            build_plan(spec_of(4, 4, [{"layers": "layers.3", "exchange": exchange}], **base), model(4))
+
+
+def as_overrides(strategies: Sequence[Strategy], servers: dict[str, Any]) -> list[dict[str, Any]]:
+    """Two layers for each of the strategies."""
+    found: list[dict[str, Any]] = []
+    for entry in sorted([*strategies, *strategies], key=strategies.index):
+        options = small(entry, servers)["options"]
+        found.append({"layers": f"layers.{len(found)}", "strategy": entry.name, "options": options})
+    return found
+
+
+def composed(base: dict[str, Any], other: dict[str, Any], workers: int = 2) -> Plan | Peer | UserError:
+    """The plan of a job by `base` whose first layer `other` chooses, or why there is none."""
+    override = {"layers": "layers.0", "strategy": other["name"], "options": other["options"]}
+    try:
+        return build_plan(spec_of(workers, DEPTH, [override], **base), model(DEPTH))
+    except UserError as error:
+        return error
+
+
+@pytest.mark.parametrize("servers", [{}, {"servers": 1}], ids=["shards everywhere", "one shard"])
+@pytest.mark.parametrize("one", STRATEGIES, ids=lambda entry: entry.name)
+def test_two_strategies_combine_or_the_reason_is_said(one: Strategy, servers: dict[str, Any]) -> None:
+    theirs = small(one, servers)
+    for entry in STRATEGIES:
+        if entry.name == "single":
+            continue
+        ours = small(entry, servers)
+        mixed = composed(ours, theirs)
+        if isinstance(mixed, UserError):
+            assert mixed.field.startswith(("overrides", "layers.layers.0.")), (entry.name, mixed)
+            assert mixed.remedy
+            continue
+        whole, other = (build_plan(spec_of(2, DEPTH, **chosen), model(DEPTH)) for chosen in (ours, theirs))
+        assert mixed.layers[0].overrides == (0,)
+        assert replace(mixed.layers[0], overrides=()) == other.layers[0]
+        assert mixed.layers[1:] == whole.layers[1:]
+
+
+def test_who_cannot_join_a_p3_job_and_why() -> None:
+    combined, reasons = beside_p3(2, {})
+    assert "ring-allreduce" in [entry.name for entry in combined]
+    assert reasons["single"].startswith("single runs on one worker")
+    assert "PyTorch's own wrapper" in reasons["ddp"]
+    assert "PyTorch's own wrapper" in reasons["fsdp"]
+    assert "one set of server shards" in reasons["central-reduce"]
+    assert "central-reduce" not in beside_p3(2, {"servers": 1})[1]
+
+
+def test_every_consistency_that_is_built_has_a_strategy() -> None:
+    """It is chosen for the job, so a pair with it is a job of its own, as the one with averaging above."""
+    plans = [build_plan(spec_of(2, 2, **small(e, {})), model()) for e in STRATEGIES if e.name != "single"]
+    modes = {plan.consistency.mode for plan in plans if isinstance(plan, Plan)}
+    assert modes == {mechanism.name for mechanism in CONSISTENCY if mechanism.available}

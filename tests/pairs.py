@@ -1,0 +1,133 @@
+"""Every pair of mechanisms that one plan may hold, from the registered catalogues: which combine, and what refuses the
+others. Pairs within one layer are found here; pairs across layers are whatever stands in one job's plan."""
+
+from __future__ import annotations
+
+import traceback
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
+from pathlib import Path
+
+from engine.codec import CODEC
+from engine.errors import UserError
+from engine.exchange import EXCHANGE
+from engine.memory import ACTIVATIONS
+from engine.order import DEPART, RANK, RETURNS, UNIT
+from engine.plan.description import ModelDescription
+from engine.plan.plan import LayerPlan, Order, Servers
+from tests.plans import resolved
+
+AXES: dict[str, tuple[str, ...]] = {
+    **{
+        field: tuple(mechanism.name for mechanism in axis if mechanism.available)
+        for field, axis in (
+            ("exchange", EXCHANGE), ("codec", CODEC), ("unit", UNIT), ("depart", DEPART), ("rank", RANK),
+            ("returns", RETURNS), ("activations", ACTIVATIONS),
+        )
+    },
+    "update": ("worker", "server"),
+}  # fmt: skip
+"""An override's field -> its values whose mechanism is built. Placement is no layer's own: its edges are the plan's."""
+SIZES = {"layer": None, "slice": 30, "bucket": 1000}
+"""So small that a layer of 110 elements has several slices, and a bucket of float64 two such layers."""
+
+Value = tuple[str, str]
+"""(axis, value)."""
+Pair = frozenset[Value]
+Choices = dict[str, str]
+"""One layer's: a value on every axis."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refusal:
+    """A pair that no layer can hold."""
+
+    rule: str
+    """The function that refuses it."""
+    error: UserError
+
+
+def every_choice() -> Iterator[Choices]:
+    """Every combination of values, possible or not."""
+    for values in product(*AXES.values()):
+        yield dict(zip(AXES, values, strict=True))
+
+
+def pairs_of(choices: Choices) -> Iterator[Pair]:
+    return map(frozenset, combinations(choices.items(), 2))
+
+
+def refused(choices: Choices, model: ModelDescription, workers: int) -> UserError | None:
+    """Why a model's layers cannot all have these choices; None: they can."""
+    served = "server" in EXCHANGE[choices["exchange"]].traits
+    try:
+        order = Order(
+            unit=choices["unit"], size=SIZES[choices["unit"]], depart=choices["depart"], rank=choices["rank"],
+            returns=choices["returns"],
+        )  # fmt: skip
+        rest = {axis: choices[axis] for axis in ("exchange", "codec", "activations", "update")}
+        layers = [LayerPlan(layer=layer.name, order=order, **rest) for layer in model.layers]  # type: ignore[arg-type]
+        resolved(model, *layers, workers=workers, servers=Servers(count=1) if served else None)
+    except UserError as error:
+        return error
+    return None
+
+
+def table(model: ModelDescription, workers: int) -> tuple[list[Choices], dict[Pair, Refusal]]:
+    """The choices that a layer may have, and every pair that none of them holds, with the rule that forbids it.
+
+    A rule forbids a pair where it refuses choices that another value in place of one of the two would make possible,
+    or better: in place of either. Where several do, that is the one which refuses most.
+    """
+    verdicts = [(choices, refused(choices, model, workers)) for choices in every_choice()]
+    possible = [choices for choices, error in verdicts if error is None]
+    allowed = pairs_in(possible)
+    known = {tuple(choices.items()) for choices in possible}
+    reasons: dict[Pair, dict[tuple[int, str], list[UserError]]] = defaultdict(lambda: defaultdict(list))
+    for choices, error in verdicts:
+        if error is None:
+            continue
+        for pair in set(pairs_of(choices)) - allowed:
+            cured = sum(
+                any(tuple((choices | {axis: other}).items()) in known for other in AXES[axis])
+                for axis, _ in pair
+            )
+            if cured:
+                reasons[pair][cured, _rule(error)].append(error)
+    refusals = {}
+    for pair, found in reasons.items():
+        best = max(found, key=lambda reason: (reason[0], len(found[reason])))
+        refusals[pair] = Refusal(rule=best[1], error=found[best][0])
+    return possible, refusals
+
+
+def every_pair() -> set[Pair]:
+    return pairs_in(every_choice())
+
+
+def pairs_in(choices: Iterable[Choices]) -> set[Pair]:
+    return {pair for one in choices for pair in pairs_of(one)}
+
+
+def lossless(choices: Choices) -> bool:
+    return "lossless" in CODEC[choices["codec"]].traits
+
+
+def covering(possible: Sequence[Choices], wanted: Iterable[Pair]) -> list[Choices]:
+    """A few of the possible choices that hold every wanted pair, found greedily."""
+    left, chosen = set(wanted), []
+    held = [(choices, set(pairs_of(choices))) for choices in possible]
+    while left:
+        best, pairs = max(held, key=lambda item: len(item[1] & left))
+        assert pairs & left, f"no possible choices hold {left}"
+        chosen.append(best)
+        left -= pairs
+    return chosen
+
+
+def _rule(error: UserError) -> str:
+    """The innermost function of the engine's vocabulary that raised it, e.g. `rules._buckets_have_no_home`."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{Path(frame.filename).stem}.{frame.name}"
