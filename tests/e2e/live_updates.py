@@ -74,7 +74,7 @@ def run(browser: Browser, directory: Path, setting: Setting) -> Findings:
         page.wait_for_selector(f"[data-testid={RACE}][data-drawn]")
         # One may be a spare: the page's own is the one that has grown.
         renderer = max(renderers(browser) - before, key=lambda pid: memory(pid, "VmRSS"))
-        stack.enter_context(Scales(renderer, found.renderer))
+        stack.enter_context(Scales(renderer, found))
         viewer = Viewer(page, renderer, found, setting.stay_s)
         until = time.monotonic() + setting.seconds
         while time.monotonic() < until:
@@ -128,7 +128,7 @@ def main() -> None:
         "Race and the Job's timeline in turn, without loading the page again: each is watched for "
         f"{setting.stay_s:g} s, zoomed, panned, asked why it waits, stepped through by key. The heap is read after a "
         "forced collection; the renderer's memory from the kernel every second, garbage included, of shared pages its "
-        "part (PSS). An answer "
+        "part (PSS), without the answers' bodies that developer tools keep for whoever drives the page. An answer "
         "counts from the event's own time to the end of the frame in which its effect is to be seen: the moved axis, "
         "the panel, the chosen step; the drawing of another step follows when the service has answered. Browser "
         "(software rendering), server and jobs share the machine."
@@ -150,8 +150,16 @@ def write(report: Report, found: Findings) -> None:
     most = max(found.renderer)
     report.table(
         f"The renderer's memory (aim: under {AIM_MB:g} MB)",
-        ["median MB", "most MB", "within", "most MB with all that it shares"],
-        [[statistics.median(found.renderer) / 1e6, most / 1e6, most < AIM_MB * 1e6, found.resident / 1e6]],
+        ["median MB", "most MB", "within", "kept for the driver MB", "most MB with all that it shares"],
+        [
+            [
+                statistics.median(found.renderer) / 1e6,
+                most / 1e6,
+                most < AIM_MB * 1e6,
+                found.kept / 1e6,
+                found.resident / 1e6,
+            ]
+        ],
     )
     everything = {**found.answers, "all": [ms for each in found.answers.values() for ms in each]}
     percentiles = {what: [float(np.percentile(ms, p)) for p in (50, 95)] for what, ms in everything.items()}

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 RACE, TIMELINE = "figure-race", "figure-timeline"
 
+KEPT_MOST = 100_000_000
+"""Chromium's developer tools, through which it is driven, keep so much of what came over the network, or more."""
+
 # From an event to the end of the frame in which what it does is to be seen; and what kept the page from answering.
 PROBE = """
 window.longTasks = [];
@@ -49,7 +52,9 @@ class Findings:
     heap: dict[str, list[tuple[float, int]]] = field(default_factory=dict)
     """By page: bytes in use, with all garbage collected."""
     renderer: list[int] = field(default_factory=list)
-    """Every second: bytes of the renderer, of pages that it shares with other processes its part."""
+    """Every second: bytes of the renderer, of pages that it shares with other processes its part; without `kept`."""
+    kept: int = 0
+    """Bytes that the renderer keeps for who drives it: all answers' bodies, until KEPT_MOST is full."""
     resident: int = 0
     """Most bytes that it ever had in memory, shared pages (Chromium's own program) included."""
     answers: dict[str, list[float]] = field(default_factory=dict)
@@ -84,6 +89,8 @@ class Viewer:
         self._found = found
         self._cdp: CDPSession = page.context.new_cdp_session(page)
         self._begun = time.monotonic()
+        self._cdp.send("Network.enable", {"maxTotalBufferSize": 0, "maxResourceBufferSize": 0})
+        self._cdp.on("Network.dataReceived", self._keep)
         page.on("pageerror", lambda error: found.broken.append(str(error)))
         page.on("response", self._count)
 
@@ -161,6 +168,9 @@ class Viewer:
         found.heap.setdefault(name, []).append((time.monotonic() - self._begun, int(used)))
         found.resident = memory(self._renderer, "VmHWM")
 
+    def _keep(self, received: dict[str, int]) -> None:
+        self._found.kept = min(self._found.kept + received["dataLength"], KEPT_MOST)
+
     def _count(self, response: Response) -> None:
         self._found.figures += (
             response.status == 200 and re.search(r"/figures/|/race\?", response.url) is not None
@@ -168,11 +178,11 @@ class Viewer:
 
 
 class Scales(threading.Thread):
-    """Weighs a process every second while the block runs."""
+    """Weighs the renderer every second while the block runs."""
 
-    def __init__(self, pid: int, sizes: list[int]) -> None:
+    def __init__(self, pid: int, found: Findings) -> None:
         super().__init__(daemon=True)
-        self._pid, self._sizes = pid, sizes
+        self._pid, self._found = pid, found
         self._stop_asked = threading.Event()
 
     def __enter__(self) -> Scales:
@@ -185,7 +195,7 @@ class Scales(threading.Thread):
 
     def run(self) -> None:
         while not self._stop_asked.wait(1.0):
-            self._sizes.append(memory(self._pid, "Pss", "smaps_rollup"))
+            self._found.renderer.append(memory(self._pid, "Pss", "smaps_rollup") - self._found.kept)
 
 
 def memory(pid: int, name: str, file: str = "status") -> int:
