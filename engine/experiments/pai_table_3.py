@@ -51,7 +51,7 @@ PERIODS = 3
 TIME_COLUMNS = ("Gbit/s", "every step, s", "model average, s", "gain", "computing alone, s", "most CPU")
 
 COUNTS = (2, 4)
-EPOCHS = 20
+EPOCHS = 30
 DIGITS_BATCH = 32
 RATE = 0.02
 ACCURACY_COLUMNS = ("workers", "steps", "accuracy, %", "minus single, points")
