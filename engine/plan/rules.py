@@ -16,7 +16,7 @@ from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
 from engine.plan.placement_rules import check_placement, settle_workload
 from engine.plan.plan import LayerPlan, Peer, Plan
-from engine.plan.stage_rules import check_stages
+from engine.plan.stage_rules import check_stages, warn_of_idle_stages
 from engine.plan.traffic import factors_against_gradient
 from engine.plan.units_of_measure import format_rate
 
@@ -51,7 +51,8 @@ def resolve(plan: Plan | Peer, model: ModelDescription, cluster: Cluster, job: J
         _factors_travel_whole(layer, field)
     _native_cannot_be_paced(any(lp.exchange == "native" for lp in plan.layers), cluster)
     plan = _settle_update_sites(settle_averaging(plan, model, job), job)
-    return settle_workload(_settle_workload(plan, model, job), job)
+    plan = settle_workload(_settle_workload(plan, model, job), job)
+    return warn_of_idle_stages(plan, job)
 
 
 def is_served(layer: LayerPlan) -> bool:

@@ -5,6 +5,7 @@ One rule, one function, one reason, as in `rules.py`, which calls `check_stages`
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 from engine.errors import UserError
@@ -15,6 +16,9 @@ from engine.plan.job import JobSpec
 from engine.plan.placement_rules import cut_refusal
 from engine.plan.plan import LayerPlan, Pipeline, Plan
 
+_MUCH = 0.25
+_MICRO_BATCHES_PER_STAGE = 3
+"""With which (S-1) / (3S+S-1) of the time is idle, less than a quarter."""
 _OWN_ROUNDS = ("ring-allreduce", "tree-allreduce", "recursive-halving-doubling")
 
 
@@ -40,7 +44,22 @@ def check_stages(plan: Plan, model: ModelDescription, cluster: Cluster, job: Job
     _stages_are_in_a_row(plan, model)
     _one_norm_for_all(job)
     _steps_are_common(plan)
-    _nothing_is_replayed(job)
+
+
+def warn_of_idle_stages(plan: Plan, job: JobSpec) -> Plan:
+    """Of S stages and M micro-batches, (S-1) / (M+S-1) of the time is idle at best: said where that is much."""
+    if plan.pipeline is None:
+        return plan
+    stages, micro_batches = plan.pipeline.stages, job.training.micro_batches
+    idle = (stages - 1) / (micro_batches + stages - 1)
+    if idle <= _MUCH:
+        return plan
+    enough = _MICRO_BATCHES_PER_STAGE * stages
+    warning = (
+        f"training.micro_batches = {micro_batches}: {stages} stages wait for one another at least"
+        f" {100 * idle:.0f} % of the time; with {enough} micro-batches less than {100 * _MUCH:.0f} %."
+    )
+    return replace(plan, warnings=tuple(dict.fromkeys((*plan.warnings, warning))))
 
 
 def _workers_fill_the_stages(pipeline: Pipeline, cluster: Cluster) -> None:
@@ -118,14 +137,4 @@ def _steps_are_common(plan: Plan) -> None:
     if plan.consistency.mode != "every-step":
         raise UserError(
             "consistency.mode", plan.consistency.mode, "stages take every step together", "Use every-step"
-        )
-
-
-def _nothing_is_replayed(job: JobSpec) -> None:
-    if job.fidelity == "rehearse":
-        raise UserError(
-            "fidelity",
-            "rehearse",
-            "the replay device computes one part of a model, no row of stages",
-            "Use train",
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from engine.models.cut import cut_in_a_row, first_names
 from engine.placement.neighbours import Neighbours
@@ -17,7 +17,7 @@ from engine.runtime.initial import InitialState, empty_state, host_state
 from engine.runtime.launch import Launch
 from engine.runtime.messages import Lane, Message
 from engine.runtime.party import PATIENCE_S, PartyBase
-from engine.runtime.subject import Autocast, Subject
+from engine.runtime.subject import Autocast, Subject, cuts_of
 from engine.runtime.team import Team
 from engine.runtime.trainer import Passes, PassLoss, Replica
 
@@ -53,19 +53,14 @@ class Stage:
         self._device = torch_device
         self._pipeline = launch.plan.pipeline
         stage, stages = team.stage, self._pipeline.stages
-        parts = cut_in_a_row(subject.model, [edge.destination for edge in launch.plan.edges])
-        self.shared, self.model = subject.model, parts[stage].to(torch_device)
+        self.shared = self.model = subject.model
         self._away: Layout = {}
         """What worker 0 does not hold: the other stages' state."""
-        for part in parts[1:]:
-            for name, held in part.state_dict().items():
-                self._away[name] = tuple(held.shape), str(held.dtype).removeprefix("torch.")
-        self._first_names = first_names(subject.model)
-        here = self._away.keys() | parts[0].state_dict().keys()
-        state = subject.model.state_dict()
-        self._unused = {
-            name: state[name].clone() for name, first in self._first_names.items() if first not in here
-        }
+        self._unused: dict[str, Tensor] = {}
+        """What no stage holds."""
+        self._first_names: dict[str, str] = {}
+        if launch.profile is None:
+            self.model = self._cut(subject.model, stage).to(torch_device)
         self._neighbours = Neighbours(
             before=edge_choice(launch, stage - 1) if stage > 0 else None,
             behind=edge_choice(launch, stage) if stage < stages - 1 else None,
@@ -79,6 +74,19 @@ class Stage:
         self.team = Gather(team.sender, team.rank, team.size, launch.deadline_s, Message.TEAM_GATHER)
         lane.add(self.team.kinds, self.team)
         base.endpoint.on_failure(self.team.fail)
+
+    def _cut(self, model: nn.Module, stage: int) -> nn.Module:
+        """The stage that is here; and, for the end, what the others will hold."""
+        parts = cut_in_a_row(model, cuts_of(self._launch.plan))
+        for part in parts[1:]:
+            for name, held in part.state_dict().items():
+                self._away[name] = tuple(held.shape), str(held.dtype).removeprefix("torch.")
+        self._first_names = first_names(model)
+        here = self._away.keys() | parts[0].state_dict().keys()
+        for name, held in model.state_dict().items():
+            if self._first_names[name] not in here:
+                self._unused[name] = held.clone()
+        return parts[stage]
 
     def open(self, replica: Replica, total_steps: int) -> tuple[Passes, PassLoss]:
         """See Place. The other stages are forgotten here."""
@@ -100,6 +108,8 @@ class Stage:
 
     def end(self) -> dict[str, Tensor] | None:
         """See Place."""
+        if self._launch.profile is not None:
+            return None
         own = {**self.model.state_dict(), **averaged_buffers(self.model, self.team)}
         trained = InitialState(empty_state(self._away), self._launch.deadline_s, Message.STATE)
         if self._base.party.index == 0:

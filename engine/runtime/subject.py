@@ -28,7 +28,7 @@ from engine.runtime.launch import REPLAY, Launch
 from engine.runtime.recording import Recording
 from engine.runtime.replay import Node, Pace, ReplayModel, ReplaySource, replay_task
 from engine.runtime.replay_capture import ReplayCapture
-from engine.runtime.replay_parts import replayed_parts
+from engine.runtime.replay_parts import replayed_part
 
 if TYPE_CHECKING:
     from engine.exchange.base import Choice
@@ -42,20 +42,21 @@ class Subject:
     """A model, its data, and what is learned."""
 
     model: nn.Module
-    """The whole model; in a rehearsal of a cut one, its front."""
+    """The whole model; in a rehearsal of a cut one, the part that is here."""
     task: Task
     train: Source
     test: Source
     pace: Pace | None = None
     """The replay device's clock, in a rehearsal."""
     parts: Parts | None = None
-    """Where the plan cuts the model: its parts. In a rehearsal, the back only where it is computed."""
+    """Where the plan cuts the model for a device: its parts. In a rehearsal, the back only where it is computed."""
 
 
 def load_subject(launch: Launch, rank: int, recording: Recording, *, back: bool = False) -> Subject:
     """Build and load what worker `rank` trains. `back`: whether the back of a cut model is computed in this process.
     Raises UserError for whatever the job got wrong."""
-    job, where = launch.job, cut_of(launch.plan)
+    job, cuts = launch.job, cuts_of(launch.plan)
+    pipeline = launch.plan.pipeline if isinstance(launch.plan, Plan) else None
     if launch.profile is None:
         dataset = load_dataset(job.data)
         built = build_model(job.model, job.training.precision)
@@ -64,24 +65,26 @@ def load_subject(launch: Launch, rank: int, recording: Recording, *, back: bool 
             task=find_task(job.model, job.data),
             train=dataset.train,
             test=dataset.test,
-            parts=None if where is None else cut(built, where),
+            parts=cut(built, cuts[0]) if cuts and pipeline is None else None,
         )
     pace = Pace(lambda: recording.exposed_ns, host_ahead=launch.profile.device != "cpu")
     source = ReplaySource(launch.model.samples or job.training.global_batch)
+    stages = 1 if pipeline is None else pipeline.stages
+    replica = rank // stages, job.cluster.workers // stages
+    part = partial(replayed_part, launch.model, cuts)
     parts = None
-    if where is None:
-        model: nn.Module = ReplayModel(launch.model, launch.profile, pace, rank, job.cluster.workers)
+    if not cuts:
+        model: nn.Module = ReplayModel(launch.model, launch.profile, pace, *replica)
     else:
-        parts = replayed_parts(
-            launch.model, where, launch.profile, pace, rank, job.cluster.workers, back=back
-        )
-        model = parts.front
+        model = part(rank % stages, launch.profile, pace, *replica)
+    if cuts and pipeline is None:
+        parts = Parts(front=model, back=part(1, launch.profile, pace, *replica) if back else nn.Identity())
     return Subject(model=model, task=replay_task, train=source, test=source, pace=pace, parts=parts)
 
 
-def cut_of(plan: Plan | Peer) -> str | None:
-    """The layer in front of which a plan cuts the model for a device; None where it does not."""
-    return plan.edges[0].destination if isinstance(plan, Plan) and plan.devices else None
+def cuts_of(plan: Plan | Peer) -> tuple[str, ...]:
+    """The layers in front of which a plan cuts the model, in forward order."""
+    return tuple(edge.destination for edge in plan.edges) if isinstance(plan, Plan) else ()
 
 
 def check_model(model: nn.Module, launch: Launch) -> None:

@@ -108,7 +108,9 @@ class Worker:
         base.connect()
         base.rendezvous.agree("model and key order", self._launch.model.checksum)
         self._agree_on_buffers(model, gather)
-        self._share_initial_state(model, initial)
+        # Replayed stages differ, and begin alike everywhere.
+        if self._team.stage is None or subject.pace is None:
+            self._share_initial_state(model, initial)
         model = place.model
         subject = replace(subject, model=model, parts=None)  # what is computed elsewhere goes
         replica = self._make_replica(model, initial, worker_lane, server_lane, gather, loader.steps)

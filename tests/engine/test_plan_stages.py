@@ -106,6 +106,12 @@ def test_every_schedule_comes_to_its_end(schedule: str, stages: int, micro_batch
     assert at == [2 * micro_batches] * stages
 
 
+def test_few_micro_batches_are_warned_of() -> None:
+    (warning,) = planned("cnn", 3).warnings
+    assert "micro_batches = 1: 3 stages wait for one another at least 67 % of the time; with 9" in warning
+    assert planned("cnn", 3, micro_batches=9).warnings == ()
+
+
 def refusal(name: str, workers: int, options: dict[str, Any], **changes: Any) -> str:
     with pytest.raises(UserError) as caught:
         build_plan(job("model-parallel", workers, options, **changes), described(name))
@@ -124,7 +130,6 @@ def test_what_nobody_could_run_is_refused() -> None:
     assert "sometimes cannot be cut: torch.fx cannot trace" in refusal("sometimes", 2, {"stages": 2})
     clipped = {"training": {"steps": 1, "clip_norm": 1.0}}
     assert "each stage has its own" in refusal("cnn", 2, {}, **clipped)
-    assert "computes one part of a model" in refusal("cnn", 2, {}, fidelity="rehearse")
 
 
 def by_hand(**changes: Any) -> str:

@@ -69,9 +69,10 @@ def rehearsal(strategy: str, path: Path, workers: int = WORKERS, **changes: Any)
     return job(**plain, fidelity="rehearse", rehearsal={"scale": SCALE, "profile": str(path)})
 
 
-def expected_checksum(spec: JobSpec, behind: frozenset[str] = frozenset()) -> int:
+def expected_checksum(spec: JobSpec, behind: frozenset[str] = frozenset(), replicas: int = WORKERS) -> int:
     """Of the parameters that plain SGD ends with on the same bowls: the workers' gradients summed, rank by
-    rank; of layers by factors multiplied once, by what all workers have sent. Layers `behind` a cut are left out."""
+    rank; of layers by factors multiplied once, by what all workers have sent. Layers `behind` a cut are left
+    out."""
     model = scaled_model(describe(spec), SCALE)
     late = spec.strategy.options.get("layers") == "all"
     layers = [layer for layer in model.layers if layer.name not in behind]
@@ -79,7 +80,8 @@ def expected_checksum(spec: JobSpec, behind: frozenset[str] = frozenset()) -> in
     values = [torch.nn.Parameter(torch.linspace(-1, 1, p.count)) for p in held]
     by_factors = [late and layer.factors is not None for layer in layers for _ in layer.parameters]
     optimizer = torch.optim.SGD(values, lr=spec.optimizer.learning_rate, **spec.optimizer.options)
-    shares = [CURVATURE * (1 + rank / WORKERS) * float(torch.tensor(0.5)) for rank in range(WORKERS)]
+    share = float(torch.tensor(1 / replicas))
+    shares = [CURVATURE * (1 + rank / replicas) * share for rank in range(replicas)]
     for _ in range(spec.training.steps or 0):
         for value, together in zip(values, by_factors, strict=True):
             factors = [float(torch.tensor(shares).sum())] if together else shares
@@ -133,6 +135,23 @@ def test_a_cut_model_learns_the_same_in_front_and_sends_scaled_activations(tmp_p
     assert float((busy["end"] - busy["start"]).sum()) / 1e9 >= least, (
         "the device computes every worker's samples"
     )
+
+
+def test_stages_learn_the_same_and_send_scaled_activations(tmp_path: Path) -> None:
+    """One replica in two stages, two micro-batches in flight."""
+    spec = rehearsal(
+        "model-parallel", tmp_path / "profile.json", training={"steps": STEPS, "micro_batches": 2}
+    )
+    run = succeed(spec, tmp_path / "attempt")
+    model, cut = run.launch.model, "2"
+    behind = model.layers_from(cut)
+    first, second = (run.summary(rank)["parameters_crc32"] for rank in range(WORKERS))
+    assert first == expected_checksum(spec, behind, replicas=1)
+    assert second == expected_checksum(spec, frozenset(x.name for x in model.layers) - behind, replicas=1)
+    counted = counted_bytes(run)
+    assert counted == declared_bytes(run)
+    size = 26 * round(32 * 8 * 8 / SCALE) * 4 * STEPS
+    assert counted == {(0, 1, 1): size, (1, 0, 1): size}
 
 
 def test_three_workers_with_micro_batches_and_uneven_shares_agree(tmp_path: Path) -> None:
