@@ -2,9 +2,10 @@
 
     python -m engine.benchmarks.memory
 
-Real workers, each in its process on loopback. A thread in each of them looks every half second: which tensors are
-there and whose, what the receive buffers hold, and what the kernel counts for the process. Shown is the highest of
-each part on worker 0, so parts may come from different moments. Rehearsed models have no activations.
+Real workers, each in its process on loopback. After every step each looks which tensors it has and whose they are (in
+the thread that trains, because autograd works on gradients while it holds no lock); a thread looks every half second
+what the kernel counts for the process. Shown is the highest of each part on worker 0, so parts may come from different
+moments. Rehearsed models have no activations.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from torch import Tensor, nn
 from engine.benchmarks.harness.hosts import Hosts, Place, tasks
 from engine.benchmarks.harness.jobs import bench_job, prepare
 from engine.benchmarks.harness.report import Report, arguments
+from engine.plan.cluster import Party
 from engine.plan.job import JobSpec
 from engine.plan.plan import Plan
 from engine.runtime.launch import Launch
@@ -46,7 +48,7 @@ def tensor_bytes() -> dict[str, int]:
     parameters = [p for module in modules for p in module.parameters(recurse=False)]
     updated = [p for one in optimizers for group in one.param_groups for p in group["params"]]
     state = [v for one in optimizers for values in list(one.state.values()) for v in values.values()]
-    seen: set[int] = set()
+    seen: dict[int, int] = {}
     return {
         "parameters": _storages(parameters, seen),
         "gradients": _storages((p.grad for p in parameters), seen),
@@ -62,24 +64,28 @@ def _alive(kind: type) -> list[Any]:
     interval = sys.getswitchinterval()
     sys.setswitchinterval(10)
     try:
-        gc.unfreeze()  # the trainer freezes what it has before it begins, and what is frozen is not listed
-        found = [one for one in gc.get_objects() if issubclass(type(one), kind)]
-        gc.freeze()
-        return found
+        return [one for one in gc.get_objects() if issubclass(type(one), kind)]
     finally:
         sys.setswitchinterval(interval)
 
 
-def _storages(tensors: Any, seen: set[int]) -> int:
-    """Bytes of the storages that were not counted yet."""
+def _storages(tensors: Any, seen: dict[int, int]) -> int:
+    """Bytes by which these tensors reach into storages that were not counted yet, or further than was counted. Their
+    storages themselves are not touched: Python objects for them are not safe while other threads free tensors."""
     total = 0
     for tensor in tensors:
         if not isinstance(tensor, Tensor) or tensor.device.type != "cpu" or tensor.layout != torch.strided:
             continue
-        storage = tensor.untyped_storage()
-        if storage.data_ptr() not in seen and storage.nbytes():
-            seen.add(storage.data_ptr())
-            total += storage.nbytes()
+        if not tensor.numel():
+            continue
+        size, offset = tensor.element_size(), int(tensor.storage_offset())
+        base = tensor.data_ptr() - offset * size
+        last = sum(
+            (length - 1) * stride for length, stride in zip(tensor.shape, tensor.stride(), strict=True)
+        )
+        reach = (offset + last + 1) * size
+        total += max(0, reach - seen.get(base, 0))
+        seen[base] = max(reach, seen.get(base, 0))
     return total
 
 
@@ -113,18 +119,37 @@ def _socket_limits() -> Iterator[int]:
             continue  # closed meanwhile
 
 
+class _Watched(Worker):
+    """A worker that looks at its tensors after every step."""
+
+    def __init__(self, launch: Launch, party: Party, highest: dict[str, int]) -> None:
+        super().__init__(launch, party)
+        self._highest = highest
+
+    def after_step(self, step: int) -> None:
+        super().after_step(step)
+        _raise(self._highest, tensor_bytes())
+
+
+def _raise(highest: dict[str, int], sizes: Mapping[str, int]) -> None:
+    for part, size in sizes.items():
+        highest[part] = max(size, highest.get(part, 0))
+
+
 def _main(place: Place, pipe: Connection, directory: str) -> None:
     """One real worker, watched from within its process."""
+    # The worker freezes what it has before it trains, and what is frozen is not listed. (To unfreeze and freeze from
+    # another thread, perhaps while the collector is under way, crashes the interpreter.)
+    gc.freeze = lambda: None
     torch.set_num_threads(1)
     launch = Launch.read(Path(directory))
-    worker = Worker(launch, launch.parties[place.index])
     highest: dict[str, int] = {"before training": process_bytes()["Pss"]}
+    worker = _Watched(launch, launch.parties[place.index], highest)
     done = threading.Event()
 
     def watch() -> None:
         while not done.wait(EVERY_S):
-            for part, size in {**tensor_bytes(), **process_bytes()}.items():
-                highest[part] = max(size, highest.get(part, 0))
+            _raise(highest, process_bytes())
 
     watcher = threading.Thread(target=watch, daemon=True)
     for _ in tasks(pipe):
@@ -180,8 +205,9 @@ def main() -> None:
     )
     report.method(
         f"{WORKERS} workers, SGD with momentum. vgg-small trains (batch 4 each); others are rehearsed, tensors divided "
-        f"by {options.scale:g}. MiB, worker 0: the highest of each part, looked at every {EVERY_S:g} s; in brackets "
-        "what the plan declares. Pss is the process's share of memory, `libraries` its Pss before the model was built."
+        f"by {options.scale:g}. MiB, worker 0: the highest of each part, after a step (tensors) or every {EVERY_S:g} s "
+        "(what the kernel counts); in brackets what the plan declares. Pss is the process's share of memory, "
+        "`libraries` its Pss before the model was built."
     )
     rows = []
     for model in options.models:

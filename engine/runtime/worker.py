@@ -87,6 +87,10 @@ class Worker:
         device_bytes = partial(torch.cuda.memory_reserved, self._device) if on_cuda else None
         return contextlib.closing(MemorySampler(recording.recorder, lambda: recording.step, device_bytes))
 
+    def after_step(self, step: int) -> None:
+        """Between two steps, in the thread that trains: where tests put faults, and a benchmark looks around."""
+        self._faults.after_step(step)
+
     def _run(self) -> None:
         job, base = self._job, self._base
         seed_everything(job.training.seed, job.training.deterministic)
@@ -139,7 +143,7 @@ class Worker:
                 device=self._device,
                 dtype=dtype,
             ),
-            after_step=self._faults.after_step,
+            after_step=self.after_step,
         )
         outcome = trainer.train()
         elsewhere = place.end()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import gc
 import json
 from importlib import import_module
 from pathlib import Path
@@ -72,18 +71,13 @@ def test_every_script_can_be_started(name: str) -> None:
     assert f"python -m engine.benchmarks.{name}" in script.__doc__
 
 
-def test_frozen_objects_are_found_and_stay_frozen() -> None:
-    """The trainer freezes its model before it begins."""
+def test_memory_counts_a_storage_once_whoever_looks_into_it() -> None:
     memory = import_module("engine.benchmarks.memory")
-    model = torch.nn.Linear(3, 2)
-    gc.collect()
-    gc.freeze()
-    try:
-        frozen = gc.get_freeze_count()
-        assert any(one is model for one in memory._alive(torch.nn.Module))
-        assert gc.get_freeze_count() >= frozen
-    finally:
-        gc.unfreeze()
+    whole = torch.zeros(10)
+    seen: dict[int, int] = {}
+    assert memory._storages([None, torch.zeros(0), whole[2:5]], seen) == 5 * 4
+    assert memory._storages([whole.view(2, 5)[:, :2], whole, torch.zeros(3)], seen) == 5 * 4 + 3 * 4
+    assert memory._storages([whole], seen) == 0
 
 
 def report(directory: Path, *, quick: bool = False) -> Report:
