@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
 from backend.db.models import Attempt, Job
 from engine.plan.rehearsal import RehearsalSpec
 from engine.plan.serde import from_plain
@@ -88,6 +91,13 @@ class JobFacts:
 
     def party(self, index: int) -> str:
         return self.parties[index] if 0 <= index < len(self.parties) else f"party {index}"
+
+
+def period_of(session: Session, job_id: str) -> int:
+    """Steps from one average of a job's workers to the next, as its plan says; 1 where they meet in every step. Read
+    out of a plan that may be too large to load for a row of a list."""
+    period = Job.plan[("consistency", "period")].as_integer()
+    return session.scalar(select(period).where(Job.id == job_id)) or 1
 
 
 def job_facts(job: Job, attempt: Attempt | None) -> JobFacts:

@@ -6,7 +6,7 @@ are ns on the attempt's clock, sizes bytes.
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from backend.db.models import Attempt, Batch, Job, Link, LinkBin, Metric, StepRo
 from backend.db.models.rollups import STEP_FACTOR
 from backend.figures import rolled
 from backend.figures.batches import EventCache
-from backend.figures.facts import LinkFacts, job_facts
+from backend.figures.facts import LinkFacts, job_facts, period_of
 from engine.telemetry.events import EVENT, Direction, Kind
 
 SPAN = np.dtype([("party", "<i2"), *EVENT.descr])
@@ -73,6 +73,11 @@ class Source:
     def other(self, job_id: str) -> Source:
         """Another job in the same snapshot, e.g. the baseline."""
         return Source(self._session, job_id)
+
+    @cached_property
+    def period(self) -> int:
+        """See `facts.period_of`."""
+        return period_of(self._session, self.job.id)
 
     def ran_alone(self) -> bool:
         """Whether no other job ran on the machine while this one did."""

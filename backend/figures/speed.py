@@ -1,5 +1,5 @@
-"""How fast a job is, by the definitions: medians over its newest steps, warm-up left out, and whether two jobs
-may be compared at all."""
+"""How fast a job is, by the definitions: medians over its newest steps (or whole periods, where workers average),
+warm-up left out, and whether two jobs may be compared at all."""
 
 from __future__ import annotations
 
@@ -17,12 +17,16 @@ from engine.telemetry.definitions import (
     job_iteration_ns,
     median_iteration_ns,
     speed_up,
+    step_means,
     worker_throughput,
 )
 
 WINDOW_STEPS = 1_000
 """Medians are over at most so many of the latest steps, in figures, lists and summaries alike: a job has one
-speed."""
+speed. Of workers that average over more, see `window_steps`."""
+MOST_WINDOW_STEPS = 5_000
+"""Of them, too: reading must stay bounded. As many of DiLoCo's periods of 500 steps fit in as an interval needs; a
+longer period than the window itself may hide its one average."""
 MIN_TIMES = 8
 """Fewer iteration times say nothing about their median."""
 
@@ -48,25 +52,31 @@ class Speed:
 def measure(source: Source) -> Speed:
     """The speed of a job's latest attempt."""
     last = source.last_step()
-    first = max(WARM_UP_STEPS, last - WINDOW_STEPS)
-    return speed_of(source.step_rows(first, last), source.job.workers, first, last)
+    first = max(WARM_UP_STEPS, last - window_steps(source.period))
+    return speed_of(source.step_rows(first, last), source.job.workers, source.period, first, last)
 
 
-def speed_of(rows: np.ndarray, workers: int, first: int, last: int) -> Speed:
-    """The speed of STEP_ROW `rows` of the steps from `first` to `last`."""
+def window_steps(period: int) -> int:
+    """Steps of the window over which a job whose workers average every `period` steps has its speed."""
+    return min(max(WINDOW_STEPS, MIN_TIMES * period), MOST_WINDOW_STEPS)
+
+
+def speed_of(rows: np.ndarray, workers: int, period: int, first: int, last: int) -> Speed:
+    """The speed of STEP_ROW `rows` of the steps from `first` to `last`, by periods of so many steps."""
     medians: list[float | None] = []
     rates: list[float | None] = []
     interval, exposed, compute = None, [], []
     for party in range(workers):
         own = rows[rows["party"] == party]
-        median = median_iteration_ns(own["step"], own["start"])
+        times = own["step"], own["start"], own["end"]
+        median = median_iteration_ns(*times, period=period)
         medians.append(median)
         rates.append(worker_throughput(own["samples"], median))
         if median is not None and median == max(m for m in medians if m is not None):
-            interval = median_interval(iteration_times_ns(own["step"], own["start"]))
+            interval = median_interval(iteration_times_ns(*times, period=period))
         if len(own):
-            exposed.append(float(np.median(own["exposed"])))
-            compute.append(float(np.median(own["compute"])))
+            exposed.append(float(np.median(step_means(own["step"], own["exposed"], period=period))))
+            compute.append(float(np.median(step_means(own["step"], own["compute"], period=period))))
     known = [rate for rate in rates if rate is not None]
     return Speed(
         first=first,

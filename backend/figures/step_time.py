@@ -10,9 +10,9 @@ from backend.figures.facts import JobFacts
 from backend.figures.request import FigureRequest
 from backend.figures.rows import abbreviate
 from backend.figures.source import Source
-from backend.figures.speed import WINDOW_STEPS
+from backend.figures.speed import window_steps
 from backend.figures.theme import COLOURS
-from engine.telemetry.definitions import WARM_UP_STEPS, median_iteration_ns
+from engine.telemetry.definitions import WARM_UP_STEPS, median_iteration_ns, step_means
 
 STRAGGLER = 0.05
 """The worker whose own work (computation and input) exceeds the others' median by this share holds them
@@ -24,25 +24,28 @@ PARTS = ("compute", "exposed", "input", "idle")
 
 
 def step_time(source: Source, request: FigureRequest) -> go.Figure:
-    """Medians over the newest steps, warm-up left out."""
+    """Medians over the newest steps (or periods), warm-up left out."""
     last = source.last_step()
-    rows = source.step_rows(max(last - WINDOW_STEPS, 0), last)
+    rows = source.step_rows(max(last - window_steps(source.period), 0), last)
     if (rows["step"] >= WARM_UP_STEPS).any():
         rows = rows[rows["step"] >= WARM_UP_STEPS]
     if not len(rows):
         text = "No step time yet: the first step has not ended"
         return notice(request, revision=f"step-time:{source.job.id}", text=text)
-    return draw(source.job, split(rows), request)
+    return draw(source.job, split(rows, source.period), request)
 
 
-def split(rows: np.ndarray) -> dict[int, dict[str, float]]:
+def split(rows: np.ndarray, period: int) -> dict[int, dict[str, float]]:
     """Median ns of every part by worker, of STEP_ROW: computation, exposed communication, input, and the
-    idle rest of the iteration."""
+    idle rest of the iteration; per step of whole periods."""
     found = {}
     for party in np.unique(rows["party"]):
         own = rows[rows["party"] == party]
-        parts = {name: float(np.median(own[name])) for name in ("compute", "exposed", "input")}
-        whole = median_iteration_ns(own["step"], own["start"], warm_up=0)
+        parts = {
+            name: float(np.median(step_means(own["step"], own[name], period=period)))
+            for name in ("compute", "exposed", "input")
+        }
+        whole = median_iteration_ns(own["step"], own["start"], own["end"], period=period, warm_up=0)
         length = float(np.median(own["end"] - own["start"])) if whole is None else whole
         parts["idle"] = max(length - sum(parts.values()), 0.0)
         found[int(party)] = parts

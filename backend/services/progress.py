@@ -14,8 +14,9 @@ from sqlalchemy.orm import Session
 
 from backend.db.models import Attempt, Job, Metric
 from backend.figures import rolled, speed
+from backend.figures.facts import period_of
 from backend.services.remember import Remembered
-from engine.telemetry.definitions import WARM_UP_STEPS
+from engine.telemetry.definitions import WARM_UP_STEPS, step_means
 
 REMEMBERED = 4_096
 ACCURACY = "test_accuracy"
@@ -45,6 +46,7 @@ class ProgressReader:
 
     def __init__(self) -> None:
         self._known: Remembered[Progress] = Remembered(room=REMEMBERED)
+        self._periods: Remembered[int] = Remembered(room=REMEMBERED)  # a job's plan never changes
 
     def of(self, session: Session, job: Job, attempt: Attempt | None) -> Progress:
         """Progress of the job's latest attempt."""
@@ -52,23 +54,27 @@ class ProgressReader:
             return Progress()
         workers = job.spec["cluster"]["workers"]
         key = (attempt.id, job.revision)
-        return self._known.get(key, lambda: read(session, attempt.id, workers))
+        period = self._periods.get(job.id, lambda: period_of(session, job.id))
+        return self._known.get(key, lambda: read(session, attempt.id, workers, period))
 
 
-def read(session: Session, attempt_id: int, workers: int) -> Progress:
-    """Progress from the database."""
+def read(session: Session, attempt_id: int, workers: int, period: int) -> Progress:
+    """Progress from the database. `period`: see `facts.period_of`."""
     newest = select(Metric.value).where(Metric.attempt_id == attempt_id, Metric.name == ACCURACY)
     accuracy = session.scalars(newest.order_by(Metric.step.desc()).limit(1)).first()
     end = rolled.last_step(session, attempt_id)
-    rows = rolled.step_rows(session, attempt_id, max(0, end - speed.WINDOW_STEPS), end)
+    rows = rolled.step_rows(session, attempt_id, max(0, end - speed.window_steps(period)), end)
     rows = rows[rows["party"] < workers]
     lasts = [rows["step"][rows["party"] == worker].max(initial=-1) for worker in range(workers)]
     last = int(min(lasts))
     if last < 0:
         return Progress(test_accuracy=accuracy)
     warm = rows[rows["step"] >= WARM_UP_STEPS]
-    found = speed.speed_of(warm, workers, WARM_UP_STEPS, last)
-    waited = [warm["input"][warm["party"] == worker] for worker in range(workers)]
+    found = speed.speed_of(warm, workers, period, WARM_UP_STEPS, last)
+    waited = []
+    for worker in range(workers):
+        own = warm[warm["party"] == worker]
+        waited.append(step_means(own["step"], own["input"], period=period))
     return Progress(
         done=last + 1,
         window=len(np.unique(warm["step"])),

@@ -22,22 +22,46 @@ Scaling = Literal["strong", "weak"]
 # --- time ---
 
 
-def iteration_times_ns(step: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """Iteration times of one worker: start of forward to start of the next forward.
+def iteration_times_ns(
+    step: np.ndarray, start: np.ndarray, end: np.ndarray, *, period: int = 1
+) -> np.ndarray:
+    """Iteration times of one worker: start of forward to start of the next forward, over whole periods.
 
-    `step` (n) and `start` (n, ns) of its steps, in any order; the result has one entry, in ns, for every pair
-    of consecutive steps (a step that is missing makes no long iteration).
+    `step`, `start` and `end` (n; ns) of its steps, in any order. `period`: steps from one average of the workers'
+    parameters to the next; 1 where they meet in every step. Every whole period gives one entry, in ns: its time per
+    step. Any `period` consecutive iterations hold one average, wherever they begin, whereas a median over single steps
+    would hold none. As long as there are fewer iterations, they are one period. A step that is missing makes no long
+    iteration: its period is left out.
     """
     order = np.argsort(step, kind="stable")
-    step, start = step[order], start[order]
-    return np.diff(start)[np.diff(step) == 1]
+    step, start, end = step[order], start[order], end[order]
+    # What lies between two steps is a pause, such as an evaluation, unless the workers meet there: then it may be what
+    # they exchange.
+    times = np.where(step[1:] % period == 0, start[1:], end[:-1]) - start[:-1]
+    known = _periods(np.diff(step) == 1, period).all(axis=1)
+    return _periods(times, period).mean(axis=1)[known]
 
 
-def median_iteration_ns(step: np.ndarray, start: np.ndarray, *, warm_up: int = WARM_UP_STEPS) -> float | None:
-    """Median iteration time of one worker in ns, its steps below `warm_up` left out; None where none
-    remains."""
+def step_means(step: np.ndarray, value: np.ndarray, *, period: int = 1) -> np.ndarray:
+    """What belongs to one worker's steps, such as their exposed communication, over whole periods: `step` and `value`
+    (n) in any order; one entry for every `period` of them, their mean. With period 1 the values themselves."""
+    return _periods(value[np.argsort(step, kind="stable")], period).mean(axis=1)
+
+
+def _periods(values: np.ndarray, period: int) -> np.ndarray:
+    """(n) values as (n // period, period); as (1, n) where there are fewer. What is left over at the end goes."""
+    length = max(1, min(period, len(values)))
+    count = len(values) // length
+    return values[: count * length].reshape(count, length)
+
+
+def median_iteration_ns(
+    step: np.ndarray, start: np.ndarray, end: np.ndarray, *, period: int = 1, warm_up: int = WARM_UP_STEPS
+) -> float | None:
+    """Median iteration time of one worker in ns (see `iteration_times_ns`), its steps below `warm_up` left out; None
+    where none remains."""
     warm = step >= warm_up
-    times = iteration_times_ns(step[warm], start[warm])
+    times = iteration_times_ns(step[warm], start[warm], end[warm], period=period)
     return float(np.median(times)) if len(times) else None
 
 
@@ -50,8 +74,8 @@ def job_iteration_ns(medians: Sequence[float | None]) -> float | None:
 def worker_throughput(samples: np.ndarray, iteration_ns: float | None) -> float | None:
     """Samples per second of one worker: its mean samples per step over its median iteration time.
 
-    The median leaves out pauses between steps (evaluation, checkpoints); a job's throughput is the sum over
-    its workers, so that workers of unequal speed (asynchronous modes) count for what they do.
+    The median leaves out pauses where workers meet (an evaluation), unless most meetings have one; a job's throughput
+    is the sum over its workers, so that workers of unequal speed (asynchronous modes) count for what they do.
     """
     if iteration_ns is None or not len(samples):
         return None
@@ -218,7 +242,8 @@ def convergence_speed_up(job_ns: int | None, baseline_ns: int | None) -> float |
 DEFINITIONS: Mapping[str, str] = {
     "iteration time": (
         "start of forward to start of the next forward, per worker; the job's is the slowest worker's; "
-        "median over the window, warm-up left out"
+        "median over the window, warm-up left out; where workers average every k steps, over whole periods of "
+        "k steps"
     ),
     "exposed communication": "time in which a worker computes nothing because a version has not arrived",
     "throughput": (

@@ -50,7 +50,7 @@ class Run:
 
 def add_job(database: Database, name: str, **changes: object) -> tuple[str, int]:
     """A job and its attempt; `changes` are of the specification's parts, e.g. `workers`, `batch`,
-    `strategy`."""
+    `strategy`; or its plan's `period`."""
     job_id = str(uuid.uuid4())
     started = int(changes.get("started", 0))  # type: ignore[call-overload]
     spec = {
@@ -72,7 +72,7 @@ def add_job(database: Database, name: str, **changes: object) -> tuple[str, int]
                 id=job_id,
                 name=name,
                 spec=spec,
-                plan=None,
+                plan={"consistency": {"period": changes["period"]}} if "period" in changes else None,
                 description={"name": "vgg-small", "layers": layers},
                 state="succeeded",
                 created_unix_ns=started,

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sqlalchemy.orm import Session
 
 from backend.db import Database
+from backend.db.models import Attempt, Job, StepRow
 from backend.figures.headline import Contender, headline
 from backend.figures.race import Race, race
 from backend.figures.request import FigureRequest
-from backend.figures.speed import Speed, median_interval
+from backend.figures.source import Source
+from backend.figures.speed import Speed, measure, median_interval
+from backend.figures.step_time import step_time
+from backend.services.progress import ProgressReader
 from engine.telemetry.events import Kind
 from tests.backend.figures_drawn import answer, column, notes, traces
 from tests.backend.recorded_run import Run, add_job, record_run
@@ -101,6 +106,52 @@ def test_unequal_jobs_are_not_compared(database: Database, changes: dict[str, ob
     text = run_race(database, base, other).headline
     assert text.startswith("Not comparable")
     assert reason in text
+
+
+def record_steps(
+    database: Database, name: str, started: int, lengths_ms: list[int], period: int | None
+) -> str:
+    """A job of nothing but steps, each worker's of these lengths, what is over 10 ms of it exposed."""
+    job_id, attempt = add_job(database, name, started=started, period=period)
+    ends = np.cumsum(lengths_ms).tolist()
+
+    def write(session: Session) -> None:
+        for party in (0, 1):
+            for step, (length, end) in enumerate(zip(lengths_ms, ends, strict=True)):
+                times = {"start_ns": (end - length) * 10**6, "end_ns": end * 10**6}
+                row = StepRow(attempt_id=attempt, step=step, party=party, samples=32, loss=1.0, **times)
+                row.exposed_ns, row.compute_ns, row.input_ns = (length - 10) * 10**6, 10**7, 0
+                session.add(row)
+
+    database.writer.run(write)
+    return job_id
+
+
+def test_a_job_that_averages_pays_for_its_averages(database: Database) -> None:
+    """10 ms a step and 40 more in every fourth is 20 ms a step, though its median step takes 10."""
+    averages = record_steps(
+        database, "averages", 50_000, [50 if step % 4 == 0 else 10 for step in range(60)], period=4
+    )
+    always = record_steps(database, "always", 51_000, [15] * 60, period=None)
+    with database.read() as session:
+        found = measure(Source(session, averages))
+        shown = race(session, [averages, always], FigureRequest())
+        listed = ProgressReader().of(session, *latest(session, averages))
+        parts = step_time(Source(session, averages), FigureRequest())
+    assert (found.iteration_ns, found.interval_ns) == (20e6, (20e6, 20e6))
+    assert (found.exposed_ns, found.compute_ns) == (10e6, 10e6)
+    assert found.samples_per_s == pytest.approx(64 / 0.02)
+    assert shown.headline.startswith("always finishes a step 25 % sooner")
+    assert (listed.iteration_ns, listed.samples_per_s) == (found.iteration_ns, found.samples_per_s)
+    assert listed.exposed_ns == found.exposed_ns
+    drawn = {bar["name"]: column(bar["x"]).tolist() for bar in traces(answer(parts), "bar")}
+    assert drawn == {"computation": [10.0, 10.0], "exposed communication": [10.0, 10.0]}
+
+
+def latest(session: Session, job_id: str) -> tuple[Job, Attempt]:
+    job = session.get(Job, job_id)
+    assert job is not None
+    return job, job.attempts[-1]
 
 
 def test_a_rehearsal_is_called_one(database: Database) -> None:

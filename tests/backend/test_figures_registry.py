@@ -215,5 +215,5 @@ def test_a_long_job_has_one_speed_in_figures_and_in_lists(database: Database) ->
     database.writer.run(write)
     with database.read() as session:
         drawn = measure(Source(session, job_id))
-        listed = progress.read(session, attempt, workers=2)
+        listed = progress.read(session, attempt, workers=2, period=1)
     assert drawn.samples_per_s == listed.samples_per_s == pytest.approx(64 / 0.02)

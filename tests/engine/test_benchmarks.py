@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import statistics
 from importlib import import_module
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from engine.benchmarks.harness.jobs import bench_job, measure
 from engine.benchmarks.harness.machine import commit, hardware, parse_stat
 from engine.benchmarks.harness.pairs import ratio, rounds
 from engine.benchmarks.harness.report import Report
+from engine.telemetry.spool import batches
 
 STAT = """cpu  100 10 40 800 30 5 15 0 20 10
 cpu0 50 5 20 400 15 2 8 0 10 5
@@ -115,12 +117,29 @@ def test_a_quick_result_is_marked(tmp_path: Path) -> None:
     assert "(short set)" in path.with_suffix(".md").read_text()
 
 
-@pytest.mark.parametrize("record", [True, False])
-def test_a_real_job_is_measured(record: bool) -> None:
-    """Two workers on a paced link: every worker has its iteration times; without the recorder these are all."""
-    job = bench_job("mlp", "p3", workers=2, batch=4, steps=9, network={"rate": "50Mbit"})
-    found = measure(job, warm_up=2, record=record)
+@pytest.mark.parametrize(
+    ("strategy", "period", "record"), [("p3", 1, True), ("parameter-averaging", 2, False)]
+)
+def test_a_real_job_is_measured(strategy: str, period: int, record: bool, tmp_path: Path) -> None:
+    """Two workers on a paced link: every worker has its iteration times; without the recorder these are all. Where they
+    average, the job's is of whole periods, here of steps 2 and 3, 4 and 5, 6 and 7."""
+    options = {} if period == 1 else {"period": period}
+    job = bench_job("mlp", strategy, workers=2, batch=4, steps=9, options=options, network={"rate": "50Mbit"})
+    found = measure(job, warm_up=2, record=record, directory=tmp_path)
     assert [len(worker) for worker in found.step_ns] == [6, 6]
-    assert found.iteration_ns in [float(np.median(worker)) for worker in found.step_ns]
+    medians = [float(np.median(worker)) for worker in found.step_ns]
+    if period == 2:
+        rows = [
+            np.concatenate([b.table("steps") for b in batches(tmp_path / "spool") if b.party == w])
+            for w in (0, 1)
+        ]
+        medians = [
+            statistics.median(
+                (int(own["end"][s] - own["start"][s]) + int(own["start"][s + 2] - own["start"][s + 1])) / 2
+                for s in (2, 4, 6)
+            )
+            for own in (np.sort(each, order="step") for each in rows)
+        ]
+    assert found.iteration_ns == max(medians)
     assert 0 < found.cpu_share <= 1
     assert (found.sent_bps > 0) is record

@@ -24,15 +24,53 @@ BASE = d.RunConditions(
 
 def test_iteration_time_is_from_forward_to_forward_of_consecutive_steps() -> None:
     step, start = np.array([3, 1, 2, 7, 8]), np.array([250, 100, 150, 900, 1000])
-    assert d.iteration_times_ns(step, start).tolist() == [50, 100, 100]
-    assert d.iteration_times_ns(step[:1], start[:1]).tolist() == []
+    assert d.iteration_times_ns(step, start, start + 10).tolist() == [50, 100, 100]
+    assert d.iteration_times_ns(step[:1], start[:1], start[:1] + 10).tolist() == []
 
 
 def test_the_median_leaves_the_warm_up_out() -> None:
     step, start = np.arange(8), np.array([0, 1000, 2000, 3000, 4000, 5000, 5010, 5030])
-    assert d.median_iteration_ns(step, start) == 15
-    assert d.median_iteration_ns(step[:6], start[:6]) is None
-    assert d.median_iteration_ns(step, start, warm_up=0) == 1000
+    assert d.median_iteration_ns(step, start, start) == 15
+    assert d.median_iteration_ns(step[:6], start[:6], start[:6]) is None
+    assert d.median_iteration_ns(step, start, start, warm_up=0) == 1000
+
+
+def steps_that_average(first: int, last: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Step, start and end (ns): 10 ns each, and 50 where the average of every 4 steps is waited for."""
+    step = np.arange(first, last + 1)
+    end = np.cumsum(np.where(step % 4 == 0, 50, 10))
+    return step, np.concatenate([[0], end[:-1]]), end
+
+
+def test_workers_that_average_have_the_time_of_whole_periods() -> None:
+    """Wherever a period begins, it holds one average; a median over single steps would hold none."""
+    step, start, end = steps_that_average(5, 30)
+    assert d.median_iteration_ns(step, start, end) == 10
+    assert d.iteration_times_ns(step, start, end, period=4).tolist() == [20.0] * 6
+    assert d.median_iteration_ns(step, start, end, period=4) == 20
+    assert d.step_means(step, end - start, period=4).tolist() == [20.0] * 6
+    assert d.step_means(step, end - start).tolist() == (end - start).tolist()
+    known = step != 10
+    assert len(d.iteration_times_ns(step[known], start[known], end[known], period=4)) == 5, (
+        "its period is left out"
+    )
+
+
+def test_before_the_first_period_has_passed_its_steps_so_far_count() -> None:
+    step, start, end = steps_that_average(5, 9)
+    assert d.iteration_times_ns(step, start, end, period=10).tolist() == [20.0]
+    assert d.step_means(step[:2], end[:2] - start[:2], period=10).tolist() == [10.0]
+    assert d.iteration_times_ns(step[:1], start[:1], end[:1], period=10).tolist() == []
+    assert d.step_means(step[:0], end[:0], period=10).tolist() == []
+
+
+@pytest.mark.parametrize(("after", "counts"), [(9, False), (11, True)])
+def test_a_pause_between_steps_counts_only_where_workers_meet(after: int, counts: bool) -> None:
+    """After step 11 they average: what lies between may be what they exchange, as after every step of other jobs."""
+    step, start, end = steps_that_average(8, 16)
+    later = np.where(step > after, 400, 0)
+    times = d.iteration_times_ns(step, start + later, end + later, period=4).tolist()
+    assert times == ([120.0, 20.0] if counts else [20.0, 20.0])
 
 
 def test_a_job_is_as_slow_as_its_slowest_worker() -> None:

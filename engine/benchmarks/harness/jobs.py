@@ -28,7 +28,12 @@ from engine.runtime.gang import Gang
 from engine.runtime.launch import Launch
 from engine.strategies import build_plan
 from engine.telemetry.batch import Batch
-from engine.telemetry.definitions import WARM_UP_STEPS, iteration_times_ns, job_iteration_ns
+from engine.telemetry.definitions import (
+    WARM_UP_STEPS,
+    iteration_times_ns,
+    job_iteration_ns,
+    median_iteration_ns,
+)
 from engine.telemetry.events import ALL_LAYERS, BIN_NS, LINK_BIN, STEP, Direction
 from engine.telemetry.recorder import TRANSPORT
 from engine.telemetry.spool import batches
@@ -41,7 +46,7 @@ class Measured:
     step_ns: tuple[tuple[int, ...], ...]
     """Iteration times of every worker: start of forward to start of the next one."""
     iteration_ns: float
-    """The job's: the median of the slowest worker."""
+    """The job's: the median of the slowest worker, over whole periods where workers average."""
     exposed_ns: float
     """Exposed communication per step: the mean over steps and workers."""
     cpu_s: float
@@ -176,8 +181,12 @@ def read(launch: Launch, cpu: CpuMeter, warm_up: int, spool: Path) -> Measured:
     workers = [party for party in launch.parties if party.rank is not None]
     steps, bins = _spooled(spool, launch.job.network.hosts is not None)
     warm = {p.index: steps[p.index][steps[p.index]["step"] >= warm_up] for p in workers}
-    times = [iteration_times_ns(warm[p.index]["step"], warm[p.index]["start"]) for p in workers]
-    iteration = job_iteration_ns([float(np.median(t)) if len(t) else None for t in times])
+    columns = [tuple(warm[p.index][name] for name in ("step", "start", "end")) for p in workers]
+    times = [iteration_times_ns(*own) for own in columns]
+    period = launch.consistency.period or 1
+    iteration = job_iteration_ns(
+        [median_iteration_ns(*own, period=period, warm_up=warm_up) for own in columns]
+    )
     if iteration is None:
         raise ValueError(f"{launch.job.name}: no iteration after {warm_up} steps of warm-up; run more steps")
     every = np.concatenate([warm[p.index] for p in workers])
