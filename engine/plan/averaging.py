@@ -16,6 +16,7 @@ from engine.plan.job import JobSpec
 from engine.plan.length import steps_per_epoch, total_steps
 from engine.plan.optimizers import state_of
 from engine.plan.plan import LayerPlan, Plan
+from engine.plan.units_of_measure import LARGEST
 
 
 def settle_averaging(plan: Plan, model: ModelDescription, job: JobSpec) -> Plan:
@@ -83,7 +84,8 @@ def _period_in_steps(plan: Plan, model: ModelDescription, job: JobSpec) -> int:
             "the data set does not say how many samples it has, so an epoch has no length",
             "Give the period in steps",
         )
-    return max(1, round(chosen.period_epochs * steps_per_epoch(model.samples, job.training.global_batch)))
+    steps = round(chosen.period_epochs * steps_per_epoch(model.samples, job.training.global_batch))
+    return min(max(1, steps), LARGEST)
 
 
 def _travelling_state(plan: Plan, job: JobSpec) -> tuple[str, ...]:

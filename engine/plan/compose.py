@@ -7,7 +7,7 @@ the set of server shards) must agree; whether the result can run is for `rules.r
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from engine.errors import UserError
 from engine.exchange import EXCHANGE
@@ -78,9 +78,11 @@ def _beside(plan: Plan, other: Plan | Peer, override: Override, where: str) -> P
     if isinstance(other, Peer):
         reason = "it is run by PyTorch's own wrapper, for the whole model or not at all"
     elif other.consistency != plan.consistency:
+        ours, theirs = plan.consistency, other.consistency
+        name = next(f.name for f in fields(ours) if getattr(ours, f.name) != getattr(theirs, f.name))
         reason = (
-            f"how far workers may drift is chosen for the job: {plan.strategy} says {plan.consistency.mode}, it says "
-            f"{other.consistency.mode}"
+            f"how far workers may drift is chosen for the job: {plan.strategy} says {name} {getattr(ours, name)}, it "
+            f"says {getattr(theirs, name)}"
         )
     elif other.input != plan.input:
         reason = f"where data are prepared is chosen for the job, and it differs from {plan.strategy}"

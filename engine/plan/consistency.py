@@ -9,6 +9,7 @@ from typing import Literal
 from engine.consistency import CONSISTENCY
 from engine.consistency.outer import OUTER
 from engine.errors import UserError
+from engine.plan.units_of_measure import LARGEST
 
 _BELONGS: dict[str, tuple[str, ...]] = {
     "period": ("average",),
@@ -73,6 +74,14 @@ class Consistency:
                     f"Leave it out; it belongs to {', '.join(modes)}",
                 )
         if self.mode == "average":
+            for name in ("period", "warm_up_steps"):
+                if (getattr(self, name) or 0) > LARGEST:
+                    raise UserError(
+                        name,
+                        getattr(self, name),
+                        f"must be at most {LARGEST} (steps)",
+                        "Use a smaller number",
+                    )
             self._check_period()
             self._check_warm_up()
             self._check_outer()

@@ -16,12 +16,10 @@ from engine.plan.overrides import Override
 from engine.plan.rehearsal import RehearsalSpec
 from engine.plan.retry import RetrySpec
 from engine.plan.telemetry import TelemetrySpec
-from engine.plan.units_of_measure import LEAST_RATE_BPS, format_rate, parse_duration, parse_rate
+from engine.plan.units_of_measure import LARGEST, LEAST_RATE_BPS, format_rate, parse_duration, parse_rate
 
 MOST_HOSTS = 64
 """Of a lab on one machine."""
-LARGEST = 2**31 - 1
-"""Of steps, epochs and batches: telemetry counts them in 32 bits."""
 _STRICT = {"use_attribute_docstrings": True, "extra": "forbid"}
 
 

@@ -1,4 +1,4 @@
-"""Rates and sizes as people write them."""
+"""Rates and sizes as people write them, and how far steps can be counted."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from engine.errors import UserError
 _DURATION = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*(us|ms|s)\s*$")
 _NANOSECONDS = {"us": 10**3, "ms": 10**6, "s": 10**9}
 _RATE = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([kKMGT]?)(?:bit(?:/s)?|bps)\s*$")
+LARGEST = 2**31 - 1
+"""Of steps, epochs and batches: telemetry counts them in 32 bits."""
 LEAST_RATE_BPS = 10**3
 """The least that a link, shaped or paced, can keep."""
 _FACTOR = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}

@@ -47,6 +47,7 @@ def average(**settings: Any) -> Consistency:
 BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"period": 0}, "period", r"must be at least 1 \(steps\)\. 1 averages after every step"),
     ({"period": None}, "period", "exactly one of period and period_epochs"),
+    ({"period": 2**31}, "period", r"must be at most 2147483647 \(steps\)"),
     ({"period_epochs": 1.0}, "period", "exactly one of period and period_epochs"),
     ({"period": None, "period_epochs": -1.0}, "period_epochs", "must be greater than zero"),
     ({"mode": "every-step"}, "period", "means nothing for every-step. Leave it out; it belongs to average"),
@@ -59,6 +60,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"outer": "sgd", "outer_learning_rate": 0.0}, "outer_learning_rate", "must be greater than zero"),
     ({"warm_up_steps": 5}, "warm_up_steps", "nothing to warm up to"),
     ({"warm_up_steps": -1, "learning_rate_rule": "linear"}, "warm_up_steps", "must not be negative"),
+    ({"warm_up_steps": 10**400, "learning_rate_rule": "linear"}, "warm_up_steps", "must be at most"),
 ]
 
 
@@ -110,6 +112,8 @@ def test_epochs_become_steps_and_stay_when_workers_resolve_again() -> None:
     plan = planned(spec, model)
     assert (plan.consistency.period, plan.consistency.period_epochs) == (10, None), "4 steps in an epoch"
     assert resolve(plan, model, Cluster(workers=2), spec) == plan
+    endless = planned(job("parameter-averaging", 2, {"period_epochs": 1e300}), model)
+    assert endless.consistency.period == 2**31 - 1, "an average at the job's end"
 
 
 def test_warnings_say_what_has_no_effect() -> None:

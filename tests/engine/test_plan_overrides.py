@@ -198,6 +198,11 @@ REFUSED: list[tuple[list[dict[str, Any]], dict[str, Any], str, str]] = [
     ([{"strategy": "p3", "options": {"slice": 5}}], {}, "overrides.0.options.slice", "Did you mean 'slice_size'"),
     ([{"strategy": "single"}], {}, "overrides.0.strategy", "single runs on one worker"),
     ([{"strategy": "ddp"}], {}, "overrides.0.strategy", "cannot be combined layer by layer: it is run by PyTorch"),
+    (
+        [{"strategy": "diloco"}], {"strategy": "parameter-averaging"}, "overrides.0.strategy",
+        "chosen for the job: parameter-averaging says period 10, it says 500",
+    ),
+    ([{"strategy": "diloco"}], {}, "overrides.0.strategy", "says mode every-step, it says average"),
     ([{"codec": "fp16"}], {"strategy": "fsdp"}, "overrides", "decides by itself what travels. Leave overrides out"),
     ([{"layers": "fc", **DEDICATED}], {}, "overrides", "set of server shards .*: p3 wants 2 beside, p3 wants 1 ded"),
     (
