@@ -26,7 +26,7 @@ def global_batches(samples: int, global_batch: int, seed: int, epoch: int) -> It
 
 
 def global_batch_at(step: int, samples: int, global_batch: int, seed: int) -> np.ndarray:
-    """The global batch of `step` (from 0, counted over all epochs): where a resumed job goes on.
+    """The global batch of `step` (from 0, counted over all epochs), without those before it.
 
     Costs a permutation per call; `global_batches` is the cheap way through a whole epoch.
     """

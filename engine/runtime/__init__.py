@@ -1,1 +1,1 @@
-"""The runtime: the training loop, the processes that run it, checkpoints."""
+"""The runtime: the training loop, and the processes that run it."""

@@ -149,7 +149,7 @@ class Trainer:
         evaluate: Callable[[int], tuple[float | None, float]],
         after_step: Callable[[int], None],
     ) -> None:
-        """`evaluate(steps)` -> (test accuracy, test loss), collective. `after_step(step)`: faults, snapshots."""
+        """`evaluate(steps)` -> (test accuracy, test loss), collective. `after_step(step)`: faults."""
         self._job = job
         self._replica = replica
         self._passes = passes
