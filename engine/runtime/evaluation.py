@@ -39,7 +39,8 @@ def averaged_buffers(model: nn.Module, gather: Gather) -> dict[str, Tensor]:
 def average(values: Sequence[Tensor]) -> Tensor:
     """What one buffer is over all workers: the mean of numbers with a fraction, the largest count."""
     stacked = torch.stack(list(values))
-    return stacked.mean(0) if stacked.is_floating_point() else stacked.amax(0)
+    counts = not (stacked.is_floating_point() or stacked.is_complex())
+    return stacked.amax(0) if counts else stacked.mean(0)
 
 
 class Evaluator:

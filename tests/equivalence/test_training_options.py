@@ -266,7 +266,7 @@ def test_bf16_autocast(strategy: str, tmp_path: Path) -> None:
     assert distance(expected, reference(whole, 2)) > 1e-5  # autocast did round
 
 
-def test_shared_buffers_are_averaged_under_both_names(tmp_path: Path) -> None:
+def test_shared_and_complex_buffers_are_averaged_under_every_name(tmp_path: Path) -> None:
     spec = spec_of(
         "ring-allreduce",
         model={"entrypoint": "layouts:counting", "directory": str(USER_CODE)},
@@ -274,6 +274,7 @@ def test_shared_buffers_are_averaged_under_both_names(tmp_path: Path) -> None:
     )
     state = succeed(spec, tmp_path).state
     assert state["seen"] == state["1.seen"] == 4 * (4 + 3) / 2
+    assert state["turns"].tolist() == [0.5 + 1.0j, -2.0j]
 
 
 @pytest.mark.parametrize("strategy", ["p3", "ring-allreduce-overlap", "ddp"])

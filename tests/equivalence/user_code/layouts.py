@@ -33,7 +33,7 @@ def channels_last() -> nn.Module:
 
 
 class Counting(nn.Sequential):
-    """Counts its training samples in a buffer that two modules share."""
+    """Counts its samples in a buffer that two modules share; keeps complex numbers, as rotary embeddings do."""
 
     seen: Tensor
 
@@ -41,6 +41,7 @@ class Counting(nn.Sequential):
         super().__init__(nn.Flatten(), nn.Linear(64, 10))
         self.register_buffer("seen", torch.zeros(()))
         self[1].register_buffer("seen", self.seen)
+        self.register_buffer("turns", torch.tensor([0.5 + 1.0j, -2.0j]))
 
     def forward(self, x: Tensor) -> Tensor:
         if self.training:
