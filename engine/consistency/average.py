@@ -11,7 +11,8 @@ from each worker's own parameters.
 With period 1, plain SGD and no outer optimizer this is synchronous SGD: sum_i a_i (w - rate g_i) is w - rate g.
 Linear rule: the learning rate times the number of workers, after a warm-up in which it grows evenly from the job's own.
 Bytes: those of the exchange with |W| (and the state) once in k steps. Memory: one more copy of the parameters.
-Loses where workers drift so far in k steps that their mean is worse than each.
+Loses where workers drift so far in k steps that their mean is worse than each. A worker that is further behind at an
+average than a launch's deadline (`Launch.deadline_s`, ten minutes) ends the job.
 Source: papers 001 (parameter averaging) and 002, section 3.2; warm-up after Goyal et al. 2017; outer steps after
 Douillard et al. 2023. Deviations: the papers weigh workers alike; by samples it is the same where shards are equal. We
 send differences, papers 002 the parameters themselves: as many bytes, and half precision costs less.

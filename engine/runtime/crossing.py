@@ -111,7 +111,7 @@ class Crossing:
             return None
         behind: Mapping[str, Tensor] | None = None
         if self._trained is not None:
-            self._trained.wait()
+            self._trained.wait(base.names[self._party])
             behind = self._trained.tensors
         elif self._home is not None and self._device is not None:
             if base.party.index == 0:
@@ -152,7 +152,7 @@ class DeviceHome:
         """When all are connected: worker 0's values, then the device itself. See Device for `begin_step`."""
         launch, base = self._launch, self._base
         if launch.profile is None and base.party.index != 0:  # what is replayed begins alike everywhere
-            self._initial.wait()
+            self._initial.wait(base.names[0])
             with torch.no_grad():
                 for name, tensor in [*self._back.named_parameters(), *self._back.named_buffers()]:
                     tensor.copy_(self._initial.tensors[name])

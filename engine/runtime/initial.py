@@ -61,8 +61,8 @@ class InitialState:
                     )
                     endpoint.send(party, header, [view])
 
-    def wait(self) -> None:
-        """Block until everything is there."""
+    def wait(self, sender: str) -> None:
+        """Block until everything is there. Raises what ended the connection, or TimeoutError naming the `sender`."""
         end = time.monotonic() + self._deadline_s
         with self._changed:
             while self._left:
@@ -70,7 +70,9 @@ class InitialState:
                     raise self._failure
                 if not self._changed.wait(end - time.monotonic()) and time.monotonic() >= end:
                     names = ", ".join(self._names[i] for i in sorted(self._left)[:3])
-                    raise TimeoutError(f"{names} did not arrive within {self._deadline_s:.0f} s")
+                    raise TimeoutError(
+                        f"{names} did not arrive within {self._deadline_s:.0f} s from {sender}"
+                    )
 
     def forget(self) -> None:
         """Let go of the tensors: nobody will send or ask for them again."""

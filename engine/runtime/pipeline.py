@@ -117,7 +117,7 @@ class Stage:
             self._base.endpoint.on_failure(trained.fail)
         self._everyone.run([torch.zeros(1)])  # worker 0 is ready to receive
         if self._base.party.index == 0:
-            trained.wait()
+            trained.wait("the workers of the other stages")
             found = {**own, **trained.tensors, **self._unused}
             names = self._first_names.items()
             return {name: found[first if first in found else name] for name, first in names}

@@ -78,7 +78,7 @@ class Server:
         lane.add(initial.kinds, initial)
         base.connect()
         base.rendezvous.agree("model and key order", launch.model.checksum)
-        initial.wait()
+        initial.wait(base.names[0])
         choices = of_shard(load_choices(launch), self._shard_index)
         lane.expect(choice.unit for choice in choices.values())
         shard = make_shard(launch, choices, initial.tensors, base, self._shard_index)

@@ -230,7 +230,7 @@ class Worker:
                 parameters = {name: initial.tensors[name] for name in exchanged_parameters(self._launch)}
                 InitialState(parameters, self._launch.deadline_s).send(self._base.endpoint, servers)
         else:
-            initial.wait()
+            initial.wait(self._base.names[0])
             with torch.no_grad():
                 for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
                     tensor.copy_(initial.tensors[name])

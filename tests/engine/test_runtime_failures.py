@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from engine.plan.job import JobSpec
 from engine.runtime.gang import Gang, GangEnd
+from engine.runtime.initial import InitialState
 from tests.jobs import job, prepare, run
 
 USER_CODE = Path(__file__).parent / "user_code"
@@ -199,7 +201,7 @@ def heard(program: subprocess.Popen[bytes], timeout_s: float) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("strategy", "fault", "exit_code", "word"),
     [
-        ("parameter-server", "kill", -signal.SIGKILL, "SIGKILL"),
+        ("model-average", "kill", -signal.SIGKILL, "SIGKILL"),
         ("p3", "raise", 1, "injected fault at step 3"),
         ("ring-allreduce", "exit", 3, "without a word"),
     ],
@@ -207,6 +209,7 @@ def heard(program: subprocess.Popen[bytes], timeout_s: float) -> dict[str, Any]:
 def test_injected_faults_end_the_job_with_their_reason(
     strategy: str, fault: str, exit_code: int, word: str, tmp_path: Path
 ) -> None:
+    """Model average: in the middle of a period of 10; the others come as far as its average and wait there."""
     prepare(spec_of(strategy, 3), tmp_path)
     with supervised(tmp_path, fault=f"worker 1/3/{fault}") as program:
         pids = heard(program, 60)
@@ -236,10 +239,20 @@ def test_all_processes_start_or_none(tmp_path: Path) -> None:
         assert gone(said["pids"].values())
 
 
-@pytest.mark.parametrize("strategy", ["p3", "ring-allreduce-overlap"])
-def test_who_makes_no_progress_is_named(strategy: str, tmp_path: Path) -> None:
-    """A worker that lives, answers heartbeats and does nothing is named when the deadline has passed."""
-    replace(prepare(spec_of(strategy, 3), tmp_path), deadline_s=10.0).write()
+def test_a_start_that_does_not_come_says_what_is_missing_from_whom() -> None:
+    initial = InitialState({"conv1.weight": torch.zeros(2)}, deadline_s=0.01)
+    with pytest.raises(TimeoutError, match=r"conv1\.weight did not arrive within 0 s from worker 0"):
+        initial.wait("worker 0")
+
+
+@pytest.mark.parametrize(
+    ("strategy", "options"),
+    [("p3", {}), ("ring-allreduce-overlap", {}), ("diloco", {"period": 6})],
+)
+def test_who_makes_no_progress_is_named(strategy: str, options: dict[str, Any], tmp_path: Path) -> None:
+    """A worker that lives, answers heartbeats and does nothing is named when the deadline has passed. Those that
+    average wait for it at the end of the period in the middle of which it stopped."""
+    replace(prepare(spec_of(strategy, 3, options), tmp_path), deadline_s=10.0).write()
     with supervised(tmp_path, fault="worker 1/3/hang") as program:
         pids = heard(program, 60)
         end = heard(program, 60)
