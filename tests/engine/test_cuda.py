@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -15,12 +16,20 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA d
 
 
 @pytest.mark.parametrize(
-    "strategy", ["single", "parameter-server", "p3", "ring-allreduce-overlap", "late-multiply"]
+    ("strategy", "options"),
+    [
+        ("single", {}),
+        ("parameter-server", {}),
+        ("p3", {}),
+        ("ring-allreduce-overlap", {}),
+        ("late-multiply", {"layers": "all"}),
+        ("parameter-averaging", {"period": 1, "optimizer_state": True}),
+    ],
 )
-def test_equals_one_process_on_the_cpu(strategy: str, tmp_path: Path) -> None:
-    """Workers may share one device: the transport never leaves the host."""
+def test_equals_one_process_on_the_cpu(strategy: str, options: dict[str, Any], tmp_path: Path) -> None:
+    """Workers may share one device: the transport never leaves the host. SGD is linear in its momentum, so to average
+    both in every step is synchronous, too."""
     workers = 1 if strategy == "single" else 2
-    options = {"layers": "all"} if strategy == "late-multiply" else {}
     spec = job(
         strategy={"name": strategy, "options": options},
         cluster={"workers": workers},
