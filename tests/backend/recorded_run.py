@@ -46,6 +46,8 @@ class Run:
     """Every event's arguments, with its party."""
     starts: dict[tuple[int, int], int] = field(default_factory=dict)
     """Start of forward by (party, step)."""
+    parts: dict[tuple[int, int], dict[str, float]] = field(default_factory=dict)
+    """What each step consisted of, by (party, step): ms of compute, exposed and input."""
 
 
 def add_job(database: Database, name: str, **changes: object) -> tuple[str, int]:
@@ -129,12 +131,14 @@ def record_run(  # noqa: PLR0912, PLR0915 (one virtual clock, told from top to b
     slices: int = 1,
     rate_bps: float = 300e6,
     slow: float = 1.0,
+    input_ms: float = 0.0,
+    idle_ms: float = 0.0,
     link_samples: bool = True,
     detail: str = "all",
     **changes: object,
 ) -> Run:
     """Compute, record and ingest a run. `slices` cuts every layer, `slow` stretches worker 1's
-    computation."""
+    computation. Every step waits `input_ms` for its batch, worker 1's twice as long, and is followed by `idle_ms`."""
     job_id, attempt = add_job(database, name, **changes)
     run = Run(job_id, attempt)
     names = ["worker 0", "worker 1", "server 0"]
@@ -166,6 +170,10 @@ def record_run(  # noqa: PLR0912, PLR0915 (one virtual clock, told from top to b
             run.starts[w, step] = round(began * MS)
             factor = (slow if w else 1.0) * random.uniform(0.97, 1.03)
             exposed = compute = 0.0
+            waited = (1 + w) * input_ms
+            if waited:
+                event(w, Kind.INPUT, Track.INPUT, step=step, start=now, end=now + waited)
+                now += waited
             for layer, cost in enumerate(FORWARD_MS):
                 need = max(version[w, u] for u, (own, _) in enumerate(units) if own == layer)
                 if need > now:
@@ -184,7 +192,8 @@ def record_run(  # noqa: PLR0912, PLR0915 (one virtual clock, told from top to b
                 now += cost
                 compute += cost
                 done[layer] = now
-            clock[w] = now
+            clock[w] = now + idle_ms
+            run.parts[w, step] = {"compute": compute, "exposed": exposed, "input": waited}
             ready = [done[layer] + 0.01 * unit for layer, unit in units]
             sent = queue(ready, [layer if priority else ready[u] for u, (layer, _) in enumerate(units)], took)
             for u, (start, end) in enumerate(sent):
@@ -210,6 +219,7 @@ def record_run(  # noqa: PLR0912, PLR0915 (one virtual clock, told from top to b
                 loss=2.3 * 0.97**step + random.uniform(0, 0.1),
                 exposed=round(exposed * MS),
                 compute=round(compute * MS),
+                input=round(waited * MS),
             )
         back = [max(arrive[u]) + 0.15 for u in range(len(units))]
         for u, (layer, unit) in enumerate(units):

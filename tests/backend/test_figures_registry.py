@@ -21,8 +21,9 @@ from backend.figures.step_time import straggler
 from backend.figures.theme import COLOURS, palette
 from backend.services import progress
 from engine.errors import UnknownNameError
+from engine.telemetry.definitions import WARM_UP_STEPS
 from tests.backend.figures_drawn import answer, column, notes, traces
-from tests.backend.recorded_run import Run, add_job, record_run
+from tests.backend.recorded_run import MS, Run, add_job, record_run
 
 WIDTHS = (360, 1280)
 
@@ -33,10 +34,23 @@ def baseline(database: Database) -> Run:
 
 
 @pytest.fixture(scope="module")
-def jobs(database: Database, baseline: Run) -> dict[str, str]:
-    p3 = record_run(
-        database, "p3", priority=True, slices=4, steps=16, started=1000, baseline=baseline.job_id, slow=1.3
+def p3(database: Database, baseline: Run) -> Run:
+    return record_run(
+        database,
+        "p3",
+        priority=True,
+        slices=4,
+        steps=16,
+        started=1000,
+        baseline=baseline.job_id,
+        slow=1.3,
+        input_ms=3.0,
+        idle_ms=7.0,
     )
+
+
+@pytest.fixture(scope="module")
+def jobs(database: Database, p3: Run) -> dict[str, str]:
     return {
         "whole": p3.job_id,
         "one step": record_run(database, "one step", steps=1, started=2000).job_id,
@@ -115,17 +129,30 @@ def test_throughput_is_samples_over_iteration_time(database: Database, baseline:
     assert line == pytest.approx(median_ns / 1e6)
 
 
-def test_the_straggler_is_marked_and_its_parts_add_up(database: Database, jobs: dict[str, str]) -> None:
-    content = build(database, jobs["whole"], "step-time")
-    bars = traces(content, "bar")
+def test_the_straggler_is_marked_and_each_part_is_the_recorded_one(database: Database, p3: Run) -> None:
+    bars = traces(build(database, p3.job_id, "step-time"), "bar")
     assert "straggler" in bars[0]["y"][1]
     assert "straggler" not in bars[0]["y"][0]
-    with database.read() as session:
-        rows = Source(session, jobs["whole"]).step_rows()
+    drawn = {bar["name"]: column(bar["x"]).tolist() for bar in bars}
+    wanted: dict[str, list[float]] = {}
+    warm = range(WARM_UP_STEPS, 16)
     for worker in (0, 1):
-        own = rows[(rows["party"] == worker) & (rows["step"] >= 5)]
-        whole = sum(float(column(bar["x"])[worker]) for bar in bars)
-        assert whole == pytest.approx(np.median(np.diff(own["start"])) / 1e6, rel=0.01)
+        parts = [p3.parts[worker, step] for step in warm]
+        medians = {
+            name: np.median([part[name] for part in parts]) for name in ("compute", "exposed", "input")
+        }
+        whole = np.median(np.diff([p3.starts[worker, step] for step in warm])) / MS
+        for label, ms in {
+            "computation": medians["compute"],
+            "exposed communication": medians["exposed"],
+            "waiting for input": medians["input"],
+            "idle: evaluation, bookkeeping": whole - sum(medians.values()),
+        }.items():
+            wanted.setdefault(label, []).append(float(ms))
+    assert set(drawn) == set(wanted)
+    for label, values in wanted.items():
+        assert drawn[label] == pytest.approx(values, abs=1e-5), label
+    assert min(map(max, wanted.values())) > 0.5, "each part is there"
 
 
 def test_equal_workers_have_no_straggler() -> None:
@@ -141,6 +168,19 @@ def test_the_speed_up_is_the_definitions(database: Database, jobs: dict[str, str
     rates = [float(column(bar["x"])[0]) for bar in traces(content, "bar")]
     assert rates[1] / rates[0] == pytest.approx(result.value)
     assert rates[2] == pytest.approx(rates[0])  # linear: as many workers as the baseline
+
+
+@pytest.mark.parametrize(("batch", "scaling"), [(64, "strong"), (32, "weak")])
+def test_linear_is_the_baselines_rate_times_the_workers(database: Database, batch: int, scaling: str) -> None:
+    one = even_steps(database, f"one, {scaling}", samples=batch, step_ms=10, workers=1, batch=batch)
+    two = even_steps(database, f"two, {scaling}", samples=32, step_ms=8, workers=2, batch=64, baseline=one)
+    content = build(database, two, "speed-up")
+    ours, theirs = 64 / 0.008, batch / 0.010
+    rates = [float(column(bar["x"])[0]) for bar in traces(content, "bar")]
+    assert rates == pytest.approx([theirs, ours, 2 * theirs])
+    meta = content["layout"]["meta"]
+    assert meta["scaling"] == scaling
+    assert (meta["speed_up"], meta["linear"]) == pytest.approx((ours / theirs, 2.0))
 
 
 def test_figures_of_a_rehearsal_say_so(database: Database, jobs: dict[str, str]) -> None:
@@ -197,22 +237,35 @@ def test_waiting_stands_out_from_every_layer_for_every_eye(theme: Any, deficienc
         assert np.linalg.norm(lab(colour, seen) - red) > 15, colour
 
 
-def test_a_long_job_has_one_speed_in_figures_and_in_lists(database: Database) -> None:
-    job_id, attempt = add_job(database, "slower later")
-    slow_from, steps = WINDOW_STEPS, 2 * WINDOW_STEPS + 10
+def add_steps(database: Database, attempt: int, starts_ns: list[int], *, workers: int, samples: int) -> None:
+    """Rows of steps that start then, in every worker, each as long as the first."""
 
     def write(session: Session) -> None:
-        for party in (0, 1):
-            for step in range(steps):
-                start_ns = step * 10**7 + max(0, step - slow_from) * 10**7
-                row = StepRow(
-                    attempt_id=attempt, step=step, party=party, start_ns=start_ns, end_ns=start_ns + 10**7
-                )
-                row.samples, row.loss = 32, 1.0
-                row.exposed_ns = row.compute_ns = row.input_ns = 0
-                session.add(row)
+        for party, (step, start_ns) in itertools.product(range(workers), enumerate(starts_ns)):
+            end_ns = start_ns + starts_ns[1] - starts_ns[0]
+            row = StepRow(attempt_id=attempt, step=step, party=party, start_ns=start_ns, end_ns=end_ns)
+            row.samples, row.loss = samples, 1.0
+            row.exposed_ns = row.compute_ns = row.input_ns = 0
+            session.add(row)
 
     database.writer.run(write)
+
+
+def even_steps(
+    database: Database, name: str, *, samples: int, step_ms: int, workers: int, **changes: object
+) -> str:
+    """A job of 20 steps that all take as long."""
+    job_id, attempt = add_job(database, name, workers=workers, started=30_000, **changes)
+    starts = [step * step_ms * MS for step in range(20)]
+    add_steps(database, attempt, starts, workers=workers, samples=samples)
+    return job_id
+
+
+def test_a_long_job_has_one_speed_in_figures_and_in_lists(database: Database) -> None:
+    job_id, attempt = add_job(database, "slower later")
+    steps = range(2 * WINDOW_STEPS + 10)
+    starts = [(step + max(0, step - WINDOW_STEPS)) * 10 * MS for step in steps]
+    add_steps(database, attempt, starts, workers=2, samples=32)
     with database.read() as session:
         drawn = measure(Source(session, job_id))
         listed = progress.read(session, attempt, workers=2, period=1)
