@@ -3,7 +3,8 @@
 A server of its own (`trainyard serve`, SQLite, in a process), a job of several workers whose batches come over
 HTTP four times a second each, and an open page: its live feed, and the figures that it asks for, once a second.
 First at a fixed rate, then as fast as the server takes them: the limit. At the end everything sent must be in
-the database, once.
+the database, once. Client and server share two cores, on a larger machine, too. Exit code 1 where a full run misses
+an aim: the rate kept, and commits within 250 ms at the 99th percentile.
 
 Run: `python -m backend.ingest.benchmark --rate 50000 --seconds 300`.
 """
@@ -39,6 +40,9 @@ from engine.benchmarks.harness.machine import ROOT
 from engine.benchmarks.harness.report import Report, arguments
 
 WORKERS = 4
+CORES = 2
+AIM_MS = 250.0
+"""From when a batch was due to its acknowledgement, at the 99th percentile."""
 SPEC: dict[str, Any] = {
     "name": "ingest benchmark",
     "model": {"name": "vgg19"},
@@ -186,12 +190,15 @@ def main() -> None:
     options = parser.parse_args()
     if options.quick:
         options.seconds, options.rush = min(options.seconds, 15.0), min(options.rush, 5.0)
+    cores = sorted(os.sched_getaffinity(0))[:CORES]
+    os.sched_setaffinity(0, cores)  # what is started from here on inherits it
     report = Report("ingest", "Telemetry into SQLite", "How fast does the service take events?", options)
     steps = [f"{options.rate} events/s for {options.seconds:g} s", "then as fast as they are taken"]
     report.plan(steps, minutes=(options.seconds + options.rush + 20) / 60)
     with tempfile.TemporaryDirectory() as directory, server(Path(directory)) as (url, pid):
         measure(report, options, Path(directory) / "trainyard.db", url, pid)
     report.write()
+    sys.exit(report.exit_code())
 
 
 def measure(report: Report, options: Any, file: Path, url: str, pid: int) -> None:
@@ -208,12 +215,14 @@ def measure(report: Report, options: Any, file: Path, url: str, pid: int) -> Non
         f"{mix.per_batch} events: per layer and step a wait, forward, backward, update and {SLICES} slices sent and "
         "received; with their totals, link bins and 10 ms counter samples. All workers send at the same moment. An "
         "acknowledgement follows the commit; its time counts from when the batch was due. The page listens to the feed "
-        f"and asks for the job and {len(FIGURES)} figures once a second. Client and server share the machine."
+        f"and asks for the job and {len(FIGURES)} figures once a second. Client and server share "
+        f"{len(os.sched_getaffinity(0))} cores."
     )
 
     page, used = Page(url, job.id), cpu_s(pid)
     begin = time.perf_counter() + 0.5
     took = together([partial(sender.pace, options.seconds, begin) for sender in senders])
+    late = time.perf_counter() - begin - options.seconds
     used = cpu_s(pid) - used
     latency = [value for sender in senders for value in sender.latency_s]
     batches, size = sum(sender.sent for sender in senders), sum(sender.bytes for sender in senders)
@@ -225,6 +234,15 @@ def measure(report: Report, options: Any, file: Path, url: str, pid: int) -> Non
         [[round(rate), took, batches * mix.per_batch, 0, milliseconds(latency, 50), milliseconds(latency, 99),
           max(latency) * 1e3, milliseconds(page.latency_s, 95), f"{used / took:.0%}"]],
     )  # fmt: skip
+    # The last batches are due before the time is over; that nothing is lost, `check` has seen.
+    taken = batches * mix.per_batch / (options.seconds + max(0.0, late))
+    p99 = milliseconds(latency, 99)
+    report.aims(
+        [
+            (f"{options.rate:,} events/s for {options.seconds:g} s", f"{taken:,.0f}", taken >= options.rate),
+            (f"commit within {AIM_MS:g} ms at the 99th percentile", f"{p99:.0f} ms", p99 <= AIM_MS),
+        ]
+    )
     report.note(f"{page.notices} notices reached the page; {len(page.latency_s)} answers.")
 
     count = max(1, round(options.rush / FLUSH_S))

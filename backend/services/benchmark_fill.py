@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from sqlalchemy import insert
@@ -22,6 +23,7 @@ from backend.ingest.upsert import upsert
 from engine.plan.description import LayerDescription, ModelDescription, ParameterDescription
 from engine.plan.job import JobSpec
 from engine.plan.serde import from_plain, to_plain
+from engine.runtime.launch import slug
 from engine.strategies import build_plan
 from engine.telemetry.batch import Batch, LinkInfo, encode
 from engine.telemetry.events import EVENT, METRIC, STEP, Kind, Track
@@ -41,6 +43,7 @@ OTHER_STEPS = 40
 """Of every other job."""
 MOST_ROWS = 200_000
 """In one statement."""
+LOG_LINES = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,14 +102,16 @@ def job_row(name: str, layers: int, strategy: str, steps: int, **columns: object
     } | columns
 
 
-def attempt_row(job_id: str, state: str, token: str, created: int, parties: list[str]) -> Attempt:
+def attempt_row(
+    job_id: str, state: str, token: str, created: int, parties: list[str], directory: str = "/nowhere"
+) -> Attempt:
     return Attempt(
         job_id=job_id,
         number=1,
         state=state,
         parties=parties,
         token_sha256=token_sha256(token),
-        directory="/nowhere",
+        directory=directory,
         created_unix_ns=created,
         epoch_unix_ns=created,
     )
@@ -176,20 +181,34 @@ def live(large: Large, parts: int) -> Iterator[tuple[int, bytes]]:
         step += 1
 
 
-def add_large(database: Database, layers: int, events: int) -> Large:
-    """The large job: running, with about so many events recorded."""
+def write_logs(directory: Path, parties: list[str]) -> None:
+    """What each party printed: some megabytes."""
+    (directory / "logs").mkdir(parents=True)
+    for party in parties:
+        lines = (f"{party}: step {n}, loss {2.3 * 0.999**n:.4f}, für später\n" for n in range(LOG_LINES))
+        (directory / "logs" / f"{slug(party)}.log").write_text("".join(lines), encoding="utf-8")
+
+
+def add_large(
+    database: Database, layers: int, events: int, *, home: Path | None = None, baseline: str | None = None
+) -> Large:
+    """The large job: running, with about so many events recorded; its processes' logs in a folder of `home`, where
+    that is given; compared with `baseline`."""
     now = time.time_ns()
     steps = max(1, round(events / (layers * PER_LAYER * WORKERS)))
     started = now - steps * STEP_NS
     row = job_row(
         "the large one", layers, "p3", 10 * steps, id=uuid7(), state="running", created_unix_ns=started,
-        queued_unix_ns=started, started_unix_ns=started,
+        queued_unix_ns=started, started_unix_ns=started, baseline_id=baseline,
     )  # fmt: skip
-    token = new_token()
+    token, parties = new_token(), [f"worker {n}" for n in range(WORKERS)]
+    directory = home / str(row["id"]) / "1" if home else Path("/nowhere")
+    if home:
+        write_logs(directory, parties)
 
     def write(session: Session) -> int:
         session.execute(insert(Job), [row])
-        attempt = attempt_row(str(row["id"]), "running", token, started, ["worker 0", "worker 1"])
+        attempt = attempt_row(str(row["id"]), "running", token, started, parties, str(directory))
         session.add(attempt)
         session.flush()
         return attempt.id

@@ -7,6 +7,7 @@ import gzip
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
@@ -38,18 +39,21 @@ MOST_BYTES = 250_000
 @dataclass(frozen=True)
 class Filled:
     large: Large
+    rival: Large
     others: list[str]
 
 
 @pytest.fixture(scope="module")
-def filled(api: TestClient) -> Filled:
+def filled(api: TestClient, tmp_path_factory: pytest.TempPathFactory) -> Filled:
     database = api.app.state.context.database  # type: ignore[attr-defined]
     others = add_others(database, 12)
-    return Filled(add_large(database, LAYERS, STEPS * LAYERS * PER_LAYER * WORKERS), others)
+    home, events = tmp_path_factory.mktemp("jobs"), LAYERS * PER_LAYER * WORKERS
+    large = add_large(database, LAYERS, STEPS * events, home=home, baseline=others[-1])
+    return Filled(large, add_large(database, LAYERS, events), others)
 
 
 def test_every_list_and_figure_answers(api: TestClient, filled: Filled) -> None:
-    asked = benchmark.requests(filled.large, filled.others)
+    asked = benchmark.requests(filled.large, filled.rival, filled.others)
     assert len({each.name for each in asked}) == len(asked)
     for each in asked:
         answer = api.get(f"/api/v1{each.path}", params=dict(each.query))
@@ -126,13 +130,26 @@ def test_deep_networks_share_rows_of_wide_bins(api: TestClient, filled: Filled) 
 def test_the_benchmark_asks_a_real_server_while_telemetry_comes_in(tmp_path: Path) -> None:
     database = Database(sqlite_url(tmp_path / "trainyard.db"))
     others = add_others(database, 2)
-    large = add_large(database, 20, 20 * PER_LAYER * WORKERS * 3)
+    events = 20 * PER_LAYER * WORKERS * 12
+    large = add_large(database, 20, events, home=tmp_path / "jobs", baseline=others[-1])
     database.close()
-    asked = [each for each in benchmark.requests(large, others) if each.name in {"jobs", "events", "loss"}]
+    chosen = {"jobs", "jobs by baseline", "events", "logs, the end", "trace of one step", "speed-up"}
+    asked = [each for each in benchmark.requests(large, large, others) if each.name in chosen]
     with benchmark.served(tmp_path) as url, benchmark.Traffic(url, large) as traffic:
         benchmark.ask(url, asked, rounds=1, pause_s=0.0)
+        found = {
+            each.name: httpx.get(f"{url}/api/v1{each.path}", params=each.query, trust_env=False).json()
+            for each in asked
+        }
     assert traffic.failed == ""
     assert traffic.events >= 20 * PER_LAYER // benchmark.PARTS
     for each in asked:
         assert each.row()[:2] == [each.name, 1]
         assert each.size > 0
+    assert len(found["jobs by baseline"]["items"]) == 1
+    assert len(found["logs, the end"]["text"]) > 50_000
+    assert (
+        sum(event["ph"] == "X" for event in found["trace of one step"]["traceEvents"])
+        == 20 * PER_LAYER * WORKERS
+    )
+    assert len(found["speed-up"]["data"]) == 3, "it is compared, not refused"

@@ -117,6 +117,17 @@ def test_a_quick_result_is_marked(tmp_path: Path) -> None:
     assert "(short set)" in path.with_suffix(".md").read_text()
 
 
+@pytest.mark.parametrize(("quick", "held", "code"), [(False, True, 0), (False, False, 1), (True, False, 0)])
+def test_a_full_run_that_misses_an_aim_says_so_with_its_exit_code(
+    tmp_path: Path, *, quick: bool, held: bool, code: int
+) -> None:
+    trial = report(tmp_path, quick=quick)
+    trial.aims([("sooner", 3, True), ("farther", 7, held)])
+    rows = json.loads(trial.write().read_text())["tables"]["Aims"]
+    assert [row["held"] for row in rows] == ["yes", "yes" if held else "NO"]
+    assert trial.exit_code() == code
+
+
 @pytest.mark.parametrize(
     ("strategy", "period", "record"), [("p3", 1, True), ("parameter-averaging", 2, False)]
 )

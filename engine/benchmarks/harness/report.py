@@ -5,7 +5,9 @@ report.plan(["..."], minutes=3)
 report.method("...")
 report.table("Goodput", ["rate", "share"], rows)
 report.raw(dictionaries)
+report.aims([("goodput of 0.9", 0.93, True)])
 report.write()
+sys.exit(report.exit_code())
 """
 
 from __future__ import annotations
@@ -47,6 +49,7 @@ class Report:
         self._name = f"{name}-quick" if options.quick else name
         self._begun = time.time()
         self._sections: list[str] = []
+        self._missed: list[str] = []
         self._data: dict[str, Any] = {
             "name": self._name,
             "title": title + (" (short set)" if options.quick else ""),
@@ -83,6 +86,16 @@ class Report:
         """A remark under the last table."""
         print(text, flush=True)
         self._sections.append(text)
+
+    def aims(self, rows: Sequence[tuple[str, Any, bool]]) -> None:
+        """What was wanted, what was found instead or in its place, and whether that holds."""
+        self.table("Aims", ["aim", "found", "held"], [(*row[:2], "yes" if row[2] else "NO") for row in rows])
+        self._missed += [aim for aim, _, held in rows if not held]
+
+    def exit_code(self) -> int:
+        """1 where a full run missed an aim; a short one only says what it found, as it is too short to hold it to
+        anything."""
+        return 1 if self._missed and not self._options.quick else 0
 
     def raw(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """What was measured, one by one."""
