@@ -145,7 +145,7 @@ def main() -> None:
             f"one job of {given.layers:,} layers and {given.events:,} events, {given.jobs:,} others",
             f"{given.rounds} rounds of every list and figure at {EVENTS_PER_S:,} events/s",
         ],
-        minutes=1 if given.quick else 6,
+        minutes=1.5 if given.quick else 8,
     )
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "trainyard.db"
