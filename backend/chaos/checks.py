@@ -11,6 +11,7 @@ from pathlib import Path
 from sqlalchemy import Engine, func, select
 from sqlalchemy.orm import Session
 
+from backend.chaos.lineage import Lineage
 from backend.chaos.round import Deeds
 from backend.chaos.witness import Witness
 from backend.client import Client
@@ -18,6 +19,7 @@ from backend.db.models import Attempt, Batch, Job, LayerTotal, StepRow, Transiti
 from backend.executors import files, process
 from backend.lifecycle import ATTEMPT, CURABLE, JOB, Reason, State
 from backend.lifecycle.machine import Table
+from engine import lab
 from engine.telemetry.batch import check, decode
 
 ORPHAN_S = 10.0
@@ -26,15 +28,21 @@ SEAL_S = 60.0
 NOTHING_RAN = {Reason.LAUNCH_INTERRUPTED}
 
 
-def orphans(data_dir: Path) -> Iterator[str]:
+def orphans(data_dir: Path, lineage: Lineage) -> Iterator[str]:
     """Call it when every attempt has ended."""
     deadline = time.monotonic() + ORPHAN_S
     directories = list(data_dir.glob("jobs/*/*"))
-    while left := [(d, p) for d in directories for p in process.marked(d)]:
+    while left := {*lineage.living(), *((d, p) for d in directories for p in process.marked(d))}:
         if time.monotonic() > deadline:
             yield from (f"orphan: process {p.pid} of {d.relative_to(data_dir)}" for d, p in left)
             return
         time.sleep(0.1)
+
+
+def hosts(lineage: Lineage) -> Iterator[str]:
+    """Call it when every attempt has ended: no lab is left of it."""
+    owners = lineage.owners()
+    yield from (f"network namespace {name} is left" for name, owner in lab.owned() if owner in owners)
 
 
 def devices(client: Client) -> Iterator[str]:
@@ -73,13 +81,16 @@ def _allowed(job: Job, attempt: Attempt, deeds: Deeds) -> set[str]:
         allowed.add(Reason.CANCELLED)
     if job.id in deeds.beside:
         allowed |= NOTHING_RAN
-    if directory in deeds.supervisors:
+    killed = deeds.killed.get(directory, set())
+    if killed & {"supervisor", "watchdog"}:
         _, settled = files.read_progress(directory)  # what the supervisor had written before it was killed
         allowed.add(Reason.SUPERVISOR_LOST if settled is None else settled.reason)
-    elif directory in deeds.workers:
-        allowed |= {Reason.PROCESS_KILLED, Reason.COMPLETED}  # `recorded` counts the steps of the latter
     else:
-        allowed.add(Reason.COMPLETED)
+        allowed.add(Reason.COMPLETED)  # `recorded` counts the steps
+        if "worker" in killed:
+            allowed.add(Reason.PROCESS_KILLED)
+        if "fork server" in killed:  # nobody else knows how its children ended
+            allowed |= {Reason.PROCESS_FAILED, Reason.START_FAILED}
     return allowed
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,10 +41,8 @@ class Story:
 class Deeds:
     """What was done to whom."""
 
-    workers: set[Path] = field(default_factory=set)
-    """Attempts of which a worker was killed."""
-    supervisors: set[Path] = field(default_factory=set)
-    """Attempts whose supervisor was killed."""
+    killed: dict[Path, set[victims.Role]] = field(default_factory=lambda: defaultdict(set))
+    """Attempts of which a process was killed: which ones."""
     cancelled: set[str] = field(default_factory=set)
     """Jobs whose cancel the server accepted."""
     beside: set[str] = field(default_factory=set)
@@ -106,22 +105,20 @@ class Round:
             case "cancel":
                 if self.jobs:
                     self._cancel(pick(sorted(self.jobs), step.choice))
-            case "worker":
-                self._kill(victims.workers, step.choice, self.deeds.workers)
-            case "supervisor":
-                self._kill(victims.supervisors, step.choice, self.deeds.supervisors)
+            case role:
+                self._kill(role, step.choice)
 
-    def _kill(self, find: Callable[[Path], list[victims.Victim]], choice: float, hit: set[Path]) -> None:
+    def _kill(self, role: victims.Role, choice: float) -> None:
         """One of those that there are; where there is none yet, the first that comes."""
         deadline = time.monotonic() + self._span_s
-        while not (found := find(self._data_dir)):
+        while not (found := victims.of_role(self._data_dir, role)):
             if time.monotonic() > deadline:
                 self.story.tell("nobody left to kill")
                 return
             time.sleep(0.01)
         victim = pick(found, choice)
         who = f"{victim.role} {victim.identity.pid} of {victim.directory.relative_to(self._data_dir)}"
-        hit.add(victim.directory)
+        self.deeds.killed[victim.directory].add(role)
         self.story.tell(f"kill -9 {who}" if victims.kill(victim) else f"{who} had ended before it was killed")
 
     def _cancel(self, name: str) -> None:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-Act = Literal["server", "worker", "supervisor", "cancel"]
+from backend.chaos.victims import Role
+
+Act = Literal["server", "cancel"] | Role
 STEPS, BATCH, BACKOFF_S = 150, 32, 0.3
+IN_A_LAB = 0.25
+"""How many of the jobs."""
 DEVICES = 3
 """CPU slots of the server: enough for the widest pair of jobs, too few for two of the wide ones."""
-STRATEGIES = ("p3", "parameter-server", "ring-allreduce", "central-reduce")
-FATAL: tuple[Act, ...] = ("server", "worker", "supervisor")
+STRATEGIES = ("p3", "parameter-server", "ring-allreduce", "central-reduce", "native-allreduce", "ddp")
+FATAL: tuple[Act, ...] = ("server", *get_args(Role))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,10 +41,12 @@ class Script:
     """In order of time."""
 
 
-def draw(seed: int, number: int) -> Script:
-    """Round `number` of the run with this seed: always the same."""
+def draw(seed: int, number: int, *, labs: bool = True) -> Script:
+    """Round `number` of the run with this seed: always the same, but for labs, where these are not permitted."""
     dice = random.Random(f"{seed}:{number}")
-    jobs = tuple(_job(dice, f"seed {seed} round {number} job {i}") for i in range(dice.choice((1, 1, 2))))
+    jobs = tuple(
+        _job(dice, f"seed {seed} round {number} job {i}", labs=labs) for i in range(dice.choice((1, 1, 2)))
+    )
     acts = dice.sample(FATAL, dice.choice((1, 1, 2, 3)))
     if dice.random() < 0.2:
         acts.append("cancel")
@@ -51,14 +57,19 @@ def draw(seed: int, number: int) -> Script:
     return Script(jobs=jobs, steps=tuple(sorted(steps, key=lambda step: step.at)))
 
 
-def _job(dice: random.Random, name: str) -> dict[str, Any]:
+def _job(dice: random.Random, name: str, *, labs: bool) -> dict[str, Any]:
     workers = dice.choice((1, 2, 2))
     strategy = dice.choice(STRATEGIES) if workers > 1 else "single"
-    return job(name, workers=workers, strategy=strategy, retries=dice.choice((0, 0, 1)))
+    retries, hosts = dice.choice((0, 0, 1)), dice.random() < IN_A_LAB
+    return job(
+        name, workers=workers, strategy=strategy, retries=retries, hosts=workers if hosts and labs else None
+    )
 
 
-def job(name: str, *, workers: int = 2, strategy: str = "p3", retries: int = 0) -> dict[str, Any]:
-    """A short job."""
+def job(
+    name: str, *, workers: int = 2, strategy: str = "p3", retries: int = 0, hosts: int | None = None
+) -> dict[str, Any]:
+    """A short job; with `hosts` it runs in a lab."""
     return {
         "name": name,
         "model": {"name": "mlp"},
@@ -67,5 +78,6 @@ def job(name: str, *, workers: int = 2, strategy: str = "p3", retries: int = 0) 
         "cluster": {"workers": workers, "device": "cpu"},
         "training": {"steps": STEPS, "global_batch": BATCH},
         "evaluation": {"every_epochs": None, "at_end": False},
+        "network": {"hosts": hosts},
         "retry": {"times": retries, "backoff_s": BACKOFF_S},
     }

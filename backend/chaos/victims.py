@@ -12,37 +12,39 @@ from backend.executors import files, process
 from backend.executors.process import Identity
 
 GONE_S = 10.0
+Role = Literal["worker", "supervisor", "watchdog", "fork server"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Victim:
     """A process of an attempt."""
 
-    role: Literal["worker", "supervisor"]
+    role: Role
     directory: Path
     """The attempt's."""
     identity: Identity
 
 
-def supervisors(data_dir: Path) -> list[Victim]:
-    """Living supervisors, oldest attempt first."""
-    found = []
-    for directory in sorted(data_dir.glob("jobs/*/*")):
-        who = files.claimed_by(directory)
-        if who is not None and process.is_alive(who):
-            found.append(Victim(role="supervisor", directory=directory, identity=who))
-    return found
-
-
-def workers(data_dir: Path) -> list[Victim]:
-    """Living processes of gangs (workers, servers, reducers): what a supervisor's fork server forked."""
+def of_role(data_dir: Path, role: Role) -> list[Victim]:
+    """Living processes of that role, oldest attempt first. Workers are all processes of gangs (workers, servers,
+    reducers): what a fork server forked."""
     stats = list(process.all_processes())
     found = []
-    for supervisor in supervisors(data_dir):
-        forkers = {s.pid for s in stats if s.parent == supervisor.identity.pid and _is_fork_server(s.pid)}
-        for stat in stats:
-            if stat.parent in forkers and (who := process.identity(stat.pid)) is not None:
-                found.append(Victim(role="worker", directory=supervisor.directory, identity=who))
+    for directory in sorted(data_dir.glob("jobs/*/*")):
+        watchdog = files.claimed_by(directory)
+        if watchdog is None or not process.is_alive(watchdog):
+            continue
+        supervisors = {s.pid for s in stats if s.parent == watchdog.pid}
+        fork_servers = {s.pid for s in stats if s.parent in supervisors and _is_fork_server(s.pid)}
+        workers = {s.pid for s in stats if s.parent in fork_servers}
+        of: dict[Role, set[int]] = {
+            "watchdog": {watchdog.pid},
+            "supervisor": supervisors,
+            "fork server": fork_servers,
+            "worker": workers,
+        }
+        who = [identity for pid in sorted(of[role]) if (identity := process.identity(pid)) is not None]
+        found += [Victim(role=role, directory=directory, identity=each) for each in who]
     return found
 
 

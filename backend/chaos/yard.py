@@ -11,6 +11,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session, joinedload
 
 from backend.chaos import checks
+from backend.chaos.lineage import Lineage
 from backend.chaos.round import Deeds, Round, RoundError
 from backend.chaos.script import DEVICES, Script, draw, job
 from backend.chaos.service import Service, free_port
@@ -19,6 +20,7 @@ from backend.client import Client
 from backend.db.engine import open_engine, sqlite_url
 from backend.db.models import Job
 from backend.executors import process
+from engine import lab
 
 
 class Yard:
@@ -31,6 +33,8 @@ class Yard:
         port = free_port()
         self.database = self._data_dir / "trainyard.db"
         self.witness = Witness(port)
+        self._lineage = Lineage(self._data_dir)
+        self._labs = lab.permitted() is None
         self._service = Service(self._data_dir, ingest_url=self.witness.url, port=port, devices=DEVICES)
         self._deeds = Deeds()
         """Of all rounds."""
@@ -63,12 +67,13 @@ class Yard:
         """Ends everything that runs; the data stay."""
         self._service.stop()
         self.witness.close()
+        self._lineage.close()
         for directory in self._data_dir.glob("jobs/*/*"):
             process.kill_marked(directory)
 
     def round(self, seed: int, number: int) -> tuple[list[str], list[str]]:
         """One round: what happened, and what is wrong."""
-        return self._play(draw(seed, number))
+        return self._play(draw(seed, number, labs=self._labs))
 
     def at_last(self) -> list[str]:
         """What is wrong with the jobs of all rounds, after all of them."""
@@ -91,7 +96,7 @@ class Yard:
         try:
             ended = {job.id for job in round_.run()}
             self._ended |= ended
-            wrong = list(checks.orphans(self._data_dir))
+            wrong = [*checks.orphans(self._data_dir, self._lineage), *checks.hosts(self._lineage)]
             with Client(self._service.url) as client:
                 wrong += checks.devices(client)
             wrong += self.wrong_in(self.database, ended)

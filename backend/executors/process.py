@@ -6,13 +6,13 @@ import ctypes
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 MARKER = "TRAINYARD_ATTEMPT_DIRECTORY"
-"""Environment variable that every process of an attempt inherits; what a lost supervisor left has it."""
-PR_SET_CHILD_SUBREAPER = 36
+"""Environment variable that every process of an attempt inherits, but for those that are started without one."""
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,10 +92,15 @@ def all_processes() -> Iterator[Stat]:
 
 def descendants(pid: int) -> list[Identity]:
     """Children of `pid`, their children and so on; zombies are left out."""
+    return below({pid}, all_processes())
+
+
+def below(roots: Collection[int], found: Iterable[Stat]) -> list[Identity]:
+    """Those of `found` that descend from one of `roots`; zombies are left out."""
     children: dict[int, list[Stat]] = {}
-    for found in all_processes():
-        children.setdefault(found.parent, []).append(found)
-    boot, line, result = boot_id(), [pid], []
+    for each in found:
+        children.setdefault(each.parent, []).append(each)
+    boot, line, result = boot_id(), list(roots), []
     while line:
         for child in children.get(line.pop(), []):
             line.append(child.pid)
@@ -105,16 +110,20 @@ def descendants(pid: int) -> list[Identity]:
 
 
 def marked(directory: Path) -> list[Identity]:
-    """Living processes that were started for the attempt in `directory`."""
-    marker, boot, result = f"{MARKER}={directory}".encode(), boot_id(), []
-    for found in all_processes():
-        try:
-            environment = Path(f"/proc/{found.pid}/environ").read_bytes()
-        except (PermissionError, FileNotFoundError, ProcessLookupError):
-            continue  # another user's, or gone: not ours
-        if found.state not in "ZX" and marker in environment.split(b"\0"):
-            result.append(Identity(boot_id=boot, pid=found.pid, start_ticks=found.start_ticks))
-    return result
+    """Living processes that were started for the attempt in `directory`: those with its marker, and all that descend
+    from one of these, whatever environment they have."""
+    marker, found = f"{MARKER}={directory}".encode(), list(all_processes())
+    ours = [each for each in found if each.state not in "ZX" and marker in _environment(each.pid)]
+    boot = boot_id()
+    with_it = {Identity(boot_id=boot, pid=each.pid, start_ticks=each.start_ticks) for each in ours}
+    return sorted(with_it.union(below({each.pid for each in ours}, found)), key=lambda each: each.pid)
+
+
+def _environment(pid: int) -> list[bytes]:
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except (PermissionError, FileNotFoundError, ProcessLookupError):
+        return []  # another user's, or gone: not ours
 
 
 def kill_marked(directory: Path, *, timeout_s: float = 5.0) -> list[Identity]:
@@ -122,7 +131,10 @@ def kill_marked(directory: Path, *, timeout_s: float = 5.0) -> list[Identity]:
     there after `timeout_s` (stuck in the kernel)."""
     deadline = time.monotonic() + timeout_s
     while left := [process for process in marked(directory) if process.pid != os.getpid()]:
-        for process in left:
+        # The one on top is a subreaper: what others fork while they die becomes its child, so it goes last.
+        pids = {process.pid for process in left}
+        others = [process for process in left if (now := stat(process.pid)) and now.parent in pids]
+        for process in others or left:
             send(process, signal.SIGKILL)
         if time.monotonic() > deadline:
             break
@@ -132,9 +144,19 @@ def kill_marked(directory: Path, *, timeout_s: float = 5.0) -> list[Identity]:
 
 def become_subreaper() -> None:
     """From now on, whatever a descendant leaves behind becomes this process's child."""
+    _prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def signal_at_parents_end(number: signal.Signals) -> None:
+    """The kernel sends `number` to this process when the thread that forked it ends. Look at the parent afterwards:
+    it may have ended before."""
+    _prctl(PR_SET_PDEATHSIG, number)
+
+
+def _prctl(option: int, value: int) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER) failed")
+    if libc.prctl(option, value, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), f"prctl({option}, {value}) failed")
 
 
 def kill_descendants(*, timeout_s: float = 5.0) -> list[Identity]:

@@ -2,14 +2,14 @@
 
 Starts the gang, sends its telemetry, waits, and writes how it ended. It outlives the server and depends on
 nothing but its directory. As a subreaper it inherits whatever its descendants leave behind, and kills it
-before it reports: after end.json no process of the attempt is left. It never loads torch.
+before it reports: after end.json no process of the attempt is left but its watchdog, which then ends, too. It never
+loads torch.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import signal
 import sys
 import threading
 import time
@@ -45,14 +45,10 @@ class Supervisor:
     def run(self) -> bool:
         """Until the attempt has ended. False: the attempt belongs to somebody else, and nothing was started.
         Must be called on the main thread, once per process."""
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, lambda *_: self._stop.set())
-        process.become_subreaper()
-        who = process.identity(os.getpid())
-        if not files.claim(self._directory, who):
+        if not files.claim(self._directory, process.identity(os.getpid())):
             logger.error("the attempt in %s is taken or abandoned: nothing to do", self._directory)
             return False
-        watchdog.start(self._directory)
+        watchdog.split(self._stop.set)
         end = self._supervise()
         files.insist(partial(files.write_end, self._directory, end))
         return True

@@ -1,39 +1,68 @@
-"""Ends an attempt's processes when its supervisor is killed: `python -m backend.executors.watchdog DIR FD`.
+"""Two processes see an attempt through, so that whichever of them is killed, the other ends what is left.
 
-A killed supervisor can do nothing more, and the server may be down: so one small process waits for the end of
-a pipe that only the supervisor holds. When the supervisor ends in order, it ends this one too, like any other
-of its descendants. A parent-death signal would not do: it does not reach grandchildren.
+The process that the executor started becomes the *watchdog*: it forks, and its child is the *supervisor*. Both are
+subreapers: what a program leaves behind, in a session and with an environment of its own, becomes the supervisor's
+child, and when that is killed the watchdog's, so that an attempt's processes are found by descent. When the watchdog
+is killed, the kernel tells the supervisor. (It would, too, when only the thread that forked ends: the watchdog has no
+other.)
 """
 
 from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
-from pathlib import Path
+from collections.abc import Callable
+from types import FrameType
+from typing import NoReturn
 
 from backend.executors import process
+from engine import lab
+
+ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+LOST = signal.SIGUSR1
+"""To the supervisor: the watchdog is gone."""
 
 
-def start(directory: Path) -> None:
-    """Watch over the calling process, from now until it ends."""
-    mine, _held = os.pipe()  # nobody inherits the other end, and nobody closes it but the kernel
-    subprocess.Popen(
-        [sys.executable, "-P", "-m", __name__, str(directory), str(mine)],
-        pass_fds=[mine],
-        stdin=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    os.close(mine)
+def split(stop: Callable[[], None]) -> None:
+    """Return as the supervisor, in a child of the calling process; that one becomes the watchdog and does not return.
+    `stop` is called for a signal that asks for the end. On the main thread, and before there are others."""
+    process.become_subreaper()
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # until both can act on one
+    watchdog = os.getpid()
+    if supervisor := os.fork():
+        _watch(supervisor)
+    process.become_subreaper()
+    # Handlers run between two steps of the main thread: it cannot meanwhile report how the gang ended.
+    signal.signal(LOST, _end_alone)
+    process.signal_at_parents_end(LOST)
+    if os.getppid() != watchdog:
+        _end_alone()
+    for number in ENDING:
+        signal.signal(number, lambda *_: stop())
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
 
 
-def main() -> None:
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # only the pipe counts
-    os.read(int(sys.argv[2]), 1)  # nothing is ever written: this returns when the supervisor is gone
-    process.kill_marked(Path(sys.argv[1]))
+def _watch(supervisor: int) -> NoReturn:
+    """Hand signals on, wait for the supervisor's end, end what it left, and end as it did."""
+    for number in ENDING:
+        signal.signal(number, lambda given, _: os.kill(supervisor, given))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+    end = os.waitid(
+        os.P_PID, supervisor, os.WEXITED | os.WNOWAIT
+    )  # until it is reaped, its number is its own
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    process.kill_descendants()
+    assert end is not None, "a call that waits answers"
+    if end.si_code == os.CLD_EXITED:
+        os._exit(end.si_status)
+    lab.sweep()
+    if end.si_status != signal.SIGKILL:
+        signal.signal(end.si_status, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {end.si_status})
+    os.kill(os.getpid(), end.si_status)
+    os._exit(1)  # a signal that does not end a process: it cannot have been
 
 
-if __name__ == "__main__":
-    main()
+def _end_alone(*_: int | FrameType | None) -> NoReturn:
+    process.kill_descendants()
+    os._exit(1)

@@ -6,7 +6,7 @@ Linux with iproute2 and the right to make namespaces; `permitted` says what is l
 from engine.lab.lab import Lab, address
 from engine.lab.links import INTERFACE, Link
 from engine.lab.namespace import LabError
-from engine.lab.owner import sweep
+from engine.lab.owner import owned, sweep
 from engine.lab.permission import permitted
 
-__all__ = ["INTERFACE", "Lab", "LabError", "Link", "address", "permitted", "sweep"]
+__all__ = ["INTERFACE", "Lab", "LabError", "Link", "address", "owned", "permitted", "sweep"]

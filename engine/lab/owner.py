@@ -10,13 +10,14 @@ import contextlib
 import os
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 from engine.lab import namespace
 from engine.lab.namespace import LabError
 
 PREFIX = "trainyard"
-_NAME = re.compile(rf"^({PREFIX}-.+-(\d+)\.(\d+))-(sw|h\d+)$")
+_NAME = re.compile(rf"^{PREFIX}-.+-(\d+)\.(\d+)-(sw|h\d+)$")
 _MOST_CHARACTERS = 100
 
 
@@ -33,10 +34,10 @@ def sweep() -> list[str]:
     next sweep."""
     labs: dict[str, list[str]] = defaultdict(list)
     owners: dict[str, tuple[int, int]] = {}
-    for name in namespace.names():
-        if match := _NAME.match(name):
-            labs[match[1]].append(name)
-            owners[match[1]] = int(match[2]), int(match[3])
+    for name, owner in owned():
+        lab = name.rpartition("-")[0]
+        labs[lab].append(name)
+        owners[lab] = owner
     dead = [lab for lab, (pid, start) in owners.items() if _start_ticks(pid) != start]
     removed = []
     for lab in dead:
@@ -45,6 +46,13 @@ def sweep() -> list[str]:
                 remove(labs[lab])
                 removed += labs[lab]
     return removed
+
+
+def owned() -> Iterator[tuple[str, tuple[int, int]]]:
+    """Every namespace of a lab, and its owner: process id and start time in clock ticks."""
+    for name in namespace.names():
+        if match := _NAME.match(name):
+            yield name, (int(match[1]), int(match[2]))
 
 
 def remove(names: list[str]) -> None:

@@ -17,6 +17,8 @@ from engine.runtime.launch import Launch
 
 T = TypeVar("T")
 DEADLINE_S = 30.0
+ORPHAN_S = 10.0
+"""Who lives longer than this after an attempt ended, or after its supervisor died, is an orphan."""
 NOWHERE = Ingest(url="http://127.0.0.1:9", attempt=1, token="secret", drain_s=0)
 """A server that does not answer, and no patience with it."""
 
@@ -63,11 +65,11 @@ def launch(directory: Path, name: str, workers: int = 2) -> Launch:
     )
 
 
-def until(found: Callable[[], T | None], what: str) -> T:
+def until(found: Callable[[], T | None], what: str, *, within_s: float = DEADLINE_S) -> T:
     """The first answer that is true."""
-    deadline = time.monotonic() + DEADLINE_S
+    deadline = time.monotonic() + within_s
     while not (answer := found()):
-        assert time.monotonic() < deadline, f"not after {DEADLINE_S:g} s: {what}"
+        assert time.monotonic() < deadline, f"not after {within_s:g} s: {what}"
         time.sleep(0.02)
     return answer
 

@@ -23,11 +23,18 @@ SLEEP = "import time; time.sleep(600)"
 DAEMON = (
     f"import os, subprocess, sys; subprocess.Popen([sys.executable, '-c', {SLEEP!r}], start_new_session=True)"
 )
+STRANGER = (
+    "import os, subprocess, sys; subprocess.Popen("
+    f"[sys.executable, '-S', '-c', {SLEEP!r}, 'stranger', os.getcwd()], env={{}}, start_new_session=True)"
+)
+"""Starts a process that shows only in its arguments whose it is."""
 PROGRAMS = {
     "work": "",
     "sleep": SLEEP,
     "stubborn": f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEP}",
     "leaves a daemon": DAEMON,
+    "leaves a stranger": STRANGER,
+    "starts strangers": f"{STRANGER}; {SLEEP}",
     "fails": "raise SystemExit(3)",
     "fails at first": "raise SystemExit(3)",
     "leaves a daemon and fails": f"{DAEMON}; raise SystemExit(3)",

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
+import signal
 import sqlite3
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from backend.chaos import checks
+from backend.chaos.lineage import Lineage
 from backend.chaos.script import FATAL, draw
 from backend.chaos.yard import Yard
-from backend.executors import process
+from backend.executors import files, process
+from tests.backend.executor_attempts import until
 
-SEED, ROUNDS = 4, 10
+SEED, ROUNDS = 3, 10
 
 
 @pytest.fixture(scope="module")
@@ -61,12 +65,40 @@ def test_what_is_checked_can_fail(yard: Yard, tmp_path: Path, harm: str, said: s
     assert said in "\n".join(yard.wrong_in(tmp_path / "trainyard.db"))
 
 
-def test_a_process_that_stays_is_an_orphan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def lineage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lineage]:
     monkeypatch.setattr(checks, "ORPHAN_S", 0.5)
+    lineage = Lineage(tmp_path)
+    yield lineage
+    lineage.close()
+
+
+def test_a_process_that_stays_is_an_orphan(tmp_path: Path, lineage: Lineage) -> None:
     directory = tmp_path / "jobs" / "a" / "1"
     directory.mkdir(parents=True)
     marked = {**os.environ, process.MARKER: str(directory)}
     with subprocess.Popen(["sleep", "600"], env=marked) as child:
-        assert [f"process {child.pid} " in line for line in checks.orphans(tmp_path)] == [True]
+        assert [f"process {child.pid} " in line for line in checks.orphans(tmp_path, lineage)] == [True]
         child.kill()
-    assert list(checks.orphans(tmp_path)) == []
+    assert list(checks.orphans(tmp_path, lineage)) == []
+
+
+def test_so_is_one_without_environment_whose_ancestors_are_dead(tmp_path: Path, lineage: Lineage) -> None:
+    directory = tmp_path / "jobs" / "a" / "1"
+    directory.mkdir(parents=True)
+    start = (
+        "import subprocess; subprocess.Popen(['/bin/sleep', '600'], env={}, start_new_session=True).wait()"
+    )
+    with subprocess.Popen([sys.executable, "-S", "-c", start]) as parent:
+        first = process.identity(parent.pid)
+        assert first is not None
+        files.claim(directory, first)
+        stranger = until(lambda: process.descendants(parent.pid), "it has started another")[0]
+        until(lambda: (directory, stranger) in lineage.living(), "it is seen")
+        parent.kill()
+    try:
+        assert process.marked(directory) == []
+        assert [f"process {stranger.pid} " in line for line in checks.orphans(tmp_path, lineage)] == [True]
+    finally:
+        process.send(stranger, signal.SIGKILL)
+    assert list(checks.orphans(tmp_path, lineage)) == []

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from backend.executors import process
-from backend.executors.base import Executor, LaunchError
+from backend.executors.base import Executor, Handle, LaunchError
 from backend.executors.registry import EXECUTORS, make_executor
 from backend.lifecycle import Reason
 from engine.errors import UnknownNameError
-from tests.backend.executor_attempts import NOWHERE, ended, launch, programs_executor, running, until
+from tests.backend.executor_attempts import (
+    NOWHERE,
+    ORPHAN_S,
+    ended,
+    launch,
+    programs_executor,
+    running,
+    until,
+)
 
 WITH_PROGRAMS = {"local": programs_executor}
 """Every executor, with gangs that start fast."""
@@ -23,6 +34,8 @@ WITH_PROGRAMS = {"local": programs_executor}
 def executor(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Executor]:
     yield WITH_PROGRAMS[request.param]()
     assert process.kill_marked(tmp_path / "attempt") == []
+    for left in strangers(tmp_path):
+        os.kill(left, signal.SIGKILL)
 
 
 def test_executors_are_made_by_name_and_an_unknown_name_lists_the_known_ones() -> None:
@@ -33,6 +46,17 @@ def test_executors_are_made_by_name_and_an_unknown_name_lists_the_known_ones() -
 
 def nothing_left(directory: Path) -> bool:
     return process.marked(directory / "attempt") == []
+
+
+def strangers(directory: Path) -> list[int]:
+    """What the attempt's programs started without any environment, in sessions of their own: found by their
+    arguments, so that this does not look the way the executor does."""
+    ends, found = f"\0stranger\0{directory / 'attempt'}\0".encode(), []
+    for each in process.all_processes():
+        with suppress(OSError):
+            if Path(f"/proc/{each.pid}/cmdline").read_bytes().endswith(ends):
+                found.append(each.pid)
+    return found
 
 
 def test_an_attempt_that_does_its_work_succeeds_and_leaves_nothing(
@@ -139,7 +163,7 @@ def test_a_supervisor_lost_while_running_is_told_and_its_processes_die(
     handle = executor.launch(launch(tmp_path, "stubborn"), NOWHERE)
     running(executor, handle)
     assert len(process.marked(tmp_path / "attempt")) >= 3  # with two workers
-    process.send(handle.identity, process.signal.SIGKILL)
+    process.send(handle.identity, signal.SIGKILL)
     end = ended(executor, handle)
     assert (end.status, end.reason, end.party) == ("failed", Reason.SUPERVISOR_LOST, "supervisor")
     assert "killed by SIGKILL" in end.message
@@ -152,24 +176,72 @@ def test_processes_die_with_their_supervisor_also_without_a_server(
 ) -> None:
     handle = executor.launch(launch(tmp_path, "stubborn"), NOWHERE)
     running(executor, handle)
-    process.send(handle.identity, process.signal.SIGKILL)
-    until(lambda: nothing_left(tmp_path), "nothing is left")  # nobody polls
+    process.send(handle.identity, signal.SIGKILL)
+    until(lambda: nothing_left(tmp_path), "nothing is left", within_s=ORPHAN_S)  # nobody polls
+
+
+def test_a_stranger_of_a_process_that_ended_is_killed(executor: Executor, tmp_path: Path) -> None:
+    handle = executor.launch(launch(tmp_path, "leaves a stranger"), NOWHERE)
+    assert ended(executor, handle).status == "succeeded"
+    assert strangers(tmp_path) == []
+
+
+@pytest.mark.parametrize("killed", ["what was started first", "its child", "a worker", "nobody: stopped"])
+def test_whatever_is_killed_no_stranger_is_left(executor: Executor, tmp_path: Path, killed: str) -> None:
+    handle = executor.launch(launch(tmp_path, "starts strangers"), NOWHERE)
+    until(lambda: len(strangers(tmp_path)) == 2, "each of two workers has started one")
+    if killed == "nobody: stopped":
+        executor.stop(handle)
+    else:
+        process.send(victim(handle, killed), signal.SIGKILL)
+    until(lambda: not strangers(tmp_path), "no stranger is left", within_s=ORPHAN_S)  # nobody polls
+    until(lambda: nothing_left(tmp_path), "nothing is left", within_s=ORPHAN_S)
+    end = ended(executor, handle)
+    assert end.reason == {
+        "what was started first": Reason.SUPERVISOR_LOST,
+        "its child": Reason.SUPERVISOR_LOST,
+        "a worker": Reason.PROCESS_KILLED,
+        "nobody: stopped": Reason.CANCELLED,
+    }[killed]  # fmt: skip
+
+
+def victim(handle: Handle, name: str) -> process.Identity:
+    if name == "what was started first":
+        return handle.identity
+    if name == "its child":
+        parents = {s.pid: s.parent for s in process.all_processes()}
+        below = process.descendants(handle.identity.pid)
+        return next(p for p in below if parents.get(p.pid) == handle.identity.pid)
+    return worker_of(handle.directory, b"start_new_session")
+
+
+def test_a_poll_between_the_death_of_the_first_and_that_of_the_others_leaves_no_stranger(
+    executor: Executor, tmp_path: Path
+) -> None:
+    handle = executor.launch(launch(tmp_path, "starts strangers"), NOWHERE)
+    until(lambda: len(strangers(tmp_path)) == 2, "each of two workers has started one")
+    for each in process.descendants(handle.identity.pid):
+        if b"gang_of_programs" in Path(f"/proc/{each.pid}/cmdline").read_bytes():
+            process.send(each, signal.SIGSTOP)  # it can end nothing: the poll must
+    process.send(handle.identity, signal.SIGKILL)
+    assert ended(executor, handle).reason == Reason.SUPERVISOR_LOST
+    assert strangers(tmp_path) == []
 
 
 def test_a_killed_worker_is_named_and_the_others_end(executor: Executor, tmp_path: Path) -> None:
     handle = executor.launch(launch(tmp_path, "stubborn"), NOWHERE)
     running(executor, handle)
-    process.send(worker_of(tmp_path / "attempt"), process.signal.SIGKILL)
+    process.send(worker_of(tmp_path / "attempt"), signal.SIGKILL)
     end = ended(executor, handle)
     assert (end.status, end.reason, end.exit_code) == ("failed", Reason.PROCESS_KILLED, -9)
     assert str(end.party).startswith("worker ")
     assert nothing_left(tmp_path)
 
 
-def worker_of(directory: Path) -> process.Identity:
-    """A process of the gang of `stubborn` programs."""
+def worker_of(directory: Path, program: bytes = b"SIG_IGN") -> process.Identity:
+    """A process of the gang, by a word of its program; without one, of `stubborn` programs."""
     for found in process.marked(directory):
-        if b"SIG_IGN" in Path(f"/proc/{found.pid}/cmdline").read_bytes():
+        if program in Path(f"/proc/{found.pid}/cmdline").read_bytes():
             return found
     raise AssertionError("no worker is there")
 

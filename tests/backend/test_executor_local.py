@@ -13,7 +13,7 @@ from backend.executors import process
 from backend.executors.base import Ended, Handle, Running
 from backend.executors.local import LocalExecutor
 from backend.lifecycle import Reason
-from engine.lab import namespace
+from engine import lab
 from engine.models.describe import describe_request
 from engine.plan.job import ClusterSpec, JobSpec, NetworkSpec, SourceSpec, StrategySpec, TrainingSpec
 from engine.runtime.launch import Launch
@@ -107,17 +107,23 @@ def test_a_killed_supervisor_takes_its_workers_along(tmp_path: Path) -> None:
     assert (end.status, end.reason) == ("failed", Reason.SUPERVISOR_LOST)
 
 
-def test_the_hosts_of_a_killed_supervisor_are_removed_with_its_workers(tmp_path: Path) -> None:
+@pytest.mark.parametrize("killed", ["supervisor", "watchdog"])
+def test_the_hosts_of_a_killed_supervisor_are_removed_with_its_workers(tmp_path: Path, killed: str) -> None:
     needs_lab()
     executor = LocalExecutor()
     handle = executor.launch(train(tmp_path, steps=100_000, hosts=2), NOWHERE)
 
-    def hosts() -> list[str]:
-        return [name for name in namespace.names() if f"-{handle.identity.pid}." in name]
-
     until(lambda: len(workers_of(handle)) == 3, "fork server and two workers are up")
+    below = process.descendants(handle.identity.pid)
+    owners = {(who.pid, who.start_ticks): who for who in below}
+
+    def hosts() -> list[str]:
+        return [name for name, owner in lab.owned() if owner in owners]
+
     assert len(hosts()) == 3
-    process.send(handle.identity, signal.SIGKILL)
-    until(lambda: not process.is_alive(handle.identity), "the supervisor is gone")
-    assert isinstance(executor.poll(handle), Ended)
+    (supervisor,) = {owners[owner] for _, owner in lab.owned() if owner in owners}
+    process.send(handle.identity if killed == "watchdog" else supervisor, signal.SIGKILL)
+    until(lambda: not process.is_alive(handle.identity), "the watchdog is gone")
+    if killed == "watchdog":  # the supervisor's own lab: the server removes it
+        assert isinstance(executor.poll(handle), Ended)
     assert hosts() == []
