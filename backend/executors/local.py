@@ -1,7 +1,9 @@
-"""The executor for this machine: one supervisor process per attempt, in a session of its own.
+"""The executor for this machine: a supervisor per attempt, in a session of its own, and its watchdog (`watchdog.py`).
 
-The supervisor and what it starts survive the server's end: nothing here dies with the server, and the files
-in the attempt's directory say everything that the next server needs.
+These two and what they start survive the server's end: nothing here dies with the server, and the files
+in the attempt's directory say everything that the next server needs. Whichever of the two is killed, nothing of the
+attempt is left. Where both are killed in one moment, the server ends what carries the attempt's marker and what
+descends from that; a process that cleared its environment and whose ancestors are all dead is not found.
 """
 
 from __future__ import annotations
