@@ -131,9 +131,12 @@ def kill_marked(directory: Path, *, timeout_s: float = 5.0) -> list[Identity]:
     there after `timeout_s` (stuck in the kernel)."""
     deadline = time.monotonic() + timeout_s
     while left := [process for process in marked(directory) if process.pid != os.getpid()]:
-        # The one on top is a subreaper: what others fork while they die becomes its child, so it goes last.
+        # The one on top is a subreaper: what others fork while they die becomes its child. So it goes last, and
+        # cannot act on their deaths meanwhile.
         pids = {process.pid for process in left}
         others = [process for process in left if (now := stat(process.pid)) and now.parent in pids]
+        for process in set(left).difference(others):
+            send(process, signal.SIGSTOP)
         for process in others or left:
             send(process, signal.SIGKILL)
         if time.monotonic() > deadline:
