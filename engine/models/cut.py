@@ -88,7 +88,7 @@ def cut(model: nn.Module, layer: str) -> Parts:
         for node in nodes[at:-1]:
             places[node] = back.node_copy(node, places.__getitem__)
         back.output(map_arg(nodes[-1].args[0], places.__getitem__))
-        parts = Parts(front=fx.GraphModule(model, front, "Front"), back=fx.GraphModule(model, back, "Back"))
+        parts = Parts(front=_module(model, front, "Front"), back=_module(model, back, "Back"))
     parts.front.training = parts.back.training = model.training  # while it was traced, it was in another mode
     return parts
 
@@ -122,7 +122,11 @@ def find_cuts(model: nn.Module, inputs: Tensor, targets: Tensor, task: Task) -> 
         if missing := sorted(owners - uses.keys()):
             shown = ", ".join(repr(name) for name in missing[:3])
             raise CannotCutError(f"its forward pass does not use {shown}, which would belong to neither part")
-        whole = fx.GraphModule(model, traced)
+        whole = _module(model, traced, "Whole")
+        if renamed := sorted(
+            {n for n, _ in model.named_parameters()} - {n for n, _ in whole.named_parameters()}
+        ):
+            raise CannotCutError(f"its forward pass uses {renamed[0]!r} under another name only (tied)")
         _check_task(whole, inputs, targets, task)
         shapes = _Shapes.of(whole, inputs), _Shapes.of(whole, torch.cat([inputs, inputs[:1]]))
         first = Counter(at for at, _ in uses.values())
@@ -175,6 +179,24 @@ def _trace(model: nn.Module) -> fx.Graph:
         raise CannotCutError(
             f"torch.fx cannot trace its forward pass: {type(error).__name__}: {lines[0]}"
         ) from error
+
+
+def _module(model: nn.Module, graph: fx.Graph, name: str) -> fx.GraphModule:
+    """What computes `graph`, with the model's own modules and under their names."""
+    made = fx.GraphModule(model, graph, name)
+    _in_order(made, model)
+    return made
+
+
+def _in_order(made: nn.Module, model: nn.Module) -> None:
+    """Bring the modules of `made`, which come in the order of their use, into the model's: of a tied parameter's names
+    the first one counts."""
+    for name, module in model._modules.items():
+        mine = made._modules.pop(name, None)
+        if mine is not None and module is not None:
+            made._modules[name] = mine
+            if mine is not module:
+                _in_order(mine, module)
 
 
 def _first_uses(model: nn.Module, nodes: Sequence[fx.Node]) -> dict[str, tuple[int, int]]:

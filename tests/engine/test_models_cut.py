@@ -134,6 +134,23 @@ class Unused(Shaped):
         return self.second(self.first(x))
 
 
+class Tied(Shaped):
+    """Two layers of one weight, of which the one that is registered last is used first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fourth = nn.Linear(4, 4)
+        self.fourth.weight = self.second.weight
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.third(self.second(self.fourth(self.first(x))))
+
+
+class Renamed(Tied):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.third(self.fourth(self.first(x)) + self.second.bias)
+
+
 INPUTS = torch.randn(2, 4)
 
 
@@ -150,6 +167,15 @@ def test_a_cut_that_is_no_cut_says_why() -> None:
     assert offered(Turned(), INPUTS)["second"] == ""
 
 
+def test_a_tied_weight_keeps_its_name() -> None:
+    """Plans and descriptions call it by the first name that the model has for it."""
+    net = Tied()
+    assert offered(net, INPUTS)["second"] == ""
+    parts = cut(net, "second")
+    assert names(parts.front) == {"first.weight", "first.bias"}
+    assert names(parts.front) | names(parts.back) == names(net)
+
+
 def test_several_values_cannot_cross() -> None:
     class Both(Shaped):
         def forward(self, x: Tensor) -> Tensor:
@@ -164,6 +190,7 @@ def test_several_values_cannot_cross() -> None:
         (Modal, "other things in training than in evaluation"),
         (Looking, "torch.fx cannot trace its forward pass: TraceError"),
         (Unused, "does not use 'third'"),
+        (Renamed, "uses 'second.weight' under another name only"),
     ],
 )
 def test_a_model_that_cannot_be_traced_says_why(net: type[nn.Module], reason: str) -> None:
