@@ -63,11 +63,15 @@ class Party:
 
 
 def parties(plan: Plan | Peer, workers: int, hosts: int | None = None) -> tuple[Party, ...]:
-    """Every process of a job: N workers (with shards and devices beside them), then dedicated servers and devices,
-    dealt out to `hosts` in turn (None: each has its own)."""
+    """Every process of a job: N workers (with shards and devices beside them), then dedicated servers and devices, on
+    `hosts` (None: each has its own)."""
     servers = plan.servers if isinstance(plan, Plan) else None
     devices = plan.devices if isinstance(plan, Plan) else ()
     beside = servers.count if servers and servers.where == "beside" else 0
+
+    def host(party: int) -> str:
+        return f"host{party if hosts is None else host_of(plan, workers, hosts, party)}"
+
     found = [
         Party(
             index=i,
@@ -75,28 +79,30 @@ def parties(plan: Plan | Peer, workers: int, hosts: int | None = None) -> tuple[
             rank=i,
             shard=i if i < beside else None,
             device=next((k for k, device in enumerate(devices) if device.beside == i), None),
-            host=_host(i, hosts),
+            host=host(i),
         )
         for i in range(workers)
     ]
     if servers and servers.where == "dedicated":
         found += [
-            Party(index=workers + j, name=f"server {j}", rank=None, shard=j, host=_host(workers + j, hosts))
+            Party(index=workers + j, name=f"server {j}", rank=None, shard=j, host=host(workers + j))
             for j in range(servers.count)
         ]
     for k, device in enumerate(devices):
         if device.beside is None:
             index = len(found)
             found.append(
-                Party(
-                    index=index, name=f"device {k}", rank=None, shard=None, device=k, host=_host(index, hosts)
-                )
+                Party(index=index, name=f"device {k}", rank=None, shard=None, device=k, host=host(index))
             )
     return tuple(found)
 
 
-def _host(party: int, hosts: int | None) -> str:
-    return f"host{party if hosts is None else party % hosts}"
+def host_of(plan: Plan | Peer, workers: int, hosts: int, party: int) -> int:
+    """Which of `hosts` a party lives on: they are dealt out in turn, but the workers of a pipeline in runs, so that
+    activations travel inside a machine where that is possible (papers 001)."""
+    if isinstance(plan, Plan) and plan.pipeline is not None:
+        return party * hosts // workers
+    return party % hosts
 
 
 def shard_party(plan: Plan, workers: int, shard: int) -> int:

@@ -109,8 +109,8 @@ class NetworkSpec:
     our transport keeps it in software, which PyTorch's native collectives cannot."""
     hosts: int | None = None
     """Run the parties on so many hosts of a lab on this machine: network namespaces whose links the kernel shapes,
-    for every strategy alike. Party i lives on host i % hosts. Null: no lab. Needs root (CAP_SYS_ADMIN and
-    CAP_NET_ADMIN) and iproute2."""
+    for every strategy alike. Party i lives on host i % hosts; of a pipeline's n workers, neighbours share one: host
+    i * hosts // n. Null: no lab. Needs root (CAP_SYS_ADMIN and CAP_NET_ADMIN) and iproute2."""
     host_rates: tuple[str, ...] = ()
     """Rates of the hosts one by one, where they differ. Needs `hosts`; takes the place of `rate`."""
     latency: str | None = None

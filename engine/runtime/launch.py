@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.plan.cluster import Party, parties
+from engine.plan.cluster import Party, host_of, parties
 from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
 from engine.plan.plan import Consistency, Peer, Plan
@@ -71,7 +71,7 @@ class Launch:
     def host(self, party: Party) -> int | None:
         """The host of the lab that a party lives on; None: the job has no lab."""
         hosts = self.job.network.hosts
-        return None if hosts is None else party.index % hosts
+        return None if hosts is None else host_of(self.plan, self.job.cluster.workers, hosts, party.index)
 
     @property
     def rendezvous(self) -> str:
