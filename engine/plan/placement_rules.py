@@ -31,9 +31,12 @@ def check_placement(plan: Plan, model: ModelDescription, cluster: Cluster, job: 
         raise UserError("edges", len(plan.edges), "a model is cut in two, at one place", "Give one edge")
     _can_be_cut(plan.edges[0], model)
     _sides_are_whole(plan, placed, model)
-    _edges_carry_numbers_as_they_are(plan.edges[0])
-    _norm_is_in_two_homes(job)
-    _every_step_is_common(plan)
+    check_divided(
+        plan,
+        job,
+        homes="here the device has some, the workers the others",
+        common="a layer that is computed in one place is the same for all workers in every step",
+    )
 
 
 def settle_workload(plan: Plan, job: JobSpec) -> Plan:
@@ -145,26 +148,20 @@ def _sides_are_whole(plan: Plan, placed: list[LayerPlan], model: ModelDescriptio
             )
 
 
-def _edges_carry_numbers_as_they_are(edge: Edge) -> None:
-    if edge.codec != "fp32":
-        raise UserError("edges.0.codec", edge.codec, "edges have no codec yet", "Use fp32")
-
-
-def _norm_is_in_two_homes(job: JobSpec) -> None:
+def check_divided(plan: Plan, job: JobSpec, *, homes: str, common: str) -> None:
+    """What holds wherever a model is divided among processes. Raises UserError; `homes` says where gradients are,
+    `common` why every step is everybody's."""
+    for number, edge in enumerate(plan.edges):
+        if edge.codec != "fp32":
+            raise UserError(f"edges.{number}.codec", edge.codec, "edges have no codec yet", "Use fp32")
     if job.training.clip_norm is not None:
         raise UserError(
             "training.clip_norm",
             job.training.clip_norm,
-            "the global norm needs all gradients in one place, and here the device has some, the workers the others",
+            f"the global norm needs all gradients in one place, and {homes}",
             "Leave clip_norm out, or choose a strategy that replicates every layer",
         )
-
-
-def _every_step_is_common(plan: Plan) -> None:
     if plan.consistency.mode != "every-step":
         raise UserError(
-            "consistency.mode",
-            plan.consistency.mode,
-            "a layer that is computed in one place is the same for all workers in every step",
-            "Use every-step, or replicate every layer",
+            "consistency.mode", plan.consistency.mode, common, "Use every-step, or replicate every layer"
         )

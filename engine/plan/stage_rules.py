@@ -5,15 +5,15 @@ One rule, one function, one reason, as in `rules.py`, which calls `check_stages`
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 from engine.errors import UserError
 from engine.exchange import EXCHANGE
 from engine.plan.cluster import Cluster
 from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
-from engine.plan.placement_rules import cut_refusal
+from engine.plan.placement_rules import check_divided, cut_refusal, possible_cuts
 from engine.plan.plan import LayerPlan, Pipeline, Plan
 
 _MUCH = 0.25
@@ -42,8 +42,9 @@ def check_stages(plan: Plan, model: ModelDescription, cluster: Cluster, job: Job
             "Give one edge in front of every stage but the first",
         )
     _stages_are_in_a_row(plan, model)
-    _one_norm_for_all(job)
-    _steps_are_common(plan)
+    check_divided(
+        plan, job, homes="each stage has its own", common="a replica's stages take every step together"
+    )
 
 
 def warn_of_idle_stages(plan: Plan, job: JobSpec) -> Plan:
@@ -97,44 +98,36 @@ def _replicas_meet_in_rounds(layer: LayerPlan, pipeline: Pipeline, cluster: Clus
         )
 
 
+def check_row(model: ModelDescription, cuts: Sequence[str], field: str) -> list[frozenset[str]]:
+    """The layers behind each of `cuts`, the first layers of every stage but the first. Raises UserError at `field`,
+    with the cut's number in place of {}, where one begins no stage."""
+    behind: list[frozenset[str]] = []
+    for number, cut in enumerate(cuts):
+        where = field.format(number)
+        refused = cut_refusal(model, cut, where)
+        if not refused:
+            behind.append(model.layers_from(cut))
+            if number and not behind[-1] < behind[-2]:
+                refused = f"does not come after {cuts[number - 1]}: the stage between them has no layer"
+        if refused:
+            possible = ", ".join(possible_cuts(model))
+            raise UserError(
+                where,
+                cut,
+                refused,
+                f"Cut in forward order, in front of: {possible}" if possible else "Choose another strategy",
+            )
+    return behind
+
+
 def _stages_are_in_a_row(plan: Plan, model: ModelDescription) -> None:
-    trained = {layer.layer: layer.place for layer in plan.layers}
-    behind = []
-    for k, edge in enumerate(plan.edges):
-        field = f"edges.{k}.destination"
-        if refused := cut_refusal(model, edge.destination, field):
-            raise UserError(field, edge.destination, refused, "Cut somewhere else")
-        if edge.codec != "fp32":
-            raise UserError(f"edges.{k}.codec", edge.codec, "edges have no codec yet", "Use fp32")
-        behind.append(model.layers_from(edge.destination))
-    for k, (more, less) in enumerate(pairwise(behind)):
-        if not less < more:
+    behind = check_row(model, [edge.destination for edge in plan.edges], "edges.{}.destination")
+    for layer in plan.layers:
+        stage = sum(layer.layer in back for back in behind)
+        if stage != layer.place:
             raise UserError(
-                f"edges.{k + 1}.destination",
-                plan.edges[k + 1].destination,
-                f"does not come after {plan.edges[k].destination}: the stage between them has no layer",
-                "Cut in forward order",
+                f"layers.{layer.layer}.place",
+                layer.place,
+                f"the cuts put this layer into stage {stage}",
+                f"Use {stage}",
             )
-    for name, place in trained.items():
-        stage = sum(name in back for back in behind)
-        if stage != place:
-            raise UserError(
-                f"layers.{name}.place", place, f"the cuts put this layer into stage {stage}", f"Use {stage}"
-            )
-
-
-def _one_norm_for_all(job: JobSpec) -> None:
-    if job.training.clip_norm is not None:
-        raise UserError(
-            "training.clip_norm",
-            job.training.clip_norm,
-            "the global norm needs all gradients in one place, and each stage has its own",
-            "Leave clip_norm out, or choose a strategy that replicates every layer",
-        )
-
-
-def _steps_are_common(plan: Plan) -> None:
-    if plan.consistency.mode != "every-step":
-        raise UserError(
-            "consistency.mode", plan.consistency.mode, "stages take every step together", "Use every-step"
-        )

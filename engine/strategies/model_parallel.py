@@ -27,6 +27,7 @@ from engine.plan.cluster import Cluster
 from engine.plan.description import ModelDescription
 from engine.plan.placement_rules import possible_cuts
 from engine.plan.plan import Edge, LayerPlan, Pipeline, Plan
+from engine.plan.stage_rules import check_row
 from engine.profile.profile import read
 from engine.strategies.base import Strategy, uniform
 from engine.strategies.options import STRICT, RoundsOptions, at_least_one
@@ -39,7 +40,8 @@ class Options:
     __pydantic_config__ = STRICT
 
     stages: int | None = None
-    """Workers that share one model. Null: as many as the model can be cut for, of those that leave no worker over."""
+    """Workers that share one model. Null: as many as `cuts` say, else as many as the model can be cut for, of those
+    that leave no worker over."""
     schedule: Literal["1f1b", "gpipe"] = "1f1b"
     """In which order a stage computes its micro-batches."""
     cuts: tuple[str, ...] = ()
@@ -54,7 +56,14 @@ class Options:
 
 def build(model: ModelDescription, cluster: Cluster, options: Options) -> Plan:
     """Cut into balanced stages; with several replicas, a ring for each stage. One stage: nothing is cut."""
-    stages = _stages(model, cluster) if options.stages is None else options.stages
+    stages = options.stages or (len(options.cuts) + 1 if options.cuts else _stages(model, cluster))
+    if options.cuts and len(options.cuts) != stages - 1:
+        raise UserError(
+            "strategy.options.cuts",
+            list(options.cuts),
+            f"{stages} stages have {stages - 1} cuts between them",
+            "Name the first layer of every stage but the first",
+        )
     replicas = cluster.workers // stages if cluster.workers % stages == 0 else 1
     plan = (
         RoundsOptions().plan("model-parallel", model, exchange="ring-allreduce", depart="when-ready")
@@ -62,22 +71,10 @@ def build(model: ModelDescription, cluster: Cluster, options: Options) -> Plan:
         else uniform("model-parallel", model)
     )
     if stages == 1:
-        return plan
+        return replace(plan, warnings=_why_whole(model, cluster, options))
     cuts = options.cuts or _balanced(model, stages, options.profile)
-    if len(cuts) != stages - 1:
-        raise UserError(
-            "strategy.options.cuts",
-            list(cuts),
-            f"{stages} stages have {stages - 1} cuts between them",
-            "Name the first layer of every stage but the first",
-        )
+    behind = check_row(model, cuts, "strategy.options.cuts")
     order = [place.layer for place in model.cuts]
-    for cut in cuts:
-        if cut not in order:
-            raise UserError(
-                "strategy.options.cuts", cut, model.uncut or f"is no layer of {model.name}", f"Known: {order}"
-            )
-    behind = [model.layers_from(cut) for cut in cuts]
 
     def placed(layer: LayerPlan) -> LayerPlan:
         return replace(layer, placement="stage", place=sum(layer.layer in back for back in behind))
@@ -86,13 +83,25 @@ def build(model: ModelDescription, cluster: Cluster, options: Options) -> Plan:
         plan,
         layers=tuple(placed(layer) for layer in plan.layers),
         pipeline=Pipeline(stages=stages, schedule=options.schedule),
-        edges=tuple(Edge(source=order[max(order.index(cut) - 1, 0)], destination=cut) for cut in cuts),
+        edges=tuple(Edge(source=order[order.index(cut) - 1], destination=cut) for cut in cuts),
     )
 
 
 def _stages(model: ModelDescription, cluster: Cluster) -> int:
     most = min(cluster.workers, len(possible_cuts(model)) + 1)
     return next(stages for stages in range(most, 0, -1) if cluster.workers % stages == 0)
+
+
+def _why_whole(model: ModelDescription, cluster: Cluster, options: Options) -> tuple[str, ...]:
+    """What to say where nobody asked for one stage, and it came to that."""
+    if options.stages is not None or cluster.workers == 1:
+        return ()
+    most = len(possible_cuts(model)) + 1
+    if model.uncut or most == 1:
+        why = f"it cannot be cut ({model.uncut or 'in front of any layer'})"
+    else:
+        why = f"it can be cut into 2 to {most} stages, and none of these numbers divides {cluster.workers}"
+    return (f"{model.name} is whole on each of the {cluster.workers} workers, and not in stages: {why}.",)
 
 
 def _balanced(model: ModelDescription, stages: int, profile: str | None) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import pytest
 
 from engine.errors import UserError
 from engine.placement.schedule import actions
-from engine.plan.cluster import cluster_of
+from engine.plan.cluster import cluster_of, parties
 from engine.plan.plan import Plan
 from engine.plan.rules import resolve
 from engine.plan.serde import to_plain
@@ -130,6 +130,36 @@ def test_what_nobody_could_run_is_refused() -> None:
     assert "sometimes cannot be cut: torch.fx cannot trace" in refusal("sometimes", 2, {"stages": 2})
     clipped = {"training": {"steps": 1, "clip_norm": 1.0}}
     assert "each stage has its own" in refusal("cnn", 2, {}, **clipped)
+
+
+def test_wrong_cuts_are_refused_at_their_field() -> None:
+    for cuts in (["0"], ["conv9"], ["6", "2"]):
+        with pytest.raises(UserError) as caught:
+            build_plan(job("model-parallel", len(cuts) + 1, {"cuts": cuts}), described("cnn"))
+        assert caught.value.field == "strategy.options.cuts"
+    with pytest.raises(UserError, match="1 stages have 0 cuts between them"):
+        build_plan(job("model-parallel", 2, {"cuts": ["6"], "stages": 1}), described("cnn"))
+
+
+def test_cuts_say_how_many_stages_there_are() -> None:
+    plan = planned("cnn", 4, {"cuts": ["6"]})
+    assert plan.pipeline is not None
+    assert (plan.pipeline.stages, plan.edges[0].destination) == (2, "6")
+
+
+def test_a_model_that_stays_whole_is_warned_of() -> None:
+    assert "sometimes is whole on each of the 2 workers" in planned("sometimes", 2).warnings[0]
+    assert "into 2 to 3 stages, and none of these numbers divides 5" in planned("cnn", 5).warnings[0]
+    assert planned("cnn", 5, {"stages": 1}).warnings == ()
+
+
+def test_neighbouring_stages_share_a_host() -> None:
+    """Model parallelism inside a machine, data parallelism between machines."""
+    plan = planned("cnn", 4, {"stages": 2})
+    assert [party.host for party in parties(plan, 4, hosts=2)] == ["host0", "host0", "host1", "host1"]
+    assert [party.host for party in parties(plan, 4, hosts=4)] == ["host0", "host1", "host2", "host3"]
+    between = {(t.source, t.destination) for t in declared(plan, described("cnn"), 4, hosts=2) if t.wire}
+    assert between == {(0, 2), (2, 0), (1, 3), (3, 1)}
 
 
 def by_hand(**changes: Any) -> str:
