@@ -13,7 +13,7 @@ from backend.schemas.lists import EventQuery
 from backend.schemas.telemetry import Events, Logs, MetricNames, Metrics, Recording, RecordRequest, Summary
 
 router = APIRouter(prefix="/jobs/{job_id}", tags=["telemetry"])
-BESIDE_COLUMNS = frozenset({"layers", "parties", "truncated", "next_cursor"})
+BESIDE_COLUMNS = frozenset({"layers", "parties", "kinds", "truncated", "next_cursor"})
 """Of an answer with events."""
 StepAsked = Annotated[int | None, Query(ge=0, le=2**31 - 1)]
 TRACE: dict[int | str, dict[str, Any]] = {

@@ -51,6 +51,8 @@ class Events(Schema):
     """Names by index."""
     parties: list[str]
     """Names by number."""
+    kinds: list[str]
+    """Every kind that an event can have."""
     truncated: bool
     """Whether there is more."""
     next_cursor: str | None

@@ -23,6 +23,7 @@ ROW = np.dtype([("party", "<i2"), ("sequence", "<i4"), ("index", "<i4"), *EVENT.
 _KEY = ("start", "party", "sequence", "index")
 Key = tuple[int, ...]
 """What events are ordered by, and what a cursor holds: their start, and the batch and place where they lie."""
+KINDS = {kind.name.lower(): kind for kind in Kind}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,11 +50,11 @@ class Wanted:
 
 def kinds(names: str | None) -> tuple[Kind, ...]:
     """Kinds by their names, with commas. Raises UnknownNameError listing them."""
-    known = {kind.name.lower(): kind for kind in Kind}
-    for name in names.split(",") if names else ():
-        if name not in known:
-            raise UnknownNameError("kind", name, "kind of event", known)
-    return tuple(known[name] for name in names.split(",")) if names else ()
+    chosen = names.split(",") if names else []
+    for name in chosen:
+        if name not in KINDS:
+            raise UnknownNameError("kind", name, "kind of event", KINDS)
+    return tuple(KINDS[name] for name in chosen)
 
 
 def read(
@@ -93,6 +94,7 @@ def read(
         bytes=rows["bytes"].tolist(),
         layers=layers,
         parties=parties,
+        kinds=list(KINDS),
         truncated=following is not None,
         next_cursor=following,
     )

@@ -27,7 +27,8 @@ NEWEST_STEPS = 10
 """Steps of events that are answered where none are asked for."""
 ALL_LEFT_OUT = schema.Events(
     worker=[], step=[], layer=[], unit=[], kind=[], track=[], peer=[], priority=[], queued_ns=[],
-    start_ns=[], end_ns=[], bytes=[], layers=[], parties=[], truncated=False, next_cursor=None,
+    start_ns=[], end_ns=[], bytes=[], layers=[], parties=[], kinds=list(events.KINDS), truncated=False,
+    next_cursor=None,
 )  # fmt: skip
 
 

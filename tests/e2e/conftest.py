@@ -12,6 +12,7 @@ from playwright.sync_api import expect
 from backend.client import Client
 from backend.settings import Settings
 from tests.backend.live_server import LiveServer
+from tests.e2e.recorded import record
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -36,6 +37,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
 def client(server: LiveServer) -> Iterator[Client]:
     with Client(server.url) as found:
         yield found
+
+
+@pytest.fixture(scope="session")
+def recorded(server: LiveServer) -> list[str]:
+    """A baseline and a job of P3, to their last telemetry, that tests look at and leave as they are."""
+    with Client(server.url) as found:
+        return record(found)
 
 
 @pytest.fixture

@@ -4,86 +4,82 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from playwright.sync_api import expect
 
 from backend.client import Client
 from tests.backend.job_specs import job_spec
-from tests.e2e.complete import with_all_telemetry
-from tests.e2e.drawn import said, traces
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Locator, Page
 
 pytestmark = pytest.mark.browser
 
 
-@pytest.fixture(scope="module")
-def trained(server: Any) -> list[str]:
-    """Two jobs without a baseline, to their last telemetry."""
-    ids = []
-    with Client(server.url) as client:
-        for name in ("parameter-server", "p3"):
-            spec = job_spec(f"job {name}", strategy={"name": name}, training={"steps": 8, "global_batch": 32})
-            job = client.wait(client.submit(spec).id, timeout_s=150)
-            assert job.state == "succeeded", job.message
-            with_all_telemetry(client, job.id)
-            ids.append(job.id)
-    return ids
-
-
-def test_every_figure_of_the_overview_draws_the_apis_values(
-    page: Page, client: Client, trained: list[str]
-) -> None:
-    page.goto(f"/jobs/{trained[1]}?baseline={trained[0]}")
-    for name in ("loss", "throughput", "step-time", "speed-up", "memory"):
-        page.get_by_test_id(f"figure-{name}").scroll_into_view_if_needed()
-        wanted = client.figure(trained[1], name, baseline=trained[0]).data
-        for entry, trace in zip(traces(page, f"figure-{name}"), wanted, strict=True):
-            for axis in ("x", "y"):
-                values = said(trace[axis])
-                if not any(
-                    isinstance(value, str) for value in values
-                ):  # names are shorter where there is less room
-                    assert entry[axis] == pytest.approx(values, nan_ok=True)
-
-
 def test_the_speed_up_is_against_the_job_that_is_chosen(
-    page: Page, client: Client, trained: list[str]
+    page: Page, client: Client, recorded: list[str]
 ) -> None:
-    page.goto(f"/jobs/{trained[1]}")
+    server, p3 = recorded
+    page.goto(f"/jobs/{server}")
     figure = page.get_by_test_id("figure-speed-up")
     expect(figure).to_have_attribute("aria-label", re.compile("no baseline"))
     page.get_by_test_id("baseline-choice").click()
-    page.get_by_role("option", name=re.compile("job parameter-server")).click()
-    expect(page).to_have_url(re.compile(f"baseline={trained[0]}"))
-    wanted = client.figure(trained[1], "speed-up", baseline=trained[0]).layout.meta["alt"]
+    page.get_by_role("option", name=re.compile("recorded p3")).click()
+    expect(page).to_have_url(re.compile(f"baseline={p3}"))
+    wanted = client.figure(server, "speed-up", baseline=p3).layout.meta["alt"]
     expect(figure).to_have_attribute("aria-label", f"Speed-up: {wanted}")
-    value = client.summary(trained[1], baseline=trained[0]).speed_up
+    value = client.summary(server, baseline=p3).speed_up
     assert value is not None
     shown = "–" if value.value is None else f"{value.value:.2f}×"
     expect(page.get_by_test_id("value-speed-up")).to_have_text(shown)
 
 
-def test_attempts_events_and_the_raw_plan(page: Page, client: Client, trained: list[str]) -> None:
-    job = client.job(trained[0])
+def test_attempts_events_and_the_raw_plan(page: Page, client: Client, recorded: list[str]) -> None:
+    job = client.job(recorded[0])
     page.goto(f"/jobs/{job.id}?tab=attempts")
     expect(page.get_by_test_id("attempts")).to_contain_text(f"worker 0 on {job.attempts[0].devices[0]}")
     expect(page.get_by_test_id("history").get_by_role("row")).to_have_count(len(job.history))
     page.get_by_test_id("tab-spec").click()
     expect(page.get_by_test_id("raw-plan")).to_contain_text('"exchange": "parameter-server"')
 
-    page.goto(f"/jobs/{job.id}?tab=events&step=3")
-    events = client.events(job.id, step_from=3, step_to=3)
-    expect(page.get_by_test_id("events-count")).to_contain_text(f"{len(events.kind):,} events")
-    rows = page.get_by_test_id("events").locator("tbody tr")
-    expect(rows).to_have_count(min(len(events.kind), 300))
-    expect(rows.first).to_contain_text(events.kind[0].replace("_", " "))
+
+def test_events_are_shown_page_by_page_to_the_last(page: Page, client: Client, recorded: list[str]) -> None:
+    events = client.events(recorded[1], step_from=3, step_to=3)
+    assert 300 < len(events.kind) <= 600
+    assert events.next_cursor is None
+    page.goto(f"/jobs/{recorded[1]}?tab=events&step=3")
+    rows, count = page.get_by_test_id("events").locator("tbody tr"), page.get_by_test_id("events-count")
+    expect(count).to_have_text("300 events, more follow")
+    expect(rows).to_have_count(300)
+    page.get_by_test_id("events-more").click()
+    expect(count).to_have_text(f"{len(events.kind)} events")
+    expect(page.get_by_test_id("events-more")).to_have_count(0)
+    at_ms = [(start - events.start_ns[0]) / 1e6 for start in events.start_ns]
+    assert column(rows, 3) == [kind.replace("_", " ") for kind in events.kind]
+    assert column_ms(rows) == pytest.approx(at_ms, abs=0.001)
+
+    # Of a kind, wherever in the step they are.
+    page.get_by_test_id("events-kinds").click()
+    page.get_by_role("option", name="update", exact=True).click()
+    updates_ms = [when for when, kind in zip(at_ms, events.kind, strict=True) if kind == "update"]
+    expect(count).to_have_text(f"{len(updates_ms)} events")
+    assert column_ms(rows) == pytest.approx(updates_ms, abs=0.001)
+    page.keyboard.press("Escape")
     page.get_by_test_id("step").fill("2")
     page.get_by_test_id("step").press("Enter")
     expect(page).to_have_url(re.compile("step=2"))
+
+
+def column(rows: Locator, number: int) -> list[str]:
+    found: list[str] = rows.evaluate_all("(rows, at) => rows.map(row => row.cells[at].textContent)", number)
+    return found
+
+
+def column_ms(rows: Locator) -> list[float]:
+    """The first column's times."""
+    return [float(text.removesuffix(" ms")) for text in column(rows, 0)]
 
 
 def test_the_next_steps_of_a_running_job_are_recorded(page: Page, client: Client) -> None:
@@ -98,13 +94,13 @@ def test_the_next_steps_of_a_running_job_are_recorded(page: Page, client: Client
     expect(page.get_by_test_id("record")).to_have_count(0)
 
 
-def test_several_steps_are_chosen(page: Page, client: Client, trained: list[str]) -> None:
-    page.goto(f"/jobs/{trained[0]}?tab=timeline&step=2")
+def test_several_steps_are_chosen(page: Page, client: Client, recorded: list[str]) -> None:
+    page.goto(f"/jobs/{recorded[0]}?tab=timeline&step=2")
     field = page.get_by_test_id("to-step")
     field.fill("4")
     field.press("Enter")
     expect(page).to_have_url(re.compile(r"step=2&to_step=4$"))
-    wanted = client.figure(trained[0], "timeline", step=2, to_step=4).layout.xaxis.range
+    wanted = client.figure(recorded[0], "timeline", step=2, to_step=4).layout.xaxis.range
     page.wait_for_function(
         "wanted => document.querySelector('[data-testid=figure-timeline]')._fullLayout.xaxis.range"
         ".every((edge, i) => Math.abs(edge - wanted[i]) < 1e-6)",

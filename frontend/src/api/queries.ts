@@ -65,17 +65,22 @@ export const summaryQuery = (id: string, baseline?: string) =>
     meta: { jobs: baseline ? [id, baseline] : [id] },
   });
 
-/** The detailed events of one step. */
-export const eventsQuery = (id: string, step: number) =>
-  queryOptions({
-    queryKey: ["events", id, step],
-    queryFn: ({ signal }) =>
-      unwrap(
-        client.GET("/api/v1/jobs/{job_id}/events", {
-          params: { path: { job_id: id }, query: { step_from: step, step_to: step } },
-          signal,
-        }),
-      ),
+// As many rows as a person reads before asking for more.
+const EVENTS_PAGE = 300;
+
+/** The detailed events of one step, in pages; of these kinds (none given: of all), and of this layer. */
+export const eventsQuery = (id: string, step: number, kinds: string[] = [], layer?: number) =>
+  infiniteQueryOptions({
+    queryKey: ["events", id, step, kinds, layer],
+    queryFn: ({ pageParam, signal }) => {
+      const kind = kinds.join(",") || undefined;
+      const query = { step_from: step, step_to: step, kind, layer, limit: EVENTS_PAGE, cursor: pageParam };
+      return unwrap(
+        client.GET("/api/v1/jobs/{job_id}/events", { params: { path: { job_id: id }, query }, signal }),
+      );
+    },
+    initialPageParam: null as string | null,
+    getNextPageParam: (page) => page.next_cursor,
     placeholderData: keepPreviousData,
     gcTime: FIGURE_MS,
   });

@@ -1,5 +1,5 @@
-import { Group, MultiSelect, Paper, Skeleton, Table, Text } from "@mantine/core";
-import { useQuery } from "@tanstack/react-query";
+import { Button, Group, MultiSelect, Paper, Skeleton, Table, Text } from "@mantine/core";
+import { useInfiniteQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { eventsQuery } from "../../api/queries";
@@ -9,19 +9,17 @@ import { StepField } from "../../components/StepField";
 import { formatBytes, formatMs, formatNumber } from "../../lib/format";
 import type { JobSearch } from "../../lib/search";
 
-// More rows than a person reads: the API and the exported trace have all.
-const MOST_ROWS = 300;
-
-/** One step's events as they were recorded, in order of time. */
+/** One step's events as they were recorded, in order of time: a page, and more where one asks. */
 export function EventsPanel({ job, search }: { job: Job; search: JobSearch }) {
   const navigate = useNavigate({ from: "/jobs/$jobId" });
   const [kinds, setKinds] = useState<string[]>([]);
   const last = Math.max((job.step ?? 1) - 1, 0);
   const step = search.step ?? last;
-  const query = useQuery(eventsQuery(job.id, step));
-  const events = query.data;
-  const rows = events ? rowsOf(events, kinds, search.layer) : [];
-  const first = events ? Math.min(...events.start_ns) : 0;
+  const query = useInfiniteQuery(eventsQuery(job.id, step, kinds, search.layer));
+  const pages = query.data?.pages ?? [];
+  const count = pages.reduce((sum, page) => sum + page.kind.length, 0);
+  // Also what is filtered is counted from the step's first event.
+  const first = useInfiniteQuery(eventsQuery(job.id, step)).data?.pages[0]?.start_ns[0] ?? 0;
   return (
     <Paper p="sm">
       <Group gap="xs" mb="xs">
@@ -40,26 +38,27 @@ export function EventsPanel({ job, search }: { job: Job; search: JobSearch }) {
         <MultiSelect
           size="xs"
           aria-label="Kinds of events"
+          data-testid="events-kinds"
           placeholder={kinds.length === 0 ? "All kinds" : undefined}
-          data={[...new Set(events?.kind ?? [])].toSorted()}
+          data={(pages[0]?.kinds ?? []).map((kind) => ({ value: kind, label: named(kind) }))}
           value={kinds}
           clearable
           onChange={setKinds}
         />
         <Text size="xs" c="dimmed" data-testid="events-count">
-          {formatNumber(rows.length, 6)} events
-          {rows.length > MOST_ROWS && `, the first ${MOST_ROWS} are shown`}
-          {events?.truncated && "; there are more than are answered at once"}
+          {formatNumber(count, 6)} events{query.hasNextPage && ", more follow"}
         </Text>
       </Group>
       {query.error && <Problem error={query.error} onRetry={() => void query.refetch()} />}
       {query.isPending && <Skeleton height={300} />}
-      {events && rows.length === 0 && (
+      {query.data && count === 0 && (
         <Text size="sm" c="dimmed">
-          No event of this step was kept: every event is kept of some steps only.
+          {kinds.length > 0 || search.layer !== undefined
+            ? "No event of this step is of these kinds and this layer."
+            : "No event of this step was kept: every event is kept of some steps only."}
         </Text>
       )}
-      {events && rows.length > 0 && (
+      {count > 0 && (
         <Table.ScrollContainer minWidth={760} maxHeight={640} type="native">
           <Table fz="xs" verticalSpacing={3} stickyHeader data-testid="events">
             <Table.Thead>
@@ -77,12 +76,27 @@ export function EventsPanel({ job, search }: { job: Job; search: JobSearch }) {
               </Table.Tr>
             </Table.Thead>
             <Table.Tbody>
-              {rows.slice(0, MOST_ROWS).map((at) => (
-                <EventRow key={at} events={events} at={at} first={first} />
-              ))}
+              {pages.flatMap((events, page) =>
+                events.kind.map((_, at) => (
+                  // biome-ignore lint/suspicious/noArrayIndexKey: an event is its place in its page
+                  <EventRow key={`${page} ${at}`} events={events} at={at} first={first} />
+                )),
+              )}
             </Table.Tbody>
           </Table>
         </Table.ScrollContainer>
+      )}
+      {query.hasNextPage && (
+        <Button
+          mt="xs"
+          size="compact-sm"
+          variant="default"
+          loading={query.isFetchingNextPage}
+          data-testid="events-more"
+          onClick={() => void query.fetchNextPage()}
+        >
+          Show more
+        </Button>
       )}
     </Paper>
   );
@@ -91,7 +105,7 @@ export function EventsPanel({ job, search }: { job: Job; search: JobSearch }) {
 function EventRow({ events, at, first }: { events: Events; at: number; first: number }) {
   const number = (column: number[]) => column[at] ?? -1;
   const [start, queued, size] = [number(events.start_ns), number(events.queued_ns), number(events.bytes)];
-  const named = (names: string[], index: number) => (index < 0 ? "" : (names[index] ?? String(index)));
+  const nameOf = (names: string[], index: number) => (index < 0 ? "" : (names[index] ?? String(index)));
   const kind = events.kind[at];
   return (
     <Table.Tr c={kind === "wait" ? "var(--ty-wait)" : undefined}>
@@ -101,13 +115,13 @@ function EventRow({ events, at, first }: { events: Events; at: number; first: nu
       <Table.Td ta="right" className="ty-number">
         {formatMs((number(events.end_ns) - start) / 1e6)}
       </Table.Td>
-      <Table.Td>{named(events.parties, number(events.worker))}</Table.Td>
-      <Table.Td>{kind?.replace("_", " ")}</Table.Td>
-      <Table.Td>{named(events.layers, number(events.layer))}</Table.Td>
+      <Table.Td>{nameOf(events.parties, number(events.worker))}</Table.Td>
+      <Table.Td>{kind && named(kind)}</Table.Td>
+      <Table.Td>{nameOf(events.layers, number(events.layer))}</Table.Td>
       <Table.Td ta="right" className="ty-number">
         {number(events.unit) < 0 ? "" : number(events.unit)}
       </Table.Td>
-      <Table.Td>{named(events.parties, number(events.peer))}</Table.Td>
+      <Table.Td>{nameOf(events.parties, number(events.peer))}</Table.Td>
       <Table.Td ta="right" className="ty-number">
         {queued < 0 ? "" : formatMs((start - queued) / 1e6)}
       </Table.Td>
@@ -121,11 +135,6 @@ function EventRow({ events, at, first }: { events: Events; at: number; first: nu
   );
 }
 
-/** Which events are of these kinds (none chosen: of all) and of this layer. */
-function rowsOf(events: Events, kinds: string[], layer: number | undefined): number[] {
-  return events.kind.flatMap((kind, at) =>
-    (kinds.length === 0 || kinds.includes(kind)) && (layer === undefined || events.layer[at] === layer)
-      ? [at]
-      : [],
-  );
+function named(kind: string): string {
+  return kind.replace("_", " ");
 }

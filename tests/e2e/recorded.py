@@ -1,0 +1,32 @@
+"""Two small jobs that tests, and who looks at the pages, share: a baseline and P3 on a shaped network."""
+
+from __future__ import annotations
+
+from backend.client import Client
+from tests.backend.job_specs import job_spec
+from tests.e2e.complete import with_all_telemetry
+
+RATE = 20_000_000
+"""bit/s"""
+STEPS = {"parameter-server": 10, "p3": 12}
+OPTIONS = {"parameter-server": {}, "p3": {"slice_size": 200}}
+"""Slices so small that a step's events fill more than a page, and those of all steps are more than bars can show."""
+
+
+def record(client: Client) -> list[str]:
+    """Train both to their last telemetry: the baseline's id and P3's."""
+    ids: list[str] = []
+    for name, steps in STEPS.items():
+        spec = job_spec(
+            f"recorded {name}",
+            model={"name": "mlp", "options": {"hidden": 64}},
+            strategy={"name": name, "options": OPTIONS[name]},
+            network={"rate": f"{RATE // 10**6}Mbit"},
+            training={"steps": steps, "global_batch": 32},
+            baseline=ids[0] if ids else None,
+        )
+        job = client.wait(client.submit(spec).id, timeout_s=150)
+        assert job.state == "succeeded", job.message
+        with_all_telemetry(client, job.id)
+        ids.append(job.id)
+    return ids
