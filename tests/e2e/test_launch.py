@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 from backend.client import Client
 from tests.e2e.complete import with_all_telemetry
-from tests.e2e.drawn import said, traces, wait_until_drawn
+from tests.e2e.drawn import wait_until_drawn
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,21 +55,6 @@ def test_a_job_launched_from_the_form_is_watched_to_its_end(page: Page, client: 
     drawn = wait_until_drawn(page, "figure-loss", "loss", [point.value for point in points])
     assert drawn["x"] == [point.step for point in points]
     wait_until_drawn(page, "figure-throughput", "samples/s", [point.value for point in series["throughput"]])
-
-
-def test_timeline_and_links_draw_the_figures_of_the_api(page: Page, client: Client) -> None:
-    job = next(job for job in client.jobs(limit=50) if job.state == "succeeded" and job.workers == 2)
-    for tab, name in (("timeline", "timeline"), ("links", "utilization")):
-        with page.expect_response(re.compile(f"/figures/{name}")) as answer:
-            page.goto(f"/jobs/{job.id}?tab={tab}")
-        wanted = answer.value.json()["data"]
-        drawn = traces(page, f"figure-{name}")
-        assert len(drawn) == len(wanted) > 1
-        assert page.locator(".modebar-btn").count() > 0
-        assert page.locator("[data-title*=Share]").count() == 0, "plotly.js offers to upload the chart"
-        for entry, trace_said in zip(drawn, wanted, strict=True):
-            for axis in ("x", "y"):
-                assert entry[axis] == pytest.approx(said(trace_said.get(axis)), nan_ok=True)
 
 
 def test_what_the_service_refuses_is_said_at_the_field(page: Page, client: Client) -> None:

@@ -48,7 +48,7 @@ export function TimelinePanel({ jobId, search }: { jobId: string; search: JobSea
   // A drag or a wheel fires many events; the service is asked once it rests.
   const zoomed = useDebouncedCallback((range: XRange, drawn: TimelineMeta) => {
     const view = windowAfter(range, drawn);
-    if (view) show(view);
+    if (view) show({ ...view, to_step: search.to_step });
   }, 200);
   const { previous, next } = meta.steps ?? {};
   // The step that is asked for is shown at once, its drawing when it comes.
@@ -125,9 +125,9 @@ export function TimelinePanel({ jobId, search }: { jobId: string; search: JobSea
                 size="compact-sm"
                 variant="default"
                 data-testid="timeline-whole-step"
-                onClick={() => show({ step: search.step })}
+                onClick={() => show({ step: search.step, to_step: search.to_step })}
               >
-                Whole step
+                {search.to_step === undefined ? "Whole step" : "Whole steps"}
               </Button>
             )}
             <Tooltip label="For ui.perfetto.dev and chrome://tracing">

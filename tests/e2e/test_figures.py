@@ -1,0 +1,97 @@
+"""Every chart of the page draws exactly what the API answers, and something of it; also a zoomed timeline."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import expect
+
+from backend.figures.registry import FIGURES
+from tests.e2e.drawn import Answers, expect_drawn
+from tests.e2e.recorded import STEPS
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.browser
+LAST = STEPS["p3"] - 1
+CLOSER = re.compile(r"/figures/timeline\?.*from_ns=")
+OVERVIEW = ("loss", "throughput", "step-time", "speed-up", "memory")
+LINKS = ("utilization", "timeline", "heatmap")
+
+
+def test_every_figure_draws_the_apis_values(page: Page, recorded: list[str]) -> None:
+    assert {*OVERVIEW, *LINKS} == set(FIGURES), "the page shows every figure that there is"
+    answers = Answers(page)
+    drawn = {}
+    for address, names in (
+        (f"/jobs/{recorded[1]}", OVERVIEW),
+        (f"/jobs/{recorded[1]}?tab=links&step=5", LINKS),
+        (f"/race?jobs={','.join(recorded)}&step=5", ("race",)),
+    ):
+        page.goto(address)
+        for name in names:
+            drawn[name] = expect_drawn(page, name, answers)["data"]
+    assert page.locator(".modebar-btn").count() > 0
+    assert page.locator("[data-title*=Share]").count() == 0, "plotly.js offers to upload the chart"
+    # What the comparison looks at is there: bars that begin somewhere, maps of numbers.
+    for name, kind, part in (
+        ("timeline", "bar", "base"),
+        ("race", "bar", "base"),
+        ("heatmap", "heatmap", "z"),
+    ):
+        assert any(entry["type"] == kind and entry.get(part) is not None for entry in drawn[name])
+
+
+def test_a_stretch_of_the_timeline_is_looked_at_closely(page: Page, recorded: list[str]) -> None:
+    answers = Answers(page)
+    page.goto(f"/jobs/{recorded[1]}?tab=timeline&step=1&to_step={LAST}")
+    far = expect_drawn(page, "timeline", answers)
+    meta = far["layout"]["meta"]
+    assert visible(page) == pytest.approx(far["layout"]["xaxis"]["range"])
+
+    with page.expect_request(CLOSER):
+        drag(page, 0.45, 0.51)
+    expect(page).to_have_url(re.compile(rf"step=1&to_step={LAST}&from_ns=\d+&to_ns=\d+$"))
+    window = {key: int(value) for key, value in re.findall(r"(from_ns|to_ns)=(\d+)", page.url)}
+    whole = meta["to_ns"] - meta["from_ns"]
+    assert window["from_ns"] - meta["from_ns"] == pytest.approx(0.45 * whole, abs=0.01 * whole)
+    assert window["to_ns"] - window["from_ns"] == pytest.approx(0.06 * whole, rel=0.1)
+    for look_again in (False, True):
+        if look_again:
+            with page.expect_request(CLOSER):
+                page.reload()
+        layout = expect_drawn(page, "timeline", answers)["layout"]
+        assert {key: layout["meta"][key] for key in window} == window
+        assert (meta["level"], layout["meta"]["level"]) in {("outlines", "bars"), ("cells", "bars")}
+        assert visible(page) == pytest.approx(layout["xaxis"]["range"], abs=1e-6)
+
+    page.get_by_test_id("timeline-whole-step").click()
+    expect(page).to_have_url(re.compile(rf"step=1&to_step={LAST}$"))
+    expect_drawn(page, "timeline", lambda _: far)
+    assert visible(page) == pytest.approx(far["layout"]["xaxis"]["range"])
+
+
+def visible(page: Page) -> list[float]:
+    """What the timeline's axis shows, in s."""
+    found: list[float] = page.get_by_test_id("figure-timeline").evaluate(
+        "chart => chart._fullLayout.xaxis.range"
+    )
+    return found
+
+
+def drag(page: Page, start: float, end: float) -> None:
+    """Choose this stretch of the timeline's width with the mouse."""
+    chart = page.get_by_test_id("figure-timeline")
+    box = chart.bounding_box()
+    assert box is not None
+    left, width, top = chart.evaluate(
+        "({_fullLayout: {xaxis, yaxis}}) => [xaxis._offset, xaxis._length, yaxis._offset]"
+    )
+    y = box["y"] + top + 40
+    page.mouse.move(box["x"] + left + start * width, y)
+    page.mouse.down()
+    page.mouse.move(box["x"] + left + end * width, y + 2, steps=6)
+    page.mouse.up()
