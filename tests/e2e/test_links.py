@@ -3,40 +3,30 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from playwright.sync_api import expect
 
 from backend.client import Client
-from tests.backend.job_specs import job_spec
-from tests.e2e.complete import with_all_telemetry
 from tests.e2e.drawn import said, traces
+from tests.e2e.recorded import RATE
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 pytestmark = pytest.mark.browser
 FIGURES = ("utilization", "timeline", "heatmap")
-RATE = 20_000_000
 AREAS = """chart => chart._fullData.filter(one => one.meta?.layers && one.fillcolor)
     .map(one => [one.meta.layers, one.fillcolor.length === 7])"""
 LIT_BARS = """chart => chart._fullData.filter(one => one.type === 'bar').flatMap(one =>
     Array.from(one.customdata).map((row, index) => [Array.from(row)[3], (one.marker.opacity ?? [])[index] ?? 1]))"""
 
 
-@pytest.fixture(scope="module")
-def job(server: Any) -> str:
-    """A job on a shaped network, to its last telemetry."""
-    with Client(server.url) as client:
-        spec = job_spec(
-            "links", strategy={"name": "parameter-server"}, network={"rate": "20Mbit"},
-            training={"steps": 8, "global_batch": 32},
-        )  # fmt: skip
-        found = client.wait(client.submit(spec).id, timeout_s=150)
-        assert found.state == "succeeded", found.message
-        with_all_telemetry(client, found.id)
-        return found.id
+@pytest.fixture
+def job(recorded: list[str]) -> str:
+    """The one that moves whole layers."""
+    return recorded[0]
 
 
 def shown(page: Page, name: str) -> None:
@@ -138,5 +128,5 @@ def test_a_brush_selects_time_everywhere(page: Page, client: Client, job: str) -
 def test_another_strategy_is_launched_from_here_filled_in(page: Page, job: str) -> None:
     page.goto(f"/jobs/{job}?tab=links")
     page.get_by_test_id("another-strategy").click()
-    expect(page.get_by_test_id("field-name")).to_have_value("links again")
+    expect(page.get_by_test_id("field-name")).to_have_value("recorded parameter-server again")
     expect(page.get_by_test_id("field-network.rate")).to_have_value("20Mbit")

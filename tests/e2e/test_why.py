@@ -9,8 +9,6 @@ import pytest
 from playwright.sync_api import expect
 
 from backend.client import Client
-from tests.backend.job_specs import job_spec
-from tests.e2e.complete import with_all_telemetry
 from tests.e2e.drawn import said, traces
 
 if TYPE_CHECKING:
@@ -30,31 +28,14 @@ CLICK = """(chart, wanted) => {
 }"""
 
 
-@pytest.fixture(scope="module")
-def trained(server: Any) -> list[str]:
-    """Two jobs of one worker each side of a shaped network, to their last telemetry."""
-    training = {"steps": 8, "global_batch": 32}
-    ids = []
-    with Client(server.url) as client:
-        for name in ("parameter-server", "p3"):
-            spec = job_spec(
-                f"why {name}", strategy={"name": name}, training=training, network={"rate": "20Mbit"}
-            )
-            job = client.wait(client.submit(spec).id, timeout_s=150)
-            assert job.state == "succeeded", job.message
-            with_all_telemetry(client, job.id)
-            ids.append(job.id)
-    return ids
-
-
 def wait_of(client: Client, job_id: str, step: int) -> tuple[dict[str, int], Any]:
     """The longest wait of a step as the figure lists it, and its explanation."""
     wait = client.figure(job_id, "timeline", step=step).layout.meta["waits"][0]
     return wait, client.why(job_id, wait["party"], wait["step"], wait["layer"], wait["unit"])
 
 
-def test_a_red_wait_of_the_timeline_is_explained(page: Page, client: Client, trained: list[str]) -> None:
-    job = trained[0]
+def test_a_red_wait_of_the_timeline_is_explained(page: Page, client: Client, recorded: list[str]) -> None:
+    job = recorded[0]
     wait, why = wait_of(client, job, 5)
     assert sum(part.to_ns - part.from_ns for part in why.stretches) == why.end_ns - why.start_ns == wait["ns"]
     assert why.receive is not None
@@ -87,16 +68,18 @@ def test_a_red_wait_of_the_timeline_is_explained(page: Page, client: Client, tra
     expect(page).to_have_url(re.compile("step=5"))
 
 
-def test_in_a_race_a_wait_is_chosen_without_a_pointer(page: Page, client: Client, trained: list[str]) -> None:
+def test_in_a_race_a_wait_is_chosen_without_a_pointer(
+    page: Page, client: Client, recorded: list[str]
+) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
-    race = client.race(trained)
-    page.goto(f"/race?jobs={','.join(trained)}&step={race.step}")
+    race = client.race(recorded)
+    page.goto(f"/race?jobs={','.join(recorded)}&step={race.step}")
     button = page.get_by_test_id("longest-waits").get_by_role("button").first
     button.focus()
     page.keyboard.press("Enter")
     expect(button).to_have_attribute("aria-pressed", "true")
     wait = race.figure["layout"]["meta"]["waits"][0]
-    job = trained[wait["job"]]
+    job = recorded[wait["job"]]
     why = client.why(job, wait["party"], wait["step"], wait["layer"], wait["unit"])
     expect(page.get_by_test_id("why-text")).to_have_text(f"{why.worker} {why.text}")
     expect(page).to_have_url(re.compile(f"why_job={job}"))
