@@ -1,0 +1,84 @@
+"""Every page as somebody meets it: where it is, what one does there, and when it has come to rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from playwright.sync_api import expect
+
+from backend.client import Client
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+TABS = ("overview", "timeline", "links", "plan", "attempts", "events", "logs", "spec")
+SCREEN_PX, MOST_PX = 844, 6_000
+# Nothing that is on screen is still on its way.
+AT_REST = """() => !Array.from(document.querySelectorAll(
+    '.mantine-Skeleton-root, .ty-figure:not([data-drawn]), [data-pending], [aria-busy=true]'))
+    .some(one => one.getBoundingClientRect().top < innerHeight)"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """One page."""
+
+    address: str
+    shows: str
+    """A test id that is there once the page is."""
+    do: Callable[[Page], None] | None = None
+    """What makes of it what is looked at."""
+
+    def open(self, page: Page) -> None:
+        """Go there and wait until it is at rest, as high as it is: figures out of sight are not asked for."""
+        width = (page.viewport_size or {"width": 1280})["width"]
+        page.set_viewport_size({"width": width, "height": SCREEN_PX})
+        page.goto(self.address)
+        expect(page.get_by_test_id(self.shows).first).to_be_visible()
+        page.wait_for_function(AT_REST)
+        if self.do:
+            self.do(page)
+        seen = SCREEN_PX
+        while seen < (height := min(page.evaluate("document.documentElement.scrollHeight"), MOST_PX)):
+            page.set_viewport_size({"width": width, "height": height})
+            page.wait_for_function(AT_REST)
+            seen = height  # figures may have grown when they came
+
+
+def views(client: Client, jobs: list[str]) -> dict[str, View]:
+    """All of them, by name; `jobs` are a baseline and another job."""
+    baseline, job = jobs
+    wait = client.figure(job, "timeline", step=5).layout.meta["waits"][0]
+    why = ",".join(str(wait[part]) for part in ("party", "step", "layer", "unit"))
+    both = ",".join(jobs)
+    tabs = {
+        f"job-{tab}": View(address=f"/jobs/{job}?tab={tab}", shows=f"tab-{tab}")
+        for tab in TABS
+    }  # fmt: skip
+    return {
+        "race": View(address=f"/race?jobs={both}&step=5", shows="figure-race"),
+        "race-why": View(address=f"/race?jobs={both}&step=5&why={why}&why_job={job}", shows="why-text"),
+        "jobs": View(address="/jobs", shows=f"job-row-{job}"),
+        "compare": View(address=f"/compare?jobs={both}", shows="settings"),
+        "launch": View(address=f"/launch?from={baseline}", shows="plan-totals"),
+        "launch-refused": View(address="/launch", shows="plan-totals", do=_refused),
+        "plan-editor": View(address=f"/launch?from={job}", shows="plan-totals", do=_edit),
+        **tabs,
+        "job-timeline-why": View(address=f"/jobs/{job}?tab=timeline&step=5&why={why}", shows="why-text"),
+        "job-unknown": View(address="/jobs/nobody", shows="problem"),
+    }
+
+
+def _refused(page: Page) -> None:
+    field = page.get_by_test_id("field-cluster.workers")
+    field.fill("0")
+    expect(field).to_have_attribute("aria-invalid", "true")
+    page.get_by_test_id("launch").click()
+    expect(page.get_by_test_id("launch-problem")).to_be_visible()
+
+
+def _edit(page: Page) -> None:
+    page.get_by_test_id("edit-plan").click()
+    expect(page.get_by_test_id("plan-editor")).to_be_visible()
