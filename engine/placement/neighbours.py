@@ -45,7 +45,6 @@ class Neighbours:
         self._deadline_s = deadline_s
         self._sent: Counter[Message] = Counter()
         self._taken: Counter[Message] = Counter()
-        self._step = 0
         self._room = Room()
         self._arrived: dict[tuple[Message, int], Tensor | None] = {}
         self._changed = threading.Condition()

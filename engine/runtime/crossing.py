@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from engine.codec.fp32 import FullPrecision
 from engine.exchange.base import Choice
 from engine.inputs.task import Task
-from engine.models.cut import first_names
 from engine.order import RANK
 from engine.placement.device import Device, DeviceLayer
 from engine.placement.edge import EdgeLoss
@@ -20,14 +19,15 @@ from engine.plan.plan import LayerPlan, Plan
 from engine.runtime.dispatch import Dispatch
 from engine.runtime.gather import Gather
 from engine.runtime.host_memory import contiguous_parameters
-from engine.runtime.initial import InitialState, host_state
+from engine.runtime.initial import InitialState, first_values
 from engine.runtime.launch import Launch
-from engine.runtime.messages import Lane, Message
+from engine.runtime.messages import Lane
 from engine.runtime.party import PATIENCE_S, PartyBase
 from engine.runtime.servers import end_training
 from engine.runtime.subject import Autocast, Subject
 from engine.runtime.trainer import OneByOne, Passes, PassLoss, Replica
 from engine.runtime.updates import HyperSchedule, LayerUpdater
+from engine.runtime.whole_state import WholeState, give, layout_of
 
 
 class Crossing:
@@ -48,38 +48,31 @@ class Crossing:
         assert isinstance(launch.plan, Plan)
         self._launch = launch
         self._base = base
-        self.shared = self.model = subject.parts.front.to(torch_device)
+        front, back = subject.parts.front, subject.parts.back
+        self.shared = self.model = front
         self.team = gather
         self._autocast = autocast
         self._lane = lane
         self._party = device_party(launch.plan, launch.job.cluster.workers, 0)
         self._home: DeviceHome | None = None
         self._device: Device | None = None
-        self._trained: InitialState | None = None
         self._initial: InitialState | None = None
-        self._whole: dict[str, Tensor] = {}
-        self._first_names: dict[str, str] = {}
+        """On worker 0, where the device is elsewhere: the back's first values, until they have been sent."""
+        self._whole: WholeState | None = None
         if base.party.device is not None:
-            self._home = DeviceHome(launch, base, subject.parts.back, subject.task, torch_device, autocast)
-        if base.party.index == 0 and launch.profile is None:
-            self._whole = dict(subject.model.state_dict())
-            self._first_names = first_names(subject.model)
-            if self._home is None:
-                self._keep_for_the_end(subject.parts.back)
-
-    def _keep_for_the_end(self, back: nn.Module) -> None:
-        """Worker 0, whose model gave everybody's first values, writes down the last ones."""
-        deadline_s = self._launch.deadline_s
-        self._initial = InitialState(_state(back), deadline_s)
-        self._trained = InitialState(host_state(back.state_dict(), {}), deadline_s, Message.STATE)
-        self._lane.add(self._trained.kinds, self._trained)
-        self._base.endpoint.on_failure(self._trained.fail)
+            self._home = DeviceHome(launch, base, back, subject.task, torch_device, autocast)
+        if launch.profile is None:
+            if base.party.index == 0 and self._home is None:
+                self._initial = InitialState(first_values(back), launch.deadline_s)
+            away = layout_of([back]) if self._party != 0 else {}
+            self._whole = WholeState(base, lane, gather, subject.model, layout_of([front, back]), away)
 
     def open(self, replica: Replica, total_steps: int) -> tuple[Passes, PassLoss]:
         """See Place. Gives or takes the back's first values."""
         launch, base = self._launch, self._base
         if self._initial is not None:
             self._initial.send(base.endpoint, [(self._party, Lane.DEVICE)])
+            self._initial = None
         if self._home is not None:
             self._device = self._home.open(lambda step: None)
         hyper = None
@@ -104,23 +97,19 @@ class Crossing:
 
     def end(self) -> dict[str, Tensor] | None:
         """See Place."""
-        base = self._base
+        base, device = self._base, self._device
+        if self._whole is not None:
+            self._whole.prepare()
         if base.party.index == 0 and self._party >= self._launch.job.cluster.workers:
             end_training(base.endpoint, [self._party], Lane.DEVICE)
-        if self._launch.profile is not None:
+        if self._whole is None:
             return None
-        behind: Mapping[str, Tensor] | None = None
-        if self._trained is not None:
-            self._trained.wait(base.names[self._party])
-            behind = self._trained.tensors
-        elif self._home is not None and self._device is not None:
-            if base.party.index == 0:
-                behind = self._device.state()
-            else:
-                self._home.give_state(self._device)
-        if behind is None:
-            return None
-        return {name: behind.get(self._first_names[name], value) for name, value in self._whole.items()}
+        if base.party.index == 0:
+            behind = {} if device is None else device.state()
+            return self._whole.complete({**self.model.state_dict(), **behind})
+        if self._home is not None and device is not None:
+            self._home.give_state(device)
+        return None
 
 
 class DeviceHome:
@@ -138,13 +127,13 @@ class DeviceHome:
         """Before the endpoint connects."""
         self._launch = launch
         self._base = base
-        self._back = back.to(torch_device)
+        self._back = back
         self._task = task
         self._torch_device = torch_device
         self._autocast = autocast
         contiguous_parameters(dict(back.named_parameters()))
         self._lane = Dispatch(base.endpoint, Lane.DEVICE)
-        self._initial = InitialState(_state(back), launch.deadline_s)
+        self._initial = InitialState(first_values(back), launch.deadline_s)
         self._lane.add(self._initial.kinds, self._initial)
         base.endpoint.on_failure(self._initial.fail)
 
@@ -153,9 +142,9 @@ class DeviceHome:
         launch, base = self._launch, self._base
         if launch.profile is None and base.party.index != 0:  # what is replayed begins alike everywhere
             self._initial.wait(base.names[0])
-            with torch.no_grad():
-                for name, tensor in [*self._back.named_parameters(), *self._back.named_buffers()]:
-                    tensor.copy_(self._initial.tensors[name])
+            self._initial.write_into(self._back)
+        self._initial.forget()
+        self._back.to(self._torch_device)
         device = Device(
             back=self._back,
             task=self._task,
@@ -176,8 +165,7 @@ class DeviceHome:
 
     def give_state(self, device: Device) -> None:
         """Hand what was trained to worker 0."""
-        state = InitialState(host_state(device.state(), {}), self._launch.deadline_s, Message.STATE)
-        state.send(self._base.endpoint, [(0, Lane.WORKER)])
+        give(self._base, layout_of([self._back]), device.state())
 
     def _layers(self) -> list[DeviceLayer]:
         """The trained layers of the back, in forward order, each with its optimizer."""
@@ -202,7 +190,3 @@ def edge_choice(launch: Launch, number: int = 0) -> Choice:
         rank=RANK[edge.order.rank].load(),
         layer_index=launch.model.layer(edge.destination).index,
     )
-
-
-def _state(module: nn.Module) -> dict[str, Tensor]:
-    return host_state(dict(module.named_parameters()), dict(module.named_buffers()))

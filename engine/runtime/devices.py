@@ -8,7 +8,7 @@ from engine.plan.cluster import Party
 from engine.runtime.crossing import DeviceHome
 from engine.runtime.launch import Launch
 from engine.runtime.party import PartyBase
-from engine.runtime.subject import autocasting, check_model, load_subject, torch_device
+from engine.runtime.subject import autocasting, load_back, torch_device
 from engine.runtime.worker import seed_everything
 
 
@@ -28,12 +28,9 @@ class DedicatedDevice:
         base, launch = self._base, self._launch
         job, where = launch.job, torch_device(launch.devices[-1])
         seed_everything(job.training.seed, job.training.deterministic)
-        subject = load_subject(launch, 0, base.recording, back=True)
-        assert subject.parts is not None
-        if subject.pace is None:
-            check_model(subject.model, launch)
-        home = DeviceHome(launch, base, subject.parts.back, subject.task, where, autocasting(job, where))
-        del subject  # the front is the workers'
+        back, task = load_back(launch, base.recording)
+        home = DeviceHome(launch, base, back, task, where, autocasting(job, where))
+        del back  # it is the home's, and the front the workers'
         base.connect()
         base.rendezvous.agree("model and key order", launch.model.checksum)
         device = home.open(base.recording.begin_step)

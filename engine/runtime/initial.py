@@ -1,17 +1,20 @@
-"""The common start: worker 0's parameters and buffers, handed to everybody before the first step. And, the other way,
-what a device has trained, handed to worker 0 after the last one."""
+"""The common start: worker 0's parameters and buffers, handed to everybody before the first step."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from engine.errors import UserError
+from engine.runtime.gather import Gather
 from engine.runtime.host_memory import as_bytes
+from engine.runtime.launch import Launch
 from engine.runtime.messages import Lane, Message, Payload
+from engine.runtime.party import PartyBase, exchanged_parameters
 from engine.transport.endpoint import Endpoint
 from engine.transport.message import Header
 
@@ -44,13 +47,11 @@ class InitialState:
             self._failure = self._failure or error
             self._changed.notify_all()
 
-    def send(
-        self, endpoint: Endpoint, parties: Iterable[tuple[int, Lane]], only: Container[str] | None = None
-    ) -> None:
-        """Send every tensor, or `only` those of these names, to `parties`."""
+    def send(self, endpoint: Endpoint, parties: Iterable[tuple[int, Lane]]) -> None:
+        """Send every tensor to `parties`."""
         for party, lane in parties:
             for unit, name in enumerate(self._names):
-                if self.tensors[name].numel() and (only is None or name in only):
+                if self.tensors[name].numel():
                     view = self._bytes(unit)
                     header = Header(
                         kind=self.kinds[0],
@@ -74,6 +75,12 @@ class InitialState:
                         f"{names} did not arrive within {self._deadline_s:.0f} s from {sender}"
                     )
 
+    def write_into(self, module: nn.Module) -> None:
+        """Give the module's parameters and buffers these values."""
+        with torch.no_grad():
+            for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
+                tensor.copy_(self.tensors[name])
+
     def forget(self) -> None:
         """Let go of the tensors: nobody will send or ask for them again."""
         self.tensors = {}
@@ -82,10 +89,48 @@ class InitialState:
         return as_bytes(self.tensors[self._names[unit]].detach().view(-1))
 
 
-def host_state(parameters: Mapping[str, Tensor], buffers: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Views of all parameters and buffers where they are on the CPU and contiguous, else host copies of them."""
+def share(initial: InitialState, model: nn.Module, launch: Launch, base: PartyBase) -> None:
+    """Worker 0's values of `model` become everybody's; dedicated servers get those that they keep."""
+    if base.party.rank != 0:
+        initial.wait(base.names[0])
+        initial.write_into(model)
+        return
+    others = [p for p in launch.parties if p.index != base.party.index]
+    initial.send(base.endpoint, [(p.index, Lane.WORKER) for p in others if p.rank is not None])
+    servers = [(p.index, Lane.SERVER) for p in others if p.rank is None and p.shard is not None]
+    if servers:
+        # In the description's order: a server knows no other, and messages carry positions only.
+        parameters = {name: initial.tensors[name] for name in exchanged_parameters(launch)}
+        InitialState(parameters, launch.deadline_s).send(base.endpoint, servers)
+
+
+def agree_on_buffers(model: nn.Module, gather: Gather, title: str) -> None:
+    """Buffers are not part of the description of the model called `title`, but they are handed out and averaged.
+    Collective; every worker raises, so that none goes on and sends what another has no place for."""
+    mine = ", ".join(f"{name} {tuple(b.shape)} {b.dtype}" for name, b in model.named_buffers()).encode()
+    width = max(int(part[0]) for part in gather.run([torch.tensor(len(mine))]))
+    padded = torch.tensor(list(mine.ljust(width)), dtype=torch.uint8)
+    everyone = [bytes(part[0].tolist()).decode().strip() for part in gather.run([padded])]
+    for rank, theirs in enumerate(everyone):
+        if theirs != everyone[0]:
+            raise UserError(
+                "model",
+                title,
+                f"its buffers on worker {rank} ({theirs or 'none'}) differ from"
+                f" worker 0's ({everyone[0] or 'none'})",
+                "Build the same model on every worker",
+            )
+
+
+def first_values(module: nn.Module) -> dict[str, Tensor]:
+    """The parameters and buffers of `module`, each once, as `host_state`."""
+    return host_state(dict([*module.named_parameters(), *module.named_buffers()]))
+
+
+def host_state(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Views of all tensors where they are on the CPU and contiguous, else host copies of them."""
     found = {}
-    for name, tensor in {**parameters, **buffers}.items():
+    for name, tensor in tensors.items():
         data = tensor.detach()
         found[name] = data if data.device.type == "cpu" and data.is_contiguous() else data.cpu().contiguous()
     return found

@@ -1,11 +1,11 @@
-"""A stage in its worker: its layers, its neighbours, and the whole model's state together again at the end."""
+"""A stage in its worker: its layers and its neighbours."""
 
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from engine.models.cut import cut_in_a_row, first_names
+from engine.models.cut import cut_in_a_row
 from engine.placement.neighbours import Neighbours
 from engine.placement.stage import StagePasses
 from engine.plan.plan import Plan
@@ -13,16 +13,13 @@ from engine.runtime.crossing import edge_choice
 from engine.runtime.dispatch import Dispatch
 from engine.runtime.evaluation import averaged_buffers
 from engine.runtime.gather import Gather
-from engine.runtime.initial import InitialState, empty_state, host_state
 from engine.runtime.launch import Launch
-from engine.runtime.messages import Lane, Message
+from engine.runtime.messages import Message
 from engine.runtime.party import PATIENCE_S, PartyBase
 from engine.runtime.subject import Autocast, Subject, cuts_of
 from engine.runtime.team import Team
 from engine.runtime.trainer import Passes, PassLoss, Replica
-
-Layout = dict[str, tuple[tuple[int, ...], str]]
-"""Shapes and types by name."""
+from engine.runtime.whole_state import Layout, WholeState, give, layout_of
 
 
 class Stage:
@@ -46,21 +43,20 @@ class Stage:
         self._launch = launch
         self._base = base
         self._seat = team
-        self._everyone = gather
-        self._lane = lane
         self._task = subject.task
         self._autocast = autocast
         self._device = torch_device
         self._pipeline = launch.plan.pipeline
         stage, stages = team.stage, self._pipeline.stages
         self.shared = self.model = subject.model
+        self._whole: WholeState | None = None
         self._away: Layout = {}
         """What worker 0 does not hold: the other stages' state."""
-        self._unused: dict[str, Tensor] = {}
-        """What no stage holds."""
-        self._first_names: dict[str, str] = {}
         if launch.profile is None:
-            self.model = self._cut(subject.model, stage).to(torch_device)
+            parts = cut_in_a_row(subject.model, cuts_of(launch.plan))
+            self.model = parts[stage]
+            self._away = layout_of(parts[1:])
+            self._whole = WholeState(base, lane, gather, subject.model, layout_of(parts), self._away)
         self._neighbours = Neighbours(
             before=edge_choice(launch, stage - 1) if stage > 0 else None,
             behind=edge_choice(launch, stage) if stage < stages - 1 else None,
@@ -74,19 +70,6 @@ class Stage:
         self.team = Gather(team.sender, team.rank, team.size, launch.deadline_s, Message.TEAM_GATHER)
         lane.add(self.team.kinds, self.team)
         base.endpoint.on_failure(self.team.fail)
-
-    def _cut(self, model: nn.Module, stage: int) -> nn.Module:
-        """The stage that is here; and, for the end, what the others will hold."""
-        parts = cut_in_a_row(model, cuts_of(self._launch.plan))
-        for part in parts[1:]:
-            for name, held in part.state_dict().items():
-                self._away[name] = tuple(held.shape), str(held.dtype).removeprefix("torch.")
-        self._first_names = first_names(model)
-        here = self._away.keys() | parts[0].state_dict().keys()
-        for name, held in model.state_dict().items():
-            if self._first_names[name] not in here:
-                self._unused[name] = held.clone()
-        return parts[stage]
 
     def open(self, replica: Replica, total_steps: int) -> tuple[Passes, PassLoss]:
         """See Place. The other stages are forgotten here."""
@@ -108,25 +91,12 @@ class Stage:
 
     def end(self) -> dict[str, Tensor] | None:
         """See Place."""
-        if self._launch.profile is not None:
+        if self._whole is None:
             return None
         own = {**self.model.state_dict(), **averaged_buffers(self.model, self.team)}
-        trained = InitialState(empty_state(self._away), self._launch.deadline_s, Message.STATE)
+        self._whole.prepare()
         if self._base.party.index == 0:
-            self._lane.add(trained.kinds, trained)
-            self._base.endpoint.on_failure(trained.fail)
-        self._everyone.run([torch.zeros(1)])  # worker 0 is ready to receive
-        if self._base.party.index == 0:
-            trained.wait("the workers of the other stages")
-            found = {**own, **trained.tensors, **self._unused}
-            names = self._first_names.items()
-            return {name: found[first if first in found else name] for name, first in names}
+            return self._whole.complete(own)
         if self._seat.rank == 0:
-            mine = host_state(own, {})
-            given = InitialState(
-                {name: mine.get(name, empty) for name, empty in trained.tensors.items()},
-                self._launch.deadline_s,
-                Message.STATE,
-            )
-            given.send(self._base.endpoint, [(0, Lane.WORKER)], only=mine.keys())
+            give(self._base, self._away, own)
         return None

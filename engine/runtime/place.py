@@ -16,9 +16,9 @@ class Place(Protocol):
     """What a worker asks of it, in this order. It registers its messages when it is made, before peers connect."""
 
     shared: nn.Module
-    """What has to start with worker 0's values in this process."""
+    """What has to start with worker 0's values in this process; on the host."""
     model: nn.Module
-    """What is trained here."""
+    """What is trained here; moved to its device when it has its first values."""
     team: Gather
     """The workers that hold the same buffers."""
 

@@ -2,7 +2,8 @@
 waited for.
 
 The scalar that carries the chain from layer to layer is the first element of an activation, and every other element
-equals it; so losses and gradients are those of the model that is not cut.
+equals it; so losses and gradients are those of the model that is not cut. (A device that serves several workers has one
+of their curvatures for all.)
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from engine.models.cut import Parts, cut
 from engine.plan.job import EvaluationSpec, JobSpec
 from engine.plan.plan import Peer, Plan
 from engine.plan.traffic import factor_type
+from engine.profile import Profile
 from engine.runtime.capture import Capture, LinearCapture
 from engine.runtime.host_memory import as_bytes
 from engine.runtime.launch import REPLAY, Launch
@@ -67,7 +68,7 @@ def load_subject(launch: Launch, rank: int, recording: Recording, *, back: bool 
             test=dataset.test,
             parts=cut(built, cuts[0]) if cuts and pipeline is None else None,
         )
-    pace = Pace(lambda: recording.exposed_ns, host_ahead=launch.profile.device != "cpu")
+    pace = _pace(launch.profile, recording)
     source = ReplaySource(launch.model.samples or job.training.global_batch)
     stages = 1 if pipeline is None else pipeline.stages
     replica = rank // stages, job.cluster.workers // stages
@@ -80,6 +81,23 @@ def load_subject(launch: Launch, rank: int, recording: Recording, *, back: bool 
     if cuts and pipeline is None:
         parts = Parts(front=model, back=part(1, launch.profile, pace, *replica) if back else nn.Identity())
     return Subject(model=model, task=replay_task, train=source, test=source, pace=pace, parts=parts)
+
+
+def load_back(launch: Launch, recording: Recording) -> tuple[nn.Module, Task]:
+    """What a dedicated device computes, behind the cut, and what is learned: it needs no data. Raises UserError as
+    `load_subject` does."""
+    job, (place,) = launch.job, cuts_of(launch.plan)
+    if launch.profile is not None:
+        pace = _pace(launch.profile, recording)
+        workers = job.cluster.workers
+        return replayed_part(launch.model, [place], 1, launch.profile, pace, 0, workers), replay_task
+    model = build_model(job.model, job.training.precision)
+    check_model(model, launch)
+    return cut(model, place).back, find_task(job.model, job.data)
+
+
+def _pace(profile: Profile, recording: Recording) -> Pace:
+    return Pace(lambda: recording.exposed_ns, host_ahead=profile.device != "cpu")
 
 
 def cuts_of(plan: Plan | Peer) -> tuple[str, ...]:

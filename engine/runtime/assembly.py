@@ -1,0 +1,234 @@
+"""What a worker is put together from, made of its launch: model and data, place, exchanges, replica."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import torch
+from torch import nn
+from torch.nn import Parameter
+
+from engine.consistency.average import Average
+from engine.exchange import EXCHANGE
+from engine.exchange.base import Choice, Context, Exchange
+from engine.exchange.native import join_process_group
+from engine.exchange.shard import Shard
+from engine.inputs.loader import Loader
+from engine.plan.plan import Peer
+from engine.runtime.averaging_replica import AveragingReplica, state_carriers
+from engine.runtime.capture import Capture
+from engine.runtime.crossing import Crossing
+from engine.runtime.dispatch import Dispatch
+from engine.runtime.gather import Gather
+from engine.runtime.host_memory import HostMemory, contiguous_parameters
+from engine.runtime.initial import InitialState, first_values
+from engine.runtime.launch import Launch
+from engine.runtime.messages import Lane
+from engine.runtime.party import PATIENCE_S, PartyBase, home_of, load_choices, of_shard
+from engine.runtime.peer_replica import peer_class
+from engine.runtime.pinned_memory import PinnedMemory
+from engine.runtime.pipeline import Stage
+from engine.runtime.place import Place, Whole
+from engine.runtime.replica import Layer, PlanReplica
+from engine.runtime.servers import announce, make_shard
+from engine.runtime.subject import (
+    Subject,
+    autocasting,
+    captures_of,
+    check_model,
+    effective_job,
+    load_subject,
+    torch_device,
+)
+from engine.runtime.team import Team
+from engine.runtime.trainer import Replica
+from engine.runtime.updates import HyperSchedule, LayerUpdater
+from engine.runtime.versions import Versions
+
+
+class Assembly:
+    """One worker's parts, in the order in which they are needed: `subject`, `loader`, `place` and `initial` before the
+    endpoint connects, `replica` afterwards."""
+
+    def __init__(self, launch: Launch, base: PartyBase) -> None:
+        assert base.party.rank is not None
+        self._launch = launch
+        self._base = base
+        self.job = effective_job(launch)
+        self.rank = base.party.rank
+        self.device = torch_device(launch.devices[self.rank])
+        self.dtype = torch.float64 if self.job.training.precision == "float64" else None
+        """What floating inputs are converted to."""
+        workers = launch.job.cluster.workers
+        self.team = Team(launch.plan, base.party, workers, base.endpoint)
+        self.gather = Gather(base.endpoint, self.rank, workers, launch.deadline_s)
+        self._worker_lane = Dispatch(base.endpoint, Lane.WORKER)
+        self._server_lane = Dispatch(base.endpoint, Lane.SERVER)
+        self._worker_lane.add(self.gather.kinds, self.gather)
+        base.endpoint.on_failure(self.gather.fail)
+
+    def subject(self) -> Subject:
+        """The job's model, on the host and laid out for the exchange, and its data."""
+        base = self._base
+        subject = load_subject(self._launch, self.rank, base.recording, back=base.party.device is not None)
+        if subject.pace is None:  # what is replayed was made of the description
+            check_model(subject.model, self._launch)
+        for name in contiguous_parameters(dict(subject.model.named_parameters())):
+            print(
+                f"{name} was not contiguous in memory; it is now, so that slices of it are views", flush=True
+            )
+        return subject
+
+    def loader(self, subject: Subject) -> Loader:
+        """This worker's share of the data."""
+        plan = self._launch.plan
+        return Loader(
+            subject.train,
+            training=self.job.training,
+            evaluation=self.job.evaluation,
+            rank=self.team.rank,
+            workers=self.team.size,
+            device=self.device,
+            prefetch=1 if isinstance(plan, Peer) else plan.input.prefetch,
+            dtype=self.dtype,
+            filler=isinstance(plan, Peer),
+            alone=self._launch.consistency.mode == "average",
+        )
+
+    def place(self, subject: Subject) -> Place:
+        """Which part of the model is here."""
+        launch, base, lane = self._launch, self._base, self._worker_lane
+        autocast = autocasting(self.job, self.device)
+        if self.team.stage is not None:
+            return Stage(launch, base, subject, self.team, lane, self.gather, self.device, autocast)
+        if subject.parts is not None:
+            return Crossing(launch, base, subject, lane, self.gather, self.device, autocast)
+        return Whole(subject, base.recording, self.gather, autocast)
+
+    def initial(self, model: nn.Module) -> InitialState:
+        """The first values of `model`, which worker 0 hands to the others."""
+        initial = InitialState(first_values(model), self._launch.deadline_s)
+        self._worker_lane.add(initial.kinds, initial)
+        self._base.endpoint.on_failure(initial.fail)
+        return initial
+
+    def replica(self, model: nn.Module, initial: InitialState, total_steps: int) -> Replica:
+        """What is trained here and how it is kept in step with the other workers', and the shard that is here."""
+        job, launch, base = self.job, self._launch, self._base
+        schedule = HyperSchedule(job.optimizer, job.schedule, total_steps)
+        trainable = {name: p for name, p in model.named_parameters() if p.requires_grad}
+        if isinstance(launch.plan, Peer):
+            return self._peer(model, schedule, launch.plan)
+        everything = load_choices(launch)
+        choices = {i: c for i, c in everything.items() if c.layer.place == self.team.stage}
+        for lane in (self._worker_lane, self._server_lane):
+            lane.expect(choice.unit for choice in choices.values())
+        versions = Versions(len(everything), launch.deadline_s + PATIENCE_S)
+        base.endpoint.on_failure(versions.fail)
+        if base.party.shard is not None:
+            shard = make_shard(
+                launch, of_shard(choices, base.party.shard), initial.tensors, base, base.party.shard
+            )
+            self._server_lane.add(Shard.kinds, shard)
+            versions.watch(shard.overdue)
+        carriers = state_carriers(launch.model, launch.consistency.state, trainable)
+        held = trainable | carriers
+        memory = PinnedMemory(held, versions.fail) if self.device.type == "cuda" else HostMemory(held)
+        captures = captures_of(model, launch, choices)
+        exchanges = self._exchanges(choices, captures, memory, versions)
+        layers = self._layers(choices, trainable)
+        shards = {c.unit.shard for c in choices.values() if c.layer.update == "server"}
+        hosts = sorted({home_of(launch, index) for index in shards if index is not None})
+        kind: Callable[..., PlanReplica] = PlanReplica
+        if launch.consistency.mode == "average":
+            average = Average(launch.consistency, workers=launch.job.cluster.workers, total_steps=total_steps)
+            kind = partial(AveragingReplica, average=average, carriers=carriers, gather=self.gather)
+        return kind(
+            model=model,
+            layers=layers,
+            choices=choices,
+            exchanges=exchanges,
+            captures=captures,
+            memory=memory,
+            versions=versions,
+            recording=base.recording,
+            hyper=schedule.at,
+            announce=partial(announce, base.endpoint, hosts) if self.rank == 0 else lambda step, hyper: None,
+            clip_norm=job.training.clip_norm,
+        )
+
+    def _exchanges(
+        self,
+        choices: Mapping[int, Choice],
+        captures: Mapping[int, Capture],
+        memory: HostMemory,
+        versions: Versions,
+    ) -> dict[int, Exchange]:
+        """One instance per exchange of the plan; by unit index."""
+        launch, base = self._launch, self._base
+        by_unit: dict[int, Exchange] = {}
+        for name in dict.fromkeys(c.layer.exchange for c in choices.values()):
+            mine = {index: c for index, c in choices.items() if c.layer.exchange == name}
+            context = Context(
+                rank=self.team.rank,
+                workers=self.team.size,
+                choices=mine,
+                captures=captures,
+                memory=memory,
+                endpoint=self.team.sender,
+                versions=versions,
+                recording=base.recording,
+                shard_party=partial(home_of, launch),
+                party_name=self._party_name,
+                device=str(self.device),
+                rendezvous=launch.rendezvous + "-native",
+                deadline_s=launch.deadline_s,
+            )
+            exchange: Exchange = EXCHANGE[name].load()(context)
+            self._worker_lane.add(exchange.kinds, exchange, mine)
+            by_unit.update(dict.fromkeys(mine, exchange))
+        return by_unit
+
+    def _party_name(self, number: int) -> str:
+        """Of a party as exchanges know it: in a pipeline, by its rank among those that hold the stage."""
+        return self._base.names[number if self.team.stage is None else self.team.members[number]]
+
+    def _layers(self, choices: Mapping[int, Choice], trainable: Mapping[str, Parameter]) -> list[Layer]:
+        """The plan's layers in forward order, each with its optimizer where this worker updates it."""
+        updates = {c.layer.layer: c.layer.update for c in choices.values()}
+        for choice in choices.values():
+            for name in choice.unit.layers:
+                updates.setdefault(name, choice.layer.update)
+        layers = []
+        for described in self._launch.model.layers:
+            mine = {p.name: trainable[p.name] for p in described.parameters if p.name in trainable}
+            if not mine:
+                continue
+            updater = LayerUpdater(self.job.optimizer, mine) if updates[described.name] == "worker" else None
+            layer = Layer(described.index, described.name, mine, updater)
+            layer.units = [c.unit for c in choices.values() if described.name in c.unit.layers]
+            layers.append(layer)
+        return layers
+
+    def _peer(self, model: nn.Module, schedule: HyperSchedule, peer: Peer) -> Replica:
+        launch = self._launch
+        join_process_group(
+            device=str(self.device),
+            rendezvous=launch.rendezvous + "-native",
+            rank=self.rank,
+            workers=launch.job.cluster.workers,
+            deadline_s=launch.deadline_s,
+        )
+        layers = launch.model.layers
+        return peer_class(peer.runner)(
+            model=model,
+            layer_index={p.name: layer.index for layer in layers for p in layer.parameters if p.trainable},
+            peer=peer,
+            optimizer=self.job.optimizer,
+            recording=self._base.recording,
+            hyper=schedule.at,
+            clip_norm=self.job.training.clip_norm,
+            device=str(self.device),
+            all_used=launch.profile is not None,
+        )
