@@ -5,7 +5,7 @@
 Real workers, each in its process on loopback. After every step each looks which tensors it has and whose they are (in
 the thread that trains, because autograd works on gradients while it holds no lock); a thread looks every half second
 what the kernel counts for the process. Shown is the highest of each part on worker 0, so parts may come from different
-moments. Rehearsed models have no activations.
+moments; and on a worker of every other part of the model, where it is cut. Rehearsed models have no activations.
 """
 
 from __future__ import annotations
@@ -31,14 +31,13 @@ from engine.benchmarks.harness.jobs import bench_job, prepare
 from engine.benchmarks.harness.report import Report, arguments
 from engine.plan.cluster import Party
 from engine.plan.job import JobSpec
-from engine.plan.plan import Plan
+from engine.plan.memory import PARTS, held
 from engine.runtime.launch import Launch
-from engine.runtime.party import load_choices, of_shard
 from engine.runtime.worker import Worker
 
 WORKERS = 4
+STRATEGIES = ["parameter-server", "p3", "ring-allreduce-overlap", "ddp", "hybrid", "model-parallel"]
 EVERY_S = 0.5
-PARTS = ("parameters", "gradients", "optimizer state", "server copies", "sums and other tensors")
 MIB = 2**20
 
 
@@ -160,39 +159,24 @@ def _main(place: Place, pipe: Connection, directory: str) -> None:
         pipe.send(highest)
 
 
-def declared(launch: Launch) -> dict[str, int]:
-    """What the plan asks of worker 0: whole copies of the model, and its shard's part of it. One optimizer slot
-    (momentum) for whatever is updated here."""
-    whole = launch.model.parameter_bytes
-    found = {"parameters": whole, "gradients": whole}
-    if not isinstance(launch.plan, Plan):
-        return {**found, "optimizer state": whole}
-    mine = of_shard(load_choices(launch), 0).values()
-    shard = sum(choice.unit.count * 4 for choice in mine)
-    updates_here = sum(choice.unit.count * 4 for choice in mine if choice.layer.update == "server")
-    on_worker = any(layer.update == "worker" for layer in launch.plan.layers)
-    return {
-        **found,
-        "optimizer state": whole if on_worker else updates_here,
-        "server copies": updates_here,
-        "sums and other tensors": shard,
-    }
-
-
-def run(spec: JobSpec) -> tuple[dict[str, int], dict[str, int]]:
-    """(highest of each part on worker 0, what is declared), in bytes."""
+def run(spec: JobSpec) -> list[tuple[dict[str, int], dict[str, int]]]:
+    """(highest of each part, what is declared), in bytes, of every worker."""
+    workers = spec.cluster.workers
     with tempfile.TemporaryDirectory(prefix="trainyard-benchmark-") as directory:
         launch = prepare(spec, Path(directory))
-        with Hosts(_main, WORKERS, lab=False, argument=directory) as hosts:
-            measured: Mapping[str, int] = hosts.ask(["train"] * WORKERS)[0]
-        return dict(measured), declared(launch)
+        with Hosts(_main, workers, lab=False, argument=directory) as hosts:
+            measured: list[dict[str, int]] = hosts.ask(["train"] * workers)
+        return [
+            (dict(one), held(launch.plan, launch.model, party))
+            for one, party in zip(measured, launch.parties, strict=True)
+        ]
 
 
 def main() -> None:
     parser = arguments(__doc__)
     add = parser.add_argument
     add("--models", nargs="+", default=["vgg-small", "vgg19"])
-    add("--strategies", nargs="+", default=["parameter-server", "p3", "ring-allreduce-overlap", "ddp"])
+    add("--strategies", nargs="+", default=STRATEGIES)
     add("--scale", type=float, default=5, help="vgg19 is rehearsed, divided by this")
     add("--steps", type=int, default=8)
     options = parser.parse_args()
@@ -205,8 +189,9 @@ def main() -> None:
     )
     report.method(
         f"{WORKERS} workers, SGD with momentum. vgg-small trains (batch 4 each); others are rehearsed, tensors divided "
-        f"by {options.scale:g}. MiB, worker 0: the highest of each part, after a step (tensors) or every {EVERY_S:g} s "
-        "(what the kernel counts); in brackets what the plan declares. Pss is the process's share of memory, "
+        f"by {options.scale:g}. MiB, worker 0, and of a cut model one worker of each part: the highest, after a step "
+        f"(tensors) or every {EVERY_S:g} s (what the kernel counts); in brackets what the plan declares. Pss is the "
+        "process's share of memory, "
         "`libraries` its Pss before the model was built."
     )
     rows = []
@@ -221,15 +206,22 @@ def main() -> None:
                 steps=options.steps * (5 if trains else 1),
                 rehearsal=None if trains else {"device": "p100", "scale": options.scale},
             )
-            measured, plan = run(spec)
-            parts = [f"{measured.get(p, 0) / MIB:.1f} ({plan.get(p, 0) / MIB:.1f})" for p in PARTS]
-            rest = ["scratch buffers", "socket buffers, limit", "before training", "Pss", "Rss"]
-            rows.append([model, strategy, *parts, *(f"{measured.get(part, 0) / MIB:.1f}" for part in rest)])
-            report.raw([{"model": model, "strategy": strategy, "measured": measured, "declared": plan}])
-            print(f"  {model} {strategy}: {rows[-1][2:]}", flush=True)
+            shown: set[int] = set()
+            for rank, (measured, plan) in enumerate(run(spec)):
+                if plan["parameters"] in shown:
+                    continue
+                shown.add(plan["parameters"])
+                parts = [f"{measured.get(p, 0) / MIB:.1f} ({plan[p] / MIB:.1f})" for p in PARTS]
+                rest = ["scratch buffers", "socket buffers, limit", "before training", "Pss", "Rss"]
+                others = [f"{measured.get(part, 0) / MIB:.1f}" for part in rest]
+                rows.append([model, strategy, rank, *parts, *others])
+                one = {"model": model, "strategy": strategy, "worker": rank}
+                report.raw([one | {"measured": measured, "declared": plan}])
+                print(f"  {model} {strategy}, worker {rank}: {rows[-1][3:]}", flush=True)
     columns = [
         "model",
         "strategy",
+        "worker",
         *PARTS,
         "scratch buffers",
         "socket buffers, limit",
@@ -237,7 +229,7 @@ def main() -> None:
         "Pss",
         "Rss",
     ]
-    report.table("MiB of worker 0: measured (declared)", columns, rows)
+    report.table("MiB of a worker: measured (declared)", columns, rows)
     report.write()
 
 

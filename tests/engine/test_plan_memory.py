@@ -1,0 +1,74 @@
+"""What a plan has each process hold: declared, and counted in real workers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from engine.benchmarks.harness.jobs import bench_job
+from engine.benchmarks.memory import run
+from engine.plan.cluster import parties
+from engine.plan.memory import held
+from engine.plan.plan import Plan
+from tests.plans import built, described, planned, trainable_bytes
+
+WORKERS = 4
+
+
+def declared(strategy: str, model: str, **options: Any) -> tuple[Plan, list[dict[str, int]]]:
+    """The plan, and what each of its parties holds."""
+    plan = planned(strategy, model, WORKERS, **options)
+    return plan, [held(plan, described(model), party) for party in parties(plan, WORKERS)]
+
+
+def test_replicas_are_whole_and_shards_add_up() -> None:
+    whole = trainable_bytes(described("vgg19"))
+    _, found = declared("parameter-server", "vgg19")
+    assert [one["parameters"] for one in found] == [whole] * WORKERS
+    assert sum(one["server copies"] for one in found) == whole
+    assert sum(one["optimizer state"] for one in found) == whole
+    _, found = declared("ring-allreduce-overlap", "vgg19")
+    assert found == [
+        {
+            "parameters": whole, "gradients": whole, "optimizer state": whole,
+            "server copies": 0, "sums and other tensors": 0,
+        }
+    ] * WORKERS  # fmt: skip
+    peer = built("ddp", "vgg19", WORKERS)
+    assert held(peer, described("vgg19"), parties(peer, WORKERS)[1]) == found[0]
+
+
+def test_of_a_cut_model_each_process_holds_its_part() -> None:
+    model = described("alexnet")
+    front = sum(layer.parameter_bytes for layer in model.layers if layer.kind == "Conv2d")
+    back = model.parameter_bytes - front
+    _, found = declared("hybrid", "alexnet", cut="fc6")
+    assert [one["parameters"] for one in found] == [front, front, front, front + back], (
+        "beside the last worker"
+    )
+    assert [one["optimizer state"] for one in found] == [front, 0, 0, back], "a reducer beside the first"
+    _, found = declared("hybrid", "alexnet", cut="fc6", where="dedicated", reducer="dedicated")
+    assert [one["parameters"] for one in found] == [front] * WORKERS + [0, back]
+    assert [one["gradients"] for one in found] == [front] * WORKERS + [0, back]
+    assert [one["server copies"] for one in found] == [0] * WORKERS + [front, 0]
+
+
+def test_stages_share_the_model_out() -> None:
+    model = described("resnet50")
+    plan, found = declared("model-parallel", "resnet50", stages=2)
+    assert found[0] == found[2]
+    assert found[1] == found[3]
+    assert found[0]["parameters"] + found[1]["parameters"] == model.parameter_bytes
+    first = {layer.layer for layer in plan.layers if layer.place == 0}
+    assert found[0]["parameters"] == sum(x.parameter_bytes for x in model.layers if x.name in first)
+
+
+@pytest.mark.parametrize("strategy", ["hybrid", "model-parallel"])
+def test_real_workers_hold_what_is_declared(strategy: str) -> None:
+    """While they train. Nobody keeps the parts that are somebody else's, worker 0 neither, which gave their values."""
+    found = run(bench_job("mlp", strategy, workers=2, batch=4, steps=3))
+    assert len({plan["parameters"] for _, plan in found}) == 2
+    for measured, plan in found:
+        for part in ("parameters", "optimizer state"):
+            assert measured[part] == plan[part], part
