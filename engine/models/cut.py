@@ -14,8 +14,7 @@ anything else but the inputs, a random number say, is frozen as it was when the 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,11 +24,15 @@ from torch.fx.node import map_arg
 
 from engine.errors import UserError
 from engine.inputs.task import Task
+from engine.models.tracing import (
+    CannotCutError,
+    buffer_uses,
+    crossing_values,
+    first_uses,
+    module_of,
+    traced,
+)
 from engine.plan.description import CutDescription
-
-
-class CannotCutError(Exception):
-    """The model cannot be cut anywhere; the message says why."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,10 +78,10 @@ class Rest(nn.Module):
 
 def cut(model: nn.Module, layer: str) -> Parts:
     """Cut `model` in front of `layer`, one of those that `find_cuts` offers."""
-    with _traced(model) as traced:
-        nodes = list(traced.nodes)
-        at = _first_uses(model, nodes)[layer][0]
-        (crossing,) = _crossing(nodes, at)
+    with traced(model) as graph:
+        nodes = list(graph.nodes)
+        at = first_uses(model, nodes)[layer][0]
+        (crossing,) = crossing_values(nodes, at)
         front, back = fx.Graph(), fx.Graph()
         places: dict[fx.Node, fx.Node] = {}
         for node in nodes[:at]:
@@ -88,7 +91,7 @@ def cut(model: nn.Module, layer: str) -> Parts:
         for node in nodes[at:-1]:
             places[node] = back.node_copy(node, places.__getitem__)
         back.output(map_arg(nodes[-1].args[0], places.__getitem__))
-        parts = Parts(front=_module(model, front, "Front"), back=_module(model, back, "Back"))
+        parts = Parts(front=module_of(model, front, "Front"), back=module_of(model, back, "Back"))
     parts.front.training = parts.back.training = model.training  # while it was traced, it was in another mode
     return parts
 
@@ -115,25 +118,26 @@ def find_cuts(model: nn.Module, inputs: Tensor, targets: Tensor, task: Task) -> 
 
     Raises CannotCutError where it can be cut nowhere.
     """
-    with _traced(model) as traced, torch.no_grad():
-        nodes = list(traced.nodes)
-        uses = _first_uses(model, nodes)
+    with traced(model) as graph, torch.no_grad():
+        nodes = list(graph.nodes)
+        uses = first_uses(model, nodes)
         owners = {name.rpartition(".")[0] for name, _ in model.named_parameters()}
         if missing := sorted(owners - uses.keys()):
             shown = ", ".join(repr(name) for name in missing[:3])
             raise CannotCutError(f"its forward pass does not use {shown}, which would belong to neither part")
-        whole = _module(model, traced, "Whole")
+        whole = module_of(model, graph, "Whole")
         if renamed := sorted(
             {n for n, _ in model.named_parameters()} - {n for n, _ in whole.named_parameters()}
         ):
             raise CannotCutError(f"its forward pass uses {renamed[0]!r} under another name only (tied)")
         _check_task(whole, inputs, targets, task)
         shapes = _Shapes.of(whole, inputs), _Shapes.of(whole, torch.cat([inputs, inputs[:1]]))
+        kept = buffer_uses(model, nodes)
         first = Counter(at for at, _ in uses.values())
         found: list[CutDescription] = []
         for layer, (at, _) in sorted(uses.items(), key=lambda item: item[1][0]):
-            crossing = _crossing(nodes, at)
-            refused = _refusal(uses, at, crossing, shapes)
+            crossing = crossing_values(nodes, at)
+            refused = _refusal(uses, kept, at, crossing, shapes)
             before = next((c.layer for c in found if uses[c.layer][0] == at), None)
             if first[at] > 1 and before is not None:
                 refused = f"it is computed together with {before or 'the root'}"
@@ -146,104 +150,9 @@ def find_cuts(model: nn.Module, inputs: Tensor, targets: Tensor, task: Task) -> 
         return tuple(found)
 
 
-@contextmanager
-def _traced(model: nn.Module) -> Iterator[fx.Graph]:
-    """The model's forward pass as a graph. Raises CannotCutError."""
-    modes = {module: module.training for module in model.modules()}
-    own = set(vars(model))
-    try:
-        graphs = []
-        for training in (True, False):
-            for name in vars(model).keys() - own:  # tensors made while tracing: the same names in both passes
-                delattr(model, name)
-            model.train(training)
-            graphs.append(_trace(model))
-        if graphs[0].python_code("self").src != graphs[1].python_code("self").src:
-            raise CannotCutError(
-                "its forward pass does other things in training than in evaluation (it looks at `self.training`;"
-                " modules such as torch.nn.Dropout may)"
-            )
-        yield graphs[1]
-    finally:
-        for module, training in modes.items():
-            module.training = training
-        for name in vars(model).keys() - own:
-            delattr(model, name)
-
-
-def _trace(model: nn.Module) -> fx.Graph:
-    try:
-        return fx.Tracer().trace(model)
-    except Exception as error:  # whatever a user's code says to a tensor without values
-        lines = str(error).strip().splitlines() or [""]
-        raise CannotCutError(
-            f"torch.fx cannot trace its forward pass: {type(error).__name__}: {lines[0]}"
-        ) from error
-
-
-def _module(model: nn.Module, graph: fx.Graph, name: str) -> fx.GraphModule:
-    """What computes `graph`, with the model's own modules and under their names."""
-    made = fx.GraphModule(model, graph, name)
-    _in_order(made, model)
-    return made
-
-
-def _in_order(made: nn.Module, model: nn.Module) -> None:
-    """Bring the modules of `made`, which come in the order of their use, into the model's: of a tied parameter's names
-    the first one counts."""
-    for name, module in model._modules.items():
-        mine = made._modules.pop(name, None)
-        if mine is not None and module is not None:
-            made._modules[name] = mine
-            if mine is not module:
-                _in_order(mine, module)
-
-
-def _first_uses(model: nn.Module, nodes: Sequence[fx.Node]) -> dict[str, tuple[int, int]]:
-    """Layer (the module that owns a parameter first) -> first and last node that uses it."""
-    names = {id(parameter): name for name, parameter in model.named_parameters()}
-    position = {node: index for index, node in enumerate(nodes)}
-    found: dict[str, tuple[int, int]] = {}
-    for at, node in enumerate(nodes):
-        if node.op == "call_module":
-            used: list[Tensor] = list(model.get_submodule(str(node.target)).parameters())
-            last = at
-        elif node.op == "get_attr":
-            used = [_attribute(model, str(node.target))]
-            last = _last_use(node, position)
-        else:
-            continue
-        for parameter in used:
-            if id(parameter) in names:
-                layer = names[id(parameter)].rpartition(".")[0]
-                first, before = found.get(layer, (at, last))
-                found[layer] = (first, max(before, last))
-    return found
-
-
-def _last_use(node: fx.Node, position: dict[fx.Node, int]) -> int:
-    """Where a parameter meets something else for the last time: what is made of it alone (a transposed view) is still
-    the parameter."""
-    last = position[node]
-    for user in node.users:
-        alone = all(source is node for source in user.all_input_nodes)
-        last = max(last, _last_use(user, position) if alone else position[user])
-    return last
-
-
-def _attribute(model: nn.Module, path: str) -> Any:
-    where, _, name = path.rpartition(".")
-    return getattr(model.get_submodule(where), name)
-
-
-def _crossing(nodes: Sequence[fx.Node], at: int) -> list[fx.Node]:
-    """The values made before node `at` that are used from there on."""
-    position = {node: index for index, node in enumerate(nodes)}
-    return [node for node in nodes[:at] if any(position[user] >= at for user in node.users)]
-
-
 def _refusal(
     uses: dict[str, tuple[int, int]],
+    kept: dict[str, tuple[int, int]],
     at: int,
     crossing: Sequence[fx.Node],
     shapes: tuple[dict[str, _Shape], dict[str, _Shape]],
@@ -251,7 +160,7 @@ def _refusal(
     """Why the model cannot be cut in front of node `at`; empty where it can."""
     if not any(first < at for first, _ in uses.values()):
         return "no layer would be left in front of it"
-    both = [layer for layer, (first, last) in uses.items() if first < at <= last]
+    both = [name for name, (first, last) in [*uses.items(), *kept.items()] if first < at <= last]
     if both:
         return f"{both[0] or 'the root'} is used in front of it and from it on (tied, or used again)"
     if len(crossing) != 1:

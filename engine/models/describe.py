@@ -28,9 +28,10 @@ from engine.inputs.build import find_task, load_dataset
 from engine.inputs.source import Dataset
 from engine.inputs.task import Task, classification
 from engine.models.build import build_model
-from engine.models.cut import CannotCutError, find_cuts
+from engine.models.cut import find_cuts
 from engine.models.entrypoint import last_lines
 from engine.models.factors import factors_of, rows_of
+from engine.models.tracing import CannotCutError
 from engine.models.uses import UseFinder, Uses, tensors_in
 from engine.plan.description import (
     CutDescription,

@@ -11,8 +11,9 @@ from torch.nn import functional
 
 from engine.errors import UserError
 from engine.inputs.task import BatchLoss, classification
-from engine.models.cut import ELSEWHERE, CannotCutError, Parts, Rest, cut, find_cuts
+from engine.models.cut import ELSEWHERE, Parts, Rest, cut, find_cuts
 from engine.models.registry import model
+from engine.models.tracing import CannotCutError
 from engine.plan.placement_rules import possible_cuts
 from tests.plans import described
 
@@ -151,6 +152,17 @@ class Renamed(Tied):
         return self.third(self.fourth(self.first(x)) + self.second.bias)
 
 
+class Normed(Shaped):
+    """One module without parameters keeps the statistics of two layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(4, affine=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.third(self.norm(self.second(self.norm(self.first(x)))))
+
+
 INPUTS = torch.randn(2, 4)
 
 
@@ -163,6 +175,9 @@ def test_a_cut_that_is_no_cut_says_why() -> None:
     again = offered(Again(), INPUTS)
     assert again["second"] == "first is used in front of it and from it on (tied, or used again)"
     assert again["third"] == ""
+    normed = offered(Normed(), INPUTS)
+    assert "norm is used in front of it and from it on" in normed["second"]
+    assert normed["third"] == ""
     assert "does not begin with the samples' dimension" in offered(ByTime(), INPUTS)["second"]
     assert offered(Turned(), INPUTS)["second"] == ""
 

@@ -1,0 +1,119 @@
+"""A model's forward pass as a graph of torch.fx, and which parameters and buffers its nodes use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from torch import Tensor, fx, nn
+
+
+class CannotCutError(Exception):
+    """The model cannot be cut anywhere; the message says why."""
+
+
+@contextmanager
+def traced(model: nn.Module) -> Iterator[fx.Graph]:
+    """The model's forward pass as a graph. Raises CannotCutError."""
+    modes = {module: module.training for module in model.modules()}
+    own = set(vars(model))
+    try:
+        graphs = []
+        for training in (True, False):
+            for name in vars(model).keys() - own:  # tensors made while tracing: the same names in both passes
+                delattr(model, name)
+            model.train(training)
+            graphs.append(_trace(model))
+        if graphs[0].python_code("self").src != graphs[1].python_code("self").src:
+            raise CannotCutError(
+                "its forward pass does other things in training than in evaluation (it looks at `self.training`;"
+                " modules such as torch.nn.Dropout may)"
+            )
+        yield graphs[1]
+    finally:
+        for module, training in modes.items():
+            module.training = training
+        for name in vars(model).keys() - own:
+            delattr(model, name)
+
+
+def _trace(model: nn.Module) -> fx.Graph:
+    try:
+        return fx.Tracer().trace(model)
+    except Exception as error:  # whatever a user's code says to a tensor without values
+        lines = str(error).strip().splitlines() or [""]
+        raise CannotCutError(
+            f"torch.fx cannot trace its forward pass: {type(error).__name__}: {lines[0]}"
+        ) from error
+
+
+def module_of(model: nn.Module, graph: fx.Graph, name: str) -> fx.GraphModule:
+    """What computes `graph`, with the model's own modules and under their names."""
+    made = fx.GraphModule(model, graph, name)
+    _in_order(made, model)
+    return made
+
+
+def _in_order(made: nn.Module, model: nn.Module) -> None:
+    """Bring the modules of `made`, which come in the order of their use, into the model's: of a tied parameter's names
+    the first one counts."""
+    for name, module in model._modules.items():
+        mine = made._modules.pop(name, None)
+        if mine is not None and module is not None:
+            made._modules[name] = mine
+            if mine is not module:
+                _in_order(mine, module)
+
+
+def first_uses(model: nn.Module, nodes: Sequence[fx.Node]) -> dict[str, tuple[int, int]]:
+    """Layer (the module that owns a parameter first) -> first and last node that uses it."""
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    position = {node: index for index, node in enumerate(nodes)}
+    found: dict[str, tuple[int, int]] = {}
+    for at, node in enumerate(nodes):
+        if node.op == "call_module":
+            used: list[Tensor] = list(model.get_submodule(str(node.target)).parameters())
+            last = at
+        elif node.op == "get_attr":
+            used = [_attribute(model, str(node.target))]
+            last = _last_use(node, position)
+        else:
+            continue
+        for parameter in used:
+            if id(parameter) in names:
+                layer = names[id(parameter)].rpartition(".")[0]
+                first, before = found.get(layer, (at, last))
+                found[layer] = (first, max(before, last))
+    return found
+
+
+def buffer_uses(model: nn.Module, nodes: Sequence[fx.Node]) -> dict[str, tuple[int, int]]:
+    """Module that may write buffers when it is called (batch statistics) -> first and last call."""
+    found: dict[str, tuple[int, int]] = {}
+    for at, node in enumerate(nodes):
+        if node.op == "call_module" and any(True for _ in model.get_submodule(str(node.target)).buffers()):
+            path = str(node.target)
+            found[path] = (found.get(path, (at, at))[0], at)
+    return found
+
+
+def _last_use(node: fx.Node, position: dict[fx.Node, int]) -> int:
+    """Where a parameter meets something else for the last time: what is made of it alone (a transposed view) is still
+    the parameter."""
+    last = position[node]
+    for user in node.users:
+        alone = all(source is node for source in user.all_input_nodes)
+        last = max(last, _last_use(user, position) if alone else position[user])
+    return last
+
+
+def _attribute(model: nn.Module, path: str) -> Any:
+    where, _, name = path.rpartition(".")
+    return getattr(model.get_submodule(where), name)
+
+
+def crossing_values(nodes: Sequence[fx.Node], at: int) -> list[fx.Node]:
+    """The values made before node `at` that are used from there on."""
+    position = {node: index for index, node in enumerate(nodes)}
+    return [node for node in nodes[:at] if any(position[user] >= at for user in node.users)]
