@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
-import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
@@ -15,6 +13,7 @@ from torch import Tensor, nn
 from engine.exchange.base import Choice
 from engine.inputs.task import BatchLoss, enough_samples
 from engine.placement.pieces import Room, edge_header, pack
+from engine.runtime.arrivals import Arrivals
 from engine.runtime.host_memory import as_bytes
 from engine.runtime.messages import Lane, Message, Payload
 from engine.runtime.recording import Recording
@@ -63,17 +62,15 @@ class EdgeLoss:
         self._autocast = autocast
         self._endpoint = endpoint
         self._recording = recording
-        self._deadline_s = deadline_s
         self._dtype: torch.dtype = getattr(torch, choice.unit.dtype)
         self._passes = 0
         """Training passes so far."""
         self._turn = 0
         """Passes so far, evaluations included."""
         self._room = Room()
-        self._answers: dict[int, tuple[Mapping[str, Any], Tensor | None]] = {}
+        self._answers: Arrivals[int, tuple[Mapping[str, Any], Tensor | None]] = Arrivals(deadline_s)
         """By turn: what came back."""
-        self._changed = threading.Condition()
-        self._failure: BaseException | None = None
+        self.fail = self._answers.fail
 
     def __call__(self, inputs: Tensor, targets: Tensor, scale: float) -> BatchLoss | None:
         """One pass. In training the gradient of `scale` times the loss has come back already: going backward from the
@@ -105,15 +102,7 @@ class EdgeLoss:
         return self._room.place(header)
 
     def handle(self, header: Header, payload: Payload) -> None:
-        with self._changed:
-            self._answers[header.part] = json.loads(header.meta), self._room.take(header, payload)
-            self._changed.notify_all()
-
-    def fail(self, error: BaseException) -> None:
-        """Wake the waiter: no answer will come."""
-        with self._changed:
-            self._failure = self._failure or error
-            self._changed.notify_all()
+        self._answers.put(header.part, (json.loads(header.meta), self._room.take(header, payload)))
 
     def _send(self, activation: Tensor | None, targets: Tensor, scale: float, training: bool) -> None:
         step, micro = divmod(self._passes, self._micro_batches)
@@ -146,18 +135,12 @@ class EdgeLoss:
         self._passes += training
 
     def _receive(self, training: bool) -> tuple[Mapping[str, Any], Tensor | None]:
-        start_ns, end = self._recording.now_ns(), time.monotonic() + self._deadline_s
-        with self._changed:
-            waits = self._turn not in self._answers
-            while self._turn not in self._answers:
-                if self._failure is not None:
-                    raise self._failure
-                if not self._changed.wait(max(0.0, end - time.monotonic())) and time.monotonic() >= end:
-                    raise TimeoutError(
-                        f"{self._device_name} did not answer within {self._deadline_s:.0f} s what was sent from"
-                        f" in front of {self._choice.unit.layers[0]}"
-                    )
-            answer = self._answers.pop(self._turn)
+        start_ns, waits = self._recording.now_ns(), self._turn not in self._answers
+        answer = self._answers.take(
+            self._turn,
+            f"{self._device_name} did not answer within {self._answers.deadline_s:.0f} s what was sent from"
+            f" in front of {self._choice.unit.layers[0]}",
+        )
         if waits and training:
             self._recording.waited(self._choice.layer_index, self._choice.unit.index, start_ns)
         self._turn += 1

@@ -4,8 +4,6 @@ way. Each kind is numbered by the sender and taken in that order."""
 from __future__ import annotations
 
 import json
-import threading
-import time
 from collections import Counter
 from collections.abc import Sequence
 
@@ -14,6 +12,7 @@ from torch import Tensor
 
 from engine.exchange.base import Choice
 from engine.placement.pieces import Room, edge_header
+from engine.runtime.arrivals import Arrivals
 from engine.runtime.host_memory import as_bytes
 from engine.runtime.messages import Lane, Message, Payload
 from engine.runtime.recording import Recording
@@ -42,13 +41,11 @@ class Neighbours:
         self._names = names
         self._endpoint = endpoint
         self._recording = recording
-        self._deadline_s = deadline_s
         self._sent: Counter[Message] = Counter()
         self._taken: Counter[Message] = Counter()
         self._room = Room()
-        self._arrived: dict[tuple[Message, int], Tensor | None] = {}
-        self._changed = threading.Condition()
-        self._failure: BaseException | None = None
+        self._arrived: Arrivals[tuple[Message, int], Tensor | None] = Arrivals(deadline_s)
+        self.fail = self._arrived.fail
 
     def place(self, header: Header) -> list[memoryview]:
         return self._room.place(header)
@@ -58,15 +55,7 @@ class Neighbours:
         if received is not None:
             about = json.loads(header.meta)
             received = received.view(getattr(torch, about["dtype"])).view(about["shape"])
-        with self._changed:
-            self._arrived[Message(header.kind), header.part] = received
-            self._changed.notify_all()
-
-    def fail(self, error: BaseException) -> None:
-        """Wake the waiter: nothing more will come."""
-        with self._changed:
-            self._failure = self._failure or error
-            self._changed.notify_all()
+        self._arrived.put((Message(header.kind), header.part), received)
 
     def send_on(self, activation: Tensor | None, *, training: bool) -> None:
         """Hand the next stage what it computes on; None where a micro-batch has no samples."""
@@ -116,19 +105,13 @@ class Neighbours:
 
     def _take(self, kind: Message, choice: Choice, where: int, *, training: bool) -> Tensor | None:
         key = kind, self._taken[kind]
-        start_ns, end = self._recording.now_ns(), time.monotonic() + self._deadline_s
-        with self._changed:
-            waits = key not in self._arrived
-            while key not in self._arrived:
-                if self._failure is not None:
-                    raise self._failure
-                if not self._changed.wait(max(0.0, end - time.monotonic())) and time.monotonic() >= end:
-                    what = "activations for" if kind == Message.ACTIVATION else "gradients from"
-                    raise TimeoutError(
-                        f"{what} {choice.unit.layers[0]} did not arrive within {self._deadline_s:.0f} s from"
-                        f" {self._names[self._endpoint.index + where]}"
-                    )
-            found = self._arrived.pop(key)
+        start_ns, waits = self._recording.now_ns(), key not in self._arrived
+        what = "activations for" if kind == Message.ACTIVATION else "gradients from"
+        found = self._arrived.take(
+            key,
+            f"{what} {choice.unit.layers[0]} did not arrive within {self._arrived.deadline_s:.0f} s from"
+            f" {self._names[self._endpoint.index + where]}",
+        )
         self._taken[kind] += 1
         if waits and training:
             self._recording.waited(choice.layer_index, choice.unit.index, start_ns)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
+from engine.runtime.arrivals import Arrivals
 from engine.runtime.host_memory import as_bytes, as_tensor
 from engine.runtime.messages import Lane, Message, Payload
 from engine.transport.endpoint import Sender
@@ -25,25 +24,16 @@ class Gather:
         self._endpoint = endpoint
         self._rank = rank
         self._workers = workers
-        self._deadline_s = deadline_s
         self._round = 0
-        self._arrived: dict[tuple[int, int], bytes] = {}
-        self._changed = threading.Condition()
-        self._failure: BaseException | None = None
+        self._arrived: Arrivals[tuple[int, int], bytes] = Arrivals(deadline_s)
+        """By round and rank."""
+        self.fail = self._arrived.fail
 
     def place(self, header: Header) -> None:
         """Parts are kept until all of a round are there."""
 
     def handle(self, header: Header, payload: Payload) -> None:
-        with self._changed:
-            self._arrived[(header.step, header.origin)] = b"" if payload is None else bytes(payload)
-            self._changed.notify_all()
-
-    def fail(self, error: BaseException) -> None:
-        """Wake the waiter: the others will not answer."""
-        with self._changed:
-            self._failure = self._failure or error
-            self._changed.notify_all()
+        self._arrived.put((header.step, header.origin), b"" if payload is None else bytes(payload))
 
     def run(self, tensors: Sequence[Tensor]) -> list[list[Tensor]]:
         """Everybody's `tensors` (same shapes and types on every rank, on the CPU), by rank. Collective: all
@@ -73,14 +63,8 @@ class Gather:
         return torch.stack([p[0] for p in parts]).sum(0).tolist()
 
     def _wait(self, number: int, rank: int) -> bytes:
-        end = time.monotonic() + self._deadline_s
-        with self._changed:
-            while (number, rank) not in self._arrived:
-                if self._failure is not None:
-                    raise self._failure
-                if not self._changed.wait(end - time.monotonic()) and time.monotonic() >= end:
-                    raise TimeoutError(f"worker {rank} did not take part within {self._deadline_s:.0f} s")
-            return self._arrived.pop((number, rank))
+        late = f"worker {rank} did not take part within {self._arrived.deadline_s:.0f} s"
+        return self._arrived.take((number, rank), late)
 
 
 def _unpack(data: bytes, like: Sequence[Tensor]) -> list[Tensor]:

@@ -1,0 +1,49 @@
+"""What messages bring in one thread and another one waits for, by key, until a deadline."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Generic, TypeVar
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+class Arrivals(Generic[Key, Value]):
+    """Any thread may put; each key is put once and taken once."""
+
+    def __init__(self, deadline_s: float) -> None:
+        self.deadline_s = deadline_s
+        """How long `take` waits."""
+        self._arrived: dict[Key, Value] = {}
+        self._changed = threading.Condition()
+        self._failure: BaseException | None = None
+
+    def put(self, key: Key, value: Value) -> None:
+        """It has come."""
+        with self._changed:
+            self._arrived[key] = value
+            self._changed.notify_all()
+
+    def fail(self, error: BaseException) -> None:
+        """Wake who waits: nothing more will come."""
+        with self._changed:
+            self._failure = self._failure or error
+            self._changed.notify_all()
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._arrived
+
+    def take(self, key: Key, late: str) -> Value:
+        """Block until it has come. Raises the failure, or TimeoutError with `late`, which names who is missing."""
+        end = time.monotonic() + self.deadline_s
+        with self._changed:
+            while key not in self._arrived:
+                if self._failure is not None:
+                    raise self._failure
+                left = end - time.monotonic()
+                if left <= 0:
+                    raise TimeoutError(late)
+                self._changed.wait(left)
+            return self._arrived.pop(key)
