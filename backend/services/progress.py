@@ -89,6 +89,7 @@ def read(session: Session, attempt_id: int, workers: int, period: int) -> Progre
 
 
 def _loss(rows: np.ndarray) -> float | None:
+    rows = rows[rows["samples"] > 0]  # who has none has no loss
     weight = rows["samples"].sum()
     loss = float((rows["loss"] * rows["samples"]).sum() / weight) if weight else float("nan")
     return loss if np.isfinite(loss) else None

@@ -62,7 +62,10 @@ def _of_steps(source: Source, first: int, last: int | None) -> dict[str, Columns
     table = np.stack([own[np.isin(own["step"], steps)] for own in by_worker])
     time = table["end"].max(0) if len(steps) else steps
     samples = table["samples"].sum(0)
-    loss = (table["loss"] * table["samples"]).sum(0) / np.maximum(samples, 1)
+    counted = np.where(
+        table["samples"] > 0, table["loss"] * table["samples"], 0.0
+    )  # who has none has no loss
+    loss = counted.sum(0) / np.maximum(samples, 1)
     follows = np.flatnonzero(np.diff(steps) == 1)
     iteration_ns = np.diff(table["start"], axis=1)[:, follows].max(0) if len(follows) else np.empty(0)
     speed = samples[follows] * 1e9 / np.maximum(iteration_ns, 1)

@@ -59,7 +59,7 @@ class Passes(Protocol):
 
     def __call__(self, micro_batches: list[MicroBatch], divisor: float) -> tuple[float, int]:
         """Forward and backward of every micro-batch; losses are divided by `divisor`. Answers this worker's part of the
-        step's loss, and how many samples it has counted."""
+        step's loss, and how many samples it has counted: none where the loss is somebody else's to know."""
         ...
 
 
@@ -173,7 +173,8 @@ class Trainer:
                 batch = next(batches)
             replica.begin_step(step, batch)
             total, here = self._passes(batch.micro_batches, batch.divisor)
-            mean = total * batch.divisor / batch.weight if batch.weight else math.nan
+            # A worker without samples has no loss, nor has a stage that is not the last one.
+            mean = total * batch.divisor / batch.weight if here and batch.weight else math.nan
             recording.end_step(samples=here, loss=mean, end_ns=recording.now_ns())
             self._after_step(step)
             steps, samples = step + 1, samples + batch.global_samples

@@ -13,6 +13,7 @@ from engine.inputs.build import find_task, load_dataset
 from engine.inputs.task import weight
 from engine.models.build import build_model
 from engine.plan.plan import Plan
+from engine.telemetry.spool import batches
 from tests.jobs import distance, job, reference, succeed
 from tests.traffic import counted_bytes, declared_bytes
 
@@ -44,6 +45,11 @@ def test_equals_one_process_on_the_same_shards(case: str, tmp_path: Path) -> Non
     assert distance(run.state, reference(spec, replicas)) <= limit
     assert list(run.state) == list(build_model(spec.model).state_dict())
     assert counted_bytes(run) == declared_bytes(run)
+    losses = {b.party: b.table("steps")["loss"] for b in batches(run.launch.spool) if len(b.table("steps"))}
+    last = {rank for rank in range(workers) if rank % plan.pipeline.stages == plan.pipeline.stages - 1}
+    assert {rank for rank, each in losses.items() if np.isfinite(each).all()} == last, (
+        "the others do not know it"
+    )
 
     data, task = load_dataset(spec.data), find_task(spec.model, spec.data)
     net = build_model(spec.model, "float64").eval()
