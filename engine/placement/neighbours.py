@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -15,9 +15,19 @@ from engine.placement.pieces import Room, edge_header
 from engine.runtime.arrivals import Arrivals
 from engine.runtime.host_memory import as_bytes
 from engine.runtime.messages import Lane, Message, Payload
+from engine.runtime.party import PATIENCE_S
 from engine.runtime.recording import Recording
 from engine.transport.endpoint import Endpoint
 from engine.transport.message import Header
+
+
+def patience(stage: int, stages: int) -> dict[Message, float]:
+    """How much longer than the deadline a stage waits for each kind, in seconds. Where one stage hangs all wait, each
+    for the next one: its neighbours, which alone wait for it, are to speak first."""
+    return {
+        Message.ACTIVATION: PATIENCE_S * (stage + 1),
+        Message.ACTIVATION_GRADIENT: PATIENCE_S * (stages - stage),
+    }
 
 
 class Neighbours:
@@ -30,14 +40,17 @@ class Neighbours:
         *,
         before: Choice | None,
         behind: Choice | None,
+        patience_s: Mapping[Message, float],
         names: Sequence[str],
         endpoint: Endpoint,
         recording: Recording,
         deadline_s: float,
     ) -> None:
-        """`before`, `behind`: the edges to the party before this one and to the one after it, where there are."""
+        """`before`, `behind`: the edges to the party before this one and to the one after it, where there are.
+        `patience_s`: see `patience`."""
         self._before = before
         self._behind = behind
+        self._patience_s = patience_s
         self._names = names
         self._endpoint = endpoint
         self._recording = recording
@@ -111,6 +124,7 @@ class Neighbours:
             key,
             f"{what} {choice.unit.layers[0]} did not arrive within {self._arrived.deadline_s:.0f} s from"
             f" {self._names[self._endpoint.index + where]}",
+            self._patience_s[kind],
         )
         self._taken[kind] += 1
         if waits and training:

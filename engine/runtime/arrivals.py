@@ -15,7 +15,7 @@ class Arrivals(Generic[Key, Value]):
 
     def __init__(self, deadline_s: float) -> None:
         self.deadline_s = deadline_s
-        """How long `take` waits."""
+        """How long `take` waits, beside the patience that it is given."""
         self._arrived: dict[Key, Value] = {}
         self._changed = threading.Condition()
         self._failure: BaseException | None = None
@@ -35,9 +35,10 @@ class Arrivals(Generic[Key, Value]):
     def __contains__(self, key: Key) -> bool:
         return key in self._arrived
 
-    def take(self, key: Key, late: str) -> Value:
-        """Block until it has come. Raises the failure, or TimeoutError with `late`, which names who is missing."""
-        end = time.monotonic() + self.deadline_s
+    def take(self, key: Key, late: str, patience_s: float = 0.0) -> Value:
+        """Block until it has come. Raises the failure, or TimeoutError with `late`, which names who is missing;
+        `patience_s` later than the deadline, where others know better who that is and are to speak first."""
+        end = time.monotonic() + self.deadline_s + patience_s
         with self._changed:
             while key not in self._arrived:
                 if self._failure is not None:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from engine.models.cut import cut_in_a_row
-from engine.placement.neighbours import Neighbours
+from engine.placement.neighbours import Neighbours, patience
 from engine.placement.stage import StagePasses
 from engine.plan.plan import Plan
 from engine.runtime.crossing import edge_choice
@@ -15,7 +15,7 @@ from engine.runtime.evaluation import averaged_buffers
 from engine.runtime.gather import Gather
 from engine.runtime.launch import Launch
 from engine.runtime.messages import Message
-from engine.runtime.party import PATIENCE_S, PartyBase
+from engine.runtime.party import PartyBase
 from engine.runtime.subject import Autocast, Subject, cuts_of
 from engine.runtime.team import Team
 from engine.runtime.trainer import Passes, PassLoss, Replica
@@ -60,10 +60,11 @@ class Stage:
         self._neighbours = Neighbours(
             before=edge_choice(launch, stage - 1) if stage > 0 else None,
             behind=edge_choice(launch, stage) if stage < stages - 1 else None,
+            patience_s=patience(stage, stages),
             names=base.names,
             endpoint=base.endpoint,
             recording=base.recording,
-            deadline_s=launch.deadline_s + PATIENCE_S,
+            deadline_s=launch.deadline_s,
         )
         lane.add(Neighbours.kinds, self._neighbours)
         base.endpoint.on_failure(self._neighbours.fail)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from engine.errors import UserError
+from engine.placement.neighbours import patience
 from engine.placement.schedule import actions
 from engine.plan.cluster import cluster_of, parties
 from engine.plan.plan import Plan
@@ -18,6 +19,7 @@ from engine.plan.serde import to_plain
 from engine.plan.traffic import declared, wire_bytes
 from engine.profile import LayerTime, Profile
 from engine.runtime.launch import write_json
+from engine.runtime.messages import Message
 from engine.strategies import build_plan
 from tests.plans import described, job
 
@@ -104,6 +106,17 @@ def test_every_schedule_comes_to_its_end(schedule: str, stages: int, micro_batch
                 flying = done[k]["forward"] - done[k]["backward"]
                 assert flying <= (micro_batches if schedule == "gpipe" else stages - k)
     assert at == [2 * micro_batches] * stages
+
+
+@pytest.mark.parametrize("stages", [2, 3, 5])
+def test_of_a_stage_that_hangs_its_neighbours_speak_first(stages: int) -> None:
+    """Those behind it wait for activations, those in front of it for gradients."""
+    waits = [patience(k, stages) for k in range(stages)]
+    for hangs in range(stages):
+        behind = [waits[k][Message.ACTIVATION] for k in range(hangs + 1, stages)]
+        before = [waits[k][Message.ACTIVATION_GRADIENT] for k in reversed(range(hangs))]
+        for each in (behind, before):
+            assert each == sorted(set(each)), "the farther away, the later"
 
 
 def test_few_micro_batches_are_warned_of() -> None:
