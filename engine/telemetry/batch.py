@@ -22,7 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from engine.telemetry.events import EVENT, LINK_BIN, LINK_SAMPLE, METRIC, STEP, TOTAL, Direction, Kind, Track
+from engine.telemetry.batch_limits import MOST, problems
+from engine.telemetry.events import EVENT, LINK_BIN, LINK_SAMPLE, METRIC, STEP, TOTAL
 
 MAGIC = b"TYB1"
 MAX_RAW_BYTES = 256 * 2**20
@@ -174,14 +175,16 @@ def decode(body: bytes) -> Batch:
             "dropped_steps": _pair(header.get("dropped_steps", (-1, -1))),  # batches of 0.1 do not say
             "final": bool(header["final"]),
         }
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:  # the last: of Infinity
         raise BatchError(f"header: {type(error).__name__}: {error}") from None
     if not all(-1 <= step < 2**31 for step in fields["dropped_steps"]):
         raise BatchError(f"header: dropped steps {fields['dropped_steps']}: out of range")
-    if not (0 <= fields["party"] < 2**15 and 0 <= fields["sequence"] < 2**31 and fields["dropped"] >= 0):
-        raise BatchError(f"header: party {fields['party']}, sequence {fields['sequence']}: out of range")
+    for name, limit in (("party", 2**15), ("sequence", 2**31), ("dropped", MOST)):
+        if not 0 <= fields[name] < limit:
+            raise BatchError(f"header: {name} {fields[name]}: out of range, from 0 to {limit - 1}")
     batch = Batch(**fields, links=links, tables=_tables(sizes, compressed))
-    _validate(batch)
+    for problem in problems(batch):
+        raise BatchError(problem)
     return batch
 
 
@@ -198,7 +201,7 @@ def _open(body: bytes) -> tuple[str, dict[str, Any], bytes]:
         )
     try:
         header = json.loads(content[:length])
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BatchError(f"the header is not JSON: {error}") from None
     if not isinstance(header, dict):
         raise BatchError("the header is not a JSON object")
@@ -279,30 +282,3 @@ def _unpack_order(dtype: np.dtype) -> list[str]:
 def _offset(dtype: np.dtype, column: str) -> int:
     assert dtype.fields is not None
     return dtype.fields[column][1]
-
-
-def _validate(batch: Batch) -> None:
-    """What the columns' types do not say."""
-    for table, column, count in (
-        ("metrics", "name", len(batch.metrics)),
-        ("samples", "link", len(batch.links)),
-        ("bins", "link", len(batch.links)),
-        ("bins", "direction", len(Direction)),
-        ("events", "kind", len(Kind)),
-        ("events", "track", len(Track)),
-        ("totals", "kind", len(Kind)),
-        ("totals", "track", len(Track)),
-    ):
-        index = batch.table(table)[column]
-        if len(index) and not (index.min() >= 0 and index.max() < count):
-            raise BatchError(f"table {table!r}: {column} = {index.max()} out of range, there are {count}")
-    bins = batch.table("bins")["bin"]
-    if len(bins) and not (bins.min() >= -(2**31) and bins.max() < 2**31):
-        raise BatchError(f"table 'bins': bin = {bins.max()} is months away from the attempt's epoch")
-    for what, name, longest in (
-        *(("metric", name, 100) for name in batch.metrics),
-        *(("interface", link.interface, 64) for link in batch.links),
-        *(("host", link.host, 255) for link in batch.links),
-    ):
-        if not 0 < len(name) <= longest:
-            raise BatchError(f"{what} name {name[:80]!r}: must have 1 to {longest} characters")

@@ -1,13 +1,19 @@
-"""Jobs that really run, from the submission to the end, over a real server and real processes."""
+"""Jobs that really run, from the submission to the end, over a real server and real processes; some of it asked for
+from a terminal."""
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
+from typer.testing import CliRunner, Result
 
+from backend.cli.main import app
 from backend.client import Client
 from tests.backend.job_specs import job_spec
 from tests.backend.live_server import LiveServer
@@ -29,8 +35,23 @@ def wait_until_it_runs(client: Client, job_id: str) -> None:
         time.sleep(0.05)
 
 
-def test_a_job_runs_to_its_end_and_is_measured(client: Client) -> None:
-    job = client.wait(client.submit(job_spec("runs")).id, timeout_s=LIMIT_S)
+def trainyard(client: Client, *arguments: str) -> Result:
+    """A command, asked of the client's server."""
+    return CliRunner().invoke(app, [*arguments, "--url", client.url])
+
+
+def submitted_and_waited_for(client: Client, directory: Path, spec: dict[str, Any]) -> tuple[Result, str]:
+    """What `submit --wait` says of it, and its id."""
+    file = directory / "job.yaml"
+    file.write_text(yaml.safe_dump(spec))
+    found = trainyard(client, "submit", str(file), "--wait")
+    return found, found.stdout.strip()
+
+
+def test_a_job_runs_to_its_end_and_is_measured(client: Client, tmp_path: Path) -> None:
+    said, job_id = submitted_and_waited_for(client, tmp_path, job_spec("runs"))
+    assert (said.exit_code, "runs: succeeded, test accuracy" in said.stderr) == (0, True), said.output
+    job = client.job(job_id)
     assert (job.state, job.reason) == ("succeeded", "completed"), job.message
     assert [row.to_state for row in job.history] == [
         "queued", "placing", "starting", "running", "stopping_succeeded", "succeeded",
@@ -48,6 +69,9 @@ def test_a_job_runs_to_its_end_and_is_measured(client: Client) -> None:
     assert client.figure(job.id, "timeline").data
     devices = client.devices()
     assert all(device.job_id is None for device in devices)
+    compared = trainyard(client, "compare", job.id, job.id).stdout
+    assert f"{summary.iteration_ms:.2f} ms" in compared
+    assert f"{summary.samples_per_s:.1f} samples/s" in compared
 
 
 def test_jobs_wait_for_devices_and_are_cancelled_while_they_run(client: Client) -> None:
@@ -72,25 +96,33 @@ def test_steps_that_a_person_asks_for_are_kept(client: Client) -> None:
     job_id = client.submit(spec).id
     while (client.job(job_id).step or 0) < 20:
         time.sleep(0.05)
-    asked = client.record(job_id, 30)
-    assert asked.last_step == asked.first_step + 29
+    said = re.fullmatch(
+        r"steps (\d+) to (\d+) are recorded\n", trainyard(client, "record", job_id, "--steps", "30").stdout
+    )
+    assert said is not None
+    first, last = map(int, said.groups())
+    assert last == first + 29
     deadline = time.monotonic() + LIMIT_S
     while True:
-        events = client.events(job_id, step_from=asked.first_step, step_to=asked.last_step)
+        events = client.events(job_id, step_from=first, step_to=last)
         if {(worker, step) for worker, step in zip(events.worker, events.step, strict=True)} >= {
-            (worker, step) for worker in (0, 1) for step in range(asked.first_step, asked.last_step + 1)
+            (worker, step) for worker in (0, 1) for step in range(first, last + 1)
         }:
             break
         assert time.monotonic() < deadline, "the asked steps did not come"
         time.sleep(0.1)
-    assert client.events(job_id, step_from=0, step_to=asked.first_step - 1).step == []
+    assert client.events(job_id, step_from=0, step_to=first - 1).step == []
+    (row,) = [line for line in trainyard(client, "top", "--once").stdout.splitlines() if job_id in line]
+    assert re.search(r"running +\d+/1000000 +\d+:\d\d:\d\d +\d+ +[\d.]+ ms +[\d.]+ % +[\d.]+ % ", row), row
     client.cancel(job_id)
     client.wait(job_id, timeout_s=LIMIT_S)
 
 
-def test_a_loss_that_is_no_number_fails_the_job_with_its_reason(client: Client) -> None:
+def test_a_loss_that_is_no_number_fails_the_job_with_its_reason(client: Client, tmp_path: Path) -> None:
     diverging = job_spec("diverges", optimizer={"learning_rate": 1e30})
-    job = client.wait(client.submit(diverging).id, timeout_s=LIMIT_S)
+    said, job_id = submitted_and_waited_for(client, tmp_path, diverging)
+    assert (said.exit_code, "diverges: failed: " in said.stderr) == (1, True), said.output
+    job = client.job(job_id)
     assert job.state == "failed"
     assert job.reason == "process-failed"
     assert "loss" in (job.message or "")

@@ -52,7 +52,7 @@ def some_batch() -> Batch:
             "metrics": metric,
             "samples": np.array([(0, -5, 2**60, 0)], LINK_SAMPLE),
             "totals": total,
-            "bins": np.array([(0, 1, -2, 2**31 - 1, 2**62)], LINK_BIN),
+            "bins": np.array([(0, 1, -2, 2**31 - 1, 2**52)], LINK_BIN),
         },
     )
 
@@ -125,6 +125,11 @@ def test_every_truncation_and_every_flipped_byte_is_noticed() -> None:
         (lambda h: h.update(links=[]), "link = 0 out of range"),
         (lambda h: h.update(metrics=["", "b"]), "1 to 100 characters"),
         (lambda h: h.update(tables=7), "TypeError"),
+        (lambda h: h.update(dropped=float("inf")), "OverflowError"),
+        (lambda h: h.update(dropped=2**64), "dropped 18446744073709551616: out of range"),
+        (lambda h: h["links"][0].update(rate_bps=2**64), "bits per second"),
+        (lambda h: h["links"][0].update(host="\ud800"), "characters that a database cannot hold"),
+        (lambda h: h["links"][0].update(rate_source="x" * 17), "1 to 16 characters"),
     ],
 )
 def test_a_lying_header_is_refused(change, reason: str) -> None:  # type: ignore[no-untyped-def]
@@ -140,8 +145,28 @@ def test_a_header_that_is_no_object_and_columns_that_are_no_zlib_are_refused() -
         decode(reseal(b"[1]", b""))
     with pytest.raises(BatchError, match="not JSON"):
         decode(reseal(b"\xff\xff", b""))
+    with pytest.raises(BatchError, match="not JSON"):
+        decode(reseal(b"[" * 100_000, b""))
     with pytest.raises(BatchError, match="decompress"):
         decode(reseal(json.dumps(header).encode(), b"no zlib"))
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "value"),
+    [
+        ("bins", "bytes", 2**62),
+        ("totals", "count", -1),
+        ("events", "end", 2**62),
+        ("steps", "exposed", -(2**62)),
+    ],
+)
+def test_values_that_overflow_where_they_are_added_up_are_refused(
+    table: str, column: str, value: int
+) -> None:
+    batch = some_batch()
+    batch.tables[table][column][0] = value
+    with pytest.raises(BatchError, match=f"{column} = {value} out of range"):
+        decode(encode(batch))
 
 
 def test_values_that_no_event_has_are_refused() -> None:
