@@ -86,9 +86,11 @@ def bin_window(source: Source, links: Sequence[LinkFacts], request: FigureReques
     rows = source.step_rows(request.step or 0, (request.to_step or request.step or 0) + 1)
     window = choose_window(request, rows, request.step)
     if window is None:
-        trained = source.trained_until()
-        until = min(end, trained) if trained > start else end  # what follows is evaluation and leave-taking
-        shown = min(until - start, request.width // PIXELS_PER_BIN * BIN_NS)
+        # What comes before is getting to know one another, what follows evaluation and leave-taking.
+        since, until = max(start, source.trained_from()), min(end, source.trained_until())
+        if until <= since:
+            since, until = start, end
+        shown = min(until - since, request.width // PIXELS_PER_BIN * BIN_NS)
         origin, seen, step = 0, (until - shown, until), None
     else:
         origin, seen, step = window.origin_ns, (window.from_ns, window.to_ns), window.step

@@ -15,6 +15,8 @@ from engine.telemetry.definitions import SpeedUp
 
 NAME_PX, NOTE_PX = 6.8, 6.2
 """Width of a letter of a bar's name, and of a note."""
+NARROW_NAME = 16
+"""So many letters of a job's name beside its bar on a phone."""
 KINDS = {"strong": "equal global batch (strong scaling)", "weak": "equal batch per worker (weak scaling)"}
 
 
@@ -41,9 +43,10 @@ def draw(
     assert result.value is not None
     colours = COLOURS[request.theme]
     linear = job.workers / baseline.workers
+    ours, theirs = (_short(one.name) if request.narrow else one.name for one in (job, baseline))
     bars = [
-        (f"{baseline.name}<br>baseline, {_workers(baseline)}", 1.0, colours.other, False),
-        (f"<b>{job.name}</b><br>{_workers(job)}", result.value, colours.series[0], False),
+        (f"{theirs}<br>baseline, {_workers(baseline)}", 1.0, colours.other, False),
+        (f"<b>{ours}</b><br>{_workers(job)}", result.value, colours.series[0], False),
         (f"linear<br>{_workers(job)}", linear, colours.muted, True),
     ]
     figure = go.Figure()
@@ -60,7 +63,8 @@ def draw(
                     "color": "rgba(0,0,0,0)" if reference else colour,
                     "line": {"color": colour, "width": 1.5 if reference else 0},
                 },
-                text=[f"{value:.2f} × &nbsp;{rate:,.0f} samples/s"],
+                # On a phone there is room for one of the two: the axis has the other.
+                text=[f"{value:.2f} ×" if request.narrow else f"{value:.2f} × &nbsp;{rate:,.0f} samples/s"],
                 textposition="auto",
                 insidetextfont={"color": colours.text if reference else ink(colour)},
                 textangle=0,
@@ -70,7 +74,7 @@ def draw(
     notes = [f"At {KINDS[result.scaling]}.", *(f"Mind: {caveat}." for caveat in result.caveats)]
     # As wide as the bars: beside them stand their names.
     beside = NAME_PX * max(len(line) for name, *_ in bars for line in name.split("<br>"))
-    lines = wrap(" ".join(notes), max(30, int((request.width - beside - 40) // NOTE_PX)))
+    lines = wrap(" ".join(notes), max(24, int((request.width - beside - 60) // NOTE_PX)))
     figure.add_annotation(
         text="<br>".join(lines),
         xref="paper",
@@ -93,6 +97,10 @@ def draw(
     return finish(
         figure, request, revision=f"speed-up:{job.id}", height=202 + 16 * len(lines), alt=alt, meta=meta
     )
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= NARROW_NAME else f"{name[: NARROW_NAME - 1]}…"
 
 
 def _workers(job: JobFacts) -> str:

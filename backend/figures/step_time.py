@@ -106,7 +106,7 @@ def draw(job: JobFacts, parts: dict[int, dict[str, float]], request: FigureReque
             yref="paper",
             xanchor="right",
             yanchor="top" if request.narrow else "bottom",
-            text=f"{job.party(slow)} works {format_ms(own[slow] - others)} longer than the others per step",
+            text=_late(job, slow, own[slow] - others, request),
             yshift=-46 if request.narrow else 4,
             font={"size": 12, "color": colours.muted},
         )
@@ -127,3 +127,10 @@ def draw(job: JobFacts, parts: dict[int, dict[str, float]], request: FigureReque
         figure.update_layout(margin={"b": room + 40})
     height = 120 + 44 * len(parts) + room
     return finish(figure, request, revision=f"step-time:{job.id}", height=height, alt=alt)
+
+
+def _late(job: JobFacts, slow: int, ns: float, request: FigureRequest) -> str:
+    """How much longer the straggler works; on a phone in few words, as there is no second line."""
+    if request.narrow:
+        return f"{abbreviate(job.party(slow))} works {format_ms(ns)} longer than the others"
+    return f"{job.party(slow)} works {format_ms(ns)} longer than the others per step"

@@ -28,6 +28,8 @@ from engine.telemetry.events import Kind, Track
 
 MAX_STEPS = 40
 """More steps than this in view are shown by their rollups."""
+LABEL_PX = 64
+"""Room for a step's number, and what the rows' names take of the width."""
 MAX_EVENTS = 300_000
 """No figure decodes more."""
 
@@ -141,10 +143,13 @@ def _mark_steps(
     x = (starts - window.origin_ns) / 1e9
     colours = COLOURS[request.theme]
     figure.add_trace(rules(x, np.full(len(x), -0.15), np.full(len(x), bottom), colours.muted))
-    room_ns = (window.to_ns - window.from_ns) * (0.15 if request.narrow else 0.03)  # for the last label
+    room_ns = LABEL_PX / request.width * (window.to_ns - window.from_ns)
     inside = np.flatnonzero((starts >= window.from_ns) & (starts < window.to_ns - room_ns))
-    room = 3 if request.narrow else 10
-    for i in inside[:: max(1, -(-len(inside) // room))]:
+    labelled = -np.inf
+    for i in inside:
+        if starts[i] - labelled < 2 * room_ns:  # steps may be few and lie close together
+            continue
+        labelled = starts[i]
         figure.add_annotation(
             x=float(x[i]),
             y=-0.15,

@@ -4,6 +4,7 @@ size."""
 from __future__ import annotations
 
 import itertools
+import re
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from backend.figures.source import METRIC_ROW, Source
 from backend.figures.speed import WINDOW_STEPS, compare, measure
 from backend.figures.step_time import straggler
 from backend.figures.theme import COLOURS, palette
+from backend.figures.timeline import LABEL_PX
 from backend.services import progress
 from engine.errors import UnknownNameError
 from engine.telemetry.definitions import WARM_UP_STEPS
@@ -181,6 +183,27 @@ def test_linear_is_the_baselines_rate_times_the_workers(database: Database, batc
     meta = content["layout"]["meta"]
     assert meta["scaling"] == scaling
     assert (meta["speed_up"], meta["linear"]) == pytest.approx((ours / theirs, 2.0))
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_numbers_of_steps_do_not_lie_over_one_another(database: Database, baseline: Run, width: int) -> None:
+    content = build(database, baseline.job_id, "timeline", from_ns=0, to_ns=10_000 * MS, width=width)
+    numbers = [note for note in content["layout"]["annotations"] if note["text"].startswith("step ")]
+    at_px = [note["x"] / 10 * (width - LABEL_PX) for note in numbers]
+    assert at_px, "some step has a number"
+    assert (np.diff(at_px) > 7 * len("step 15")).all()
+
+
+def test_what_figures_say_fits_on_a_phone(database: Database, jobs: dict[str, str]) -> None:
+    def longest(texts: list[str]) -> int:
+        return max(len(re.sub("<[^>]*>", "", line)) for text in texts for line in text.split("<br>"))
+
+    for name in ("step-time", "speed-up"):
+        content = build(database, jobs["whole"], name, width=WIDTHS[0])
+        names = [text for bar in traces(content, "bar") for text in bar["y"]]
+        said = [note["text"] for note in content["layout"]["annotations"]]
+        assert 6 * longest(said) + 7 * longest(names) < WIDTHS[0], name
+    assert longest([bar["text"][0] for bar in traces(content, "bar")]) <= len("12.34 ×")
 
 
 def test_figures_of_a_rehearsal_say_so(database: Database, jobs: dict[str, str]) -> None:

@@ -1,7 +1,7 @@
 """Pictures of every page, in both themes, on a laptop and on a phone, for people to look at: of two small jobs, which
 are trained first.
 
-Run: `python -m tests.e2e.screenshots OUT` (about two minutes).
+Run: `python -m tests.e2e.screenshots OUT` (some minutes).
 """
 
 from __future__ import annotations

@@ -36,6 +36,9 @@ def shown(page: Page, name: str) -> None:
 
 
 def test_a_layer_chosen_in_one_place_is_lit_up_in_all(page: Page, client: Client, job: str) -> None:
+    # Undemanded it shows the training, not how the processes got to know one another.
+    first = client.figure(job, "timeline", step=0).layout.meta["origin_ns"]
+    assert client.figure(job, "utilization").layout.meta["from_ns"] == first
     page.goto(f"/jobs/{job}?tab=links&step=5")
     wanted = client.figure(job, "utilization", step=5)
     areas = [trace for trace in wanted.data if trace.meta and trace.meta["layers"][0] >= 0]

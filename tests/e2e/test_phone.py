@@ -28,4 +28,9 @@ def test_no_page_is_wider_than_a_phone(page: Page, client: Client, recorded: lis
         view.open(page)
         if (width := page.evaluate(SCROLLED)) > WIDTH:
             wide[name] = width
+        if view.shows.startswith("tab-"):
+            box = page.get_by_test_id(view.shows).bounding_box()
+            assert box is not None
+            assert box["x"] >= 0, name
+            assert box["x"] + box["width"] <= WIDTH, f"{name}: the chosen tab is out of sight"
     assert not wide

@@ -24,8 +24,10 @@ export function LongestWaits({ waits, label, isChosen, onChoose }: Props) {
           size="compact-xs"
           variant={isChosen(wait) ? "filled" : "light"}
           color="red"
+          autoContrast
           maw="100%"
-          styles={{ label: { display: "block", textOverflow: "ellipsis" } }}
+          // As high as its line: a block fills the button from the top.
+          styles={{ label: { display: "block", textOverflow: "ellipsis", height: "auto", lineHeight: 1.5 } }}
           aria-pressed={isChosen(wait)}
           onClick={() => onChoose(wait)}
         >

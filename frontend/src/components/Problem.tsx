@@ -26,7 +26,7 @@ export function Problem({ error, onRetry, testId }: { error: Error; onRetry?: ()
         </List>
       )}
       {onRetry && (
-        <Button size="compact-sm" variant="light" color="red" mt="xs" onClick={onRetry}>
+        <Button display="block" size="compact-sm" variant="light" color="red" mt="xs" onClick={onRetry}>
           Ask again
         </Button>
       )}

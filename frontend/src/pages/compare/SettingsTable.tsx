@@ -2,6 +2,9 @@ import { Paper, Table, Text, Title } from "@mantine/core";
 import type { Job } from "../../api/types";
 import { differences, settingText } from "../../lib/differences";
 
+// Two jobs fit on a phone.
+const COLUMN_PX = 108;
+
 /** The settings in which the jobs differ. */
 export function SettingsTable({ jobs }: { jobs: Job[] }) {
   const rows = differences(jobs.map((job) => job.spec));
@@ -15,7 +18,7 @@ export function SettingsTable({ jobs }: { jobs: Job[] }) {
           {jobs.length > 1 ? "Their settings are the same." : "One job differs from nothing."}
         </Text>
       ) : (
-        <Table.ScrollContainer minWidth={140 * (jobs.length + 1)} type="native">
+        <Table.ScrollContainer minWidth={COLUMN_PX * (jobs.length + 1)} type="native">
           <Table fz="sm" verticalSpacing={4} data-testid="settings">
             <Table.Thead>
               <Table.Tr>
@@ -28,7 +31,7 @@ export function SettingsTable({ jobs }: { jobs: Job[] }) {
             <Table.Tbody>
               {rows.map(({ path, values }) => (
                 <Table.Tr key={path} data-testid={`setting-${path}`}>
-                  <Table.Td ff="monospace" fz="xs">
+                  <Table.Td ff="monospace" fz="xs" miw={COLUMN_PX} style={{ overflowWrap: "anywhere" }}>
                     {path}
                   </Table.Td>
                   {jobs.map((job, index) => (

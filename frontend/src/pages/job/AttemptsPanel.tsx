@@ -3,6 +3,9 @@ import type { Job } from "../../api/types";
 import { formatDuration } from "../../lib/format";
 import { STATES } from "../../lib/jobState";
 
+// Broken only where a word is longer than this: else a phone shows a letter per line.
+const WORDS = { overflowWrap: "anywhere", minWidth: 180 } as const;
+
 /** Every try at running the job with what it ran on, and the states that the job went through. */
 export function AttemptsPanel({ job }: { job: Job }) {
   return (
@@ -16,7 +19,7 @@ export function AttemptsPanel({ job }: { job: Job }) {
             It has not been started yet.
           </Text>
         ) : (
-          <Table.ScrollContainer minWidth={700} type="native">
+          <Table.ScrollContainer minWidth={900} type="native">
             <Table fz="sm" verticalSpacing={4} data-testid="attempts">
               <Table.Thead>
                 <Table.Tr>
@@ -45,7 +48,7 @@ export function AttemptsPanel({ job }: { job: Job }) {
                         )
                         .join(", ")}
                     </Table.Td>
-                    <Table.Td style={{ overflowWrap: "anywhere" }}>
+                    <Table.Td style={WORDS}>
                       {attempt.message ?? attempt.reason ?? "–"}
                       {attempt.exit_code ? ` (exit code ${attempt.exit_code})` : ""}
                     </Table.Td>
@@ -61,19 +64,23 @@ export function AttemptsPanel({ job }: { job: Job }) {
         <Title order={2} fz="md" mb="xs">
           History
         </Title>
-        <Table fz="sm" verticalSpacing={4} data-testid="history">
-          <Table.Tbody>
-            {job.history.map((entry) => (
-              <Table.Tr key={`${entry.at} ${entry.to_state}`}>
-                <Table.Td w={190} className="ty-number">
-                  {time(entry.at)}
-                </Table.Td>
-                <Table.Td w={120}>{STATES[entry.to_state as Job["state"]]?.label ?? entry.to_state}</Table.Td>
-                <Table.Td style={{ overflowWrap: "anywhere" }}>{entry.message ?? entry.reason}</Table.Td>
-              </Table.Tr>
-            ))}
-          </Table.Tbody>
-        </Table>
+        <Table.ScrollContainer minWidth={520} type="native">
+          <Table fz="sm" verticalSpacing={4} data-testid="history">
+            <Table.Tbody>
+              {job.history.map((entry) => (
+                <Table.Tr key={`${entry.at} ${entry.to_state}`}>
+                  <Table.Td w={190} className="ty-number">
+                    {time(entry.at)}
+                  </Table.Td>
+                  <Table.Td w={120}>
+                    {STATES[entry.to_state as Job["state"]]?.label ?? entry.to_state}
+                  </Table.Td>
+                  <Table.Td style={WORDS}>{entry.message ?? entry.reason}</Table.Td>
+                </Table.Tr>
+              ))}
+            </Table.Tbody>
+          </Table>
+        </Table.ScrollContainer>
       </Paper>
     </Stack>
   );

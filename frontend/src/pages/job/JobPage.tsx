@@ -1,6 +1,7 @@
 import { Skeleton, Stack, Tabs } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
+import { useEffect, useRef } from "react";
 import { jobQuery } from "../../api/queries";
 import { Problem } from "../../components/Problem";
 import { usePageTitle } from "../../components/usePageTitle";
@@ -42,9 +43,15 @@ export function JobPage() {
     job ? `${share === null ? STATES[job.state].label : `● ${formatPercent(share)}`} · ${job.name}` : "Job",
   );
 
+  const tab = search.tab ?? "overview";
+  const tabs = useRef<HTMLDivElement>(null);
+  const isThere = job !== undefined;
+  useEffect(() => {
+    if (isThere) showChosen(tabs.current, tab);
+  }, [isThere, tab]);
+
   if (query.error && !job) return <Problem error={query.error} onRetry={() => void query.refetch()} />;
   if (!job) return <Skeleton height={400} />;
-  const tab = search.tab ?? "overview";
   return (
     <Stack gap="md" key={jobId}>
       <JobHeader job={job} />
@@ -60,7 +67,7 @@ export function JobPage() {
           })
         }
       >
-        <Tabs.List style={{ flexWrap: "nowrap", overflowX: "auto", overflowY: "hidden" }}>
+        <Tabs.List ref={tabs} style={{ flexWrap: "nowrap", overflowX: "auto", overflowY: "hidden" }}>
           {JOB_TABS.map((name) => (
             <Tabs.Tab key={name} value={name} data-testid={`tab-${name}`}>
               {LABELS[name]}
@@ -110,4 +117,12 @@ export function JobPage() {
       </Tabs>
     </Stack>
   );
+}
+
+/** On a phone not all tabs fit beside one another: the chosen one is brought into the middle. */
+function showChosen(list: HTMLElement | null, tab: JobTab): void {
+  const chosen = list?.querySelector(`[data-testid=tab-${tab}]`)?.getBoundingClientRect();
+  if (!list || !chosen) return;
+  const { left, width } = list.getBoundingClientRect();
+  list.scrollLeft += chosen.left - left - (width - chosen.width) / 2;
 }
