@@ -192,12 +192,13 @@ def main() -> None:
         options.seconds, options.rush = min(options.seconds, 15.0), min(options.rush, 5.0)
     cores = sorted(os.sched_getaffinity(0))[:CORES]
     os.sched_setaffinity(0, cores)  # what is started from here on inherits it
-    report = Report("ingest", "Telemetry into SQLite", "How fast does the service take events?", options)
-    steps = [f"{options.rate} events/s for {options.seconds:g} s", "then as fast as they are taken"]
-    report.plan(steps, minutes=(options.seconds + options.rush + 20) / 60)
-    with tempfile.TemporaryDirectory() as directory, server(Path(directory)) as (url, pid):
-        measure(report, options, Path(directory) / "trainyard.db", url, pid)
-    report.write()
+    with Report(
+        "ingest", "Telemetry into SQLite", "How fast does the service take events?", options
+    ) as report:
+        steps = [f"{options.rate} events/s for {options.seconds:g} s", "then as fast as they are taken"]
+        report.plan(steps, minutes=(options.seconds + options.rush + 20) / 60)
+        with tempfile.TemporaryDirectory() as directory, server(Path(directory)) as (url, pid):
+            measure(report, options, Path(directory) / "trainyard.db", url, pid)
     sys.exit(report.exit_code())
 
 

@@ -139,67 +139,66 @@ def options() -> argparse.Namespace:
 
 def main() -> None:
     given = options()
-    report = Report("lists", "Lists and figures with much data", "How fast do they answer?", given)
-    report.plan(
-        [
-            f"one job of {given.layers:,} layers and {given.events:,} events, {given.jobs:,} others",
-            f"{given.rounds} rounds of every list and figure at {EVENTS_PER_S:,} events/s",
-        ],
-        minutes=1.5 if given.quick else 8,
-    )
-    with tempfile.TemporaryDirectory() as directory:
-        path = Path(directory) / "trainyard.db"
-        database = Database(sqlite_url(path))
-        begin = time.perf_counter()
-        others = add_others(database, given.jobs)
-        filled = time.perf_counter()
-        large = add_large(
-            database, given.layers, given.events, home=path.parent / "jobs", baseline=others[-1]
-        )
-        took = time.perf_counter() - filled
-        rival = add_large(database, given.layers, given.layers * PER_LAYER * WORKERS * RIVAL_STEPS)
-        database.close()
-        events = large.steps * large.layers * PER_LAYER * WORKERS
-        report.table(
-            "The database",
-            ["events", "steps", "other jobs", "MB", "s for the others", "s for the events", "events/s"],
+    with Report("lists", "Lists and figures with much data", "How fast do they answer?", given) as report:
+        report.plan(
             [
-                [
-                    events,
-                    large.steps,
-                    given.jobs,
-                    path.stat().st_size / 1e6,
-                    filled - begin,
-                    took,
-                    events / took,
-                ],
+                f"one job of {given.layers:,} layers and {given.events:,} events, {given.jobs:,} others",
+                f"{given.rounds} rounds of every list and figure at {EVENTS_PER_S:,} events/s",
             ],
+            minutes=1.5 if given.quick else 8,
         )
-        asked = [each for each in requests(large, rival, others) if given.only in each.name]
-        with served(Path(directory)) as url, Traffic(url, large) as traffic:
-            ask(url, asked, given.rounds, 0.0 if given.quick else 0.05)
-    if traffic.failed:
-        raise RuntimeError(f"a batch was refused: {traffic.failed}")
-    sent = [float(np.percentile(traffic.ms, p)) for p in (50, 95)]
-    report.table(
-        "Telemetry meanwhile",
-        ["events/s", "batches", "acknowledged, p50 ms", "p95 ms", "worst ms"],
-        [[traffic.events / traffic.seconds, len(traffic.ms), *sent, max(traffic.ms)]],
-    )
-    report.table(
-        f"Answers (aim: p95 within {AIM_MS:g} ms)",
-        ["request", "times", "kB", "p50 ms", "p95 ms", "worst ms", "within"],
-        [each.row() for each in sorted(asked, key=lambda each: -np.percentile(each.ms, 95))],
-    )
-    slow = sorted(each.name for each in asked if each.within is False)
-    rate = traffic.events / traffic.seconds
-    report.aims(
-        [
-            (f"every list and figure: p95 within {AIM_MS:g} ms", ", ".join(slow) or "all", not slow),
-            (f"{EVENTS_PER_S:,} events/s taken meanwhile", f"{rate:,.0f}", rate >= ENOUGH * EVENTS_PER_S),
-        ]
-    )
-    report.write()
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory) / "trainyard.db"
+            database = Database(sqlite_url(path))
+            begin = time.perf_counter()
+            others = add_others(database, given.jobs)
+            filled = time.perf_counter()
+            large = add_large(
+                database, given.layers, given.events, home=path.parent / "jobs", baseline=others[-1]
+            )
+            took = time.perf_counter() - filled
+            rival = add_large(database, given.layers, given.layers * PER_LAYER * WORKERS * RIVAL_STEPS)
+            database.close()
+            events = large.steps * large.layers * PER_LAYER * WORKERS
+            report.table(
+                "The database",
+                ["events", "steps", "other jobs", "MB", "s for the others", "s for the events", "events/s"],
+                [
+                    [
+                        events,
+                        large.steps,
+                        given.jobs,
+                        path.stat().st_size / 1e6,
+                        filled - begin,
+                        took,
+                        events / took,
+                    ],
+                ],
+            )
+            asked = [each for each in requests(large, rival, others) if given.only in each.name]
+            with served(Path(directory)) as url, Traffic(url, large) as traffic:
+                ask(url, asked, given.rounds, 0.0 if given.quick else 0.05)
+        if traffic.failed:
+            raise RuntimeError(f"a batch was refused: {traffic.failed}")
+        sent = [float(np.percentile(traffic.ms, p)) for p in (50, 95)]
+        report.table(
+            "Telemetry meanwhile",
+            ["events/s", "batches", "acknowledged, p50 ms", "p95 ms", "worst ms"],
+            [[traffic.events / traffic.seconds, len(traffic.ms), *sent, max(traffic.ms)]],
+        )
+        report.table(
+            f"Answers (aim: p95 within {AIM_MS:g} ms)",
+            ["request", "times", "kB", "p50 ms", "p95 ms", "worst ms", "within"],
+            [each.row() for each in sorted(asked, key=lambda each: -np.percentile(each.ms, 95))],
+        )
+        slow = sorted(each.name for each in asked if each.within is False)
+        rate = traffic.events / traffic.seconds
+        report.aims(
+            [
+                (f"every list and figure: p95 within {AIM_MS:g} ms", ", ".join(slow) or "all", not slow),
+                (f"{EVENTS_PER_S:,} events/s taken meanwhile", f"{rate:,.0f}", rate >= ENOUGH * EVENTS_PER_S),
+            ]
+        )
     sys.exit(report.exit_code())
 
 

@@ -18,28 +18,25 @@ from itertools import pairwise
 from typing import Any
 
 from engine.benchmarks.harness.hosts import require_lab
-from engine.benchmarks.harness.jobs import Measured, interleaved, measure
+from engine.benchmarks.harness.jobs import Measured, interleaved
 from engine.benchmarks.harness.pairs import METHOD, ratio
 from engine.benchmarks.harness.report import Report, arguments
-from engine.benchmarks.sweep import MIB, START_S, WARM_UP, Cell, tune
+from engine.benchmarks.sweep import MIB, START_S, WARM_UP, Cell, alone, cell_arguments, tune, tuned
 
 OURS = "p3+late-multiply"
 ENOUGH, OF_COMPUTE = 1.5, 0.95
 """Times as fast as DDP that are enough; the share of the computation that a step must be, where it matters."""
-
-
-def measured(
-    cell: Cell, settings: Mapping[str, Mapping[str, Any]], options: argparse.Namespace, report: Report
-) -> dict[str, list[Measured]]:
-    """Both, and p3 for comparison, in turns."""
-    jobs = {name: cell.job(options, name, given, options.steps) for name, given in settings.items()}
-    found = interleaved(jobs, options.rounds, warm_up=WARM_UP)
-    report.raw(
-        {"model": cell.model, "mbps": cell.mbps, "strategy": name, "round": number, **run.row()}
-        for name, runs in found.items()
-        for number, run in enumerate(runs)
-    )
-    return found
+COLUMNS = (
+    "Mbit/s",
+    "strategy",
+    "step, s",
+    "compute, s",
+    "compute / step",
+    "against ddp",
+    "wanted",
+    "verdict",
+    "CPU",
+)
 
 
 def step_s(runs: Sequence[Measured]) -> float:
@@ -98,13 +95,7 @@ def options_of(parser: argparse.ArgumentParser) -> argparse.Namespace:
         default=200_000,
         help="elements, for both of P3, before the division by the scale",
     )
-    add("--tune-steps", type=int, default=6)
-    add("--tune-rounds", type=int, default=2)
-    add("--hosts", type=int, default=4)
-    add("--batch", type=int, default=32, help="samples of each worker")
-    add("--device", default="p4000")
-    add("--efficiency", type=float, default=0.6)
-    add("--scale", type=float, default=15)
+    cell_arguments(parser)
     options = parser.parse_args()
     if options.quick:
         options.rates, options.rounds, options.steps, options.bucket = [300, 1000], 1, 4, [25]
@@ -114,81 +105,63 @@ def options_of(parser: argparse.ArgumentParser) -> argparse.Namespace:
 def main() -> None:
     options = options_of(arguments(__doc__))
     require_lab()
-    report = Report(
+    with Report(
         "late-multiply",
         "Late-multiply with P3 over network rates, rehearsed",
         "How much faster is p3+late-multiply than tuned DDP, and how close to computing alone?",
         options,
-    )
-    cells = len(options.rates) + 1
-    runs = 3 * options.rounds * options.steps + options.tune_rounds * len(options.bucket) * options.tune_steps
-    starts = 3 * options.rounds + options.tune_rounds * len(options.bucket)
-    report.plan(
-        [f"{options.model} at {rate:g} Mbit/s" for rate in options.rates]
-        + ["the rate at which DDP takes twice its computation"],
-        minutes=cells * (runs * 1.6 * 1.2 + starts * START_S) / 60,
-    )
-    report.method(
-        f"Rehearsed: {options.hosts} hosts, {options.device} at {options.efficiency:g} of its peak, batch"
-        f" {options.batch} per worker; tensors, slices and rates divided by {options.scale:g}, times not; factors have"
-        " their true rows and divided columns. Late multiplications are replayed: each takes as long as the layer's"
-        " forward pass over all workers' samples. A step's time is the slowest worker's median iteration, the first"
-        f" {WARM_UP} steps left out. {METHOD} Compute is a single worker's step."
-    )
-    alone = measure(
-        Cell(model=options.model, mbps=None).job(options, "single", {}, options.tune_steps), warm_up=WARM_UP
-    )
-    compute_s = alone.iteration_ns / 1e9
-    times: dict[float, float] = {}
-    rows: list[list[Any]] = []
-
-    def at(rate: float) -> dict[str, list[Measured]]:
-        print(f"{options.model} at {rate:g} Mbit/s", flush=True)
-        cell = Cell(model=options.model, mbps=rate)
-        buckets = [round(size * MIB) for size in options.bucket]
-        found = measured(
-            cell,
-            {
-                "ddp": tune(cell, "ddp", "bucket_bytes", buckets, options, report),
-                "p3": {"slice_size": options.slice},
-                OURS: {"slice_size": options.slice},
-            },
-            options,
-            report,
+    ) as report:
+        cells = len(options.rates) + 1
+        sizes = options.tune_rounds * tuned(options.bucket)
+        runs = 3 * options.rounds * options.steps + sizes * options.tune_steps
+        starts = 3 * options.rounds + sizes
+        report.plan(
+            [f"{options.model} at {rate:g} Mbit/s" for rate in options.rates]
+            + ["the rate at which DDP takes twice its computation"],
+            minutes=cells * (runs * 1.6 * 1.2 + starts * START_S) / 60,
         )
-        times[rate] = step_s(found["ddp"])
-        rows.extend(rows_of(cell, found, compute_s))
-        return found
-
-    for rate in options.rates:
-        at(rate)
-    twice = twice_at(times, compute_s)
-    if twice is None:
-        report.method("DDP takes twice its computation at none of these rates: give slower or faster ones.")
-    else:
-        rate = round(twice, 1)
-        share = compute_s / step_s(at(rate)[OURS])
         report.method(
-            f"At {rate:g} Mbit/s DDP takes {times[rate] / compute_s:.2f} times its computation; there the computation"
-            f" is {share:.1%} of a step of {OURS}, at least {OF_COMPUTE:.0%} wanted:"
-            f" {'met' if share >= OF_COMPUTE else 'missed'}."
+            f"Rehearsed: {options.hosts} hosts, {options.device} at {options.efficiency:g} of its peak, batch"
+            f" {options.batch} per worker; tensors, slices and rates divided by {options.scale:g}, times not; factors"
+            " have their true rows and divided columns. Late multiplications are replayed: each takes as long as the"
+            " layer's forward pass over all workers' samples. A step's time is the slowest worker's median iteration,"
+            f" the first {WARM_UP} steps left out. {METHOD} Compute is a single worker's step."
         )
-    report.table(
-        "Speed",
-        [
-            "Mbit/s",
-            "strategy",
-            "step, s",
-            "compute, s",
-            "compute / step",
-            "against ddp",
-            "wanted",
-            "verdict",
-            "CPU",
-        ],
-        rows,
-    )
-    report.write()
+        compute_s = alone(options.model, options, report).iteration_ns / 1e9
+        times: dict[float, float] = {}
+        rows: list[list[Any]] = []
+
+        def at(rate: float) -> dict[str, list[Measured]]:
+            print(f"{options.model} at {rate:g} Mbit/s", flush=True)
+            cell = Cell(model=options.model, mbps=rate)
+            buckets = [round(size * MIB) for size in options.bucket]
+            settings = {
+                "ddp": tune(cell, "ddp", "bucket_bytes", buckets, options, report),
+                "p3": {"slice_size": options.slice},  # for comparison
+                OURS: {"slice_size": options.slice},
+            }
+            jobs = {name: cell.job(options, name, given, options.steps) for name, given in settings.items()}
+            found = interleaved(jobs, options.rounds, report, cell.labels, warm_up=WARM_UP)
+            times[rate] = step_s(found["ddp"])
+            rows.extend(rows_of(cell, found, compute_s))
+            report.table("Speed", COLUMNS, rows)
+            return found
+
+        for rate in options.rates:
+            at(rate)
+        twice = twice_at(times, compute_s)
+        if twice is None:
+            report.method(
+                "DDP takes twice its computation at none of these rates: give slower or faster ones."
+            )
+        else:
+            rate = round(twice, 1)
+            share = compute_s / step_s(at(rate)[OURS])
+            report.method(
+                f"At {rate:g} Mbit/s DDP takes {times[rate] / compute_s:.2f} times its computation; there the"
+                f" computation is {share:.1%} of a step of {OURS}, at least {OF_COMPUTE:.0%} wanted:"
+                f" {'met' if share >= OF_COMPUTE else 'missed'}."
+            )
 
 
 if __name__ == "__main__":

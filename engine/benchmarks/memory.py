@@ -38,6 +38,8 @@ from engine.runtime.worker import Worker
 WORKERS = 4
 STRATEGIES = ["parameter-server", "p3", "ring-allreduce-overlap", "ddp", "hybrid", "model-parallel"]
 EVERY_S = 0.5
+REST = ("scratch buffers", "socket buffers, limit", "libraries", "Pss", "Rss")
+COLUMNS = ("model", "strategy", "worker", *PARTS, *REST)
 MIB = 2**20
 
 
@@ -142,7 +144,7 @@ def _main(place: Place, pipe: Connection, directory: str) -> None:
     gc.freeze = lambda: None
     torch.set_num_threads(1)
     launch = Launch.read(Path(directory))
-    highest: dict[str, int] = {"before training": process_bytes()["Pss"]}
+    highest: dict[str, int] = {"libraries": process_bytes()["Pss"]}
     worker = _Watched(launch, launch.parties[place.index], highest)
     done = threading.Event()
 
@@ -182,55 +184,42 @@ def main() -> None:
     options = parser.parse_args()
     if options.quick:
         options.models, options.strategies = ["vgg-small"], ["p3"]
-    report = Report("memory", "Memory of a worker", "How much memory does a worker need, for what?", options)
-    report.plan(
-        [f"{model}: {options.strategies}, {WORKERS} workers" for model in options.models],
-        minutes=len(options.models) * len(options.strategies) * 0.5,
-    )
-    report.method(
-        f"{WORKERS} workers, SGD with momentum. vgg-small trains (batch 4 each); others are rehearsed, tensors divided "
-        f"by {options.scale:g}. MiB, worker 0, and of a cut model one worker of each part: the highest, after a step "
-        f"(tensors) or every {EVERY_S:g} s (what the kernel counts); in brackets what the plan declares. Pss is the "
-        "process's share of memory, "
-        "`libraries` its Pss before the model was built."
-    )
-    rows = []
-    for model in options.models:
-        trains = model == "vgg-small"
-        for strategy in options.strategies:
-            spec = bench_job(
-                model,
-                strategy,
-                workers=WORKERS,
-                batch=4,
-                steps=options.steps * (5 if trains else 1),
-                rehearsal=None if trains else {"device": "p100", "scale": options.scale},
-            )
-            shown: set[int] = set()
-            for rank, (measured, plan) in enumerate(run(spec)):
-                if plan["parameters"] in shown:
-                    continue
-                shown.add(plan["parameters"])
-                parts = [f"{measured.get(p, 0) / MIB:.1f} ({plan[p] / MIB:.1f})" for p in PARTS]
-                rest = ["scratch buffers", "socket buffers, limit", "before training", "Pss", "Rss"]
-                others = [f"{measured.get(part, 0) / MIB:.1f}" for part in rest]
-                rows.append([model, strategy, rank, *parts, *others])
-                one = {"model": model, "strategy": strategy, "worker": rank}
-                report.raw([one | {"measured": measured, "declared": plan}])
-                print(f"  {model} {strategy}, worker {rank}: {rows[-1][3:]}", flush=True)
-    columns = [
-        "model",
-        "strategy",
-        "worker",
-        *PARTS,
-        "scratch buffers",
-        "socket buffers, limit",
-        "libraries",
-        "Pss",
-        "Rss",
-    ]
-    report.table("MiB of a worker: measured (declared)", columns, rows)
-    report.write()
+    with Report(
+        "memory", "Memory of a worker", "How much memory does a worker need, for what?", options
+    ) as report:
+        report.plan(
+            [f"{model}: {options.strategies}, {WORKERS} workers" for model in options.models],
+            minutes=len(options.models) * len(options.strategies) * 0.5,
+        )
+        report.method(
+            f"{WORKERS} workers, SGD with momentum. vgg-small trains (batch 4 each); others are rehearsed, tensors "
+            f"divided by {options.scale:g}. MiB, worker 0, and of a cut model one worker of each part: the highest, "
+            f"after a step (tensors) or every {EVERY_S:g} s (what the kernel counts); in brackets what the plan "
+            "declares. Pss is the process's share of memory, `libraries` its Pss before the model was built."
+        )
+        rows = []
+        for model in options.models:
+            trains = model == "vgg-small"
+            for strategy in options.strategies:
+                spec = bench_job(
+                    model,
+                    strategy,
+                    workers=WORKERS,
+                    batch=4,
+                    steps=options.steps * (5 if trains else 1),
+                    rehearsal=None if trains else {"device": "p100", "scale": options.scale},
+                )
+                shown: set[int] = set()
+                for rank, (measured, plan) in enumerate(run(spec)):
+                    if plan["parameters"] in shown:
+                        continue
+                    shown.add(plan["parameters"])
+                    parts = [f"{measured.get(p, 0) / MIB:.1f} ({plan[p] / MIB:.1f})" for p in PARTS]
+                    rest = [f"{measured.get(part, 0) / MIB:.1f}" for part in REST]
+                    rows.append([model, strategy, rank, *parts, *rest])
+                    one = {"model": model, "strategy": strategy, "worker": rank}
+                    report.raw([one | {"measured": measured, "declared": plan}])
+                report.table("MiB of a worker: measured (declared)", COLUMNS, rows)
 
 
 if __name__ == "__main__":

@@ -85,25 +85,25 @@ def spooled(*, detail: DetailPolicy, steps: int = 3000) -> tuple[int, int, int]:
 
 def main() -> None:
     options = arguments(__doc__).parse_args()
-    report = Report(
+    with Report(
         "recorder-cost",
         "What recording costs",
         "Time per event in the thread that records, bytes per event?",
         options,
-    )
-    repeat, steps = (5, 500) if options.quick else (15, 3000)
-    report.plan(
-        [f"{repeat} x 20,000 events", f"{steps} steps spooled, twice"], minutes=0.2 if options.quick else 0.5
-    )
-    median, worst = call_ns(repeat=repeat)
-    report.table("One call", ["median run, ns", "worst run, ns"], [[round(median), round(worst)]])
-    rows = []
-    for mode in ("all", "chosen"):
-        recorded, kept, size = spooled(detail=DetailPolicy(mode=mode), steps=steps)
-        rows.append([mode, recorded, kept, size, round(size / recorded, 2)])
-    columns = ["detail", "events recorded", "kept whole", "bytes spooled", "bytes per recorded event"]
-    report.table("In the spool, totals and 10 ms bins included", columns, rows)
-    report.write()
+    ) as report:
+        repeat, steps = (5, 500) if options.quick else (15, 3000)
+        report.plan(
+            [f"{repeat} x 20,000 events", f"{steps} steps spooled, twice"],
+            minutes=0.2 if options.quick else 0.5,
+        )
+        median, worst = call_ns(repeat=repeat)
+        report.table("One call", ["median run, ns", "worst run, ns"], [[round(median), round(worst)]])
+        rows = []
+        for mode in ("all", "chosen"):
+            recorded, kept, size = spooled(detail=DetailPolicy(mode=mode), steps=steps)
+            rows.append([mode, recorded, kept, size, round(size / recorded, 2)])
+        columns = ["detail", "events recorded", "kept whole", "bytes spooled", "bytes per recorded event"]
+        report.table("In the spool, totals and 10 ms bins included", columns, rows)
 
 
 if __name__ == "__main__":

@@ -91,47 +91,46 @@ def main() -> None:
     options = parser.parse_args()
     if options.quick:
         options.rounds, options.steps = 1, 15
-    report = Report(
+    with Report(
         "recorder-overhead",
         "What recording adds to a step",
         "How much longer is a step with telemetry?",
         options,
-    )
-    report.plan(
-        [f"{options.rounds} rounds of {', '.join(BESIDE)}: {options.model}, {options.steps} steps"],
-        minutes=options.rounds * 3 * (5 + 0.3 * options.steps) / 60,
-    )
-    report.method(
-        f"Rehearsed: {options.model} on a P4000 at 0.6 of its peak, two workers, batch {options.batch} each, tensors "
-        f"and slices divided by {options.scale:g}; p3. {METHOD} Off keeps one row per step and nothing else; reading "
-        "the clock at each layer stays, and is not part of what is measured."
-    )
-    job = bench_job(
-        options.model,
-        "p3",
-        workers=2,
-        batch=options.batch,
-        steps=options.steps,
-        rehearsal={"device": "p4000", "scale": options.scale},
-    )
-    found: dict[str, list[Measured]] = {way: [] for way in BESIDE}
-    for number, way in rounds(list(BESIDE), options.rounds):
-        run = measure(job, record=way != OFF, beside=BESIDE[way])
-        found[way].append(run)
-        print(f"  round {number + 1} {way}: {run.iteration_ns / 1e6:.2f} ms a step", flush=True)
-        report.raw([{"recorder": way, "round": number, **run.row()}])
-    rows = []
-    for way, runs in found.items():
-        times = [run.iteration_ns for run in runs]
-        longer = ratio(times, [run.iteration_ns for run in found[OFF]])
-        shown = "" if way == OFF else f"{longer}{' *' if longer.significant else ''}"
-        cpu_ms = statistics.median(run.cpu_s for run in runs) * 1e3
-        rows.append(
-            [way, statistics.median(times) / 1e6, shown, cpu_ms, f"{max(r.cpu_share for r in runs):.0%}"]
+    ) as report:
+        report.plan(
+            [f"{options.rounds} rounds of {', '.join(BESIDE)}: {options.model}, {options.steps} steps"],
+            minutes=options.rounds * 3 * (5 + 0.3 * options.steps) / 60,
         )
-    columns = ["recorder", "median step, ms", "times off", "CPU of both workers per step, ms", "CPU"]
-    report.table("A step", columns, rows)
-    report.write()
+        report.method(
+            f"Rehearsed: {options.model} on a P4000 at 0.6 of its peak, two workers, batch {options.batch} each, "
+            f"tensors and slices divided by {options.scale:g}; p3. {METHOD} Off keeps one row per step and nothing "
+            "else; reading the clock at each layer stays, and is not part of what is measured."
+        )
+        job = bench_job(
+            options.model,
+            "p3",
+            workers=2,
+            batch=options.batch,
+            steps=options.steps,
+            rehearsal={"device": "p4000", "scale": options.scale},
+        )
+        found: dict[str, list[Measured]] = {way: [] for way in BESIDE}
+        for number, way in rounds(list(BESIDE), options.rounds):
+            run = measure(job, record=way != OFF, beside=BESIDE[way])
+            found[way].append(run)
+            print(f"  round {number + 1} {way}: {run.iteration_ns / 1e6:.2f} ms a step", flush=True)
+            report.raw([{"recorder": way, "round": number, **run.row()}])
+        rows = []
+        for way, runs in found.items():
+            times = [run.iteration_ns for run in runs]
+            longer = ratio(times, [run.iteration_ns for run in found[OFF]])
+            shown = "" if way == OFF else f"{longer}{' *' if longer.significant else ''}"
+            cpu_ms = statistics.median(run.cpu_s for run in runs) * 1e3
+            rows.append(
+                [way, statistics.median(times) / 1e6, shown, cpu_ms, f"{max(r.cpu_share for r in runs):.0%}"]
+            )
+        columns = ["recorder", "median step, ms", "times off", "CPU of both workers per step, ms", "CPU"]
+        report.table("A step", columns, rows)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ import time
 from datetime import timedelta
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -44,6 +43,7 @@ from engine.transport import Endpoint
 
 HOSTS = 4
 WAIT_S = 300.0
+COLUMNS = ("Mbit/s", "ours, s", "Gloo, s", "port, s", "Gloo's time over ours", "CPU, ours", "CPU, Gloo")
 
 
 def launch_of(count: int, directory: Path) -> Launch:
@@ -130,10 +130,14 @@ def _main(place: Place, pipe: Connection, argument: tuple[int, str]) -> None:
     dist.destroy_process_group()
 
 
-def compare(options: argparse.Namespace, mbps: float, count: int) -> dict[str, Any]:
+Found = dict[str, list[float]]
+"""By who ran it, round by round."""
+
+
+def compare(options: argparse.Namespace, report: Report, mbps: float, count: int) -> tuple[Found, Found]:
     """Seconds of every allreduce of both, and the CPU use of each."""
-    seconds: dict[str, list[float]] = {"ours": [], "Gloo": []}
-    cpu_share: dict[str, list[float]] = {"ours": [], "Gloo": []}
+    seconds: Found = {"ours": [], "Gloo": []}
+    cpu_share: Found = {"ours": [], "Gloo": []}
     with (
         tempfile.TemporaryDirectory() as directory,
         Hosts(
@@ -152,11 +156,15 @@ def compare(options: argparse.Namespace, mbps: float, count: int) -> dict[str, A
             took_s = (max(end for _, end, _ in answers) - min(start for start, _, _ in answers)) / 1e9
             seconds[who].append(took_s)
             cpu_share[who].append(cpu.share())
+            report.raw(
+                [{"mbps": mbps, "bytes": 4 * count, "round": number, "who": who, "seconds": took_s,
+                  "cpu_share": cpu.share()}]
+            )  # fmt: skip
             print(
                 f"  {mbps:g} Mbit/s, round {number + 1} {who}: {took_s:.3f} s, CPU {cpu.share():.0%}",
                 flush=True,
             )
-    return {"mbps": mbps, "bytes": 4 * count, "seconds": seconds, "cpu_share": cpu_share}
+    return seconds, cpu_share
 
 
 def main() -> None:
@@ -170,33 +178,33 @@ def main() -> None:
         options.rates, options.megabytes, options.rounds = [1000], 32, 3
     if not options.loopback:
         require_lab()
-    report = Report(
+    with Report(
         "ring-against-gloo",
         "Ring allreduce of one tensor against Gloo",
         "How does our ring compare with Gloo's own allreduce on the same links?",
         options,
-    )
-    bits = options.megabytes * 8 * 2 * (HOSTS - 1) / HOSTS
-    report.plan(
-        [f"{options.megabytes:g} MB at {rate:g} Mbit/s, {options.rounds} pairs" for rate in options.rates],
-        minutes=sum(20 + 1.3 * 2 * (options.rounds + 1) * bits / rate for rate in options.rates) / 60,
-    )
-    report.method(
-        f"{HOSTS} processes with one thread each on {'loopback' if options.loopback else 'hosts of a lab'}. {METHOD} "
-        "More than 1: ours is faster. The port's bound is 2 (n-1)/n of the bytes over the rate."
-    )
-    rows = []
-    for rate in options.rates:
-        found = compare(options, rate, round(options.megabytes * 1e6 / 4))
-        ours, gloo = found["seconds"]["ours"], found["seconds"]["Gloo"]
-        speed = ratio(gloo, ours)
-        cpu = [f"{max(found['cpu_share'][who]):.0%}" for who in ("ours", "Gloo")]
-        times = [statistics.median(ours), statistics.median(gloo), bits / rate]
-        rows.append([f"{rate:g}", *times, f"{speed}{' *' if speed.significant else ''}", *cpu])
-        report.raw([found])
-    columns = ["Mbit/s", "ours, s", "Gloo, s", "port, s", "Gloo's time over ours", "CPU, ours", "CPU, Gloo"]
-    report.table(f"{options.megabytes:g} MB float32", columns, rows)
-    report.write()
+    ) as report:
+        bits = options.megabytes * 8 * 2 * (HOSTS - 1) / HOSTS
+        report.plan(
+            [
+                f"{options.megabytes:g} MB at {rate:g} Mbit/s, {options.rounds} pairs"
+                for rate in options.rates
+            ],
+            minutes=sum(20 + 1.3 * 2 * (options.rounds + 1) * bits / rate for rate in options.rates) / 60,
+        )
+        report.method(
+            f"{HOSTS} processes with one thread each on {'loopback' if options.loopback else 'hosts of a lab'}. "
+            f"{METHOD} More than 1: ours is faster. The port's bound is 2 (n-1)/n of the bytes over the rate."
+        )
+        rows = []
+        for rate in options.rates:
+            seconds, cpu_share = compare(options, report, rate, round(options.megabytes * 1e6 / 4))
+            ours, gloo = seconds["ours"], seconds["Gloo"]
+            speed = ratio(gloo, ours)
+            cpu = [f"{max(cpu_share[who]):.0%}" for who in ("ours", "Gloo")]
+            times = [statistics.median(ours), statistics.median(gloo), bits / rate]
+            rows.append([f"{rate:g}", *times, f"{speed}{' *' if speed.significant else ''}", *cpu])
+            report.table(f"{options.megabytes:g} MB float32", COLUMNS, rows)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ from engine.runtime.worker import seed_everything
 
 WARM_UP = 3
 OURS, PLAIN = "our runtime", "plain loop"
+COLUMNS = ("model", "batch", "ours, ms", "plain, ms", "ours over plain")
 
 
 def _plain(place: Place, pipe: Connection, job: JobSpec) -> None:
@@ -80,46 +81,44 @@ def main() -> None:
     options = parser.parse_args()
     if options.quick:
         options.models, options.batches, options.steps, options.rounds = ["resnet32"], [16], [12], 1
-    report = Report(
+    with Report(
         "runtime-overhead",
         "Our runtime with one worker against plain PyTorch",
         "How much longer is an iteration under our runtime?",
         options,
-    )
-    report.plan(
-        [
-            f"{model}, batch {batch}: {options.rounds} pairs of {steps} steps"
-            for model, batch, steps in zip(options.models, options.batches, options.steps, strict=True)
-        ],
-        minutes=options.rounds
-        * 2
-        * sum(
-            6 + (2.5 if m == "vgg19" else 0.3) * s for m, s in zip(options.models, options.steps, strict=True)
+    ) as report:
+        report.plan(
+            [
+                f"{model}, batch {batch}: {options.rounds} pairs of {steps} steps"
+                for model, batch, steps in zip(options.models, options.batches, options.steps, strict=True)
+            ],
+            minutes=options.rounds
+            * 2
+            * sum(
+                6 + (2.5 if m == "vgg19" else 0.3) * s
+                for m, s in zip(options.models, options.steps, strict=True)
+            )
+            / 60,
         )
-        / 60,
-    )
-    report.method(
-        f"{options.threads} compute thread(s), synthetic data from the same loader. {METHOD} The first {WARM_UP} "
-        "steps are left out. More than 1: our runtime takes longer."
-    )
-    rows = []
-    for model, batch, steps in zip(options.models, options.batches, options.steps, strict=True):
-        job = bench_job(model, "single", workers=1, batch=batch, steps=steps, threads=options.threads)
-        found: dict[str, list[float]] = {OURS: [], PLAIN: []}
-        for number, who in rounds(list(found), options.rounds):
-            took = measure(job, warm_up=WARM_UP).iteration_ns if who == OURS else plain_iteration_ns(job)
-            found[who].append(took)
-            print(f"  {model}, round {number + 1} {who}: {took / 1e6:.2f} ms", flush=True)
-        longer = ratio(found[OURS], found[PLAIN])
-        times = [statistics.median(found[who]) / 1e6 for who in found]
-        rows.append([model, batch, *times, f"{longer}{' *' if longer.significant else ''}"])
-        report.raw(
-            {"model": model, "batch": batch, "round": number, "ours_ns": ours, "plain_ns": plain}
-            for number, (ours, plain) in enumerate(zip(found[OURS], found[PLAIN], strict=True))
+        report.method(
+            f"{options.threads} compute thread(s), synthetic data from the same loader. {METHOD} The first {WARM_UP} "
+            "steps are left out. More than 1: our runtime takes longer."
         )
-    columns = ["model", "batch", "ours, ms", "plain, ms", "ours over plain"]
-    report.table("An iteration", columns, rows)
-    report.write()
+        rows = []
+        for model, batch, steps in zip(options.models, options.batches, options.steps, strict=True):
+            job = bench_job(model, "single", workers=1, batch=batch, steps=steps, threads=options.threads)
+            found: dict[str, list[float]] = {OURS: [], PLAIN: []}
+            for number, who in rounds(list(found), options.rounds):
+                took = measure(job, warm_up=WARM_UP).iteration_ns if who == OURS else plain_iteration_ns(job)
+                found[who].append(took)
+                report.raw(
+                    [{"model": model, "batch": batch, "round": number, "who": who, "iteration_ns": took}]
+                )
+                print(f"  {model}, round {number + 1} {who}: {took / 1e6:.2f} ms", flush=True)
+            longer = ratio(found[OURS], found[PLAIN])
+            times = [statistics.median(found[who]) / 1e6 for who in found]
+            rows.append([model, batch, *times, f"{longer}{' *' if longer.significant else ''}"])
+            report.table("An iteration", COLUMNS, rows)
 
 
 if __name__ == "__main__":

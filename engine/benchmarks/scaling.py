@@ -13,12 +13,20 @@ import statistics
 from typing import Any
 
 from engine.benchmarks.harness.hosts import require_lab
-from engine.benchmarks.harness.jobs import Measured, bench_job, interleaved, measure
+from engine.benchmarks.harness.jobs import (
+    Measured,
+    bench_job,
+    interleaved,
+    measure,
+    rehearsal_arguments,
+    rehearsal_of,
+)
 from engine.benchmarks.harness.report import Report, arguments
 from engine.plan.job import JobSpec
 
 WARM_UP = 2
 BUSY = 0.7
+COLUMNS = ("model", "strategy", "workers", "samples/s", "times one worker", "of linear", "CPU")
 
 
 def job(options: argparse.Namespace, model: str, strategy: str, workers: int) -> JobSpec:
@@ -31,7 +39,7 @@ def job(options: argparse.Namespace, model: str, strategy: str, workers: int) ->
         batch=options.batch,
         steps=options.steps,
         network=network,
-        rehearsal={"device": options.device, "efficiency": options.efficiency, "scale": options.scale},
+        rehearsal=rehearsal_of(options),
     )
 
 
@@ -52,47 +60,41 @@ def main() -> None:
     add("--rate", type=float, default=500, help="Mbit/s on this machine's links, after the division")
     add("--rounds", type=int, default=2)
     add("--steps", type=int, default=8, help=f"of each run; the first {WARM_UP} are left out")
-    add("--batch", type=int, default=32, help="samples of each worker")
-    add("--device", default="p4000")
-    add("--efficiency", type=float, default=0.6)
-    add("--scale", type=float, default=15)
+    rehearsal_arguments(parser)
     options = parser.parse_args()
     if options.quick:
         options.models, options.workers, options.rounds, options.steps = ["resnet50"], [2], 1, 4
         options.strategies = ["p3", "ddp"]
     require_lab()
-    report = Report(
+    with Report(
         "scaling", "Scaling over workers, rehearsed", "How does throughput grow with workers?", options
-    )
-    runs = options.rounds * len(options.models) * len(options.strategies) * len(options.workers)
-    report.plan(
-        [f"{options.models} with {options.workers} workers, {options.rounds} rounds of {options.strategies}"],
-        minutes=runs * (10 + 1.8 * options.steps) / 60,
-    )
-    report.method(
-        f"Rehearsed: {options.device} at {options.efficiency:g} of its peak, batch {options.batch} per worker, "
-        f"{options.rate:g} Mbit/s per host and direction on this machine; tensors, slices and rates divided by "
-        f"{options.scale:g}, times not. Weak scaling; linear is the single worker's throughput times the workers. "
-        f"Medians of {options.rounds} rounds in turned order, the first {WARM_UP} steps left out. BUSY: CPU use over "
-        f"{BUSY:.0%}, where this machine, not the network, may have set the pace."
-    )
-    rows = []
-    for model in options.models:
-        one = measure(job(options, model, "single", 1), warm_up=WARM_UP)
-        rows.append(row(model, "single", 1, [one], one.samples_per_s))
-        report.raw([{"model": model, "strategy": "single", "workers": 1, **one.row()}])
-        for workers in options.workers:
-            print(f"{model}, {workers} workers", flush=True)
-            jobs = {name: job(options, model, name, workers) for name in options.strategies}
-            for name, found in interleaved(jobs, options.rounds, warm_up=WARM_UP).items():
-                rows.append(row(model, name, workers, found, one.samples_per_s))
-                report.raw(
-                    {"model": model, "strategy": name, "workers": workers, "round": number, **run.row()}
-                    for number, run in enumerate(found)
-                )
-    columns = ["model", "strategy", "workers", "samples/s", "times one worker", "of linear", "CPU"]
-    report.table("Throughput", columns, rows)
-    report.write()
+    ) as report:
+        count = options.rounds * len(options.models) * len(options.strategies) * len(options.workers)
+        report.plan(
+            [
+                f"{options.models} with {options.workers} workers, {options.rounds} rounds of {options.strategies}"
+            ],
+            minutes=count * (10 + 1.8 * options.steps) / 60,
+        )
+        report.method(
+            f"Rehearsed: {options.device} at {options.efficiency:g} of its peak, batch {options.batch} per worker, "
+            f"{options.rate:g} Mbit/s per host and direction on this machine; tensors, slices and rates divided by "
+            f"{options.scale:g}, times not. Weak scaling; linear is the single worker's throughput times the workers. "
+            f"Medians of {options.rounds} rounds in turned order, the first {WARM_UP} steps left out. BUSY: CPU use "
+            f"over {BUSY:.0%}, where this machine, not the network, may have set the pace."
+        )
+        rows = []
+        for model in options.models:
+            one = measure(job(options, model, "single", 1), warm_up=WARM_UP)
+            rows.append(row(model, "single", 1, [one], one.samples_per_s))
+            report.raw([{"model": model, "strategy": "single", "workers": 1, **one.row()}])
+            for workers in options.workers:
+                print(f"{model}, {workers} workers", flush=True)
+                jobs = {name: job(options, model, name, workers) for name in options.strategies}
+                labels = {"model": model, "workers": workers}
+                found = interleaved(jobs, options.rounds, report, labels, warm_up=WARM_UP)
+                rows += [row(model, name, workers, runs, one.samples_per_s) for name, runs in found.items()]
+                report.table("Throughput", COLUMNS, rows)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.benchmarks.harness.hosts import require_lab
-from engine.benchmarks.harness.jobs import Measured, bench_job, interleaved, measure
+from engine.benchmarks.harness.jobs import (
+    Measured,
+    bench_job,
+    interleaved,
+    measure,
+    rehearsal_arguments,
+    rehearsal_of,
+)
 from engine.benchmarks.harness.pairs import METHOD, ratio
 from engine.benchmarks.harness.report import Report, arguments
 from engine.plan.job import JobSpec
@@ -32,6 +39,19 @@ BUSY = 0.7
 START_S = 8.0
 """What a run needs beside its steps, for the estimate: processes, connections, the result."""
 
+COLUMNS = (
+    "model",
+    "Mbit/s",
+    "strategy",
+    "step, s",
+    "compute, s",
+    "port, s",
+    "bound / step",
+    "against ddp",
+    "against parameter-server",
+    "CPU",
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
@@ -40,6 +60,11 @@ class Cell:
     model: str
     mbps: float | None
     """Of each host's link on this machine, each direction; None: not limited."""
+
+    @property
+    def labels(self) -> dict[str, Any]:
+        """For a result's raw table."""
+        return {"model": self.model, "mbps": self.mbps}
 
     def job(
         self, options: argparse.Namespace, strategy: str, settings: Mapping[str, Any], steps: int
@@ -57,11 +82,7 @@ class Cell:
             steps=steps,
             options=settings,
             network=network,
-            rehearsal={
-                "device": options.device,
-                "efficiency": options.efficiency,
-                "scale": options.scale,
-            },
+            rehearsal=rehearsal_of(options),
         )
 
 
@@ -75,15 +96,12 @@ def tune(
         )
         return {option: sizes[0]}
     jobs = {
-        f"{strategy} {option} {size}": cell.job(options, strategy, {option: size}, options.tune_steps)
+        f"{strategy} {option} {size} (tuning)": cell.job(
+            options, strategy, {option: size}, options.tune_steps
+        )
         for size in sizes
     }
-    runs = interleaved(jobs, options.tune_rounds, warm_up=WARM_UP)
-    report.raw(
-        {"model": cell.model, "mbps": cell.mbps, "strategy": f"{name} (tuning)", "round": number, **one.row()}
-        for name, ones in runs.items()
-        for number, one in enumerate(ones)
-    )
+    runs = interleaved(jobs, options.tune_rounds, report, cell.labels, warm_up=WARM_UP)
     found = {
         size: statistics.median([one.iteration_ns for one in ones])
         for size, ones in zip(sizes, runs.values(), strict=True)
@@ -94,8 +112,22 @@ def tune(
     return {option: best}
 
 
-def sweep_cell(cell: Cell, options: argparse.Namespace, report: Report, alone: Measured) -> list[list[Any]]:
-    """The table's rows of one model at one rate."""
+def tuned(sizes: Sequence[float]) -> int:
+    """How many sizes `tune` runs: a single one is taken as it is."""
+    return len(sizes) if len(sizes) > 1 else 0
+
+
+def alone(model: str, options: argparse.Namespace, report: Report) -> Measured:
+    """One worker, which nothing delays: its step is the computation."""
+    cell = Cell(model=model, mbps=None)
+    found = measure(cell.job(options, "single", {}, options.tune_steps), warm_up=WARM_UP)
+    report.raw([{**cell.labels, "strategy": "single", "round": 0, **found.row()}])
+    print(f"{model}: {found.iteration_ns / 1e9:.3f} s of computation a step", flush=True)
+    return found
+
+
+def sweep_cell(cell: Cell, options: argparse.Namespace, report: Report, single: Measured) -> list[list[Any]]:
+    """The table's rows of one model at one rate; `single`: one worker's run."""
     settings: dict[str, dict[str, Any]] = {name: {} for name in options.strategies}
     settings["ddp"] = {}
     for name in settings:
@@ -105,10 +137,10 @@ def sweep_cell(cell: Cell, options: argparse.Namespace, report: Report, alone: M
         elif name in SLICED:
             settings[name] = tune(cell, name, "slice_size", options.slices, options, report)
     jobs = {name: cell.job(options, name, given, options.steps) for name, given in settings.items()}
-    found = interleaved(jobs, options.rounds, warm_up=WARM_UP)
+    found = interleaved(jobs, options.rounds, report, cell.labels, warm_up=WARM_UP)
     assert cell.mbps is not None
-    port_s = 2 * (options.hosts - 1) / options.hosts * alone.parameter_bytes * 8 / (cell.mbps * 1e6)
-    compute_s = alone.iteration_ns / 1e9
+    port_s = 2 * (options.hosts - 1) / options.hosts * single.parameter_bytes * 8 / (cell.mbps * 1e6)
+    compute_s = single.iteration_ns / 1e9
     rows = []
     for name, runs in found.items():
         iteration_s = statistics.median([run.iteration_ns for run in runs]) / 1e9
@@ -127,10 +159,6 @@ def sweep_cell(cell: Cell, options: argparse.Namespace, report: Report, alone: M
                 f"{cpu:.0%}" + (" BUSY" if cpu > BUSY else ""),
             ]
         )
-        report.raw(
-            {"model": cell.model, "mbps": cell.mbps, "strategy": name, "round": number, **run.row()}
-            for number, run in enumerate(runs)
-        )
     return rows
 
 
@@ -147,10 +175,18 @@ def _against(baseline: Sequence[Measured], runs: Sequence[Measured]) -> str:
 def minutes(options: argparse.Namespace, compute_s: float) -> float:
     """What the whole sweep takes, roughly: a step is taken to last 1.6 times its computation."""
     step_s = 1.6 * compute_s
-    sizes = len(options.buckets) + len(options.slices) * len({*SLICED} & {*options.strategies})
+    sizes = tuned(options.buckets) + tuned(options.slices) * len({*SLICED} & {*options.strategies})
     tuning = options.tune_rounds * sizes * (START_S + options.tune_steps * step_s)
     rounds = options.rounds * len({*options.strategies, "ddp"}) * (START_S + options.steps * step_s)
     return len(options.models) * len(options.rates) * (tuning + rounds) / 60
+
+
+def cell_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `Cell.job` and `tune` ask for."""
+    parser.add_argument("--tune-steps", type=int, default=6)
+    parser.add_argument("--tune-rounds", type=int, default=2)
+    parser.add_argument("--hosts", type=int, default=4)
+    rehearsal_arguments(parser)
 
 
 def options_of(parser: argparse.ArgumentParser) -> argparse.Namespace:
@@ -164,13 +200,7 @@ def options_of(parser: argparse.ArgumentParser) -> argparse.Namespace:
     add("--rounds", type=int, default=6, help="six are the fewest for a 95 %% interval")
     add("--steps", type=int, default=9, help=f"of each run; the first {WARM_UP} are left out")
     add("--buckets", type=float, nargs="+", default=[1, 5, 25, 100], help="MiB, for DDP's tuning")
-    add("--tune-steps", type=int, default=6)
-    add("--tune-rounds", type=int, default=2)
-    add("--hosts", type=int, default=4)
-    add("--batch", type=int, default=32, help="samples of each worker")
-    add("--device", default="p4000")
-    add("--efficiency", type=float, default=0.6)
-    add("--scale", type=float, default=15)
+    cell_arguments(parser)
     add(
         "--slices",
         type=int,
@@ -189,55 +219,36 @@ def options_of(parser: argparse.ArgumentParser) -> argparse.Namespace:
 def main() -> None:
     options = options_of(arguments(__doc__))
     require_lab()
-    report = Report(
+    with Report(
         "sweep",
         "Strategies over network rates, rehearsed",
         "How fast is each strategy, against DDP with its best bucket size, at which rate?",
         options,
-    )
-    report.plan(
-        [
-            f"{model} at {', '.join(f'{rate:g}' for rate in options.rates)} Mbit/s: tune the sizes, then "
-            f"{options.rounds} rounds of {', '.join(options.strategies)}"
-            for model in options.models
-        ],
-        minutes=minutes(options, compute_s=1.2),
-    )
-    report.method(
-        f"Rehearsed: {options.hosts} hosts, {options.device} at {options.efficiency:g} of its peak, batch "
-        f"{options.batch} per worker; tensors, slices and rates divided by {options.scale:g}, times not. A step's time "
-        f"is the slowest worker's median iteration, the first {WARM_UP} steps left out. {METHOD} More than 1 is faster "
-        "than the baseline; * means significant. Compute is a single worker's step; port is 2 (n-1)/n of the "
-        f"model over the rate. CPU is the highest of the runs; BUSY marks more than {BUSY:.0%}, where the machine "
-        "may have set the pace."
-    )
-    rows: list[list[Any]] = []
-    for model in options.models:
-        alone = measure(
-            Cell(model=model, mbps=None).job(options, "single", {}, options.tune_steps), warm_up=WARM_UP
+    ) as report:
+        report.plan(
+            [
+                f"{model} at {', '.join(f'{rate:g}' for rate in options.rates)} Mbit/s: tune the sizes, then "
+                f"{options.rounds} rounds of {', '.join(options.strategies)}"
+                for model in options.models
+            ],
+            minutes=minutes(options, compute_s=1.2),
         )
-        print(f"{model}: {alone.iteration_ns / 1e9:.3f} s of computation a step", flush=True)
-        for rate in options.rates:
-            print(f"{model} at {rate:g} Mbit/s", flush=True)
-            cell = Cell(model=model, mbps=rate)
-            rows += sweep_cell(cell, options, report, alone)
-    report.table(
-        "Speed",
-        [
-            "model",
-            "Mbit/s",
-            "strategy",
-            "step, s",
-            "compute, s",
-            "port, s",
-            "bound / step",
-            "against ddp",
-            "against parameter-server",
-            "CPU",
-        ],
-        rows,
-    )
-    report.write()
+        report.method(
+            f"Rehearsed: {options.hosts} hosts, {options.device} at {options.efficiency:g} of its peak, batch "
+            f"{options.batch} per worker; tensors, slices and rates divided by {options.scale:g}, times not. A step's "
+            f"time is the slowest worker's median iteration, the first {WARM_UP} steps left out. {METHOD} More than 1 "
+            "is faster than the baseline; * means significant. Compute is a single worker's step; port is 2 (n-1)/n of "
+            f"the model over the rate. CPU is the highest of the runs; BUSY marks more than {BUSY:.0%}, where the "
+            "machine may have set the pace."
+        )
+        rows: list[list[Any]] = []
+        for model in options.models:
+            single = alone(model, options, report)
+            for rate in options.rates:
+                print(f"{model} at {rate:g} Mbit/s", flush=True)
+                cell = Cell(model=model, mbps=rate)
+                rows += sweep_cell(cell, options, report, single)
+                report.table("Speed", COLUMNS, rows)
 
 
 if __name__ == "__main__":

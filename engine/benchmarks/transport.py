@@ -269,25 +269,26 @@ def main() -> None:
     if not options.paced and (why := permitted()):
         print(f"paced in software: {why}")
         options.paced = True
-    report = Report(
+    with Report(
         "transport-paced" if options.paced else "transport",
         "Transport on paced links" if options.paced else "Transport on shaped links",
         "How much of a link is goodput under load, and how long does an urgent slice wait?",
         options,
-    )
-    report.plan(
-        [f"{len(options.rates)} rates and without a limit, slices of {options.sizes} bytes, {HOSTS} hosts"],
-        minutes=minutes(options),
-    )
-    report.method(
-        f"{HOSTS} processes on {'one paced loopback' if options.paced else 'hosts of a lab'}. Goodput: payload only, "
-        "the least of all receiving hosts, from when the last of them received its first slice until the first of "
-        "them received its last one. A slice's time is its bytes over the link's rate. The aim of an urgent slice "
-        "is k + 1 slices' time plus 1 ms."
-    )
-    for rate in [*options.rates, None]:
-        run(report, options, rate)
-    report.write()
+    ) as report:
+        report.plan(
+            [
+                f"{len(options.rates)} rates and without a limit, slices of {options.sizes} bytes, {HOSTS} hosts"
+            ],
+            minutes=minutes(options),
+        )
+        report.method(
+            f"{HOSTS} processes on {'one paced loopback' if options.paced else 'hosts of a lab'}. Goodput: payload "
+            "only, the least of all receiving hosts, from when the last of them received its first slice until the "
+            "first of them received its last one. A slice's time is its bytes over the link's rate. The aim of an "
+            "urgent slice is k + 1 slices' time plus 1 ms."
+        )
+        for rate in [*options.rates, None]:
+            run(report, options, rate)
 
 
 if __name__ == "__main__":

@@ -320,36 +320,37 @@ def main() -> None:
         options.rounds = 1
     if options.shape:
         shape(options.shape)
-    report = Report(
+    with Report(
         "transport-choice", "Own sockets, ZeroMQ or Gloo", "What should the servers stand on?", options
-    )
-    report.plan([f"{options.rounds} rounds on {options.shape or 'loopback'}"], minutes=0.6 * options.rounds)
-    transports = list(SENDERS)
-    if importlib.util.find_spec("zmq") is None:
-        report.note("SKIPPED ZeroMQ: pyzmq is not installed")
-        transports.remove("ZeroMQ")
-    table = []
-    for size_bytes in (200_000, 4_000_000):
-        rows = {transport: Row() for transport in transports}
-        for _ in range(options.rounds):
+    ) as report:
+        report.plan(
+            [f"{options.rounds} rounds on {options.shape or 'loopback'}"], minutes=0.6 * options.rounds
+        )
+        transports = list(SENDERS)
+        if importlib.util.find_spec("zmq") is None:
+            report.note("SKIPPED ZeroMQ: pyzmq is not installed")
+            transports.remove("ZeroMQ")
+        table = []
+        for size_bytes in (200_000, 4_000_000):
+            rows = {transport: Row() for transport in transports}
+            for _ in range(options.rounds):
+                for transport, row in rows.items():
+                    row.measure(
+                        transport, size_bytes, 40_000_000 if options.shape or options.quick else 400_000_000
+                    )
             for transport, row in rows.items():
-                row.measure(
-                    transport, size_bytes, 40_000_000 if options.shape or options.quick else 400_000_000
-                )
-        for transport, row in rows.items():
-            table.append([transport, f"{size_bytes // 1000} kB", *row.shown()])
-            report.raw([{"transport": transport, "size_bytes": size_bytes, **vars(row)}])
-    columns = [
-        "transport",
-        "message",
-        "Gbit/s, best",
-        "CPU s/GB, least",
-        "urgent ms, median",
-        "worst",
-        "ahead",
-    ]
-    report.table(f"Transports on {options.shape or 'loopback'}", columns, table)
-    report.write()
+                table.append([transport, f"{size_bytes // 1000} kB", *row.shown()])
+                report.raw([{"transport": transport, "size_bytes": size_bytes, **vars(row)}])
+        columns = [
+            "transport",
+            "message",
+            "Gbit/s, best",
+            "CPU s/GB, least",
+            "urgent ms, median",
+            "worst",
+            "ahead",
+        ]
+        report.table(f"Transports on {options.shape or 'loopback'}", columns, table)
 
 
 if __name__ == "__main__":

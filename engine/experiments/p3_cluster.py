@@ -175,15 +175,7 @@ def race(
 ) -> dict[str, list[Measured]]:
     """Run all jobs in interleaved rounds; every run goes into the report's raw table, with `labels`. Its times are
     those of the run, `slow` times those of the cluster."""
-    measured = interleaved(jobs, rounds, warm_up=WARM_UP)
-    report.raw(
-        [
-            {**labels, "job": name, "round": number, **one.row()}
-            for name, runs in measured.items()
-            for number, one in enumerate(runs)
-        ]
-    )
-    return measured
+    return interleaved(jobs, rounds, report, labels, name_as="job", warm_up=WARM_UP)
 
 
 def cpu(share: float) -> str:

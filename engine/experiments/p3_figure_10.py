@@ -33,6 +33,7 @@ GBIT = 10.0
 MODELS = ("resnet50", "vgg19", "sockeye-shape")
 HOSTS = (2, 4, 8)
 STRATEGIES = (BASELINE, P3)
+COLUMNS = ("hosts", "linear", "bound", "baseline", "p3", "p3 / baseline", "most CPU")
 PAPER = {
     "resnet50": "no difference at any size: 10 Gbit/s is enough",
     "vgg19": "at most 1.61, on eight machines",
@@ -61,27 +62,27 @@ def panel(workload: Workload, options: argparse.Namespace) -> None:
     """Measure one model and write its result."""
     counts = HOSTS[:2] if options.quick else HOSTS
     rounds = options.rounds or (1 if options.quick else workload.rounds)
-    report = Report(
+    with Report(
         f"p3_figure_10-{workload.model}",
         f"P3, figure 10: throughput over machines at {GBIT:g} Gbit/s, {workload.title}",
         "How does throughput grow with the number of machines?",
         options,
-    )
-    minutes = sum(expected_s(workload, GBIT, hosts) for hosts in counts) * rounds * len(STRATEGIES) / 60
-    report.plan([f"{hosts} hosts: {rounds} rounds of {', '.join(STRATEGIES)}" for hosts in counts], minutes)
-    for hosts in counts[1:]:
-        report.method(setting(workload, hosts))
-    report.method(METHOD)
-    measured = {}
-    for hosts in counts:
-        print(f"{workload.title} on {hosts} hosts", flush=True)
-        jobs = {name: job(workload, name, GBIT, hosts=hosts) for name in STRATEGIES}
-        measured[hosts] = race(report, jobs, rounds, hosts=hosts, label=label(workload, hosts))
-    columns = ("hosts", "linear", "bound", "baseline", "p3", "p3 / baseline", "most CPU")
-    report.table("Throughput, samples/s over all workers", columns, rows(workload, measured))
-    report.note(f"The paper, p3 over its baseline: {PAPER[workload.model]}.")
-    report.note(DIFFERENCES)
-    report.write()
+    ) as report:
+        minutes = sum(expected_s(workload, GBIT, hosts) for hosts in counts) * rounds * len(STRATEGIES) / 60
+        report.plan(
+            [f"{hosts} hosts: {rounds} rounds of {', '.join(STRATEGIES)}" for hosts in counts], minutes
+        )
+        for hosts in counts[1:]:
+            report.method(setting(workload, hosts))
+        report.method(METHOD)
+        measured = {}
+        for hosts in counts:
+            print(f"{workload.title} on {hosts} hosts", flush=True)
+            jobs = {name: job(workload, name, GBIT, hosts=hosts) for name in STRATEGIES}
+            measured[hosts] = race(report, jobs, rounds, hosts=hosts, label=label(workload, hosts))
+            report.table("Throughput, samples/s over all workers", COLUMNS, rows(workload, measured))
+        report.note(f"The paper, p3 over its baseline: {PAPER[workload.model]}.")
+        report.note(DIFFERENCES)
 
 
 def rows(workload: Workload, measured: Mapping[int, Mapping[str, Sequence[Measured]]]) -> list[list[Any]]:

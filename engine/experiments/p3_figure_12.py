@@ -1,6 +1,6 @@
 """P3's figure 12: slice size against throughput, ResNet-50 and VGG-19, four machines.
 
-Run: `python -m engine.experiments.p3_figure_12` (5 to 10 minutes each; `--quick` 1 to 3).
+Run: `python -m engine.experiments.p3_figure_12` (4 to 10 minutes each; `--quick` 1 to 3).
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.benchmarks.harness.jobs import Measured
-from engine.benchmarks.harness.pairs import METHOD
 from engine.benchmarks.harness.report import Report
 from engine.experiments.p3_cluster import (
     P3,
@@ -63,22 +62,21 @@ def panel(workload: Workload, options: argparse.Namespace) -> None:
     rate, sizes = RATES[workload.model], options.sizes or SIZES[workload.model]
     sizes = sizes[-5::2] if options.quick else sizes
     rounds = options.rounds or (1 if options.quick else workload.rounds)
-    report = Report(
+    with Report(
         f"p3_figure_12-{workload.model}",
         f"P3, figure 12: slice size against throughput, {workload.title} at {rate:g} Gbit/s",
         "How large should a slice be?",
         options,
-    )
-    minutes = sum(expected_s(workload, rate, slice_size=size) for size in sizes) * rounds / 60
-    report.plan([f"slices of {size:,}: {rounds} rounds" for size in sizes], minutes)
-    report.method(setting(workload))
-    report.method(METHOD)
-    jobs = {f"{size:,}": job(workload, P3, rate, options={"slice_size": size}) for size in sizes}
-    measured = race(report, jobs, rounds, gbit=rate, label=label(workload))
-    columns = ("slice (elements)", "slices", "samples/s", "share of the bound", "CPU")
-    report.table("Throughput, samples/s over all workers", columns, rows(workload, rate, sizes, measured))
-    report.note(PAPER)
-    report.write()
+    ) as report:
+        minutes = sum(expected_s(workload, rate, slice_size=size) for size in sizes) * rounds / 60
+        report.plan([f"slices of {size:,}: {rounds} rounds" for size in sizes], minutes)
+        report.method(setting(workload))
+        report.method("Interleaved rounds (order reversed every other round); medians with their range.")
+        jobs = {f"{size:,}": job(workload, P3, rate, options={"slice_size": size}) for size in sizes}
+        measured = race(report, jobs, rounds, gbit=rate, label=label(workload))
+        columns = ("slice (elements)", "slices", "samples/s", "share of the bound", "CPU")
+        report.table("Throughput, samples/s over all workers", columns, rows(workload, rate, sizes, measured))
+        report.note(PAPER)
 
 
 def rows(

@@ -1,6 +1,6 @@
 """P3's figure 7: throughput against bandwidth, four machines, baseline, slicing alone and P3.
 
-Run: `python -m engine.experiments.p3_figure_7 --model resnet50` (all four panels without --model; about 10 minutes
+Run: `python -m engine.experiments.p3_figure_7 --model resnet50` (all four panels without --model; 7 to 16 minutes
 each on an idle machine, `--quick` 1 to 4).
 """
 
@@ -102,27 +102,26 @@ def panel(workload: Workload, options: argparse.Namespace) -> None:
     """Measure one model and write its result."""
     rates = options.rates or (RATES[workload.model][1:3] if options.quick else RATES[workload.model])
     rounds = options.rounds or (1 if options.quick else workload.rounds)
-    report = Report(
+    with Report(
         f"p3_figure_7-{workload.model}",
         f"P3, figure 7: throughput against bandwidth, {workload.title}",
         "At which rates is P3 faster than a KVStore-like server, and slicing alone, and by how much?",
         options,
-    )
-    runs_s = sum(expected_s(workload, rate) for rate in rates) * rounds * len(STRATEGIES)
-    report.plan(
-        [f"{rate:g} Gbit/s: {rounds} rounds of {', '.join(STRATEGIES)}" for rate in rates], runs_s / 60
-    )
-    report.method(setting(workload))
-    report.method(METHOD)
-    measured = {}
-    for rate in rates:
-        print(f"{workload.title} at {rate:g} Gbit/s", flush=True)
-        jobs = {name: job(workload, name, rate) for name in STRATEGIES}
-        measured[rate] = race(report, jobs, rounds, gbit=rate, label=label(workload))
-    report.table("Throughput, samples/s over all workers", COLUMNS, rows(workload, measured))
-    report.table("Beside the paper", ("what", "paper", "here (rehearsed)"), beside(workload, measured))
-    report.note(DIFFERENCES)
-    report.write()
+    ) as report:
+        runs_s = sum(expected_s(workload, rate) for rate in rates) * rounds * len(STRATEGIES)
+        report.plan(
+            [f"{rate:g} Gbit/s: {rounds} rounds of {', '.join(STRATEGIES)}" for rate in rates], runs_s / 60
+        )
+        report.method(setting(workload))
+        report.method(METHOD)
+        measured = {}
+        for rate in rates:
+            print(f"{workload.title} at {rate:g} Gbit/s", flush=True)
+            jobs = {name: job(workload, name, rate) for name in STRATEGIES}
+            measured[rate] = race(report, jobs, rounds, gbit=rate, label=label(workload))
+            report.table("Throughput, samples/s over all workers", COLUMNS, rows(workload, measured))
+        report.table("Beside the paper", ("what", "paper", "here (rehearsed)"), beside(workload, measured))
+        report.note(DIFFERENCES)
 
 
 COLUMNS = (

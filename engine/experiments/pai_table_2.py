@@ -46,37 +46,37 @@ def main() -> None:
     """Measure and write the result."""
     options = parser().parse_args()
     counts = WORKERS[:2] if options.quick else WORKERS
-    report = Report(
+    with Report(
         "pai_table_2",
         "PAI, table 2: one parameter server and many",
         "What does it gain to spread AlexNet's parameters over as many servers as there are workers?",
         options,
-    )
-    seconds = [expected_s(n, servers) for n in counts for servers in (1, n)]
-    report.plan(
-        [f"{n} workers: {options.rounds} rounds of 1 and {n} servers" for n in counts],
-        options.rounds * sum(seconds) / 60,
-    )
-    report.method(
-        f"AlexNet, {description().parameter_count / 1e6:.1f} M parameters, global batch {BATCH}, "
-        f"links of {GBIT:g} Gbit/s; "
-        f"{job(2, 1).rehearsed}, time {SLOW:g} times slower (batch times {SLOW:g}, rate by {SLOW:g}); "
-        f"times below are the true ones. The first {WARM_UP} steps of every run are left out. "
-        f"Rows above {MOST_CPU:.0%} CPU are marked *: they say more about this machine than about the network."
-    )
-    measured = {}
-    for n in counts:
-        print(f"{n} workers", flush=True)
-        jobs = {"one server": job(n, 1), "partitioned": job(n, n)}
-        measured[n] = race(report, jobs, options.rounds, workers=n)
-    report.table("Time of one step", COLUMNS, rows(measured))
-    report.note(
-        "The paper does not say which servers and workers share machines; here each is a host of its own. Its rate is"
-        " assumed (see above), so it is the shape that compares: one server's port carries every worker's gradients and"
-        " answers, and from some number of workers on a step takes longer again; shards on as many ports carry one"
-        " model each, and it keeps falling. Ours is shorter before that point: gradients leave during backward."
-    )
-    report.write()
+    ) as report:
+        seconds = [expected_s(n, servers) for n in counts for servers in (1, n)]
+        report.plan(
+            [f"{n} workers: {options.rounds} rounds of 1 and {n} servers" for n in counts],
+            options.rounds * sum(seconds) / 60,
+        )
+        report.method(
+            f"AlexNet, {description().parameter_count / 1e6:.1f} M parameters, global batch {BATCH}, "
+            f"links of {GBIT:g} Gbit/s; "
+            f"{job(2, 1).rehearsed}, time {SLOW:g} times slower (batch times {SLOW:g}, rate by {SLOW:g}); "
+            f"times below are the true ones. The first {WARM_UP} steps of every run are left out. "
+            f"Rows above {MOST_CPU:.0%} CPU are marked *: they say more about this machine than about the network."
+        )
+        measured = {}
+        for n in counts:
+            print(f"{n} workers", flush=True)
+            jobs = {"one server": job(n, 1), "partitioned": job(n, n)}
+            measured[n] = race(report, jobs, options.rounds, workers=n)
+            report.table("Time of one step", COLUMNS, rows(measured))
+        report.note(
+            "The paper does not say which servers and workers share machines; here each is a host of its own. Its rate"
+            " is assumed (see above), so it is the shape that compares: one server's port carries every worker's"
+            " gradients and answers, and from some number of workers on a step takes longer again; shards on as many"
+            " ports carry one model each, and it keeps falling. Ours is shorter before that point:"
+            " gradients leave during backward."
+        )
 
 
 def parser() -> argparse.ArgumentParser:

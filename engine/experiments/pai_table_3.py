@@ -62,45 +62,45 @@ def main() -> None:
     options = parser().parse_args()
     rates = GBITS[:1] if options.quick else GBITS
     seeds = range(1 if options.quick else options.seeds)
-    report = Report(
+    with Report(
         "pai_table_3",
         "PAI, table 3: model average",
         "What does it gain to average every 10 steps in place of synchronizing every step, and what does it cost?",
         options,
-    )
-    seconds = options.rounds * sum(
-        expected_s(name, gbit) for gbit in rates for name in (EVERY_STEP, AVERAGED)
-    )
-    report.plan(
-        [
-            *(f"{gbit:g} Gbit/s: {options.rounds} rounds of both strategies" for gbit in rates),
-            f"digits: {len(seeds)} seeds of 1, 2 and 4 workers",
-        ],
-        (seconds + len(seeds) * 60) / 60,
-    )
-    report.method(
-        f"ResNet-32, {description().parameter_count / 1e6:.2f} M parameters, batch {BATCH} on each of {WORKERS} hosts; "
-        f"{timed_job(EVERY_STEP, GBITS[0]).rehearsed}, time {SLOW:g} times slower (batch times {SLOW:g}, rate by "
-        f"{SLOW:g}); times below are the true ones: means over {PERIODS} periods after {WARM_UP} steps of warm-up. "
-        f"Rows above {MOST_CPU:.0%} CPU are marked *: they say more about this machine than about the network."
-    )
-    measured = {}
-    for gbit in rates:
-        print(f"{gbit:g} Gbit/s", flush=True)
-        jobs = {name: timed_job(name, gbit) for name in (EVERY_STEP, AVERAGED)}
-        measured[gbit] = race(report, jobs, options.rounds, gbit=gbit)
-    report.table("Time of one step", TIME_COLUMNS, time_rows(measured))
-    report.method(
-        f"Accuracy: resnet-digits, {EPOCHS} epochs, batch {DIGITS_BATCH} on each worker, SGD with momentum 0.9 at "
-        f"{RATE} times the number of workers (a warm-up of one period, then a cosine), seeds {list(seeds)}."
-    )
-    found = {count: [accuracy(report, count, seed) for seed in seeds] for count in (1, *COUNTS)}
-    report.table("Accuracy after as many epochs", ACCURACY_COLUMNS, accuracy_rows(found))
-    report.note(
-        "The paper converges 6.4 times as fast on 8 devices as on one. It does not give its network's rate, so what"
-        " compares is the kind of gain: n workers take 1/n of the steps, and a step hardly costs more than on one."
-    )
-    report.write()
+    ) as report:
+        seconds = options.rounds * sum(
+            expected_s(name, gbit) for gbit in rates for name in (EVERY_STEP, AVERAGED)
+        )
+        report.plan(
+            [
+                *(f"{gbit:g} Gbit/s: {options.rounds} rounds of both strategies" for gbit in rates),
+                f"digits: {len(seeds)} seeds of 1, 2 and 4 workers",
+            ],
+            (seconds + len(seeds) * 60) / 60,
+        )
+        report.method(
+            f"ResNet-32, {description().parameter_count / 1e6:.2f} M parameters, batch {BATCH} on each of {WORKERS} "
+            f"hosts; {timed_job(EVERY_STEP, GBITS[0]).rehearsed}, time {SLOW:g} times slower (batch times {SLOW:g}, "
+            f"rate by {SLOW:g}); times below are the true ones: means over {PERIODS} periods after {WARM_UP} steps of "
+            f"warm-up. Rows above {MOST_CPU:.0%} CPU are marked *: they say more about this machine than about the "
+            "network."
+        )
+        measured = {}
+        for gbit in rates:
+            print(f"{gbit:g} Gbit/s", flush=True)
+            jobs = {name: timed_job(name, gbit) for name in (EVERY_STEP, AVERAGED)}
+            measured[gbit] = race(report, jobs, options.rounds, gbit=gbit)
+            report.table("Time of one step", TIME_COLUMNS, time_rows(measured))
+        report.method(
+            f"Accuracy: resnet-digits, {EPOCHS} epochs, batch {DIGITS_BATCH} on each worker, SGD with momentum 0.9 at "
+            f"{RATE} times the number of workers (a warm-up of one period, then a cosine), seeds {list(seeds)}."
+        )
+        found = {count: [accuracy(report, count, seed) for seed in seeds] for count in (1, *COUNTS)}
+        report.table("Accuracy after as many epochs", ACCURACY_COLUMNS, accuracy_rows(found))
+        report.note(
+            "The paper converges 6.4 times as fast on 8 devices as on one. It does not give its network's rate, so what"
+            " compares is the kind of gain: n workers take 1/n of the steps, and a step hardly costs more than on one."
+        )
 
 
 def parser() -> argparse.ArgumentParser:

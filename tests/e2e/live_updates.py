@@ -52,13 +52,14 @@ class Setting:
     """Events that come in per second, of both jobs together."""
 
 
-def run(browser: Browser, directory: Path, setting: Setting) -> Findings:
-    """Fill a database below `directory`, serve it, and watch the page for `setting.seconds`."""
+def run(browser: Browser, directory: Path, setting: Setting, found: Findings) -> None:
+    """Fill a database below `directory`, serve it, and watch the page for `setting.seconds`. What is found goes into
+    `found` at once."""
     database = Database(sqlite_url(directory / "trainyard.db"))
     add_others(database, setting.jobs)
     large: list[Large] = [add_large(database, setting.layers, setting.events) for _ in range(2)]
     database.close()
-    jobs, found = [each.job_id for each in large], Findings(setting.warm_up)
+    jobs = [each.job_id for each in large]
     with ExitStack() as stack:
         url = stack.enter_context(served(directory))
         half = setting.rate / len(large)
@@ -83,7 +84,6 @@ def run(browser: Browser, directory: Path, setting: Setting) -> Findings:
     if failed or found.broken:
         raise RuntimeError(f"batches refused: {failed}; the page broke: {found.broken}")
     found.events = sum(each.events for each in traffic)
-    return found
 
 
 def options() -> argparse.Namespace:
@@ -116,9 +116,14 @@ def main() -> None:
         jobs=given.jobs,
         rate=given.rate,
     )
-    report = Report(
+    with Report(
         "live-updates", "The page under live updates", "Does it grow, and how soon does it answer?", given
-    )
+    ) as report:
+        measure(report, setting)
+
+
+def measure(report: Report, setting: Setting) -> None:
+    """Watch the page and write down what was found; the heap also where it does not come to the end."""
     report.plan(
         [f"two jobs of {setting.layers:,} layers and {setting.events:,} events, {setting.jobs:,} others",
          f"{setting.seconds:g} s of Race and Job in Chromium at {setting.rate:,.0f} events/s"],
@@ -133,14 +138,22 @@ def main() -> None:
         "the panel, the chosen step; the drawing of another step follows when the service has answered. Browser "
         "(software rendering), server and jobs share the machine."
     )
-    with tempfile.TemporaryDirectory() as directory, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=find_chromium(), args=ARGUMENTS)
-        found = run(browser, Path(directory), setting)
-        browser.close()
-    write(report, found)
+    found = Findings(setting.warm_up)
+    try:
+        with tempfile.TemporaryDirectory() as directory, sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=find_chromium(), args=ARGUMENTS)
+            run(browser, Path(directory), setting, found)
+            browser.close()
+    finally:
+        report.raw(
+            {"page": name, "s": at, "heap_bytes": size}
+            for name in found.heap
+            for at, size in found.heap[name]
+        )
+    show(report, found)
 
 
-def write(report: Report, found: Findings) -> None:
+def show(report: Report, found: Findings) -> None:
     rows = [(name, len(found.heap[name]), *(end / 1e6 for end in found.ends(name))) for name in found.heap]
     report.table(
         f"JavaScript heap after {found.warm_up:g} s (aim: grows by less than {AIM_GROWTH:.0%})",
@@ -177,10 +190,6 @@ def write(report: Report, found: Findings) -> None:
         f"page busy for more than 50 ms, half of them for {statistics.median(tasks):.0f} ms, the longest for "
         f"{max(tasks):.0f} ms."
     )
-    report.raw(
-        {"page": name, "s": at, "heap_bytes": size} for name in found.heap for at, size in found.heap[name]
-    )
-    report.write()
 
 
 if __name__ == "__main__":

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import statistics
+from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -13,10 +16,11 @@ import pytest
 import torch
 
 from engine import benchmarks
-from engine.benchmarks.harness.jobs import bench_job, measure
+from engine.benchmarks.harness.jobs import bench_job, interleaved, measure
 from engine.benchmarks.harness.machine import commit, hardware, parse_stat
 from engine.benchmarks.harness.pairs import ratio, rounds
 from engine.benchmarks.harness.report import Report
+from engine.errors import UserError
 from engine.telemetry.spool import batches
 
 STAT = """cpu  100 10 40 800 30 5 15 0 20 10
@@ -66,8 +70,6 @@ SCRIPTS = sorted(path.stem for path in Path(benchmarks.__file__).parent.glob("[a
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_every_script_can_be_started(name: str) -> None:
     """What it uses is still there, and its plan names how to run it."""
-    if name == "transport_choice":
-        pytest.importorskip("zmq", reason="a candidate that is installed for benchmarks only")
     script = import_module(f"engine.benchmarks.{name}")
     assert callable(script.main)
     assert f"python -m engine.benchmarks.{name}" in script.__doc__
@@ -86,33 +88,40 @@ def report(directory: Path, *, quick: bool = False) -> Report:
     return Report("trial", "A trial", "Is it written?", argparse.Namespace(quick=quick, out=directory))
 
 
+def written(directory: Path, *, quick: bool = False) -> Path:
+    with report(directory, quick=quick) as trial:
+        pass
+    return trial.path
+
+
 def test_a_result_says_where_it_comes_from(tmp_path: Path) -> None:
-    trial = report(tmp_path)
-    trial.method("Twice.")
-    trial.table("Found", ["what", "value"], [["a", 1.23456], ["b", 2]])
-    trial.raw([{"name": "a", "values": [1, 2]}])
-    path = trial.write()
-    data = json.loads(path.read_text())
+    with report(tmp_path) as trial:
+        trial.method("Twice.")
+        for rows in ([["a", 1.23456]], [["a", 1.23456], ["b", 2]]):
+            trial.table("Found", ["what", "value"], rows)
+        trial.raw([{"name": "a", "values": [1, 2]}])
+    data = json.loads(trial.path.read_text())
     assert data["hardware"].keys() == hardware().keys()
     assert data["commit"] == commit()
     assert data["tables"] == {"Found": [{"what": "a", "value": 1.23456}, {"what": "b", "value": 2}]}
     assert data["raw"] == [{"name": "a", "values": [1, 2]}]
-    text = path.with_suffix(".md").read_text()
+    assert "incomplete" not in data
+    text = trial.path.with_suffix(".md").read_text()
     for part in ("# A trial", "Is it written?", "Twice.", "| a | 1.235 |", data["command"], data["commit"]):
-        assert part in text
+        assert text.count(part) == 1
 
 
 def test_another_commits_result_stays(tmp_path: Path) -> None:
-    first = report(tmp_path).write()
+    first = written(tmp_path)
     data = json.loads(first.read_text())
     first.write_text(json.dumps({**data, "commit": "of somebody else"}))
-    second = report(tmp_path).write()
+    second = written(tmp_path)
     assert second.stem == first.stem + "-2"
     assert json.loads(first.read_text())["commit"] == "of somebody else"
 
 
 def test_a_quick_result_is_marked(tmp_path: Path) -> None:
-    path = report(tmp_path, quick=True).write()
+    path = written(tmp_path, quick=True)
     assert path.stem.endswith("-quick")
     assert "(short set)" in path.with_suffix(".md").read_text()
 
@@ -121,11 +130,64 @@ def test_a_quick_result_is_marked(tmp_path: Path) -> None:
 def test_a_full_run_that_misses_an_aim_says_so_with_its_exit_code(
     tmp_path: Path, *, quick: bool, held: bool, code: int
 ) -> None:
-    trial = report(tmp_path, quick=quick)
-    trial.aims([("sooner", 3, True), ("farther", 7, held)])
-    rows = json.loads(trial.write().read_text())["tables"]["Aims"]
+    with report(tmp_path, quick=quick) as trial:
+        trial.aims([("sooner", 3, True), ("farther", 7, held)])
+    rows = json.loads(trial.path.read_text())["tables"]["Aims"]
     assert [row["held"] for row in rows] == ["yes", "yes" if held else "NO"]
     assert trial.exit_code() == code
+
+
+def measure_until(end: Callable[[], None], trial: Report) -> None:
+    with trial:
+        trial.raw([{"name": "a", "value": 1}])
+        trial.table("Found", ["what"], [["a"]])
+        end()
+
+
+def fail() -> None:
+    raise RuntimeError("p3: not done after 900 s\n--- worker 0\nits last words")
+
+
+@pytest.mark.parametrize(
+    ("end", "error", "why"),
+    [
+        (fail, RuntimeError, "RuntimeError: p3: not done after 900 s"),
+        (partial(signal.raise_signal, signal.SIGINT), KeyboardInterrupt, "KeyboardInterrupt"),
+        (partial(signal.raise_signal, signal.SIGTERM), KeyboardInterrupt, "KeyboardInterrupt"),
+    ],
+    ids=["fails", "ctrl-c", "sigterm"],
+)
+def test_what_was_measured_before_the_end_came_is_kept(
+    end: Callable[[], None], error: type[BaseException], why: str, tmp_path: Path
+) -> None:
+    """Beside a whole result of the same day, and marked as what it is. Signals are handled as before afterwards."""
+    before, whole, trial = signal.getsignal(signal.SIGTERM), written(tmp_path), report(tmp_path)
+    with pytest.raises(error):
+        measure_until(end, trial)
+    assert signal.getsignal(signal.SIGTERM) is before
+    assert trial.path.stem == f"{whole.stem}-incomplete"
+    data = json.loads(trial.path.read_text())
+    assert (data["incomplete"], data["title"]) == (why, "A trial (incomplete)")
+    assert (data["raw"], data["tables"]) == ([{"name": "a", "value": 1}], {"Found": [{"what": "a"}]})
+    assert f"**Incomplete**: it ended before its end ({why})." in trial.path.with_suffix(".md").read_text()
+
+
+def test_before_anything_was_measured_nothing_is_written(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError), report(tmp_path):
+        fail()
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_run_outlives_the_failure_of_the_next(tmp_path: Path) -> None:
+    jobs = {
+        "first": bench_job("mlp", "single", workers=1, batch=4, steps=4),
+        "second": bench_job("mlp", "single", workers=2, batch=4, steps=4),
+    }
+    with pytest.raises(UserError), report(tmp_path) as trial:
+        interleaved(jobs, 1, trial, {"model": "mlp"}, warm_up=2)
+    (row,) = json.loads(trial.path.read_text())["raw"]
+    assert (row["model"], row["strategy"], row["round"]) == ("mlp", "first", 0)
+    assert row["iteration_s"] > 0
 
 
 @pytest.mark.parametrize(

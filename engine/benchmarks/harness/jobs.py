@@ -6,6 +6,7 @@ Step times, exposed communication and link bytes are read from the recorder's ow
 
 from __future__ import annotations
 
+import argparse
 import json
 import tempfile
 from collections.abc import Callable, Mapping
@@ -18,6 +19,7 @@ import numpy as np
 
 from engine.benchmarks.harness.machine import CpuMeter
 from engine.benchmarks.harness.pairs import rounds
+from engine.benchmarks.harness.report import Report
 from engine.models.describe import describe_request
 from engine.models.registry import ModelEntry
 from engine.models.registry import model as catalogue_model
@@ -112,6 +114,19 @@ def bench_job(
     return from_plain(JobSpec, plain)
 
 
+def rehearsal_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the benchmarks on a rehearsed cluster may be told of it."""
+    parser.add_argument("--batch", type=int, default=32, help="samples of each worker")
+    parser.add_argument("--device", default="p4000")
+    parser.add_argument("--efficiency", type=float, default=0.6)
+    parser.add_argument("--scale", type=float, default=15)
+
+
+def rehearsal_of(options: argparse.Namespace) -> dict[str, Any]:
+    """`bench_job`'s `rehearsal` of those arguments."""
+    return {"device": options.device, "efficiency": options.efficiency, "scale": options.scale}
+
+
 def _synthetic(entry: ModelEntry, samples: int) -> dict[str, Any]:
     """Data in the model's own shape; for a language model text, of which there is always enough."""
     if entry.target_shape and entry.input_shape == entry.target_shape:
@@ -161,13 +176,21 @@ def measure(
 
 
 def interleaved(
-    jobs: Mapping[str, JobSpec], count: int, *, warm_up: int = WARM_UP_STEPS
+    jobs: Mapping[str, JobSpec],
+    count: int,
+    report: Report,
+    labels: Mapping[str, Any],
+    *,
+    name_as: str = "strategy",
+    warm_up: int = WARM_UP_STEPS,
 ) -> dict[str, list[Measured]]:
-    """`count` rounds of all jobs, in turned order every other round; a line is printed for each run."""
+    """`count` rounds of all jobs, in turned order every other round. Each run, when it has ended, is printed and goes
+    into the report's raw table: `labels`, its name in the column `name_as`, its round, and `Measured.row`."""
     found: dict[str, list[Measured]] = {name: [] for name in jobs}
     for number, name in rounds(list(jobs), count):
         one = measure(jobs[name], warm_up=warm_up)
         found[name].append(one)
+        report.raw([{**labels, name_as: name, "round": number, **one.row()}])
         print(
             f"  round {number + 1}/{count} {name}: {one.iteration_ns / 1e9:.3f} s a step, "
             f"exposed {one.exposed_ns / 1e9:.3f} s, CPU {one.cpu_share:.0%}",

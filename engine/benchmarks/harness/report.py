@@ -1,27 +1,32 @@
 """One benchmark's dated result: `<date>-<name>.json` with the raw table, `<date>-<name>.md` for people.
 
-report = Report("transport", "Transport on shaped links", "Which share of a link is goodput?", options)
-report.plan(["..."], minutes=3)
-report.method("...")
-report.table("Goodput", ["rate", "share"], rows)
-report.raw(dictionaries)
-report.aims([("goodput of 0.9", 0.93, True)])
-report.write()
+with Report("transport", "Transport on shaped links", "Which share of a link is goodput?", options) as report:
+    report.plan(["..."], minutes=3)
+    report.method("...")
+    report.raw(dictionaries)                          # as each is measured
+    report.table("Goodput", ["rate", "share"], rows)  # again whenever there are more rows: the last one stays
+    report.aims([("goodput of 0.9", 0.93, True)])
 sys.exit(report.exit_code())
+
+It is written when the block ends. Where the block fails or is interrupted (Ctrl-C, SIGTERM), what was measured until
+then is kept as `<date>-<name>-incomplete`, which says what ended it.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import signal
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from engine.benchmarks.harness.machine import ROOT, CpuMeter, command, commit, hardware
 
 RESULTS = ROOT / "engine" / "benchmarks" / "results"
+_INCOMPLETE = "**Incomplete**: it ended before its end ({}). What stands here was measured until then."
 
 
 def arguments(doc: str | None) -> argparse.ArgumentParser:
@@ -42,14 +47,19 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 
 
 class Report:
-    """Collects and writes one result. The machine is described, and its CPU use metered, from the beginning."""
+    """Collects one result, and writes it when left, whatever happens. The machine is described when it is made, its
+    CPU use metered from when it is entered. For the main thread, which gets signals."""
+
+    path: Path
+    """Of the JSON file, once it is written."""
 
     def __init__(self, name: str, title: str, question: str, options: argparse.Namespace) -> None:
         self._options = options
         self._name = f"{name}-quick" if options.quick else name
         self._begun = time.time()
-        self._sections: list[str] = []
         self._missed: list[str] = []
+        self._sections: dict[str, str] = {}
+        """Tables by title, notes by themselves, in the order in which they first came."""
         self._data: dict[str, Any] = {
             "name": self._name,
             "title": title + (" (short set)" if options.quick else ""),
@@ -63,7 +73,27 @@ class Report:
             "raw": [],
         }
         self._meter = CpuMeter(every_s=1.0)
+        self._on_sigterm: Any = None
+
+    def __enter__(self) -> Report:
+        # SIGTERM interrupts as Ctrl-C does: what was started is ended, and what was measured is written.
+        self._on_sigterm = signal.signal(signal.SIGTERM, signal.default_int_handler)
         self._meter.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        signal.signal(signal.SIGTERM, self._on_sigterm)
+        self._meter.__exit__(kind, error, trace)
+        if error is None:
+            self._write()
+        elif self._data["raw"] or self._data["tables"]:
+            first_line = str(error).partition("\n")[0]
+            self._data["incomplete"] = f"{type(error).__name__}: {first_line}".removesuffix(": ")
+            self._data["title"] += " (incomplete)"
+            self._name += "-incomplete"
+            self._write()
 
     def plan(self, steps: Sequence[str], minutes: float) -> None:
         """Say what is going to be done and how long it takes, before it begins."""
@@ -76,16 +106,16 @@ class Report:
         self._data["method"].append(text)
 
     def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-        """Show a table now and in the result."""
+        """Show a table now and in the result. One of the same title takes the place of the one before."""
         text = table(columns, rows)
         print(f"\n{title}\n\n{text}", flush=True)
-        self._sections.append(f"## {title}\n\n{text}")
+        self._sections[title] = f"## {title}\n\n{text}"
         self._data["tables"][title] = [dict(zip(columns, row, strict=True)) for row in rows]
 
     def note(self, text: str) -> None:
         """A remark under the last table."""
         print(text, flush=True)
-        self._sections.append(text)
+        self._sections[text] = text
 
     def aims(self, rows: Sequence[tuple[str, Any, bool]]) -> None:
         """What was wanted, what was found instead or in its place, and whether that holds."""
@@ -98,21 +128,20 @@ class Report:
         return 1 if self._missed and not self._options.quick else 0
 
     def raw(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """What was measured, one by one."""
+        """What was measured, one by one; given as soon as it is there, it outlives a failure of the next."""
         self._data["raw"].extend(dict(row) for row in rows)
 
-    def write(self) -> Path:
-        """Write both files; answers the JSON one. A result of another commit, or of changed files, is never
-        replaced: the new one gets a number."""
-        self._meter.__exit__(None, None, None)
+    def _write(self) -> None:
+        """Write both files. A result of another commit, or of changed files, is never replaced: the new one gets a
+        number."""
         self._data["cpu_share"] = round(self._meter.share(), 3)
         self._data["seconds"] = round(time.time() - self._begun, 1)
         self._options.out.mkdir(parents=True, exist_ok=True)
         path = self._free(self._options.out / f"{self._data['date']}-{self._name}.json")
         path.write_text(json.dumps(self._data, indent=1) + "\n", encoding="utf-8")
         path.with_suffix(".md").write_text(self._text(), encoding="utf-8")
+        self.path = path
         print(f"\nwritten: {path}", flush=True)
-        return path
 
     def _free(self, path: Path) -> Path:
         wanted, number = path, 1
@@ -130,6 +159,7 @@ class Report:
         head = [
             f"# {data['title']}",
             data["question"],
+            *([_INCOMPLETE.format(data["incomplete"])] if "incomplete" in data else []),
             "\n".join(
                 [
                     f"- {data['date']}, {data['seconds']:.0f} s, commit {data['commit']}",
@@ -143,7 +173,7 @@ class Report:
         ]
         raw = self._data["raw"]
         tail = [] if not raw else ["## Raw", _raw_table(raw)]
-        return "\n\n".join([*head, *self._sections, *tail]) + "\n"
+        return "\n\n".join([*head, *self._sections.values(), *tail]) + "\n"
 
 
 def _raw_table(rows: Sequence[Mapping[str, Any]]) -> str:
