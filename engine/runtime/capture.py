@@ -133,7 +133,10 @@ class LinearCapture(Capture):
         inputs = inputs.detach()  # or it would keep the pass's graph
         if inputs.untyped_storage().data_ptr() in self._fixed:
             inputs = inputs.clone()
-        self._came(inputs.reshape(-1, self.inputs).to(errors.dtype), errors.reshape(-1, self.outputs))
+        # A copy: autograd may make a parameter's gradient of the same memory (`layer(x) + positions.unsqueeze(0)` of
+        # one sample does so), to which the next pass adds, and into which an exchange writes the sum.
+        errors = errors.reshape(-1, self.outputs).clone(memory_format=torch.contiguous_format)
+        self._came(inputs.reshape(-1, self.inputs).to(errors.dtype), errors)
 
 
 class _Linear(torch.autograd.Function):

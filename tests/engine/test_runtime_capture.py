@@ -93,6 +93,24 @@ def test_inputs_that_may_change_are_copied() -> None:
     assert torch.equal(capture.take()[0], torch.ones(1, 4))
 
 
+def test_derivatives_are_not_the_memory_of_another_gradient() -> None:
+    """What is added to a layer's one row has the same derivative, and autograd gives it the same memory: a second pass
+    adds to that, and whoever exchanges it writes the sum there."""
+    layer, other = nn.Linear(4, 3), nn.Parameter(torch.ones(3))
+    capture = LinearCapture("late", layer, frozenset())
+    weights = torch.arange(1.0, 4)
+
+    def loss() -> Tensor:
+        return (weights * (layer(torch.ones(1, 4)) + other.unsqueeze(0))).sum()
+
+    for _ in range(2):
+        run(capture, loss)
+    assert other.grad is not None
+    assert torch.equal(other.grad, 2 * weights)
+    other.grad.zero_()
+    assert torch.equal(capture.take()[1], weights.expand(2, 3))
+
+
 def test_under_autocast_factors_have_its_type_and_are_multiplied_in_the_parameters() -> None:
     layer = nn.Linear(4, 3)
     capture = LinearCapture("late", layer, frozenset())
