@@ -13,7 +13,7 @@ import json
 import math
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -30,7 +30,7 @@ from engine.inputs.task import Task, classification
 from engine.models.build import build_model
 from engine.models.cut import find_cuts
 from engine.models.entrypoint import last_lines
-from engine.models.factors import factors_of, rows_of
+from engine.models.factors import counting_rows, factors_of, rows_per_sample
 from engine.models.tracing import CannotCutError
 from engine.models.uses import UseFinder, Uses, tensors_in
 from engine.plan.description import (
@@ -54,23 +54,27 @@ def describe(
     """
     owners = {path: module for path, module in model.named_modules() if next(_own(module), None) is not None}
     output_bytes: Counter[str] = Counter()
-    rows: Counter[str] = Counter()
 
     def count_output(path: str) -> Any:
         def hook(module: nn.Module, args: Any, output: Any) -> None:
             output_bytes[path] += sum(t.numel() * t.element_size() for t in tensors_in(output))
-            rows[path] += rows_of(module, output)
 
         return hook
 
     handles = [module.register_forward_hook(count_output(path)) for path, module in owners.items()]
     try:
-        with torch.no_grad(), UseFinder(model) as finder, _FlopsByLayer(finder, set(owners)) as flops:
+        with (
+            torch.no_grad(),
+            UseFinder(model) as finder,
+            _FlopsByLayer(finder, set(owners)) as flops,
+            counting_rows(model) as once,
+        ):
             task(model, inputs, targets)
     finally:
         for handle in handles:
             handle.remove()
     parameters, uses = _parameters_by_layer(model, owners), finder.uses()
+    rows = rows_per_sample(once, _rows_of_twice(model, inputs, targets, task) if once else {}, len(inputs))
     cuts, uncut = _cuts(model, inputs, targets, task)
     return ModelDescription(
         name=name,
@@ -82,9 +86,7 @@ def describe(
                 parameters=parameters[path],
                 forward_flops=round(flops.found[path] / len(inputs)),
                 output_bytes=round(output_bytes[path] / len(inputs)),
-                factors=factors_of(
-                    path, owners[path], parameters[path], uses, rows=rows[path], samples=len(inputs)
-                ),
+                factors=factors_of(path, owners[path], parameters[path], uses, rows=rows.get(path, 0)),
             )
             for index, path in enumerate(_forward_order(parameters, uses))
         ),
@@ -92,6 +94,16 @@ def describe(
         cuts=cuts,
         uncut=uncut,
     )
+
+
+def _rows_of_twice(model: nn.Module, inputs: Tensor, targets: Tensor, task: Task) -> Mapping[str, int]:
+    """Rows of a pass over twice the samples; none where the model takes no other number of them."""
+    try:
+        with torch.no_grad(), counting_rows(model) as rows:
+            task(model, torch.cat([inputs, inputs]), torch.cat([targets, targets]))
+    except Exception:
+        return {}
+    return rows
 
 
 def _cuts(

@@ -7,7 +7,9 @@ some function takes directly, has a gradient with other parts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from torch import nn
@@ -29,6 +31,39 @@ def rows_of(module: nn.Module, output: Any) -> int:
     return int(output.numel()) // max(1, module.out_features)
 
 
+@contextmanager
+def counting_rows(model: nn.Module) -> Iterator[Counter[str]]:
+    """Rows of inputs of all calls of each fully-connected layer while the block runs, by path."""
+    rows: Counter[str] = Counter()
+
+    def counts(path: str) -> Any:
+        def hook(module: nn.Module, args: Any, output: Any) -> None:
+            rows[path] += rows_of(module, output)
+
+        return hook
+
+    handles = [
+        module.register_forward_hook(counts(path))
+        for path, module in model.named_modules()
+        if isinstance(module, nn.Linear)
+    ]
+    try:
+        yield rows
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def rows_per_sample(once: Mapping[str, int], twice: Mapping[str, int], samples: int) -> dict[str, int]:
+    """Rows of one sample by path, of the layers whose rows grow with the samples: from a pass of `samples` and one of
+    twice as many. (A layer that computes some learned queries has as many rows for any number of samples.)"""
+    return {
+        path: rows // samples
+        for path, rows in once.items()
+        if rows % samples == 0 and twice.get(path) == 2 * rows
+    }
+
+
 def factors_of(
     path: str,
     module: nn.Module,
@@ -36,11 +71,10 @@ def factors_of(
     uses: Uses,
     *,
     rows: int,
-    samples: int,
 ) -> Factors | None:
-    """The factors of the layer at `path`, which had `rows` rows of inputs in one forward pass of `samples` samples, or
-    None where its gradient is no such product, or its rows do not grow with the samples."""
-    if not isinstance(module, nn.Linear) or rows == 0 or rows % samples:
+    """The factors of the layer at `path`, which has `rows` rows of inputs for each sample (0: they do not grow with the
+    samples), or None where its gradient is no such product."""
+    if not isinstance(module, nn.Linear) or rows == 0:
         return None
     own = {p.name.rpartition(".")[2]: p for p in parameters}
     weight = own.get("weight")
@@ -57,4 +91,4 @@ def factors_of(
     )
     if any(elsewhere) or any(p.also_used_by for p in own.values()):
         return None
-    return Factors(rows=rows // samples, inputs=module.in_features, outputs=module.out_features)
+    return Factors(rows=rows, inputs=module.in_features, outputs=module.out_features)

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 
 from engine.errors import UserError
 from engine.models.describe import describe, describe_request
 from engine.models.registry import MODELS, model
-from engine.plan.description import ModelDescription
+from engine.plan.description import Factors, ModelDescription
 
 DIGITS = {"name": "digits"}
 
@@ -47,6 +48,25 @@ def test_flops_and_output_bytes_are_per_sample():
     assert conv1.output_bytes == 55 * 55 * 96 * 4
     assert 39e9 < on_meta("vgg19").forward_flops < 40e9
     assert 11.3e9 < on_meta("inception-v3").forward_flops < 11.5e9
+
+
+class _Queries(nn.Module):
+    """Beside each sample's own row a layer of four learned queries, whatever the number of samples."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.queries = nn.Parameter(torch.zeros(4, 8))
+        self.ask = nn.Linear(8, 10)
+        self.head = nn.Linear(64, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(x.flatten(1)) + self.ask(self.queries).sum(0)
+
+
+def test_a_layer_whose_rows_do_not_grow_with_the_samples_has_no_factors():
+    found = describe(_Queries(), torch.randn(2, 1, 8, 8), torch.zeros(2, dtype=torch.int64), "queries")
+    assert found.layer("head").factors == Factors(rows=1, inputs=64, outputs=10)
+    assert found.layer("ask").factors is None
 
 
 def test_the_heaviest_layer_of_the_sockeye_shape_is_the_first():
