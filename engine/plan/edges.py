@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from engine.plan.cluster import device_party
 from engine.plan.description import DTYPE_BYTES, CutDescription, ModelDescription
-from engine.plan.plan import Plan, Workload
+from engine.plan.plan import Plan
 from engine.plan.units import Unit, cut
 
 
@@ -42,7 +42,7 @@ def crossings(plan: Plan, model: ModelDescription, workers: int) -> Iterator[tup
         stages = plan.pipeline.stages
         for k, unit in enumerate(edge_units(plan, model)):
             for replica in range(workers // stages):
-                size = _samples(plan.workload, replica, workers // stages) * _sample_bytes(model, unit)
+                size = plan.workload.share(replica, workers // stages) * _sample_bytes(model, unit)
                 before = replica * stages + k
                 if size:
                     yield unit, before, before + 1, size
@@ -54,16 +54,10 @@ def crossings(plan: Plan, model: ModelDescription, workers: int) -> Iterator[tup
         assert where is not None
         home = device_party(plan, workers, where)
         for worker in range(workers):
-            size = _samples(plan.workload, worker, workers) * _sample_bytes(model, unit)
+            size = plan.workload.share(worker, workers) * _sample_bytes(model, unit)
             if size:
                 yield unit, worker, home, size
                 yield unit, home, worker, size
-
-
-def _samples(workload: Workload, rank: int, ranks: int) -> int:
-    """How many of a step's samples `rank` gets."""
-    share, rest = divmod(workload.samples, ranks)
-    return share + (rank < rest)
 
 
 def _sample_bytes(model: ModelDescription, unit: Unit) -> int:

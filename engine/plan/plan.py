@@ -192,6 +192,11 @@ class Workload:
     autocast: bool = False
     """Whether layers compute in bfloat16, so that factors travel in it, too."""
 
+    def share(self, rank: int, ranks: int) -> int:
+        """How many of the samples `rank` gets, as `engine/inputs/sharding.py` deals them."""
+        share, rest = divmod(self.samples, ranks)
+        return share + (rank < rest)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Input:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 from engine.plan.cluster import parties, shard_party, team_of
 from engine.plan.description import DTYPE_BYTES, LayerDescription, ModelDescription
@@ -76,23 +77,10 @@ def declared(
     """Every transfer of one step of a resolved plan. A peer declares nothing: it decides by itself."""
     if isinstance(plan, Peer):
         return
-    choices = {layer.layer: layer for layer in plan.layers}
-    described = {layer.name: layer for layer in model.layers}
     at = [party.host for party in parties(plan, workers, hosts)]
-    for unit in cut(plan, model):
-        layer = choices[unit.layers[0]]
-        team = team_of(plan, layer, workers)
-        for one, other, size in _messages(plan, layer, described, unit, len(team)):
-            source, destination = (team[one], team[other]) if layer.placement == "stage" else (one, other)
-            yield Transfer(
-                source=source,
-                destination=destination,
-                unit=unit.index,
-                layer=unit.layers[0],
-                bytes=size,
-                wire=at[source] != at[destination],
-            )
-    for unit, source, destination, size in crossings(plan, model, workers):
+    for unit, source, destination, size in chain(
+        _exchanged(plan, model, workers), crossings(plan, model, workers)
+    ):
         yield Transfer(
             source=source,
             destination=destination,
@@ -115,6 +103,18 @@ def spread_over_period(plan: Plan | Peer, step_bytes: int) -> int:
 
 def _period(plan: Plan | Peer) -> int:
     return (plan.consistency.period if isinstance(plan, Plan) else None) or 1
+
+
+def _exchanged(plan: Plan, model: ModelDescription, workers: int) -> Iterator[tuple[Unit, int, int, int]]:
+    """(unit, source, destination, bytes) of what every layer's exchange moves; parties by their index."""
+    choices = {layer.layer: layer for layer in plan.layers}
+    described = {layer.name: layer for layer in model.layers}
+    for unit in cut(plan, model):
+        layer = choices[unit.layers[0]]
+        team = team_of(plan, layer, workers)
+        for one, other, size in _messages(plan, layer, described, unit, len(team)):
+            source, destination = (team[one], team[other]) if layer.placement == "stage" else (one, other)
+            yield unit, source, destination, size
 
 
 def _messages(
@@ -149,10 +149,8 @@ def _factors(
 ) -> Iterator[tuple[int, int, int]]:
     """Everybody's factors to everybody else."""
     assert plan.workload is not None, "resolve the plan first"
-    share, rest = divmod(plan.workload.samples, workers)
     for worker in range(workers):
-        samples = share + (worker < rest)  # as engine/inputs/sharding.py deals them
-        size = factor_bytes(described, plan.workload, layer.codec, samples)
+        size = factor_bytes(described, plan.workload, layer.codec, plan.workload.share(worker, workers))
         for peer in range(workers):
             if peer != worker:
                 yield worker, peer, size
