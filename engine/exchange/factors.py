@@ -16,8 +16,10 @@ gradient.
 
 Messages are tagged (unit, step, origin) and say how many rows they have and in which type, so that workers may have
 different numbers of rows (uneven batches, sentences of different lengths, layers that some did not use), and ranks may
-start layers in any order. A codec that rounds, rounds each factor once, a worker's own as well. Sums have one order, so
-replicas stay equal bit for bit where all multiply alike; on unlike processors they differ as sums of another order do.
+start layers in any order. A codec that rounds, rounds each factor once, a worker's own as well; a power of two brings E
+near 1 before, because derivatives that were divided by a large batch are below what half precision can tell from zero.
+Sums have one order, so replicas stay equal bit for bit where all multiply alike; on unlike processors they differ as
+sums of another order do.
 
 Deviations: the paper averages; our derivatives are divided by the global batch already. It multiplies n times
 and adds up; we multiply the stacked matrices once. Its Algorithm 1, which reduces gradients to worker 0 and
@@ -26,6 +28,7 @@ broadcasts them, is `central-reduce` with `update: worker`.
 
 from __future__ import annotations
 
+import math
 import struct
 import threading
 from collections.abc import Sequence
@@ -41,7 +44,10 @@ from engine.runtime.host_memory import as_bytes
 from engine.runtime.messages import Lane, Message, Payload
 from engine.transport.message import Header
 
-_ROWS = struct.Struct("<I")
+_META = struct.Struct("<Ih")
+"""Rows, and the power of two that E was multiplied by. The name of the factors' type follows."""
+_MOST_POWER = 120
+"""So that float32 knows the power of two and its inverse."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +55,7 @@ class _Part:
     """One worker's factors as they travel: 1-D, row after row."""
 
     rows: int
+    power: int
     inputs: Tensor
     errors: Tensor
 
@@ -87,8 +94,8 @@ class FactorsExchange:
     def handle(self, header: Header, payload: Payload) -> None:
         context = self._context
         choice, capture = context.choices[header.unit], context.captures[header.unit]
-        (rows,) = _ROWS.unpack_from(header.meta)
-        dtype = choice.codec.wire_dtype(getattr(torch, header.meta[_ROWS.size :].decode()))
+        rows, power = _META.unpack_from(header.meta)
+        dtype = choice.codec.wire_dtype(getattr(torch, header.meta[_META.size :].decode()))
         buffer = self._landing.pop((header.unit, header.step, header.origin), None)
         whole = torch.empty(0, dtype=dtype) if buffer is None else buffer.view(dtype)
         split = rows * capture.inputs
@@ -97,7 +104,7 @@ class FactorsExchange:
                 f"worker {header.origin} sent {len(whole)} elements for {rows} rows of unit {header.unit}, which has"
                 f" {capture.inputs} inputs and {capture.outputs} outputs"
             )
-        part = _Part(rows=rows, inputs=whole[:split], errors=whole[split:])
+        part = _Part(rows=rows, power=power, inputs=whole[:split], errors=whole[split:])
         self._add(choice, header.step, header.origin, part)
 
     def finish(self, unit: Unit, step: int) -> None:
@@ -117,6 +124,8 @@ class FactorsExchange:
         for part, x, e in zip(parts, inputs.split(rows), errors.split(rows), strict=True):
             choice.codec.decode(part.inputs, [x.view(-1)])
             choice.codec.decode(part.errors, [e.view(-1)])
+            if part.power:
+                e.mul_(2.0**-part.power)
         # The forward pass that waits for this may run under autocast, which would round the product.
         with torch.autocast(torch.device(context.device).type, enabled=False):
             capture.multiply(inputs, errors)
@@ -134,9 +143,13 @@ class FactorsExchange:
 
     def _leave(self, choice: Choice, step: int, factors: Sequence[Tensor]) -> None:
         """X and E are readable on the host. They stay as they are: nothing writes to them until they have left."""
-        context, rows = self._context, len(factors[0])
+        context, rows, power = self._context, len(factors[0]), 0
         with context.recording.encoding(choice, step):
-            inputs, errors = choice.codec.encode([factor.view(-1) for factor in factors])
+            inputs, errors = (factor.view(-1) for factor in factors)
+            if not choice.lossless:
+                power = _power(errors)
+                errors = errors * 2.0**power
+            inputs, errors = choice.codec.encode([inputs, errors])
         payload = [as_bytes(inputs), as_bytes(errors)] if rows else []
         header = Header(
             kind=Message.FACTORS,
@@ -148,13 +161,14 @@ class FactorsExchange:
             priority=choice.priority(step),
             queued_ns=context.recording.now_ns(),
             payload_bytes=sum(map(len, payload)),
-            meta=_ROWS.pack(rows) + str(factors[0].dtype).removeprefix("torch.").encode(),
+            meta=_META.pack(rows, power) + str(factors[0].dtype).removeprefix("torch.").encode(),
         )
         for distance in range(
             1, context.workers
         ):  # each begins with another, so that they do not all meet at one
             context.endpoint.send((context.rank + distance) % context.workers, header, payload)
-        self._add(choice, step, context.rank, _Part(rows=rows, inputs=inputs, errors=errors))
+        part = _Part(rows=rows, power=power, inputs=inputs, errors=errors)
+        self._add(choice, step, context.rank, part)
 
     def _add(self, choice: Choice, step: int, rank: int, part: _Part) -> None:
         """One worker's factors are there; the last one's complete the unit."""
@@ -167,3 +181,9 @@ class FactorsExchange:
             complete = len(parts) == self._context.workers
         if complete:
             self._context.versions.advance(unit, step + 1)
+
+
+def _power(errors: Tensor) -> int:
+    """k for which the largest of 2^k `errors` (1-D) is between 1/2 and 1; 0 where there is nothing to lift."""
+    most = float(errors.abs().max()) if len(errors) else 0.0
+    return max(-_MOST_POWER, min(-math.frexp(most)[1], _MOST_POWER))
