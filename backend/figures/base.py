@@ -77,6 +77,13 @@ def sign(figure: go.Figure, request: FigureRequest, text: str) -> None:
     )
 
 
+def say_rehearsed(figure: go.Figure, request: FigureRequest, label: str) -> None:
+    """Say that a figure rests on rehearsals: in the drawing, in its words, and in `layout.meta.rehearsed`."""
+    sign(figure, request, label)
+    meta = figure.layout.meta
+    figure.update_layout(meta={**meta, "rehearsed": label, "alt": f"{meta['alt']} ({label})"})
+
+
 def wrap(text: str, columns: int) -> list[str]:
     """Lines of at most `columns` characters, broken at spaces."""
     lines = [""]

@@ -14,10 +14,10 @@ import numpy as np
 import plotly.graph_objects as go
 from sqlalchemy.orm import Session
 
-from backend.figures.base import finish, notice
+from backend.figures.base import finish, notice, say_rehearsed
 from backend.figures.loss import smooth
-from backend.figures.race import names_of
 from backend.figures.request import FigureRequest
+from backend.figures.several import names_of, rehearsals_of
 from backend.figures.source import Source
 from backend.figures.theme import COLOURS
 from engine.telemetry.events import ALL_LAYERS, BIN_NS, LEVEL_FACTOR, LEVELS, Direction
@@ -57,9 +57,13 @@ def compare(
     """The figure; a job that has not measured it (yet), or whose bytes nobody counted, is named below. Raises
     LookupError for a job that does not exist."""
     sources = [Source(session, job_id) for job_id in job_ids]
-    names = names_of([source.job for source in sources])
-    curves = [curve(source, name, what, by) for source, name in zip(sources, names, strict=True)]
-    return draw(curves, what, by, request, revision=f"compare:{what}:{by}:{','.join(job_ids)}")
+    jobs = [source.job for source in sources]
+    curves = [curve(source, name, what, by) for source, name in zip(sources, names_of(jobs), strict=True)]
+    figure = draw(curves, what, by, request, revision=f"compare:{what}:{by}:{','.join(job_ids)}")
+    rehearsed = rehearsals_of(jobs)
+    if rehearsed is not None:
+        say_rehearsed(figure, request, rehearsed)
+    return figure
 
 
 def curve(source: Source, name: str, what: What, by: By) -> Curve:

@@ -14,13 +14,13 @@ import numpy as np
 import plotly.graph_objects as go
 from sqlalchemy.orm import Session
 
-from backend.figures.base import finish, format_ms, notice
+from backend.figures.base import finish, format_ms, notice, say_rehearsed
 from backend.figures.blame import blocker
-from backend.figures.facts import JobFacts
 from backend.figures.headline import Contender, headline
 from backend.figures.request import FigureRequest
 from backend.figures.rows import ROW_HEIGHT, Row, height_of, rows_of
 from backend.figures.scene import Part, View, add_key, paint, rules, scene_height, set_axes
+from backend.figures.several import names_of, rehearsals_of
 from backend.figures.source import Source
 from backend.figures.speed import Speed, measure, why_not_a_race
 from backend.figures.theme import COLOURS
@@ -74,7 +74,8 @@ def race(session: Session, job_ids: Sequence[str], request: FigureRequest) -> Ra
     not exist.
     """
     sources = [Source(session, job_id) for job_id in job_ids]
-    names = names_of([source.job for source in sources])
+    jobs = [source.job for source in sources]
+    names, rehearsed = names_of(jobs), rehearsals_of(jobs)
     speeds = [measure(source) for source in sources]
     common = _common_steps(sources)
     contenders = [
@@ -89,9 +90,10 @@ def race(session: Session, job_ids: Sequence[str], request: FigureRequest) -> Ra
             else "These jobs share no detailed step yet"
         )
         empty: dict[str, int | None] = {"min": None, "max": None, "previous": None, "next": None}
-        return Race(
-            headline=text, figure=notice(request, revision=revision, text=reason), step=None, steps=empty
-        )
+        nothing = notice(request, revision=revision, text=reason)
+        if rehearsed is not None:
+            say_rehearsed(nothing, request, rehearsed)
+        return Race(headline=text, figure=nothing, step=None, steps=empty)
     step = _choose(common, request.step)
     why = None
     if request.wait is not None and request.why_job is not None and request.why_job in job_ids:
@@ -102,6 +104,8 @@ def race(session: Session, job_ids: Sequence[str], request: FigureRequest) -> Ra
     figure.update_layout(
         uirevision=f"{revision}:{step}", meta={**figure.layout.meta, "headline": text, "step": step}
     )
+    if rehearsed is not None:
+        say_rehearsed(figure, request, rehearsed)
     return Race(headline=text, figure=figure, step=step, steps=_neighbours(common, step))
 
 
@@ -291,16 +295,6 @@ def _contender(source: Source, name: str, speed: Speed) -> Contender:
 
     exposed = source.exposed_by_layer(speed.first, speed.last)
     return Contender(name=name, speed=speed, exposed_ns=exposed, blocker=blocked_by)
-
-
-def names_of(jobs: Sequence[JobFacts]) -> list[str]:
-    """Strategies where they tell the jobs apart, else the jobs' names, else those with the end of their
-    ids; a rehearsal says that it is one."""
-    names = [f"{job.name} ({job.id[-6:]})" for job in jobs]
-    for shorter in ([job.name for job in jobs], [job.strategy for job in jobs]):
-        if len(set(shorter)) == len(jobs):
-            names = shorter
-    return [f"{name} (rehearsed)" if job.rehearsed else name for name, job in zip(names, jobs, strict=True)]
 
 
 def _common_steps(sources: Sequence[Source]) -> np.ndarray:

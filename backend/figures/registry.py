@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
-from backend.figures.base import sign
+from backend.figures.base import say_rehearsed
 from backend.figures.heatmap import heatmap
 from backend.figures.loss import loss
 from backend.figures.memory import memory
@@ -34,13 +34,10 @@ class Figure:
     """Answers a figure for every job, whatever has been recorded of it so far."""
 
     def draw(self, source: Source, request: FigureRequest) -> go.Figure:
-        """The figure, which says so where it rests on a rehearsal: in the drawing, and in `layout.meta.rehearsed`."""
+        """The figure, which says so where it rests on a rehearsal."""
         figure = self.build(source, request)
-        label = source.job.rehearsed
-        if label is not None:
-            sign(figure, request, label)
-            meta = figure.layout.meta
-            figure.update_layout(meta={**meta, "rehearsed": label, "alt": f"{meta['alt']} ({label})"})
+        if source.job.rehearsed is not None:
+            say_rehearsed(figure, request, source.job.rehearsed)
         return figure
 
 

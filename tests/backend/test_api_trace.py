@@ -94,6 +94,13 @@ def test_without_a_range_the_newest_steps_are_exported(api: TestClient, run: Run
     }
 
 
+def test_the_trace_of_a_rehearsal_says_so(api: TestClient) -> None:
+    database = api.app.state.context.database  # type: ignore[attr-defined]
+    rehearsed = record_run(database, "rehearsed", steps=2, started=20_000, fidelity="rehearse")
+    label = export(api, rehearsed.job_id)["otherData"]["rehearsed"]
+    assert label == "rehearsed: compute of P4000 derived from FLOPs at 60 %, sizes and rates 1/15"
+
+
 def test_a_job_that_waits_has_an_empty_trace(api: TestClient) -> None:
     found = export(api, submit(api, "waits")["id"])
     assert found["traceEvents"] == []

@@ -66,3 +66,14 @@ def test_accuracy_and_throughput_and_who_has_none(database: Database, runs: list
     assert len(traces(drawn(database, ids, "throughput", "time"), "scatter")) == 2
     empty = drawn(database, [waiting], "loss", "bytes")
     assert empty["layout"]["meta"]["empty"]
+
+
+def test_a_comparison_of_rehearsals_says_so(database: Database, runs: list[Run]) -> None:
+    label = "rehearsed: compute of P4000 derived from FLOPs at 60 %, sizes and rates 1/15"
+    rehearsed = record_run(database, "rehearsed", fidelity="rehearse", link_samples=False).job_id
+    content = drawn(database, [rehearsed], "loss", "step")
+    assert label in notes(content)  # an exported picture carries it along
+    assert content["layout"]["meta"]["rehearsed"] == label
+    beside = drawn(database, [runs[0].job_id, rehearsed], "loss", "step")
+    assert beside["layout"]["meta"]["rehearsed"] == f"rehearsed, {label}"
+    assert "rehearsed" not in drawn(database, [runs[0].job_id], "loss", "step")["layout"]["meta"]

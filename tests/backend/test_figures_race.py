@@ -20,6 +20,7 @@ from tests.backend.figures_drawn import answer, column, notes, traces
 from tests.backend.recorded_run import Run, add_job, record_run
 
 SECOND = 1e9
+REHEARSED = "rehearsed: compute of P4000 derived from FLOPs at 60 %, sizes and rates 1/15"
 
 
 @pytest.fixture(scope="module")
@@ -161,9 +162,19 @@ def test_a_rehearsal_is_called_one(database: Database) -> None:
     )
     result = run_race(database, one, other)
     assert "one (rehearsed)" in result.headline
-    titles = notes(answer(result.figure))
+    content = answer(result.figure)
+    titles = notes(content)
     assert "<b>one (rehearsed)</b>" in titles
     assert "<b>other (rehearsed)</b>" in titles
+    assert REHEARSED in titles  # an exported picture carries it along
+    assert content["layout"]["meta"]["rehearsed"] == REHEARSED
+
+
+def test_a_rehearsal_beside_a_job_that_trains_is_told_apart(database: Database, fifo: Run) -> None:
+    rehearsed = record_run(database, "replayed", steps=12, started=50_000, fidelity="rehearse")
+    meta = answer(run_race(database, fifo, rehearsed).figure)["layout"]["meta"]
+    assert meta["rehearsed"] == f"replayed, {REHEARSED}"
+    assert "rehearsed" not in answer(run_race(database, fifo, fifo).figure)["layout"]["meta"]
 
 
 def test_steps_that_some_job_did_not_keep_are_skipped(database: Database, fifo: Run) -> None:

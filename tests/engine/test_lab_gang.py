@@ -89,6 +89,7 @@ def test_a_gang_that_fails_or_is_stopped_leaves_no_hosts(tmp_path: Path) -> None
     stopped = Gang(prepare(spec, tmp_path / "stopped"))
     stopped.start()
     assert len(ours()) == 3
+    assert all("-0-test-" in name for name in ours()), "named after the run"
     stopped.stop()
     assert ours() == []
     failed = Gang(prepare(spec, tmp_path / "failed"))
@@ -100,7 +101,18 @@ def test_a_gang_that_fails_or_is_stopped_leaves_no_hosts(tmp_path: Path) -> None
     assert ours() == []
 
 
-@pytest.mark.parametrize("strategy", ["native-allreduce", "ring-allreduce", "parameter-server"])
+OTHERS = (
+    "native-allreduce",
+    "ring-allreduce",
+    "tree-allreduce",
+    "parameter-server",
+    "late-multiply",
+    "hybrid",
+    "fsdp",
+)
+
+
+@pytest.mark.parametrize("strategy", OTHERS)
 def test_other_exchanges_run_on_unequal_hosts(strategy: str, tmp_path: Path) -> None:
     needs_lab()
     network = {"hosts": 3, "host_rates": ["100Mbit", "1Gbit", "300Mbit"]}

@@ -72,6 +72,13 @@ def test_recursive_halving_and_doubling_does_too(workers: int, case: str, tmp_pa
     _equal(spec, workers, case, tmp_path)
 
 
+@pytest.mark.parametrize("workers", [2, 3, 4])
+def test_reduce_and_broadcast_of_gradients_does_too(workers: int, tmp_path: Path) -> None:
+    """Papers 000, Algorithm 1: the baseline of late-multiply."""
+    spec = spec_of("central-reduce", workers, CASES["float64"][0], update="worker")
+    _equal(spec, workers, "float64", tmp_path)
+
+
 def _equal(spec: Any, workers: int, case: str, directory: Path) -> None:
     """Run it and compare: with the same shards one after another, with the whole batch, with the declared bytes."""
     limit = CASES[case][1]
