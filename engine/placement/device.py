@@ -4,11 +4,13 @@ In every pass the device gets one piece from each worker (`pieces.py`): it runs 
 it, goes backward at once, answers with the loss and the gradient of the activation, and adds its own gradients up.
 After the step's last pass it updates its layers once, with the hyper-parameters that worker 0 sent along:
 w <- update(w, sum_i g_i). Pieces are computed in the order in which they come; in rank order where the job is
-deterministic, so that sums repeat bitwise. So one worker's activations travel while another's are computed.
+deterministic, so that sums repeat bitwise. So one worker's activations travel while another's are computed, and with
+micro-batches a worker computes its front of the next one meanwhile (`edge.py`).
 
 A worker's samples pass the back as if that worker had it: buffers (batch statistics) are kept apart for each worker,
 and averaged for evaluations and in the saved state. Masks of dropout are the device's own.
-Memory: parameters, optimizer state, gradients and the activations of one piece; n pieces that wait.
+Memory: parameters, optimizer state, gradients and the activations of one piece; 2 n pieces that wait, with one
+micro-batch n.
 """
 
 from __future__ import annotations

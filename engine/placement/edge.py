@@ -1,8 +1,13 @@
-"""The workers' end of an edge: the front of the model is computed here, the rest and the loss on a device."""
+"""The workers' end of an edge: the front of the model is computed here, the rest and the loss on a device.
+
+While one micro-batch is away, the front of the next one is computed: what travels, and what the device computes, hides
+behind it. So a worker holds the front's activations of two micro-batches.
+"""
 
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
@@ -11,12 +16,15 @@ import torch
 from torch import Tensor, nn
 
 from engine.exchange.base import Choice
+from engine.inputs.loader import MicroBatch
 from engine.inputs.task import BatchLoss, enough_samples
 from engine.placement.pieces import Room, edge_header, pack
+from engine.placement.schedule import actions
 from engine.runtime.arrivals import Arrivals
 from engine.runtime.host_memory import as_bytes
 from engine.runtime.messages import Lane, Message, Payload
 from engine.runtime.recording import Recording
+from engine.runtime.trainer import Replica, finite
 from engine.runtime.updates import Hyper
 from engine.transport.endpoint import Endpoint
 from engine.transport.message import Header
@@ -30,8 +38,8 @@ class Local(Protocol):
         ...
 
 
-class EdgeLoss:
-    """The workers' end: the front is computed here, the rest and the loss on the device."""
+class EdgePasses:
+    """A worker's passes: of training (`Passes`), and of an evaluation (`PassLoss`, by `evaluate`)."""
 
     kinds = (Message.ACTIVATION_GRADIENT,)
 
@@ -39,6 +47,7 @@ class EdgeLoss:
         self,
         *,
         front: nn.Module,
+        replica: Replica,
         choice: Choice,
         device_party: int,
         device_name: str,
@@ -50,9 +59,10 @@ class EdgeLoss:
         recording: Recording,
         deadline_s: float,
     ) -> None:
-        """`choice`: the edge's unit. `beside`: the device, where it is in this process. `hyper(step)`, on worker 0: the
-        hyper-parameters of a step."""
+        """`replica`: how the front is kept in step with the other workers'. `choice`: the edge's unit. `beside`: the
+        device, where it is in this process. `hyper(step)`, on worker 0: the hyper-parameters of a step."""
         self._front = front
+        self._replica = replica
         self._choice = choice
         self._device_party = device_party
         self._device_name = device_name
@@ -64,39 +74,71 @@ class EdgeLoss:
         self._recording = recording
         self._dtype: torch.dtype = getattr(torch, choice.unit.dtype)
         self._passes = 0
-        """Training passes so far."""
-        self._turn = 0
-        """Passes so far, evaluations included."""
+        """Training passes that have left."""
+        self._left = 0
+        """Passes that have left, evaluations included."""
+        self._came_back = 0
         self._room = Room()
         self._answers: Arrivals[int, tuple[Mapping[str, Any], Tensor | None]] = Arrivals(deadline_s)
         """By turn: what came back."""
         self.fail = self._answers.fail
 
-    def __call__(self, inputs: Tensor, targets: Tensor, scale: float) -> BatchLoss | None:
-        """One pass. In training the gradient of `scale` times the loss has come back already: going backward from the
-        answered loss, whatever it is multiplied by, hands that to the front."""
-        training = self._front.training
-        activation: Tensor | None = None
-        if len(targets):
-            with self._autocast(), enough_samples():
-                activation = self._front(inputs)
-        if training:
-            self._recording.end_forward()
-        self._send(activation, targets, scale, training)
-        if self._beside is not None:
-            self._beside.serve()
-        about, gradient = self._receive(training)
-        if training:
-            self._recording.begin_pass()
+    def __call__(self, micro_batches: list[MicroBatch], divisor: float) -> tuple[float, int]:
+        """See Passes."""
+        total, coming, left = 0.0, iter(micro_batches), len(micro_batches)
+        away: deque[tuple[Tensor | None, float]] = deque()
+        for action in actions("1f1b", 0, 2, left):
+            if action == "forward":
+                micro = next(coming)
+                scale = micro.scale / divisor
+                away.append((self._forward(micro, scale), scale))
+            else:
+                left -= 1
+                activation, scale = away.popleft()
+                total += self._backward(activation, last=left == 0) * scale
+        return total, sum(micro.samples for micro in micro_batches)
+
+    def evaluate(self, inputs: Tensor, targets: Tensor, scale: float) -> BatchLoss | None:
+        """See PassLoss."""
+        activation = self._compute(inputs, targets)
+        self._send(activation, targets, scale, training=False)
+        about, _ = self._come_back(training=False)
         if activation is None:
             return None
-        total = torch.tensor(about["loss"], dtype=torch.float64, device=activation.device)
-        if training:
+        total = torch.tensor(about["loss"], dtype=torch.float64)
+        return BatchLoss(total, None if about["correct"] is None else torch.tensor(about["correct"]))
+
+    def _forward(self, micro: MicroBatch, scale: float) -> Tensor | None:
+        """The front's activation, which has left; None for a micro-batch without samples."""
+        self._replica.begin_forward()
+        activation = self._compute(micro.inputs, micro.targets)
+        self._replica.end_forward()
+        self._send(activation, micro.targets, scale, training=True)
+        return activation
+
+    def _backward(self, activation: Tensor | None, *, last: bool) -> float:
+        """The loss of the micro-batch that left first, not yet scaled; its gradient came back scaled."""
+        about, gradient = self._come_back(training=True)
+        self._replica.begin_backward(last)
+        loss = finite(float(about["loss"]), self._recording.step)
+        if activation is not None and activation.requires_grad:
             assert gradient is not None
-            shaped = gradient.view(self._dtype).view(activation.shape).to(activation)
-            total = _Crossing.apply(activation, shaped, total)
-        correct = None if about["correct"] is None else torch.tensor(about["correct"])
-        return BatchLoss(total, correct)
+            activation.backward(gradient.view(self._dtype).view(activation.shape).to(activation))
+        self._replica.end_backward()
+        return loss
+
+    def _compute(self, inputs: Tensor, targets: Tensor) -> Tensor | None:
+        if not len(targets):
+            return None
+        with self._autocast(), enough_samples():
+            activation: Tensor = self._front(inputs)
+        return activation
+
+    def _come_back(self, *, training: bool) -> tuple[Mapping[str, Any], Tensor | None]:
+        """The device's answer to the pass that left first."""
+        if self._beside is not None:
+            self._beside.serve()
+        return self._receive(training)
 
     def place(self, header: Header) -> list[memoryview]:
         return self._room.place(header)
@@ -104,7 +146,7 @@ class EdgeLoss:
     def handle(self, header: Header, payload: Payload) -> None:
         self._answers.put(header.part, (json.loads(header.meta), self._room.take(header, payload)))
 
-    def _send(self, activation: Tensor | None, targets: Tensor, scale: float, training: bool) -> None:
+    def _send(self, activation: Tensor | None, targets: Tensor, scale: float, *, training: bool) -> None:
         step, micro = divmod(self._passes, self._micro_batches)
         last = training and micro == self._micro_batches - 1
         payload: list[memoryview] = []
@@ -126,35 +168,23 @@ class EdgeLoss:
             Lane.DEVICE,
             origin=self._endpoint.index,
             step=step if training else -1,
-            turn=self._turn,
+            turn=self._left,
             now_ns=self._recording.now_ns(),
             payload=payload,
             meta=meta,
         )
         self._endpoint.send(self._device_party, header, payload)
         self._passes += training
+        self._left += 1
 
     def _receive(self, training: bool) -> tuple[Mapping[str, Any], Tensor | None]:
-        start_ns, waits = self._recording.now_ns(), self._turn not in self._answers
+        start_ns, waits = self._recording.now_ns(), self._came_back not in self._answers
         answer = self._answers.take(
-            self._turn,
+            self._came_back,
             f"{self._device_name} did not answer within {self._answers.deadline_s:.0f} s what was sent from"
             f" in front of {self._choice.unit.layers[0]}",
         )
         if waits and training:
             self._recording.waited(self._choice.layer_index, self._choice.unit.index, start_ns)
-        self._turn += 1
+        self._came_back += 1
         return answer
-
-
-class _Crossing(torch.autograd.Function):
-    """(activation, its gradient, loss) -> loss; backward hands the gradient on as it came."""
-
-    @staticmethod
-    def forward(ctx: Any, activation: Tensor, gradient: Tensor, loss: Tensor) -> Tensor:
-        ctx.save_for_backward(gradient)
-        return loss.clone()
-
-    @staticmethod
-    def backward(ctx: Any, *outer: Tensor) -> tuple[Tensor | None, ...]:
-        return ctx.saved_tensors[0], None, None

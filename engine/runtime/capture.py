@@ -40,7 +40,7 @@ class Capture(ABC):
         self._factors: list[tuple[Tensor, Tensor]] = []
         self._forward = False
         self._uses = 0
-        """Of the forward pass under way, or done, whose derivatives have not come."""
+        """Of the step's forward passes, whose derivatives have not come."""
         self._when_complete: list[Callable[[], None]] = []
         for parameter in parameters:
             parameter.register_post_accumulate_grad_hook(self._refuse)
@@ -49,8 +49,11 @@ class Capture(ABC):
         """Call it when the derivatives of all uses in a pass have come."""
         self._when_complete.append(call)
 
+    def begin_step(self) -> None:
+        self._uses = 0  # uses that never had a derivative are no longer waited for
+
     def begin_forward(self) -> None:
-        self._forward, self._uses = True, 0
+        self._forward = True
 
     def end_forward(self) -> None:
         """What uses the layer from now on recomputes a use that was counted, or one that had no derivative to count."""

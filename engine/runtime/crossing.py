@@ -12,7 +12,7 @@ from engine.exchange.base import Choice
 from engine.inputs.task import Task
 from engine.order import RANK
 from engine.placement.device import Device, DeviceLayer
-from engine.placement.edge import EdgeLoss
+from engine.placement.edge import EdgePasses
 from engine.plan.cluster import device_party
 from engine.plan.edges import edge_units
 from engine.plan.plan import LayerPlan, Plan
@@ -25,7 +25,7 @@ from engine.runtime.messages import Lane
 from engine.runtime.party import PATIENCE_S, PartyBase
 from engine.runtime.servers import end_training
 from engine.runtime.subject import Autocast, Subject
-from engine.runtime.trainer import OneByOne, Passes, PassLoss, Replica
+from engine.runtime.trainer import Passes, PassLoss, Replica
 from engine.runtime.updates import HyperSchedule, LayerUpdater
 from engine.runtime.whole_state import WholeState, give, layout_of
 
@@ -78,8 +78,9 @@ class Crossing:
         hyper = None
         if base.party.index == 0:
             hyper = HyperSchedule(launch.job.optimizer, launch.job.schedule, total_steps).at
-        loss = EdgeLoss(
+        passes = EdgePasses(
             front=self.model,
+            replica=replica,
             choice=edge_choice(launch),
             device_party=self._party,
             device_name=base.names[self._party],
@@ -91,9 +92,9 @@ class Crossing:
             recording=base.recording,
             deadline_s=launch.deadline_s + PATIENCE_S,
         )
-        self._lane.add(EdgeLoss.kinds, loss)
-        base.endpoint.on_failure(loss.fail)
-        return OneByOne(replica, loss, base.recording), loss
+        self._lane.add(EdgePasses.kinds, passes)
+        base.endpoint.on_failure(passes.fail)
+        return passes, passes.evaluate
 
     def end(self) -> dict[str, Tensor] | None:
         """See Place."""

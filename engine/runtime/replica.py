@@ -115,6 +115,8 @@ class PlanReplica:
     def begin_step(self, step: int, batch: StepBatch) -> None:
         self._step = step
         self._tell_exchanges(step)
+        for capture in self._captures:
+            capture.begin_step()
         if step == 0:
             self._finder = UseFinder(self.model)
 

@@ -3,7 +3,8 @@
 Made for networks whose convolutions hold the operations and whose fully-connected layers hold the parameters: workers
 run the front of the model on their shards and send the activations where it is cut; the device runs the back for each
 worker's samples, returns the gradient of the activations at once, and keeps the back's parameters (papers 000,
-section 2.2; Krizhevsky 2014). While it computes for one worker, another goes backward and its gradients travel.
+section 2.2; Krizhevsky 2014). While it computes for one worker, another goes backward and its gradients travel; with
+micro-batches a worker computes the front of the next one while one is away.
 
 Update rule: w <- update(w, sum_i g_i) on either side. Gradients of a step are sums of losses that are divided by the
 global batch, so nothing is averaged anywhere, and weight decay is applied once, where the layer is updated; the

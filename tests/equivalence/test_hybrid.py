@@ -80,8 +80,20 @@ def test_a_device_and_a_reducer_of_their_own(tmp_path: Path) -> None:
         assert {layer for found, layer in computed if found == kind and layer >= 0} == behind
     assert {Kind.SEND, Kind.RECEIVE} <= set(events["kind"])
     assert sum(events["kind"] == Kind.UPDATE) == 6 * len(behind), "once in a step, after all its passes"
+    front = run.launch.model.layers[0].index
+    passes = worker_passes(run, rank=0, step=0, layer=front)
+    F, B = Kind.FORWARD, Kind.BACKWARD
+    assert passes == [F, F, B, F, B, B], "the next front is computed while a micro-batch is away"
     rows = {b.party: len(b.table("steps")) for b in batches(run.launch.spool) if len(b.table("steps"))}
     assert set(rows) == {0, 1}, "samples are the workers'"
+
+
+def worker_passes(run: Run, *, rank: int, step: int, layer: int) -> list[int]:
+    """Forward and backward computations of one layer in one step, in the order in which they began."""
+    events = np.concatenate([b.table("events") for b in batches(run.launch.spool) if b.party == rank])
+    mine = events[(events["step"] == step) & (events["layer"] == layer) & (events["track"] == Track.COMPUTE)]
+    mine = mine[np.isin(mine["kind"], [Kind.FORWARD, Kind.BACKWARD])]
+    return [int(kind) for kind in mine[np.argsort(mine["start"], kind="stable")]["kind"]]
 
 
 def assert_evaluated(run: Run) -> None:
