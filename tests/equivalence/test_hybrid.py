@@ -16,7 +16,7 @@ from engine.inputs.build import find_task, load_dataset
 from engine.inputs.task import classification, weight
 from engine.models.build import build_model
 from engine.runtime.trainer import LocalLoss
-from engine.telemetry.events import Kind, Track
+from engine.telemetry.events import NONE, Kind, Track
 from engine.telemetry.spool import batches
 from tests.jobs import Run, distance, job, reference, succeed
 from tests.traffic import counted_bytes, declared_bytes
@@ -80,19 +80,22 @@ def test_a_device_and_a_reducer_of_their_own(tmp_path: Path) -> None:
         assert {layer for found, layer in computed if found == kind and layer >= 0} == behind
     assert {Kind.SEND, Kind.RECEIVE} <= set(events["kind"])
     assert sum(events["kind"] == Kind.UPDATE) == 6 * len(behind), "once in a step, after all its passes"
-    front = run.launch.model.layers[0].index
-    passes = worker_passes(run, rank=0, step=0, layer=front)
-    F, B = Kind.FORWARD, Kind.BACKWARD
-    assert passes == [F, F, B, F, B, B], "the next front is computed while a micro-batch is away"
+    forward, backward = Kind.FORWARD, Kind.BACKWARD
+    assert passes(run, rank=0, step=1) == [forward, forward, backward, forward, backward, backward], (
+        "the next front is computed while a micro-batch is away"
+    )
     rows = {b.party: len(b.table("steps")) for b in batches(run.launch.spool) if len(b.table("steps"))}
     assert set(rows) == {0, 1}, "samples are the workers'"
 
 
-def worker_passes(run: Run, *, rank: int, step: int, layer: int) -> list[int]:
-    """Forward and backward computations of one layer in one step, in the order in which they began."""
+def passes(run: Run, *, rank: int, step: int) -> list[int]:
+    """A worker's passes in one step, in their order: its first layer's forward, and the end of backward, where time is
+    booked on no layer."""
     events = np.concatenate([b.table("events") for b in batches(run.launch.spool) if b.party == rank])
-    mine = events[(events["step"] == step) & (events["layer"] == layer) & (events["track"] == Track.COMPUTE)]
-    mine = mine[np.isin(mine["kind"], [Kind.FORWARD, Kind.BACKWARD])]
+    mine = events[(events["step"] == step) & (events["track"] == Track.COMPUTE)]
+    forward = (mine["kind"] == Kind.FORWARD) & (mine["layer"] == run.launch.model.layers[0].index)
+    backward = (mine["kind"] == Kind.BACKWARD) & (mine["layer"] == NONE)
+    mine = mine[forward | backward]
     return [int(kind) for kind in mine[np.argsort(mine["start"], kind="stable")]["kind"]]
 
 

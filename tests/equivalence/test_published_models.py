@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from engine.plan.job import JobSpec
+from engine.plan.plan import Plan
 from tests.jobs import distance, job, reference, succeed
+from tests.traffic import counted_bytes, declared_bytes
 from tests.words import write_text
 
 WORDS = {"source_vocabulary": 50, "target_vocabulary": 20}
@@ -40,6 +42,12 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], float, dict[str, Any]]] =
         1e-12,
         {"training": {"steps": 6, "global_batch": 9, "precision": "float64"}},
     ),
+    "resnet-digits": (
+        {},
+        {"name": "digits"},
+        1e-9,
+        {"training": {"steps": 3, "global_batch": 12, "precision": "float64"}},
+    ),
 }
 """Model -> its options, its data, the largest difference from one process, and how it is trained."""
 
@@ -63,6 +71,18 @@ def spec_of(model: str, strategy: str, workers: int, text: str) -> JobSpec:
         evaluation={"every_epochs": None, "at_end": True},
         **training,
     )
+
+
+@pytest.mark.parametrize("strategy", ["hybrid", "model-parallel"])
+@pytest.mark.parametrize("model", ["resnet-digits", "lstm-lm"])
+def test_models_that_are_cut_equal_one_process(model: str, strategy: str, text: str, tmp_path: Path) -> None:
+    """Cuts between residual blocks and between recurrent layers, and a loss of words behind them."""
+    found = succeed(spec_of(model, strategy, 2, text), tmp_path)
+    assert isinstance(found.launch.plan, Plan)
+    assert found.launch.plan.edges
+    shards = 1 if strategy == "model-parallel" else 2
+    assert distance(found.state, reference(spec_of(model, "single", 1, text), shards)) <= CASES[model][2]
+    assert counted_bytes(found) == declared_bytes(found)
 
 
 @pytest.mark.parametrize("model", CASES)
