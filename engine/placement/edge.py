@@ -98,10 +98,10 @@ class EdgePasses:
                 total += self._backward(activation, last=left == 0) * scale
         return total, sum(micro.samples for micro in micro_batches)
 
-    def evaluate(self, inputs: Tensor, targets: Tensor, scale: float) -> BatchLoss | None:
+    def evaluate(self, inputs: Tensor, targets: Tensor) -> BatchLoss | None:
         """See PassLoss."""
         activation = self._compute(inputs, targets)
-        self._send(activation, targets, scale, training=False)
+        self._send(activation, targets, 1.0, training=False)
         about, _ = self._come_back(training=False)
         if activation is None:
             return None
@@ -119,8 +119,8 @@ class EdgePasses:
     def _backward(self, activation: Tensor | None, *, last: bool) -> float:
         """The loss of the micro-batch that left first, not yet scaled; its gradient came back scaled."""
         about, gradient = self._come_back(training=True)
-        self._replica.begin_backward(last)
         loss = finite(float(about["loss"]), self._recording.step)
+        self._replica.begin_backward(last)
         if activation is not None and activation.requires_grad:
             assert gradient is not None
             activation.backward(gradient.view(self._dtype).view(activation.shape).to(activation))

@@ -83,7 +83,7 @@ class StagePasses:
                 self._backward(*flying.popleft(), last=left == 0)
         return total, sum(m.samples for m in micro_batches) if self._last else 0
 
-    def evaluate(self, inputs: Tensor, targets: Tensor, scale: float) -> BatchLoss | None:
+    def evaluate(self, inputs: Tensor, targets: Tensor) -> BatchLoss | None:
         """See PassLoss: the last stage has the loss, the others None."""
         entered = self._entering(inputs, targets, training=False)
         result: BatchLoss | None = None

@@ -100,7 +100,7 @@ class Evaluator:
             inputs, targets = self._test.batch(self._mine[start : start + batch])
             if self._dtype is not None and inputs.is_floating_point():
                 inputs = inputs.to(self._dtype)
-            result = self._loss(inputs.to(self._device), targets.to(self._device), 1.0)
+            result = self._loss(inputs.to(self._device), targets.to(self._device))
             if result is None:
                 continue
             weighed += weight(targets)

@@ -48,9 +48,8 @@ class Replica(Protocol):
 class PassLoss(Protocol):
     """How the loss of one pass is computed."""
 
-    def __call__(self, inputs: Tensor, targets: Tensor, scale: float) -> BatchLoss | None:
-        """The loss of a batch (n, ...), not yet multiplied by `scale`, which is for who goes backward elsewhere. None
-        for an empty batch."""
+    def __call__(self, inputs: Tensor, targets: Tensor) -> BatchLoss | None:
+        """The loss of a batch (n, ...). None for an empty batch."""
         ...
 
 
@@ -73,7 +72,7 @@ class LocalLoss:
         self._task = task
         self._autocast = autocast
 
-    def __call__(self, inputs: Tensor, targets: Tensor, scale: float) -> BatchLoss | None:
+    def __call__(self, inputs: Tensor, targets: Tensor) -> BatchLoss | None:
         """See PassLoss."""
         if len(targets) == 0:  # a small batch left this worker without samples, and it needs no filler
             return None
@@ -96,12 +95,11 @@ class OneByOne:
             last = number == len(micro_batches) - 1
             with replica.accumulating() if not last else nullcontext():
                 replica.begin_forward()
-                scale = micro.scale / divisor
-                loss = self._loss(micro.inputs, micro.targets, scale)
+                loss = self._loss(micro.inputs, micro.targets)
                 replica.end_forward()
                 replica.begin_backward(last)
                 if loss is not None:
-                    scaled = loss.total * scale
+                    scaled = loss.total * (micro.scale / divisor)
                     total += finite(float(scaled.detach()), self._recording.step)
                     scaled.backward()
                 replica.end_backward()
