@@ -10,6 +10,15 @@ interface Props {
   onChoose: (wait: ListedWait) => void;
 }
 
+// Only a block can end in an ellipsis. It is as high as its line: Mantine's trims what hangs below, and fills the button.
+const LABEL = {
+  display: "block",
+  textOverflow: "ellipsis",
+  height: "auto",
+  lineHeight: 1.5,
+  textBoxTrim: "none",
+} as const;
+
 /** The longest red waits in view as buttons: for keyboards, for fingers, and where red is too thin to hit. */
 export function LongestWaits({ waits, label, isChosen, onChoose }: Props) {
   if (waits.length === 0) return null;
@@ -23,11 +32,9 @@ export function LongestWaits({ waits, label, isChosen, onChoose }: Props) {
           key={[wait.job, wait.party, wait.step, wait.layer, wait.unit].join()}
           size="compact-xs"
           variant={isChosen(wait) ? "filled" : "light"}
-          color="red"
-          autoContrast
+          color={isChosen(wait) ? "red.9" : "red"}
           maw="100%"
-          // As high as its line: a block fills the button from the top.
-          styles={{ label: { display: "block", textOverflow: "ellipsis", height: "auto", lineHeight: 1.5 } }}
+          styles={{ label: LABEL }}
           aria-pressed={isChosen(wait)}
           onClick={() => onChoose(wait)}
         >
