@@ -26,7 +26,7 @@ class Mechanism:
     missing: str | None = None
     """Why there is no mechanism yet."""
     traits: frozenset[str] = frozenset()
-    """Capabilities that the compatibility rules ask for (see `engine/plan/rules.py`)."""
+    """Capabilities that the compatibility rules ask for (see `engine/plan/layer_rules.py`)."""
 
     def __post_init__(self) -> None:
         if (self.implementation is None) == (self.missing is None):

@@ -7,11 +7,12 @@ TrainingError(RuntimeError)  a running job cannot go on (diverged loss, unsuppor
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
-from typing import Any, Self, TypeVar
+from typing import Any, ParamSpec, Self, TypeVar
 
 E = TypeVar("E", bound="UserError")
+P = ParamSpec("P")
 
 
 class UserError(ValueError):
@@ -23,9 +24,16 @@ class UserError(ValueError):
         self.value = value
         self.rule = rule
         self.remedy = remedy
+        self.more: tuple[UserError, ...] = ()
+        """What else is wrong, where several things were looked at before anything was said."""
         super().__init__(
             f"{field} = {value!r}: {rule}. {remedy}" if field else f"{value!r}: {rule}. {remedy}"
         )
+
+    @property
+    def every(self) -> tuple[UserError, ...]:
+        """All that is wrong, this one first."""
+        return self, *self.more
 
     def at(self, field: str) -> Self:
         """The same error, of the same class, about `field`."""
@@ -37,7 +45,8 @@ class UserError(ValueError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Errors travel between processes; what an exception keeps by itself is its message only."""
-        return _same, (type(self), self.field, self.value, self.rule, self.remedy)
+        found = (type(self), self.field, self.value, self.rule, self.remedy)
+        return _same, found, {"more": self.more}
 
     def to_dict(self) -> dict[str, Any]:
         return {"field": self.field, "value": self.value, "rule": self.rule, "remedy": self.remedy}
@@ -57,6 +66,23 @@ class UnknownNameError(UserError):
         near = get_close_matches(str(name), names, n=1)
         hint = f"Did you mean {near[0]!r}? " if near else ""
         super().__init__(field, name, f"no such {what}", f"{hint}Known: {', '.join(names)}")
+
+
+def refusals(rule: Callable[P, object], *given: P.args, **named: P.kwargs) -> tuple[UserError, ...]:
+    """What `rule` refuses of what it is given: nothing, one thing or several."""
+    try:
+        rule(*given, **named)
+    except UserError as error:
+        return error.every
+    return ()
+
+
+def refuse(errors: Iterable[UserError]) -> None:
+    """Raise all of them at once, as the first one with the others in its `more`. Does nothing where there are none."""
+    found = tuple(errors)
+    if found:
+        found[0].more = found[1:]
+        raise found[0]
 
 
 class TrainingError(RuntimeError):

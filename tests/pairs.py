@@ -95,7 +95,8 @@ def table(model: ModelDescription, workers: int) -> tuple[list[Choices], dict[Pa
                 for axis, _ in pair
             )
             if cured:
-                reasons[pair][cured, _rule(error)].append(error)
+                for broken in error.every:
+                    reasons[pair][cured, _rule(broken)].append(broken)
     refusals = {}
     for pair, found in reasons.items():
         best = max(found, key=lambda reason: (reason[0], len(found[reason])))

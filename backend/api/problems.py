@@ -75,7 +75,9 @@ def _said(error: UserError) -> str:
 
 def _user_error(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, UserError)
-    return problem(422, "invalid", "Invalid input", _said(error), errors=[field_problem(error)])
+    more = f" (and {len(error.more)} more)" if error.more else ""
+    found = map(field_problem, error.every)
+    return problem(422, "invalid", "Invalid input", _said(error) + more, errors=found)
 
 
 def _ingest_error(_: Request, error: Exception) -> JSONResponse:

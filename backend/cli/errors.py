@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import typer
 
 from backend.client import ApiError, ServerUnreachableError
+from backend.schemas.problems import FieldProblem
 from engine.errors import UserError
 
 USER_ERROR = 2
 FAILURE = 1
+MOST_FIELDS = 8
+"""That one rule names."""
 
 
 @contextmanager
@@ -21,11 +23,10 @@ def reported() -> Iterator[None]:
     try:
         yield
     except UserError as error:
-        _print(error.field, error.value, error.rule, error.remedy)
+        _print(error.every)
         raise typer.Exit(USER_ERROR) from None
     except ApiError as error:
-        for entry in error.problem.errors:
-            _print(entry.field, entry.value, entry.rule, entry.remedy)
+        _print(error.problem.errors)
         if not error.problem.errors:
             typer.echo(f"error: {error}", err=True)
         raise typer.Exit(USER_ERROR if error.status < 500 else FAILURE) from None
@@ -34,8 +35,17 @@ def reported() -> Iterator[None]:
         raise typer.Exit(FAILURE) from None
 
 
-def _print(field: str, value: Any, rule: str, remedy: str) -> None:
-    what = f"{field} = {value!r}" if field else str(value or "the request")
-    typer.echo(f"error: {what}", err=True)
-    typer.echo(f"  rule:   {rule}", err=True)
-    typer.echo(f"  remedy: {remedy}", err=True)
+def _print(errors: Sequence[UserError] | Sequence[FieldProblem]) -> None:
+    """Each reason once, however many fields break its rule."""
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for error in errors:
+        what = repr(error.value) if error.field else str(error.value or "the request")
+        found.setdefault((what, error.rule, error.remedy), []).append(error.field)
+    for (what, rule, remedy), fields in found.items():
+        first, *others = fields
+        typer.echo(f"error: {first} = {what}" if first else f"error: {what}", err=True)
+        if others:
+            left = f" and {len(others) - MOST_FIELDS} more" if len(others) > MOST_FIELDS else ""
+            typer.echo(f"  also:   {', '.join(others[:MOST_FIELDS])}{left}", err=True)
+        typer.echo(f"  rule:   {rule}", err=True)
+        typer.echo(f"  remedy: {remedy}", err=True)

@@ -1,6 +1,6 @@
 """Exchange: how do the workers' contributions to one layer meet?
 
-Traits, which the compatibility rules in `engine/plan/rules.py` ask for:
+Traits, which the compatibility rules in `engine/plan/layer_rules.py` ask for:
   server     contributions meet in server shards; update on the server or on the worker
   worker     every worker ends with the sum and updates its own replica
   ordered    all ranks must issue their units in one agreed order (native collectives)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from engine.codec import CODEC
-from engine.errors import UserError
+from engine.errors import UserError, refusals, refuse
 from engine.exchange import EXCHANGE
 from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
@@ -24,14 +24,9 @@ def settle_averaging(plan: Plan, model: ModelDescription, job: JobSpec) -> Plan:
     modes as they are. Raises UserError."""
     if plan.consistency.mode != "average":
         return plan
-    for layer in plan.layers:
-        _every_worker_has_it(layer)
-        _differences_can_be_summed(layer)
-        _workers_update(layer)
     period = _period_in_steps(plan, model, job)
     state = _travelling_state(plan, job)
-    for layer in plan.layers:
-        _state_is_not_rounded(layer, state)
+    refuse(error for layer in plan.layers for error in refusals(_state_is_not_rounded, layer, state))
     found = replace(
         plan,
         layers=tuple(replace(layer, update="worker") for layer in plan.layers),
@@ -39,6 +34,13 @@ def settle_averaging(plan: Plan, model: ModelDescription, job: JobSpec) -> Plan:
     )
     warnings = dict.fromkeys([*plan.warnings, *_warnings(found, model, job)])
     return replace(found, warnings=tuple(warnings))
+
+
+def check_layer_averages(layer: LayerPlan, plan: Plan) -> None:
+    """Raises UserError, for all that is wrong, where workers average and this layer cannot be."""
+    if plan.consistency.mode == "average":
+        rules = (_every_worker_has_it, _differences_can_be_summed, _workers_update)
+        refuse(error for rule in rules for error in refusals(rule, layer))
 
 
 def _every_worker_has_it(layer: LayerPlan) -> None:

@@ -6,16 +6,17 @@ the set of server shards) must agree; whether the result can run is for `rules.r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 
-from engine.errors import UserError
+from engine.errors import UserError, refuse
 from engine.exchange import EXCHANGE
 from engine.plan.cluster import Cluster
 from engine.plan.description import ModelDescription
-from engine.plan.overrides import Override, matching
+from engine.plan.job import JobSpec
+from engine.plan.layer_rules import is_served, layer_refusals
+from engine.plan.overrides import Override, matching, named
 from engine.plan.plan import LayerPlan, Order, Peer, Plan, Servers
-from engine.plan.rules import is_served
 
 MOST_OVERRIDES = 1000
 USUAL_SIZE = {"slice": 50_000, "bucket": 4 * 1024 * 1024}
@@ -26,10 +27,12 @@ Build = Callable[[Override, str], Plan | Peer]
 
 
 def compose(
-    plan: Plan | Peer, overrides: Sequence[Override], model: ModelDescription, cluster: Cluster, build: Build
+    plan: Plan | Peer, job: JobSpec, model: ModelDescription, cluster: Cluster, build: Build
 ) -> Plan | Peer:
-    """`plan` with the choices of `overrides`; every layer says which of them set it. Raises UserError for an override
-    that matches nothing, or whose strategy cannot stand beside the plan's."""
+    """`plan` with the choices of the job's overrides; every layer says which of them set it. Raises UserError for all
+    overrides that match nothing, whose strategy cannot stand beside the plan's, or whose values a layer cannot have;
+    and then for the rules that other layers break, too."""
+    overrides = job.overrides
     if not overrides:
         return plan
     if isinstance(plan, Peer):
@@ -45,17 +48,29 @@ def compose(
         )
     chosen = {entry.layer: entry for entry in plan.layers}
     origin = dict.fromkeys(chosen, plan)
+    refused: list[UserError] = []
+    unclear: set[str] = set()
     for number, override in enumerate(overrides):
         where = f"overrides.{number}"
-        other = _beside(plan, build(override, where), override, where) if override.strategy else None
+        names: tuple[str, ...] = ()
+        try:
+            names = matching(override, model, where)
+            other = _beside(plan, build(override, where), override, where) if override.strategy else None
+        except UserError as error:
+            refused += error.every
+            unclear.update(names)
+            continue
         theirs = {} if other is None else {entry.layer: entry for entry in other.layers}
-        for name in matching(override, model, where):
-            entry = chosen[name]
-            _is_exchanged(entry, override, where)
-            if other is not None:
-                origin[name] = other
-                entry = replace(theirs[name], placement=entry.placement, place=entry.place, overrides=())
-            chosen[name] = _changed(entry, override, number, where)
+        failed: dict[str, UserError] = {}
+        for name in names:
+            try:
+                chosen[name] = _changed(chosen[name], theirs.get(name), override, number, where)
+            except UserError as error:
+                failed[name] = error
+            else:
+                origin[name] = other or origin[name]
+        refused += _by_reason(failed, len(names))
+        unclear.update(failed)
     layers = tuple(chosen[entry.layer] for entry in plan.layers)
     sources = {id(found): found for found in (plan, *origin.values())}
     warnings = [warning for found in sources.values() for warning in found.warnings]
@@ -64,12 +79,28 @@ def compose(
         f"overrides.{number} changes nothing: later ones replace it on every layer that it matches."
         for number in sorted(lost)
     ]
-    return replace(
-        plan,
-        layers=layers,
-        servers=_servers(layers, origin, cluster),
-        warnings=tuple(dict.fromkeys(warnings)),
-    )
+    composed = replace(plan, layers=layers, warnings=tuple(dict.fromkeys(warnings)))
+    try:
+        composed = replace(composed, servers=_servers(layers, origin, cluster))
+    except UserError as error:
+        refused.append(error)
+        composed = replace(composed, servers=Servers())
+    if refused:
+        clear = [entry for entry in layers if entry.layer not in unclear]
+        refuse(
+            [*refused, *(e for entry in clear for e in layer_refusals(entry, composed, model, cluster, job))]
+        )
+    return composed
+
+
+def _by_reason(failed: Mapping[str, UserError], matched: int) -> Iterator[UserError]:
+    """What one override's layers cannot have, each reason once; one that does not hold for all of the `matched` layers
+    says for which."""
+    for reason in dict.fromkeys(map(str, failed.values())):
+        layers = [layer for layer, error in failed.items() if str(error) == reason]
+        error = failed[layers[0]]
+        rule = error.rule if len(layers) == matched else f"{error.rule} ({named(layers)})"
+        yield UserError(error.field, error.value, rule, error.remedy)
 
 
 def _beside(plan: Plan, other: Plan | Peer, override: Override, where: str) -> Plan:
@@ -98,31 +129,33 @@ def _beside(plan: Plan, other: Plan | Peer, override: Override, where: str) -> P
     return other
 
 
-def _is_exchanged(entry: LayerPlan, override: Override, where: str) -> None:
+def _changed(
+    entry: LayerPlan, theirs: LayerPlan | None, override: Override, number: int, where: str
+) -> LayerPlan:
+    """One layer with the choices of an override's strategy (`theirs`) and its own values, and with what follows from
+    another exchange."""
     if entry.placement == "device" and (override.strategy or set(override.values) - {"activations"}):
         raise UserError(
             where,
             override.what,
-            f"{entry.layer} is computed on one device: nothing of it is exchanged",
+            "computed on one device: nothing of these layers is exchanged",
             "Match layers in front of the cut only",
         )
-
-
-def _changed(entry: LayerPlan, override: Override, number: int, where: str) -> LayerPlan:
-    """One layer with the values of an override, and with what follows from another exchange."""
-    given = override.values
-    exchange = given.get("exchange", entry.exchange)
-    traits = EXCHANGE[exchange].traits
+    if theirs is not None:
+        entry = replace(theirs, placement=entry.placement, place=entry.place, overrides=())
+    given, order, update = override.values, entry.order, entry.update
+    if override.exchange is not None:
+        traits = EXCHANGE[override.exchange].traits
+        order = _following(order, traits)
+        update = "auto" if update == "server" and "server" not in traits else update
     try:
         return replace(
             entry,
-            exchange=exchange,
-            update=given.get(
-                "update", "auto" if entry.update == "server" and "server" not in traits else entry.update
-            ),
+            exchange=given.get("exchange", entry.exchange),
+            update=given.get("update", update),
             codec=given.get("codec", entry.codec),
             entropy_coding=given.get("entropy_coding", entry.entropy_coding),
-            order=_order(entry.order, override, traits),
+            order=_order(order, override),
             activations=given.get("activations", entry.activations),
             overrides=(*entry.overrides, number),
         )
@@ -130,21 +163,31 @@ def _changed(entry: LayerPlan, override: Override, number: int, where: str) -> L
         raise error.within(where) from None
 
 
-def _order(order: Order, override: Override, traits: frozenset[str]) -> Order:
-    """The order after an override: what is not given stays, unless it means nothing for the exchange."""
+def _following(order: Order, traits: frozenset[str]) -> Order:
+    """The order with another exchange: what means nothing for that one follows it."""
     served = "server" in traits
     apart = "whole" not in traits and not (served and order.unit == "bucket")
-    unit = override.unit or (order.unit if apart else "layer")
-    size = override.size
+    answers = order.returns if (order.returns != "none") == served else "push" if served else "none"
+    return Order(
+        unit=order.unit if apart else "layer",
+        size=order.size if apart else None,
+        depart=order.depart,
+        rank="fifo" if "ordered" in traits else order.rank,
+        returns=answers,
+    )
+
+
+def _order(order: Order, override: Override) -> Order:
+    """The order after an override: what is not given stays."""
+    unit, size = override.unit or order.unit, override.size
     if size is None and unit != "layer":
         size = order.size if unit == order.unit else USUAL_SIZE[unit]
-    answers = order.returns if (order.returns != "none") == served else "push" if served else "none"
     return Order(
         unit=unit,
         size=size,
         depart=override.depart or order.depart,
-        rank=override.rank or ("fifo" if "ordered" in traits else order.rank),
-        returns=override.returns or answers,
+        rank=override.rank or order.rank,
+        returns=override.returns or order.returns,
     )
 
 

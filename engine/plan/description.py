@@ -96,6 +96,11 @@ class LayerDescription:
         return sum(p.count for p in self.parameters)
 
     @property
+    def trainable_count(self) -> int:
+        """Elements of those that are trained: what travels."""
+        return sum(p.count for p in self.parameters if p.trainable)
+
+    @property
     def parameter_bytes(self) -> int:
         """Bytes of all its parameters."""
         return sum(p.nbytes for p in self.parameters)

@@ -128,10 +128,10 @@ class Override:
 def matching(override: Override, model: ModelDescription, where: str) -> tuple[str, ...]:
     """The names of the trainable layers that it means. Raises UserError at the condition (below the field `where`)
     that leaves none."""
-    found = [layer for layer in model.layers if _count(layer)]
+    found = [layer for layer in model.layers if layer.trainable_count]
     passed = [layer for layer in found if fnmatchcase(layer.name, override.layers)]
     if not passed:
-        known = _some(layer.name or "'' (the root)" for layer in found)
+        known = named(layer.name or "'' (the root)" for layer in found)
         raise UserError(
             f"{where}.layers",
             override.layers,
@@ -150,7 +150,7 @@ def matching(override: Override, model: ModelDescription, where: str) -> tuple[s
                 f"matches none of {_the(override, found)}",
                 f"Their kinds: {known}. Known besides classes: {', '.join(KINDS)}",
             )
-    sizes = [_count(layer) for layer in passed]
+    sizes = [layer.trainable_count for layer in passed]
     least, most = override.least_parameters, override.most_parameters
     if least is not None and max(sizes) < least:
         raise UserError(
@@ -159,8 +159,8 @@ def matching(override: Override, model: ModelDescription, where: str) -> tuple[s
             f"matches none of {_the(override, passed)}: the largest has {max(sizes):,}",
             "Use a lower limit",
         )
-    passed = [layer for layer in passed if least is None or _count(layer) >= least]
-    sizes = [_count(layer) for layer in passed]
+    passed = [layer for layer in passed if least is None or layer.trainable_count >= least]
+    sizes = [layer.trainable_count for layer in passed]
     if most is not None and min(sizes) > most:
         raise UserError(
             f"{where}.most_parameters",
@@ -168,12 +168,7 @@ def matching(override: Override, model: ModelDescription, where: str) -> tuple[s
             f"matches none of {_the(override, passed)}: the smallest has {min(sizes):,}",
             "Use a higher limit",
         )
-    return tuple(layer.name for layer in passed if most is None or _count(layer) <= most)
-
-
-def _count(layer: LayerDescription) -> int:
-    """Its trainable elements."""
-    return sum(p.count for p in layer.parameters if p.trainable)
+    return tuple(layer.name for layer in passed if most is None or layer.trainable_count <= most)
 
 
 def _the(override: Override, layers: Sequence[LayerDescription]) -> str:
@@ -182,7 +177,8 @@ def _the(override: Override, layers: Sequence[LayerDescription]) -> str:
     return many if override.layers == "*" else f"{many} named {override.layers}"
 
 
-def _some(names: Iterable[str]) -> str:
-    every = list(names)
-    left = len(every) - _SHOWN
-    return ", ".join(every[:_SHOWN]) + (f" and {left} more" if left > 0 else "")
+def named(layers: Iterable[str], most: int = _SHOWN) -> str:
+    """Layers by name, in one phrase: at most so many."""
+    every = [name or "(root)" for name in layers]
+    left = len(every) - most
+    return ", ".join(every[:most]) + (f" and {left} more" if left > 0 else "")

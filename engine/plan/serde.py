@@ -150,7 +150,9 @@ def _convert(hint: Any, value: Any, field: str) -> Any:  # noqa: PLR0911, PLR091
     if hint is Any or (isinstance(value, hint) and (hint is bool or not isinstance(value, bool))):
         return value
     names = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
-    raise UserError(field, value, f"must be {names.get(hint, hint)}", "Correct the value")
+    unquoted = hint is str and isinstance(value, int | float)  # YAML takes a layer's name 3 for a number
+    remedy = f"Put it in quotes: '{value}'" if unquoted else "Correct the value"
+    raise UserError(field, value, f"must be {names.get(hint, hint)}", remedy)
 
 
 def _is_unicode(text: str) -> bool:

@@ -1,6 +1,6 @@
 """What cannot combine where a model's layers are in a row on several workers (model parallelism, papers 001).
 
-One rule, one function, one reason, as in `rules.py`, which calls `check_stages`.
+One rule, one function, one reason, as in `rules.py`, which calls what has no underscore.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ def check_stages(plan: Plan, model: ModelDescription, cluster: Cluster, job: Job
     _workers_fill_the_stages(pipeline, cluster)
     for layer in plan.layers:
         _every_layer_has_a_stage(layer, pipeline)
-        _replicas_meet_in_rounds(layer, pipeline, cluster)
     if len(plan.edges) != pipeline.stages - 1:
         raise UserError(
             "edges",
@@ -45,6 +44,23 @@ def check_stages(plan: Plan, model: ModelDescription, cluster: Cluster, job: Job
     check_divided(
         plan, job, homes="each stage has its own", common="a replica's stages take every step together"
     )
+
+
+def check_layer_in_stage(layer: LayerPlan, plan: Plan, cluster: Cluster) -> None:
+    """Raises UserError where the workers of a layer's stage could not exchange it as it says."""
+    if plan.pipeline is None:
+        return
+    pipeline = plan.pipeline
+    field, replicas = f"layers.{layer.layer}.exchange", cluster.workers // pipeline.stages
+    if replicas == 1 and layer.exchange != "none":
+        raise UserError(field, layer.exchange, "there is one replica of the model", "Use none")
+    if replicas > 1 and layer.exchange not in _OWN_ROUNDS:
+        raise UserError(
+            field,
+            layer.exchange,
+            f"{replicas} workers hold this stage, and only they exchange it",
+            f"Use one of: {', '.join(name for name in EXCHANGE.names if name in _OWN_ROUNDS)}",
+        )
 
 
 def warn_of_idle_stages(plan: Plan, job: JobSpec) -> Plan:
@@ -82,19 +98,6 @@ def _every_layer_has_a_stage(layer: LayerPlan, pipeline: Pipeline) -> None:
     if layer.place is None or not 0 <= layer.place < pipeline.stages:
         raise UserError(
             f"{field}.place", layer.place, f"there are {pipeline.stages} stages, from 0", "Name one of them"
-        )
-
-
-def _replicas_meet_in_rounds(layer: LayerPlan, pipeline: Pipeline, cluster: Cluster) -> None:
-    field, replicas = f"layers.{layer.layer}.exchange", cluster.workers // pipeline.stages
-    if replicas == 1 and layer.exchange != "none":
-        raise UserError(field, layer.exchange, "there is one replica of the model", "Use none")
-    if replicas > 1 and layer.exchange not in _OWN_ROUNDS:
-        raise UserError(
-            field,
-            layer.exchange,
-            f"{replicas} workers hold this stage, and only they exchange it",
-            f"Use one of: {', '.join(name for name in EXCHANGE.names if name in _OWN_ROUNDS)}",
         )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from engine.plan.description import ModelDescription
 from engine.plan.flow import derive
 from engine.plan.job import JobSpec
+from engine.plan.overrides import named
 from engine.plan.plan import LayerPlan, Peer, Plan
 from engine.plan.traffic import spread_over_period, wire_bytes_by_layer
 from engine.plan.units import cut
@@ -58,7 +59,7 @@ def rows(plan: Plan | Peer, model: ModelDescription, job: JobSpec) -> list[Row]:
                 position=layer.index,
                 layer=entry.layer,
                 kind=layer.kind,
-                parameters=sum(p.count for p in layer.parameters if p.trainable),
+                parameters=layer.trainable_count,
                 placement=entry.placement,
                 exchange=entry.exchange,
                 codec=entry.codec,
@@ -140,9 +141,7 @@ def notes(plan: Plan | Peer, job: JobSpec) -> list[str]:
     """Which of the job's overrides set which layers of the plan, a sentence each."""
     found = []
     for number, override in enumerate(job.overrides):
-        layers = [entry.layer or "(root)" for entry in plan.layers if number in entry.overrides]
-        named = ", ".join(layers[:_NAMED]) + (
-            f" and {len(layers) - _NAMED} more" if len(layers) > _NAMED else ""
-        )
-        found.append(f"overrides.{number}: {override.which} ({named or 'none left'}): {override.what}")
+        layers = [entry.layer for entry in plan.layers if number in entry.overrides]
+        which = named(layers, _NAMED) or "none left"
+        found.append(f"overrides.{number}: {override.which} ({which}): {override.what}")
     return found

@@ -97,7 +97,7 @@ def build_plan(job: JobSpec, model: ModelDescription) -> Plan | Peer:
                 raise UserError(f"{where}.strategy", override.strategy, rule, error.remedy) from None
         return known[key]
 
-    plan = compose(entry.build(model, cluster, options), job.overrides, model, cluster, beside)
+    plan = compose(entry.build(model, cluster, options), job, model, cluster, beside)
     return resolve(plan, model, cluster, job)
 
 

@@ -24,7 +24,7 @@ BAD: dict[str, tuple[dict[str, Any], str, str]] = {
     ),
     "unknown field of an override": ({"overrides": [{"layer": "fc9"}]}, "overrides.0.layer", "'layers'"),
     "override that cannot run": (
-        {"overrides": [{"exchange": "native", "rank": "priority"}]}, "layers.1.order.rank", "Use fifo",
+        {"overrides": [{"layers": "1", "exchange": "native", "rank": "priority"}]}, "layers.1.order.rank", "Use fifo",
     ),
     "zero workers": ({"cluster": {"workers": 0}}, "cluster.workers", "1 or more"),
     "more workers than devices": ({"cluster": {"workers": 5}}, "cluster.workers", "at most 4"),
@@ -76,7 +76,14 @@ def test_bad_specifications_are_refused(api: TestClient, case: str, path: str) -
 def test_an_impossible_combination_names_rule_and_remedy(api: TestClient) -> None:
     spec = job_spec(strategy={"name": "p3", "options": {"update": "server"}})
     spec["training"]["clip_norm"] = 1.0
-    (error,) = api.post("/api/v1/plans", json=spec).json()["errors"]
+    body = api.post("/api/v1/plans", json=spec).json()
+    error = body["errors"][0]
+    assert [entry["field"] for entry in body["errors"]] == [
+        "layers.1.update",
+        "layers.3.update",
+        "layers.5.update",
+    ]
+    assert body["detail"].endswith("(and 2 more)")
     assert "global norm" in error["rule"]
     assert "clip_norm" in error["remedy"]
 

@@ -14,7 +14,7 @@ from engine.consistency.average import Average
 from engine.consistency.outer import OUTER
 from engine.errors import UserError
 from engine.exchange import EXCHANGE
-from engine.plan.averaging import settle_averaging
+from engine.plan.averaging import check_layer_averages
 from engine.plan.cluster import Cluster
 from engine.plan.consistency import Consistency
 from engine.plan.description import ModelDescription
@@ -229,5 +229,5 @@ def test_a_worker_alone_needs_the_whole_model() -> None:
         consistency=average(),
     )
     with pytest.raises(UserError, match=r"needs the whole model. Use replicated") as caught:
-        settle_averaging(plan, MODEL, job(workers=2))
+        check_layer_averages(plan.layers[1], plan)
     assert caught.value.field == "layers.l1.placement"

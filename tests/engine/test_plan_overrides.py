@@ -182,6 +182,22 @@ def test_servers_come_and_go_with_the_layers_that_need_them() -> None:
     assert both.servers == beside.servers
 
 
+def test_what_cannot_run_is_not_mended_by_a_later_override_of_something_else() -> None:
+    for wrong, field in (
+        ({"exchange": "native", "rank": "priority"}, "order.rank"),
+        ({"exchange": "ring-allreduce", "returns": "push"}, "order.returns"),
+        ({"exchange": "ring-allreduce", "update": "server"}, "update"),
+    ):
+        for later in ({}, {"depart": "after-backward"}):
+            with pytest.raises(UserError) as caught:
+                plan(*({"layers": "fc", **one} for one in (wrong, later) if one))
+            assert caught.value.field == f"layers.fc.{field}"
+    mended = plan(
+        {"layers": "fc", "exchange": "native", "rank": "priority"}, {"layers": "fc", "rank": "fifo"}
+    )
+    assert by_name(mended)["fc"].order.rank == "fifo"
+
+
 DEDICATED = {"strategy": "p3", "options": {"servers": 1, "where": "dedicated"}}
 SPLIT = {"strategy": "parameter-server", "options": {"split_over": 10}}
 REFUSED: list[tuple[list[dict[str, Any]], dict[str, Any], str, str]] = [
@@ -211,7 +227,7 @@ REFUSED: list[tuple[list[dict[str, Any]], dict[str, Any], str, str]] = [
     ),
     ([{"layers": "fc", "exchange": "native", "rank": "priority"}], {}, "layers.fc.order.rank", "hang or mix data"),
     ([{"layers": "fc", "exchange": "none"}], {}, "layers.fc.exchange", "2 workers would never agree"),
-    ([{"layers": "fc", "exchange": "central-reducer"}], {}, "servers.count", "a central reducer is one process"),
+    ([{"layers": "fc", "exchange": "central-reducer"}], {}, "layers.fc.exchange", "a central reducer is one process"),
     ([{"codec": "fp16"}] * (MOST_OVERRIDES + 1), {}, "overrides", "more than 1000. Use patterns"),
 ]  # fmt: skip
 
@@ -224,6 +240,32 @@ def test_what_cannot_be_composed_is_refused(
         plan(*overrides, **changes)
     assert caught.value.field == field
     assert caught.value.remedy
+
+
+def test_everything_that_is_refused_of_a_job_is_said_at_once() -> None:
+    """What overrides cannot mean, and the rules that the other layers break; what is unclear is not judged."""
+    overrides: list[dict[str, Any]] = [
+        {"layers": "fc9", "codec": "fp16"},
+        {"layers": "[cr]*", "exchange": "native", "rank": "priority"},
+        {"kind": "linear", "unit": "layer"},
+        {"layers": "[rfo]*", "size": 5},
+        {"layers": "norm", "strategy": "ddp"},
+        {"layers": "norm", "exchange": "native", "rank": "priority"},
+    ]
+    with pytest.raises(UserError) as caught:
+        plan(*overrides)
+    found = {error.field: error for error in caught.value.every}
+    assert list(found) == ["overrides.0.layers", "overrides.3.size", "overrides.4.strategy", "layers.rnn.order.rank",
+                           "layers.c.order.rank"]  # fmt: skip
+    assert found["overrides.3.size"].rule == "whole layers have no size (fc, out)"
+    assert all(error.remedy for error in found.values())
+
+
+def test_an_override_of_layers_on_one_device_says_which() -> None:
+    with pytest.raises(
+        UserError, match=r"nothing of these layers is exchanged \(6\)\. Match layers in front"
+    ):
+        plan({"codec": "fp16"}, model=described("cnn"), strategy="hybrid")
 
 
 def test_names_and_options_are_looked_at_without_a_description() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 from typing import Any
 
@@ -11,8 +12,9 @@ from engine.errors import UnknownNameError, UserError
 from engine.plan.cluster import Cluster
 from engine.plan.description import ModelDescription
 from engine.plan.flow import Flow, derive
+from engine.plan.layer_rules import is_served
 from engine.plan.plan import LayerPlan, Order, Plan, Servers, Workload
-from engine.plan.rules import is_served, resolve
+from engine.plan.rules import resolve
 from engine.plan.table import rows, text
 from tests.plans import built, described, job, made_up, planned, resolved, ring, served
 
@@ -34,7 +36,10 @@ REFUSED: list[tuple[str, list[LayerPlan], dict[str, Any], str, str]] = [
     ("layer missing", [ring("l0")], {}, "layers", r"\['l1'\]: these layers have no entry. Give every"),
     ("no server", both(served), {}, "servers.count", "parameter-server needs a server. Use at least one"),
     ("server for nobody", both(ring), {"servers": ONE}, "servers.count", "no layer's exchange uses a server"),
-    ("two reducers", both(served, exchange="central-reducer"), {"servers": TWO}, "servers.count", "is one process"),
+    (
+        "two reducers", both(served, exchange="central-reducer"), {"servers": TWO},
+        "layers.l0.exchange", "is one process, and the plan has 2 server shards. Use parameter-server, or one",
+    ),
     ("shards beside nobody", both(served), {"servers": Servers(count=3)}, "servers.count", "only 2 workers to stand"),
     ("never agree", [LayerPlan(layer="l0"), LayerPlan(layer="l1")], {}, "layers.l0.exchange", "2 workers would never"),
     ("no return", both(served, order=Order()), {"servers": ONE}, "layers.l0.order.returns", "Use push, notify-pull"),
@@ -68,6 +73,22 @@ def test_what_cannot_combine_is_refused(
         resolved(MODEL, *layers, **changes)
     assert caught.value.field == field
     assert caught.value.remedy
+
+
+def test_every_rule_that_is_broken_is_said_at_once() -> None:
+    layers = [
+        native("l0", codec="fp16", order=Order(rank="priority")),
+        served("l1", order=BUCKETS, update="server"),
+    ]
+    changes = {"servers": Servers(count=3), "training": {"steps": 1, "clip_norm": 1.0}}
+    with pytest.raises(UserError) as caught:
+        resolved(MODEL, *layers, network={"rate": "1Gbit"}, **changes)
+    assert [error.field for error in caught.value.every] == [
+        "servers.count", "layers.l0.order.rank", "layers.l0.codec", "layers.l1.order.unit", "layers.l1.update",
+        "network.rate",
+    ]  # fmt: skip
+    travelled = pickle.loads(pickle.dumps(caught.value))
+    assert [error.to_dict() for error in travelled.every] == [error.to_dict() for error in caught.value.every]
 
 
 def test_a_parameter_without_elements_is_refused_unless_it_is_frozen() -> None:

@@ -91,7 +91,7 @@ def test_every_pair_of_values_combines_or_is_refused_by_a_rule() -> None:
     assert not every_pair() - allowed - set(refusals), "refused, but by no rule about the two"
     for pair in set(refusals) - allowed:
         module, _, name = refusals[pair].rule.partition(".")
-        assert module in ("rules", "plan"), (pair, refusals[pair])
+        assert module in ("layer_rules", "plan"), (pair, refusals[pair])
         assert name.startswith("_"), (pair, refusals[pair])
         assert refusals[pair].error.rule
         assert refusals[pair].error.remedy
@@ -101,12 +101,12 @@ def test_a_few_pairs_are_known_to_be_refused() -> None:
     """That the table says something: what no runtime of ours could do is in it."""
     _, refusals = possible_and_refused(2)
     expected = {
-        (("exchange", "native"), ("rank", "priority")): "rules._ordered_collectives_keep_one_order",
-        (("exchange", "native"), ("codec", "fp16")): "rules._native_sums_what_it_is_given",
-        (("exchange", "ring-allreduce"), ("returns", "push")): "rules._returns_belong_to_servers",
-        (("exchange", "ring-allreduce"), ("update", "server")): "rules._returns_belong_to_servers",
-        (("exchange", "parameter-server"), ("unit", "bucket")): "rules._buckets_have_no_home",
-        (("exchange", "factors"), ("unit", "slice")): "rules._factors_travel_whole",
+        (("exchange", "native"), ("rank", "priority")): "layer_rules._ordered_collectives_keep_one_order",
+        (("exchange", "native"), ("codec", "fp16")): "layer_rules._native_sums_what_it_is_given",
+        (("exchange", "ring-allreduce"), ("returns", "push")): "layer_rules._returns_belong_to_servers",
+        (("exchange", "ring-allreduce"), ("update", "server")): "layer_rules._updates_need_a_server",
+        (("exchange", "parameter-server"), ("unit", "bucket")): "layer_rules._buckets_have_no_home",
+        (("exchange", "factors"), ("unit", "slice")): "layer_rules._factors_travel_whole",
     }
     assert {pair: refusals[frozenset(pair)].rule for pair in expected} == expected
 

@@ -1,0 +1,192 @@
+"""What cannot combine in one layer of a plan. One rule, one function, one reason.
+
+`rules.py` asks for all that is refused, layer by layer; what concerns several layers, or the job, is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from engine.errors import UserError, refusals
+from engine.exchange import EXCHANGE
+from engine.plan.averaging import check_layer_averages
+from engine.plan.cluster import Cluster
+from engine.plan.description import LayerDescription, ModelDescription
+from engine.plan.job import JobSpec
+from engine.plan.plan import LayerPlan, Plan, Servers
+from engine.plan.stage_rules import check_layer_in_stage
+
+MOST_UNITS = 100_000
+"""Slices of one layer."""
+
+
+def layer_refusals(
+    layer: LayerPlan, plan: Plan, model: ModelDescription, cluster: Cluster, job: JobSpec
+) -> Iterator[UserError]:
+    """All that is refused of one layer's choices in `plan`, whatever the others choose."""
+    field, described = f"layers.{layer.layer}", model.layer(layer.layer)
+    yield from refusals(check_layer_in_stage, layer, plan, cluster)
+    yield from refusals(_none_means_one_worker, layer, cluster, field)
+    yield from refusals(_returns_belong_to_servers, layer, field)
+    yield from refusals(_updates_need_a_server, layer, field)
+    yield from refusals(_reducers_are_alone, layer, plan.servers, field)
+    yield from refusals(_buckets_have_no_home, layer, field)
+    yield from refusals(_slices_can_be_listed, layer, described, field)
+    yield from refusals(_ordered_collectives_keep_one_order, layer, field)
+    yield from refusals(_native_sums_what_it_is_given, layer, field)
+    yield from refusals(_half_precision_is_real, layer, described, field)
+    yield from refusals(_factors_have_a_product, layer, described, field)
+    yield from refusals(_factors_travel_whole, layer, field)
+    yield from refusals(check_layer_averages, layer, plan)
+    yield from refusals(_servers_update_by_themselves, layer, job, field)
+
+
+def is_served(layer: LayerPlan) -> bool:
+    """Whether the layer's contributions meet on server shards."""
+    return "server" in EXCHANGE[layer.exchange].traits
+
+
+def why_only_workers_update(job: JobSpec) -> tuple[str, str]:
+    """Why no server can update, and what to change; empty where one can."""
+    if job.training.clip_norm is not None:
+        reason = "training.clip_norm needs the global norm, so the update runs on the workers"
+        return reason, "Leave clip_norm out"
+    if not job.optimizer.elementwise:
+        reason = f"{job.optimizer.name} looks at whole parameters, so the update runs on the workers"
+        return reason, "Choose an element-wise optimizer such as sgd or adamw"
+    return "", ""
+
+
+def _none_means_one_worker(layer: LayerPlan, cluster: Cluster, field: str) -> None:
+    if layer.exchange == "none" and layer.placement == "replicated" and cluster.workers > 1:
+        raise UserError(
+            f"{field}.exchange",
+            "none",
+            f"{cluster.workers} workers would never agree on a layer that is not exchanged",
+            "Choose an exchange, or one worker",
+        )
+
+
+def _returns_belong_to_servers(layer: LayerPlan, field: str) -> None:
+    if is_served(layer) and layer.order.returns == "none":
+        raise UserError(
+            f"{field}.order.returns",
+            "none",
+            "a server's answer must return",
+            "Use push, notify-pull or deferred-pull",
+        )
+    if not is_served(layer) and layer.order.returns != "none":
+        raise UserError(
+            f"{field}.order.returns",
+            layer.order.returns,
+            f"{layer.exchange} has no server to answer",
+            "Use none",
+        )
+
+
+def _updates_need_a_server(layer: LayerPlan, field: str) -> None:
+    if not is_served(layer) and layer.update == "server":
+        raise UserError(
+            f"{field}.update",
+            "server",
+            f"{layer.exchange} has no server to update on",
+            "Use worker, or a server",
+        )
+
+
+def _reducers_are_alone(layer: LayerPlan, servers: Servers, field: str) -> None:
+    if layer.exchange == "central-reducer" and servers.count > 1:
+        raise UserError(
+            f"{field}.exchange",
+            layer.exchange,
+            f"a central reducer is one process, and the plan has {servers.count} server shards",
+            "Use parameter-server, or one server (the strategy's option servers)",
+        )
+
+
+def _buckets_have_no_home(layer: LayerPlan, field: str) -> None:
+    if is_served(layer) and layer.order.unit == "bucket":
+        raise UserError(
+            f"{field}.order.unit",
+            "bucket",
+            "servers address layers by key; a bucket has no home shard",
+            "Use slices",
+        )
+
+
+def _slices_can_be_listed(layer: LayerPlan, described: LayerDescription, field: str) -> None:
+    """Every party holds a list of all units: a slip in their size must not exhaust its memory."""
+    if layer.order.unit != "slice" or not layer.order.size:
+        return
+    size = described.trainable_count
+    count = -(-size // layer.order.size)
+    if count > MOST_UNITS:
+        raise UserError(
+            f"{field}.order.size",
+            layer.order.size,
+            f"would cut {size} elements into {count} slices, more than {MOST_UNITS}",
+            f"Use slices of at least {-(-size // MOST_UNITS)}",
+        )
+
+
+def _ordered_collectives_keep_one_order(layer: LayerPlan, field: str) -> None:
+    if "ordered" in EXCHANGE[layer.exchange].traits and layer.order.rank == "priority":
+        raise UserError(
+            f"{field}.order.rank",
+            "priority",
+            f"{layer.exchange} collectives hang or mix data unless all ranks issue them in one agreed order",
+            "Use fifo, or ring-allreduce whose messages are tagged",
+        )
+
+
+def _native_sums_what_it_is_given(layer: LayerPlan, field: str) -> None:
+    if layer.exchange == "native" and layer.codec == "fp16":
+        raise UserError(
+            f"{field}.codec",
+            "fp16",
+            "the native allreduce would sum in half precision",
+            "Use fp32, or ring-allreduce",
+        )
+
+
+def _half_precision_is_real(layer: LayerPlan, described: LayerDescription, field: str) -> None:
+    if layer.codec == "fp16" and any(
+        p.trainable and p.dtype.startswith("complex") for p in described.parameters
+    ):
+        raise UserError(
+            f"{field}.codec",
+            "fp16",
+            "half precision would drop the imaginary parts of this layer",
+            "Use fp32",
+        )
+
+
+def _factors_have_a_product(layer: LayerPlan, described: LayerDescription, field: str) -> None:
+    if layer.exchange != "factors" or described.factors is not None:
+        return
+    tied = [name for p in described.parameters for name in p.also_used_by]
+    why = f"is tied to {', '.join(tied)}" if tied else f"is a {described.kind}"
+    raise UserError(
+        f"{field}.exchange",
+        "factors",
+        f"{layer.layer} {why}: only a fully-connected layer (torch.nn.Linear) that is trained, and whose parameters"
+        " are used in its own calls and nowhere else, has a gradient that is the product of its inputs and error"
+        " derivatives",
+        "Use an allreduce or a server for this layer",
+    )
+
+
+def _factors_travel_whole(layer: LayerPlan, field: str) -> None:
+    if "whole" in EXCHANGE[layer.exchange].traits and layer.order.unit != "layer":
+        raise UserError(
+            f"{field}.order.unit",
+            layer.order.unit,
+            "factors have rows of the whole layer; nothing of them belongs to a part of its weight",
+            "Use layer: more urgent messages overtake a long one on its way in any case",
+        )
+
+
+def _servers_update_by_themselves(layer: LayerPlan, job: JobSpec, field: str) -> None:
+    reason, remedy = why_only_workers_update(job)
+    if layer.update == "server" and reason:
+        raise UserError(f"{field}.update", "server", reason, f"Use worker. {remedy}")
