@@ -8,19 +8,23 @@ from typing import Annotated, Any
 
 import typer
 
+from backend.cli.changes import change
 from backend.cli.errors import FAILURE, reported
 from backend.cli.text import age, columns, number, rate, share
 from backend.client import ENDED, Client
 from backend.schemas.jobs import Job, JobSummary
 from engine.errors import UserError
-from engine.plan.serde import load_text
+from engine.plan.serde import load_text, to_plain
 
 Url = Annotated[
     str | None, typer.Option("--url", help="The server's address; TRAINYARD_URL. Default: 127.0.0.1:8000.")
 ]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", help="field=value, e.g. training.steps=20; may be given several times."),
+    typer.Option(
+        "--set",
+        help="field=value, e.g. training.steps=20 or overrides.0.codec=fp16; may be given several times.",
+    ),
 ]
 File = Annotated[Path, typer.Argument(help="The job's specification, YAML or JSON.")]
 Id = Annotated[str, typer.Argument(help="The job's id.")]
@@ -178,7 +182,8 @@ def clone(
 ) -> None:
     """Submit a job's specification once more, with the fields that --set changes, and print the new job's id."""
     with reported(), Client(url) as client:
-        job = client.clone(job_id, change({}, set_))
+        lists = to_plain(client.job(job_id).spec) if set_ else {}
+        job = client.clone(job_id, change({}, set_, lists))
         for warning in job.plan.warnings:
             typer.echo(f"warning: {warning}", err=True)
         typer.echo(job.id)
@@ -216,25 +221,6 @@ def read_spec(file: Path) -> dict[str, Any]:
     for source in (spec.get("model"), spec.get("data")):
         if isinstance(source, dict) and isinstance(source.get("directory"), str):
             source["directory"] = str((file.resolve().parent / source["directory"]).resolve())
-    return spec
-
-
-def change(spec: dict[str, Any], settings: list[str] | None) -> dict[str, Any]:
-    """The specification with `settings` (`field=value`, dotted fields, YAML values) put in. Raises UserError."""
-    for text in settings or []:
-        path, equals, value = text.partition("=")
-        *parents, name = path.split(".")
-        if not (equals and name and all(parents)):
-            raise UserError("--set", text, "must read field=value", "Example: --set training.steps=20")
-        place = spec
-        for i, parent in enumerate(parents):
-            if place.get(parent) is None:
-                place[parent] = {}
-            if not isinstance(place[parent], dict):
-                rule = f"{'.'.join(parents[: i + 1])} is {place[parent]!r}, which has no fields"
-                raise UserError("--set", text, rule, "Name a field of a job, see `trainyard schema`")
-            place = place[parent]
-        place[name] = load_text(value, text)
     return spec
 
 

@@ -6,8 +6,9 @@ import json
 
 import typer
 
+from backend.cli.changes import change
 from backend.cli.errors import reported
-from backend.cli.jobs import AsJson, File, Settings, Url, change, read_spec
+from backend.cli.jobs import AsJson, File, Settings, Url, read_spec
 from backend.client import Client
 from backend.services import catalogue
 

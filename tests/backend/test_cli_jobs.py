@@ -171,14 +171,44 @@ def test_a_template_is_changed_as_it_is_submitted(file: Path) -> None:
     for wrong, said in (
         ("training.steps", "must read"),
         ("name.first=x", "has no fields"),
+        ("overrides.codec=fp16", "Name one, e.g. overrides.0"),
+        ("overrides.0.layers.0=fc", "is '3', which has no fields"),
+        ("overrides.2.codec=fp16", "overrides has places 0 to 0"),
+        ("overrides.99999999999999999999.codec=fp16", "overrides.1 adds an entry"),
         ("a..b=1", "must read"),
     ):
-        refused = trainyard("submit", str(file), "--set", wrong)
+        refused = trainyard("submit", str(file), "--set", "overrides=[{layers: '3'}]", "--set", wrong)
         assert refused.exit_code == 2
         assert said in refused.stderr
     refused = trainyard("submit", str(file), "--set", "training.step=7")
     assert refused.exit_code == 2
     assert "'steps'" in refused.stderr
+
+
+def test_a_place_in_a_list_is_changed(file: Path) -> None:
+    """In a template, and in a job that is cloned: its other entries stay."""
+    first = ("--set", "overrides.0.layers='3'", "--set", "overrides.0.codec=fp16")
+    shown = succeeds("plan", str(file), *first, "--set", "overrides.1={layers: '5', rank: fifo}")
+    assert "overrides.0: layers named 3 (3): codec fp16" in shown
+    assert "overrides.1: layers named 5 (5): rank fifo" in shown
+    job_id = succeeds("submit", str(file), *first, "--set", "overrides.1.rank=fifo").strip()
+    clone = succeeds("clone", job_id, "--set", "overrides.0.layers='1'", "--set", "cluster.workers=1").strip()
+    spec = json.loads(succeeds("show", clone, "--json"))["spec"]
+    assert spec["cluster"]["workers"] == 1
+    assert [(one["layers"], one["codec"], one["rank"]) for one in spec["overrides"]] == [
+        ("1", "fp16", None), ("*", None, "fifo"),
+    ]  # fmt: skip
+
+
+def test_every_refusal_of_a_plan_is_printed(file: Path) -> None:
+    wrong = ["overrides.0={exchange: native, rank: priority}", "overrides.1={layers: '3', codec: fp16}"]
+    refused = trainyard("plan", str(file), *(part for text in wrong for part in ("--set", text)))
+    assert refused.exit_code == 2
+    lines = refused.stderr.splitlines()
+    assert lines[0] == "error: layers.1.order.rank = 'priority'"
+    assert lines[1] == "  also:   layers.3.order.rank, layers.5.order.rank"
+    assert [line for line in lines if line.startswith("error")][1:] == ["error: layers.3.codec = 'fp16'"]
+    assert sum(line.startswith("  remedy:") for line in lines) == 2
 
 
 def test_top_shows_what_waits(file: Path) -> None:
