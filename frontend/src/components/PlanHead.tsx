@@ -4,7 +4,7 @@ import type { PlanView } from "../api/types";
 import { formatBytes, formatNumber } from "../lib/format";
 
 /** What one should know of a plan before its layers: totals, which override set what, warnings. */
-export function PlanHead({ plan }: { plan: PlanView }) {
+export function PlanHead({ plan, notes = plan.notes }: { plan: PlanView; notes?: string[] }) {
   return (
     <>
       <Group gap="lg" data-testid="plan-totals">
@@ -16,7 +16,7 @@ export function PlanHead({ plan }: { plan: PlanView }) {
         <Total label="parameters" value={formatNumber(plan.parameters, 6)} />
         <Total label="processes" value={String(plan.parties.length)} />
       </Group>
-      {plan.notes.map((note) => (
+      {notes.map((note) => (
         <Text key={note} size="xs" c="dimmed" data-testid="plan-note">
           {note}
         </Text>

@@ -1,6 +1,7 @@
 import { Stack, Table, Text } from "@mantine/core";
 import type { PlanView } from "../api/types";
 import { formatBytes } from "../lib/format";
+import { exchanged, wireHead } from "../lib/planRow";
 import { PlanHead } from "./PlanHead";
 
 interface Props {
@@ -15,7 +16,7 @@ interface Props {
 
 /** A plan for people: one row per layer, its totals, and what one should know first. `brief` leaves columns out. */
 export function PlanTable({ plan, brief = false, layer, onLayer, onPointed }: Props) {
-  const rows = plan.layers.map((layer) => layer.row);
+  const rows = plan.layers.map(({ row, plan }) => ({ ...row, exchange: exchanged(plan) }));
   const largest = Math.max(1, ...rows.map((row) => row.wire_bytes));
   return (
     <Stack gap="sm">
@@ -40,7 +41,7 @@ export function PlanTable({ plan, brief = false, layer, onLayer, onPointed }: Pr
                 {!brief && <Table.Th>Travels</Table.Th>}
                 {!brief && <Table.Th>Update</Table.Th>}
                 {!brief && <Table.Th>Barrier</Table.Th>}
-                <Table.Th ta="right">Wire/step</Table.Th>
+                <Table.Th ta="right">{wireHead(plan)}</Table.Th>
               </Table.Tr>
             </Table.Thead>
             <Table.Tbody>

@@ -1,6 +1,7 @@
 import { Alert, Button, List } from "@mantine/core";
 import { IconAlertTriangle } from "@tabler/icons-react";
 import { ApiProblem } from "../api/client";
+import { grouped, several } from "../form/errors";
 
 /** An error with everything that the service says about it: what, the rules and the remedies. */
 export function Problem({ error, onRetry, testId }: { error: Error; onRetry?: () => void; testId?: string }) {
@@ -17,9 +18,9 @@ export function Problem({ error, onRetry, testId }: { error: Error; onRetry?: ()
       {errors.length === 0 && error.message}
       {errors.length > 0 && (
         <List size="sm" spacing={4} listStyleType="none">
-          {errors.map((entry) => (
+          {grouped(errors).map(({ error: entry, fields }) => (
             <List.Item key={`${entry.field} ${entry.rule}`}>
-              {entry.field && <b>{entry.field}: </b>}
+              {entry.field && <b>{several(fields, 3)}: </b>}
               {entry.rule}. {entry.remedy}
             </List.Item>
           ))}

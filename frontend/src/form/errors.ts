@@ -21,3 +21,20 @@ export function sentence(error: FieldProblem): string {
     .map((part) => part?.replace(/\.?$/, "."))
     .join(" ");
 }
+
+/** What breaks the same rule with the same remedy, together: one entry, and all its fields. */
+export function grouped(errors: Errors): { error: FieldProblem; fields: string[] }[] {
+  const found = new Map<string, { error: FieldProblem; fields: string[] }>();
+  for (const error of errors) {
+    const known = found.get(sentence(error));
+    if (known) known.fields.push(error.field);
+    else found.set(sentence(error), { error, fields: [error.field] });
+  }
+  return [...found.values()];
+}
+
+/** Names in one phrase: at most so many. */
+export function several(names: string[], most = 6): string {
+  const left = names.length - most;
+  return names.slice(0, most).join(", ") + (left > 0 ? ` and ${left} more` : "");
+}

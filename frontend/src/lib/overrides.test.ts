@@ -1,40 +1,120 @@
 import { expect, test } from "vitest";
 import type { LayerPlan, Override } from "../api/types";
-import { axisOf, byHand, choose, chosen, forget, refusals } from "./overrides";
+import {
+  axisOf,
+  byHand,
+  type Choice,
+  choose,
+  chosen,
+  forget,
+  meant,
+  only,
+  pending,
+  phrase,
+  refusals,
+  refusedChoice,
+  some,
+  type Value,
+} from "./overrides";
 
 const wide: Override = { kind: "linear", least_parameters: 1000, exchange: "ring-allreduce" };
 const problem = (field: string) => ({ field, rule: "hangs", remedy: "Use fifo" });
+const rows = [
+  { layer: "conv", kind: "Conv2d" },
+  { layer: "conv.norm", kind: "BatchNorm2d" },
+  { layer: "fc", kind: "Linear" },
+  { layer: "out", kind: "Linear" },
+  { layer: "", kind: "Tied" },
+  { layer: "a[0]*", kind: "Tied" },
+];
+const one = (overrides: Override[], layer: string, choice: Choice, value: Value) =>
+  choose(overrides, rows, only(layer), choice, value);
+const linear = some("", "Linear");
 
-test("a choice becomes an override of its layer, after all others", () => {
-  const first = choose([wide], "fc", "codec", "fp16");
+test("a choice becomes an override of its layer, behind whatever else means it", () => {
+  const first = one([wide], "fc", "codec", "fp16");
   expect(first).toEqual([wide, { layers: "fc", codec: "fp16" }]);
-  const second = choose([...first, { layers: "*", depart: "when-ready" }], "fc", "rank", "fifo");
-  expect(second).toEqual([
-    wide,
-    { layers: "*", depart: "when-ready" },
-    { layers: "fc", codec: "fp16", rank: "fifo" },
-  ]);
-  expect(byHand(second, "fc")).toBe(2);
-  expect(byHand(second, "conv")).toBe(-1);
+  expect(one(first, "fc", "rank", "fifo")).toEqual([wide, { layers: "fc", codec: "fp16", rank: "fifo" }]);
+  const all: Override = { layers: "*", depart: "when-ready" };
+  const second = one([...first, all], "fc", "rank", "fifo");
+  expect(second).toEqual([wide, { layers: "fc", codec: "fp16" }, all, { layers: "fc", rank: "fifo" }]);
+  expect(one([...first, wide], "fc", "rank", "fifo")).toHaveLength(4);
+  expect(byHand(second, only("fc"))).toBe(3);
+  expect(byHand(second, only("conv"))).toBe(-1);
+  expect(forget(second, "fc")).toEqual([wide, all]);
 });
 
 test("a choice that is taken back leaves nothing behind", () => {
-  const one = choose([], "fc", "codec", "fp16");
-  const two = choose(one, "fc", "rank", "fifo");
-  expect(choose(two, "fc", "rank", null)).toEqual([{ layers: "fc", codec: "fp16", rank: null }]);
-  expect(choose(one, "fc", "codec", null)).toEqual([]);
+  const first = one([], "fc", "codec", "fp16");
+  const two = one(first, "fc", "rank", "fifo");
+  expect(one(two, "fc", "rank", null)).toEqual([{ layers: "fc", codec: "fp16" }]);
+  expect(one(first, "fc", "codec", null)).toEqual([]);
   expect(forget([wide, ...two], "fc")).toEqual([wide]);
 });
 
+test("a choice for several layers is one override", () => {
+  const both = choose([wide], rows, linear, "codec", "fp16");
+  expect(both).toEqual([wide, { layers: "*", kind: "Linear", codec: "fp16" }]);
+  expect(choose(both, rows, linear, "rank", "fifo")[1]).toEqual({
+    layers: "*",
+    kind: "Linear",
+    codec: "fp16",
+    rank: "fifo",
+  });
+  expect(choose([], rows, some("conv", null), "codec", "fp16")).toEqual([
+    { layers: "*conv*", codec: "fp16" },
+  ]);
+  expect(meant(some("conv.*", null), rows)).toEqual([rows[1]]);
+  expect(meant(some("conv", "Conv2d"), rows)).toEqual([rows[0]]);
+  expect(meant(some("", null), rows)).toEqual(rows);
+  expect(meant(some("[!f]?t", null), rows)).toEqual([rows[3]]);
+  expect(meant(some("[]", null), rows)).toEqual([]);
+});
+
+test("what was chosen before for some of the layers gives way, what was chosen for more of them stays", () => {
+  const before = one(one([], "fc", "codec", "fp16"), "fc", "rank", "fifo");
+  const after = choose(before, rows, linear, "codec", "fp32");
+  expect(after).toEqual([
+    { layers: "fc", rank: "fifo" },
+    { layers: "*", kind: "Linear", codec: "fp32" },
+  ]);
+  expect(choose(one([], "out", "codec", "fp16"), rows, linear, "codec", "fp32")).toHaveLength(1);
+  const again = one(after, "fc", "codec", "fp16");
+  expect(again.slice(1)).toEqual([
+    { layers: "*", kind: "Linear", codec: "fp32" },
+    { layers: "fc", codec: "fp16" },
+  ]);
+  expect(choose(again, rows, some("", null), "codec", null)).toEqual([{ layers: "fc", rank: "fifo" }]);
+});
+
 test("another unit does not keep the old one's size", () => {
-  const sized = choose([], "fc", "size", 7);
-  expect(choose(sized, "fc", "unit", "bucket")).toEqual([{ layers: "fc", size: null, unit: "bucket" }]);
+  const sized = one([], "fc", "size", 7);
+  expect(one(sized, "fc", "unit", "bucket")).toEqual([{ layers: "fc", unit: "bucket" }]);
 });
 
 test("a name is matched as it is", () => {
-  expect(choose([], "a[0]*", "codec", "fp16")[0]?.layers).toBe("a[[]0][*]");
-  expect(byHand(choose([], "a[0]*", "codec", "fp16"), "a[0]*")).toBe(0);
-  expect(choose([], "", "codec", "fp16")[0]?.layers).toBe("");
+  expect(one([], "a[0]*", "codec", "fp16")[0]?.layers).toBe("a[[]0][*]");
+  expect(byHand(one([], "a[0]*", "codec", "fp16"), only("a[0]*"))).toBe(0);
+  for (const row of rows) expect(meant(only(row.layer), rows)).toEqual([row]);
+});
+
+test("what was chosen a moment ago is known before the plan says it", () => {
+  const overrides = one(choose([], rows, linear, "codec", "fp16"), "fc", "codec", "fp32");
+  expect(pending(overrides, { layer: "fc", kind: "Linear" }, "codec")).toBe("fp32");
+  expect(pending(overrides, { layer: "out", kind: "Linear" }, "codec")).toBe("fp16");
+  expect(pending(overrides, { layer: "out", kind: "Linear" }, "rank")).toBeUndefined();
+  expect(pending(overrides, { layer: "conv", kind: "Conv2d" }, "codec")).toBeUndefined();
+});
+
+test("an override is said in one phrase", () => {
+  expect(phrase({ layers: "*", kind: "Linear", codec: "fp16", rank: null })).toBe(
+    "Linear layers: codec fp16",
+  );
+  expect(phrase({ layers: "fc*", exchange: "native", size: 5 })).toBe(
+    "layers named fc*: exchange native, size 5",
+  );
+  expect(phrase({ strategy: "p3" })).toBe("all layers: as p3");
+  expect(phrase(wide)).toBe("linear layers of at least 1,000 parameters: exchange ring-allreduce");
 });
 
 test("what is refused is found at its layer", () => {
@@ -47,6 +127,7 @@ test("what is refused is found at its layer", () => {
       problem("overrides.1.size"),
       problem("overrides.1"),
       problem("overrides.0.kind"),
+      problem("overrides.7"),
       problem("servers.count"),
     ],
     names,
@@ -57,7 +138,11 @@ test("what is refused is found at its layer", () => {
     ["features", ["layers.features.codec"]],
     ["fc", ["overrides.1.size", "overrides.1"]],
   ]);
-  expect(found.elsewhere.map((error) => error.field)).toEqual(["overrides.0.kind", "servers.count"]);
+  expect([...found.by]).toEqual([[0, [problem("overrides.0.kind")]]]);
+  expect(found.elsewhere.map((error) => error.field)).toEqual(["overrides.7", "servers.count"]);
+  expect(refusedChoice(problem("layers.features.0.order.rank"))).toBe("rank");
+  expect(refusedChoice(problem("overrides.1.size"))).toBe("size");
+  expect(refusedChoice(problem("overrides.1"))).toBeUndefined();
 });
 
 test("what a plan says is read axis by axis", () => {

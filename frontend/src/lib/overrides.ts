@@ -1,4 +1,5 @@
 // Choices made by hand in the plan editor, kept as the overrides of the job's specification. No React here.
+// The engine decides which layers an override means; what we make ourselves we also know: names and classes.
 import type { FieldProblem } from "../api/client";
 import type { LayerPlan, Override } from "../api/types";
 
@@ -40,54 +41,165 @@ export function chosen(plan: LayerPlan, choice: Choice): Value {
   return found[choice] ?? null;
 }
 
-/** The place of the override that holds what was chosen by hand for `layer`; -1: nothing was. */
-export function byHand(overrides: Override[], layer: string): number {
-  return overrides.findLastIndex((one) => one.layers === pattern(layer) && isByHand(one));
+/** What the editor knows of a layer: a row of the plan's table. */
+export interface Row {
+  layer: string;
+  /** Its class. */
+  kind: string;
 }
 
-/** `overrides` with one more choice for `layer`, which wins over all others; null takes the choice back. */
-export function choose(overrides: Override[], layer: string, choice: Choice, value: Value): Override[] {
-  const at = byHand(overrides, layer);
-  const changed: Override = { ...(overrides[at] ?? { layers: pattern(layer) }), [choice]: value };
-  // A size belongs to its unit: the service knows a usual one.
-  if (choice === "unit") changed.size = null;
-  const others = overrides.filter((_, index) => index !== at);
-  return CHOICES.some((name) => (changed[name] ?? null) !== null) ? [...others, changed] : others;
+/** Which layers a choice is for, as an override says it. */
+export interface Target {
+  layers: string;
+  kind?: string | null;
 }
 
-/** `overrides` without what was chosen by hand for `layer`. */
-export function forget(overrides: Override[], layer: string): Override[] {
-  return overrides.filter((one) => one.layers !== pattern(layer) || !isByHand(one));
+/** One layer, by its own name. */
+export function only(layer: string): Target {
+  return { layers: layer.replace(/[*?[]/g, "[$&]") };
 }
 
-/** What was refused about each layer, by its name, and the rest. */
-export function refusals(
-  errors: FieldProblem[],
-  layers: string[],
+/** The layers whose name holds `text`, or matches it where it is a pattern, and that are of a class; null: of any. */
+export function some(text: string, kind: string | null): Target {
+  const layers = /[*?[]/.test(text) ? text : text ? `*${text}*` : "*";
+  return kind === null ? { layers } : { layers, kind };
+}
+
+/** The rows that a target means. */
+export function meant<R extends Row>(target: Target, rows: R[]): R[] {
+  const name = glob(target.layers);
+  const kind = target.kind ?? null;
+  return rows.filter((row) => name.test(row.layer) && (kind === null || kind === row.kind));
+}
+
+/** The place of the override that holds what was chosen for `target`; -1: nothing was. */
+export function byHand(overrides: Override[], target: Target): number {
+  return overrides.findLastIndex(
+    (one) =>
+      isByHand(one) && (one.layers ?? "*") === target.layers && (one.kind ?? null) === (target.kind ?? null),
+  );
+}
+
+/** What the editor's overrides say for a layer while the plan does not say it yet; undefined: nothing. */
+export function pending(overrides: Override[], row: Row, choice: Choice): Value | undefined {
+  return overrides.findLast(
+    (one) => (one[choice] ?? null) !== null && isByHand(one) && meant(targetOf(one), [row]).length > 0,
+  )?.[choice];
+}
+
+/**
+ * `overrides` with one more choice for the layers that `target` means, which wins over all others; null takes it back.
+ * It is one override, however many layers. What was chosen by hand before for some of them only gives way.
+ */
+export function choose(
   overrides: Override[],
-): { at: Map<string, FieldProblem[]>; elsewhere: FieldProblem[] } {
+  rows: Row[],
+  target: Target,
+  choice: Choice,
+  value: Value,
+): Override[] {
+  const mine = new Set(meant(target, rows));
+  const kept = overrides.flatMap((one) => {
+    const theirs = isByHand(one) ? meant(targetOf(one), rows) : [];
+    if (theirs.length === 0 || !theirs.every((row) => mine.has(row))) return [one];
+    const left = without(one, choice);
+    return says(left) ? [left] : [];
+  });
+  if (value === null) return kept;
+  const at = byHand(kept, target);
+  // Behind it nothing may stand that means one of these layers: it would win.
+  const wins = kept
+    .slice(at + 1)
+    .every(
+      (one) =>
+        isByHand(one) && isKnown(one, rows) && !meant(targetOf(one), rows).some((row) => mine.has(row)),
+    );
+  if (at >= 0 && wins) return kept.map((one, index) => (index === at ? { ...one, [choice]: value } : one));
+  return [...kept, { ...target, [choice]: value }];
+}
+
+/** `overrides` without what was chosen by hand for `layer` alone. */
+export function forget(overrides: Override[], layer: string): Override[] {
+  const { layers } = only(layer);
+  return overrides.filter((one) => one.layers !== layers || (one.kind ?? null) !== null || !isByHand(one));
+}
+
+/** An override in one phrase, as the service says it. */
+export function phrase(one: Override): string {
+  const layers = one.layers ?? "*";
+  const conditions = [
+    layers === "*" ? "" : `named ${layers}`,
+    one.least_parameters ? `of at least ${one.least_parameters.toLocaleString("en")} parameters` : "",
+    one.most_parameters ? `of at most ${one.most_parameters.toLocaleString("en")} parameters` : "",
+  ].filter(Boolean);
+  const some = one.kind ? `${one.kind} layers` : conditions.length > 0 ? "layers" : "all layers";
+  const given = CHOICES.filter((choice) => (one[choice] ?? null) !== null);
+  const values = given.map((choice) => `${choice} ${one[choice]}`);
+  const what = [...(one.strategy ? [`as ${one.strategy}`] : []), ...values].join(", ");
+  return `${[some, ...conditions].join(" ")}: ${what}`;
+}
+
+/** What was refused: about each layer, by its name; about each override, by its place; and the rest. */
+export function refusals(errors: FieldProblem[], layers: string[], overrides: Override[]) {
   const at = new Map<string, FieldProblem[]>();
+  const by = new Map<number, FieldProblem[]>();
   const elsewhere: FieldProblem[] = [];
+  const add = <K>(map: Map<K, FieldProblem[]>, key: K, error: FieldProblem) =>
+    map.set(key, [...(map.get(key) ?? []), error]);
   for (const error of errors) {
     const named = layers
       .filter((layer) => error.field.startsWith(`layers.${layer}.`))
       .sort((a, b) => b.length - a.length)[0];
-    const number = /^overrides\.(\d+)(\.|$)/.exec(error.field)?.[1];
-    const own = number === undefined ? -1 : Number(number);
-    const layer = named ?? layers.find((name) => own >= 0 && byHand(overrides, name) === own);
-    if (layer === undefined) elsewhere.push(error);
-    else at.set(layer, [...(at.get(layer) ?? []), error]);
+    const number = Number(/^overrides\.(\d+)(\.|$)/.exec(error.field)?.[1] ?? -1);
+    const layer = named ?? layers.find((name) => number >= 0 && byHand(overrides, only(name)) === number);
+    if (layer !== undefined) add(at, layer, error);
+    else if (number >= 0 && number < overrides.length) add(by, number, error);
+    else elsewhere.push(error);
   }
-  return { at, elsewhere };
+  return { at, by, elsewhere };
 }
 
-/** A layer's name as a pattern that matches it only. */
-function pattern(layer: string): string {
-  return layer.replace(/[*?[]/g, "[$&]");
+/** The choice that a refusal is about; undefined: it is about none of them alone. */
+export function refusedChoice(error: FieldProblem): Choice | undefined {
+  const last = error.field.split(".").at(-1);
+  return CHOICES.find((choice) => choice === last);
 }
 
-/** Whether an override is what `choose` makes: values for one layer, named outright. */
+function targetOf(one: Override): Target {
+  return { layers: one.layers ?? "*", kind: one.kind };
+}
+
+/** An override without a choice. A size belongs to its unit: the service knows a usual one. */
+function without(one: Override, choice: Choice): Override {
+  const { [choice]: _, ...left } = one;
+  return choice === "unit" ? without(left, "size") : left;
+}
+
+function says(one: Override): boolean {
+  return [...CHOICES, "entropy_coding" as const].some((name) => (one[name] ?? null) !== null);
+}
+
+/** Whether an override is what `choose` makes: values for layers by name and class. */
 function isByHand(one: Override): boolean {
-  const conditions = [one.kind, one.least_parameters, one.most_parameters, one.strategy];
+  const conditions = [one.least_parameters, one.most_parameters, one.strategy];
   return conditions.every((condition) => condition === undefined || condition === null);
+}
+
+/** Whether its kind is a class of the model's, so that we know which layers it means. */
+function isKnown(one: Override, rows: Row[]): boolean {
+  return (one.kind ?? null) === null || rows.some((row) => row.kind === one.kind);
+}
+
+/** A pattern as in file names (Python's fnmatchcase). */
+function glob(pattern: string): RegExp {
+  const body = pattern.replace(
+    /\[(!?)(\]?[^\]]+|\])\]|[\s\S]/g,
+    (part, not: string | undefined, set: string) => {
+      if (part === "*") return "[\\s\\S]*";
+      if (part === "?") return "[\\s\\S]";
+      if (part.length > 1) return `[${not ? "^" : ""}${set.replace(/[\\\]^[]/g, "\\$&")}]`;
+      return part.replace(/[.+^${}()|[\]\\/-]/, "\\$&");
+    },
+  );
+  return new RegExp(`^${body}$`);
 }

@@ -1,13 +1,27 @@
-import { Button, Stack, Table, Text, TextInput } from "@mantine/core";
+import { Button, Stack, Table, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { axesQuery } from "../../api/queries";
 import type { Override, PlanView } from "../../api/types";
 import { PlanHead } from "../../components/PlanHead";
-import { type Errors, sentence } from "../../form/errors";
+import { type Errors, grouped, sentence, several } from "../../form/errors";
 import { humanize } from "../../lib/format";
-import { axisOf, CHOICES, choose, forget, refusals } from "../../lib/overrides";
+import {
+  axisOf,
+  CHOICES,
+  type Choice,
+  choose,
+  forget,
+  meant,
+  only,
+  refusals,
+  some,
+} from "../../lib/overrides";
+import { wireHead } from "../../lib/planRow";
+import { moveBetweenCells } from "./moveBetweenCells";
+import { OverrideList } from "./OverrideList";
 import { PlanEditorRow } from "./PlanEditorRow";
+import { SeveralLayers } from "./SeveralLayers";
 
 interface Props {
   plan: PlanView;
@@ -21,54 +35,78 @@ interface Props {
 
 const AT_ONCE = 60;
 
-/** The plan as a table of choices. What is changed by hand becomes an override of its layer. */
+/** The plan as a table of choices. What is changed by hand becomes an override: of one layer, or of all that are shown. */
 export function PlanEditor({ plan, outdated, overrides, errors, onChange }: Props) {
   const axes = useQuery(axesQuery).data ?? [];
-  const [sought, setSought] = useState("");
+  const [name, setName] = useState("");
+  const [kind, setKind] = useState<string | null>(null);
   const [shown, setShown] = useState(AT_ONCE);
   // Where only one value is built there is nothing to choose.
   const choices = CHOICES.filter((choice) => {
     const axis = axes.find(({ name }) => name === axisOf(choice));
     return !axis || axis.values.filter((value) => value.available).length > 1;
   });
-  const { at, elsewhere } = refusals(
+  const all = plan.layers.map(({ row }) => row);
+  const { at, by, elsewhere } = refusals(
     errors,
-    plan.layers.map(({ row }) => row.layer),
+    all.map(({ layer }) => layer),
     overrides,
   );
-  const found = plan.layers.filter(({ row }) =>
-    `${row.layer} ${row.kind}`.toLowerCase().includes(sought.toLowerCase()),
-  );
+  const target = some(name, kind);
+  const found = new Set(meant(target, all));
+  const shownRows = plan.layers.filter(({ row }) => found.has(row));
   // What was refused is never among the rows that are left out.
-  const rows = found.filter(({ row }, index) => index < shown || at.has(row.layer));
+  const rows = shownRows.filter(({ row }, index) => index < shown || at.has(row.layer));
+  const stale = outdated || errors.length > 0;
+  const set = (of: typeof target, choice: Choice, value: string | number | null) =>
+    onChange(choose(overrides, all, of, choice, value));
   return (
     <Stack gap="sm" data-testid="plan-editor" aria-busy={outdated}>
-      <PlanHead plan={plan} />
-      {at.size > 0 && (
-        <Text size="sm" c="red">
-          Refused at {[...at.keys()].map((layer) => layer || "(root)").join(", ")}: nothing is launched like
-          this.
-        </Text>
-      )}
-      {elsewhere.map((error) => (
-        <Text key={error.field} size="sm" c="red" data-testid="plan-editor-problem">
-          {error.field}: {sentence(error)}
-        </Text>
-      ))}
-      <TextInput
-        size="xs"
-        placeholder="Find layers by name or class"
-        aria-label="Find layers"
-        value={sought}
-        onChange={(event) => setSought(event.currentTarget.value)}
+      <PlanHead plan={plan} notes={[]} />
+      <OverrideList
+        overrides={overrides}
+        notes={stale ? [] : plan.notes}
+        errors={by}
+        onRemove={(place) => onChange(overrides.filter((_, index) => index !== place))}
       />
-      <Table.ScrollContainer minWidth={1100} maxHeight="60vh" type="native">
-        <Table fz="xs" horizontalSpacing={6} verticalSpacing={4} stickyHeader data-testid="plan-choices">
+      <div role="status">
+        {at.size > 0 && (
+          <Text size="sm" c="red" data-testid="plan-editor-refused">
+            Refused at {several([...at.keys()].map((layer) => layer || "(root)"))}: nothing is launched like
+            this.
+          </Text>
+        )}
+        {grouped(elsewhere).map(({ error, fields }) => (
+          <Text key={error.field} size="sm" c="red" data-testid="plan-editor-problem">
+            {several(fields)}: {sentence(error)}
+          </Text>
+        ))}
+      </div>
+      <SeveralLayers
+        name={name}
+        kind={kind}
+        kinds={[...new Set(all.map((row) => row.kind))].sort()}
+        found={found.size}
+        choices={choices}
+        axes={axes}
+        onName={setName}
+        onKind={setKind}
+        onSet={(choice, value) => set(target, choice, value)}
+      />
+      <Table.ScrollContainer minWidth={1100} maxHeight="60vh" type="native" className="ty-editor">
+        <Table
+          fz="xs"
+          horizontalSpacing={6}
+          verticalSpacing={4}
+          stickyHeader
+          data-testid="plan-choices"
+          onKeyDownCapture={moveBetweenCells}
+        >
           <Table.Thead>
             <Table.Tr>
               <Table.Th>Layer</Table.Th>
               <Table.Th ta="right">Parameters</Table.Th>
-              <Table.Th ta="right">Wire/step</Table.Th>
+              <Table.Th ta="right">{wireHead(plan)}</Table.Th>
               {choices.map((choice) => (
                 <Table.Th key={choice}>{humanize(choice)}</Table.Th>
               ))}
@@ -83,20 +121,23 @@ export function PlanEditor({ plan, outdated, overrides, errors, onChange }: Prop
                 choices={choices}
                 axes={axes}
                 overrides={overrides}
-                outdated={outdated}
+                stale={stale}
                 errors={at.get(layer.row.layer) ?? []}
-                onChoice={(choice, value) => onChange(choose(overrides, layer.row.layer, choice, value))}
+                onChoice={(choice, value) => set(only(layer.row.layer), choice, value)}
                 onForget={() => onChange(forget(overrides, layer.row.layer))}
               />
             ))}
           </Table.Tbody>
         </Table>
       </Table.ScrollContainer>
-      {rows.length < found.length && (
+      {rows.length < shownRows.length && (
         <Button size="compact-sm" variant="subtle" onClick={() => setShown(shown + AT_ONCE)}>
-          {found.length - rows.length} more layers
+          {shownRows.length - rows.length} more layers
         </Button>
       )}
+      <Text size="xs" c="dimmed">
+        Ctrl and an arrow key go from cell to cell; Delete takes a choice back.
+      </Text>
     </Stack>
   );
 }

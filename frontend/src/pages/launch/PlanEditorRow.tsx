@@ -1,9 +1,11 @@
 import { ActionIcon, NativeSelect, NumberInput, Table, Text } from "@mantine/core";
 import { IconArrowBackUp } from "@tabler/icons-react";
+import type { KeyboardEvent, MouseEvent } from "react";
 import type { AxisEntry, Override, PlanView } from "../../api/types";
 import { type Errors, sentence } from "../../form/errors";
 import { formatBytes, humanize } from "../../lib/format";
-import { axisOf, byHand, type Choice, chosen, type Value } from "../../lib/overrides";
+import { byHand, type Choice, chosen, only, pending, refusedChoice, type Value } from "../../lib/overrides";
+import { optionsOf } from "./optionsOf";
 
 interface Props {
   layer: PlanView["layers"][number];
@@ -11,7 +13,8 @@ interface Props {
   choices: Choice[];
   axes: AxisEntry[];
   overrides: Override[];
-  outdated: boolean;
+  /** Whether the plan is of before the last change, or that was refused. */
+  stale: boolean;
   errors: Errors;
   onChoice: (choice: Choice, value: Value) => void;
   onForget: () => void;
@@ -22,17 +25,28 @@ const WIDTHS: Partial<Record<Choice, number>> = { exchange: 150, depart: 126, re
 
 /** One layer: what it does on every axis, to be changed; what that costs; what is wrong with it. */
 export function PlanEditorRow(props: Props) {
-  const { layer, choices, axes, overrides, outdated, errors, onChoice, onForget } = props;
+  const { layer, choices, axes, overrides, stale, errors, onChoice, onForget } = props;
   const { row, plan } = layer;
-  const own = byHand(overrides, row.layer);
+  const own = byHand(overrides, only(row.layer));
   const name = row.layer || "(root)";
+  const where =
+    plan.placement === "replicated"
+      ? ""
+      : ` ${plan.placement === "device" ? "on" : "in"} ${plan.placement} ${plan.place}`;
   // What was chosen a moment ago is shown before the plan that follows from it has come.
-  const value = (choice: Choice) => overrides[own]?.[choice] ?? chosen(plan, choice);
+  const value = (choice: Choice) => (stale ? pending(overrides, row, choice) : null) ?? chosen(plan, choice);
   const field = (choice: Choice) => {
+    const current = value(choice);
+    const wrong = errors.filter((error) => refusedChoice(error) === choice);
+    const mine = own >= 0 && (overrides[own]?.[choice] ?? null) !== null;
     const common = {
       size: "xs" as const,
       "aria-label": `${humanize(choice)} of ${name}`,
       "data-testid": `choice-${row.layer}-${choice}`,
+      error: wrong.length > 0,
+      title: wrong.length > 0 ? wrong.map(sentence).join(" ") : String(current ?? ""),
+      // Nothing of a layer that is computed in one place is exchanged.
+      disabled: plan.placement === "device" && choice !== "activations",
     };
     if (choice === "size")
       return value("unit") === "layer" ? null : (
@@ -41,21 +55,30 @@ export function PlanEditorRow(props: Props) {
           w={90}
           min={1}
           hideControls
-          value={value(choice) ?? ""}
+          value={current ?? ""}
           onChange={(entry) => onChoice(choice, typeof entry === "number" ? entry : null)}
         />
       );
+    const options = optionsOf(choice, axes);
+    const known = options.some((option) => option.value === current);
     return (
       <NativeSelect
         {...common}
         miw={WIDTHS[choice] ?? 92}
-        title={String(value(choice) ?? "")}
-        data={options(choice, axes, value(choice))}
-        value={String(value(choice) ?? "")}
-        fw={(overrides[own]?.[choice] ?? null) === null ? undefined : 700}
+        data={known ? options : [{ value: String(current ?? ""), label: String(current ?? "") }, ...options]}
+        value={String(current ?? "")}
+        fw={mine ? 700 : undefined}
         onChange={(event) => onChoice(choice, event.currentTarget.value)}
+        onKeyDown={(event: KeyboardEvent) => {
+          if (event.key === "Delete" && mine) onChoice(choice, null);
+        }}
       />
     );
+  };
+  const undo = (event: MouseEvent<HTMLElement>) => {
+    // The button goes, and the focus must not go with it.
+    event.currentTarget.closest("tr")?.querySelector<HTMLElement>("select:not(:disabled)")?.focus();
+    onForget();
   };
   return (
     <>
@@ -64,6 +87,7 @@ export function PlanEditorRow(props: Props) {
           {name}{" "}
           <Text span size="xs" c="dimmed">
             {row.kind}
+            {where}
           </Text>
           {(plan.overrides ?? []).length > 0 && (
             <Text size="xs" c="dimmed">
@@ -74,7 +98,7 @@ export function PlanEditorRow(props: Props) {
         <Table.Td ta="right" className="ty-number">
           {row.parameters.toLocaleString("en")}
         </Table.Td>
-        <Table.Td ta="right" className="ty-number" style={{ opacity: outdated || errors.length ? 0.5 : 1 }}>
+        <Table.Td ta="right" className="ty-number" style={{ opacity: stale ? 0.5 : 1 }}>
           {formatBytes(row.wire_bytes)}
         </Table.Td>
         {choices.map((choice) => (
@@ -87,7 +111,7 @@ export function PlanEditorRow(props: Props) {
               color="gray"
               aria-label={`Undo the changes of ${name}`}
               data-testid={`forget-${row.layer}`}
-              onClick={onForget}
+              onClick={undo}
             >
               <IconArrowBackUp size={16} />
             </ActionIcon>
@@ -105,13 +129,4 @@ export function PlanEditorRow(props: Props) {
       )}
     </>
   );
-}
-
-/** The values of an axis; what is not built yet cannot be picked. */
-function options(choice: Choice, axes: AxisEntry[], current: Value) {
-  const values = axes.find((axis) => axis.name === axisOf(choice))?.values;
-  if (values)
-    return values.map(({ name, available }) => ({ value: name, label: name, disabled: !available }));
-  const known = choice === "update" ? ["worker", "server"] : [];
-  return known.includes(String(current)) ? known : [String(current ?? ""), ...known];
 }

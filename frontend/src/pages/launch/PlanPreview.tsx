@@ -1,5 +1,5 @@
 import { Button, Group, Modal, Paper, Skeleton, Text, Title } from "@mantine/core";
-import { useDisclosure } from "@mantine/hooks";
+import { useDisclosure, useMediaQuery } from "@mantine/hooks";
 import { IconTable } from "@tabler/icons-react";
 import type { Override } from "../../api/types";
 import { PlanTable } from "../../components/PlanTable";
@@ -18,6 +18,7 @@ interface Props {
 /** What the service would do with the form as it is, and the way to change it layer by layer. */
 export function PlanPreview({ preview, overrides, errors, onOverrides }: Props) {
   const [editing, editor] = useDisclosure(false);
+  const phone = useMediaQuery("(max-width: 48em)");
   const editable = preview.last !== undefined && preview.last.layers.length > 0;
   return (
     <Paper p="sm" data-testid="plan-preview">
@@ -56,7 +57,13 @@ export function PlanPreview({ preview, overrides, errors, onOverrides }: Props) 
       )}
       <Answer preview={preview} />
       {preview.last && (
-        <Modal opened={editing} onClose={editor.close} size="92rem" title="The plan, layer by layer">
+        <Modal
+          opened={editing}
+          onClose={editor.close}
+          size="92rem"
+          fullScreen={phone}
+          title="The plan, layer by layer"
+        >
           <PlanEditor
             plan={preview.last}
             outdated={preview.outdated}

@@ -1,0 +1,18 @@
+import { expect, test } from "vitest";
+import type { LayerPlan, PlanView } from "../api/types";
+import { exchanged, wireHead } from "./planRow";
+
+const layer = (plan: Partial<LayerPlan>) => exchanged({ layer: "fc", ...plan } as LayerPlan);
+const plan = (mode: string) => ({ consistency: { mode } }) as PlanView;
+
+test("a row says where its layer is, where not every worker has it", () => {
+  expect(layer({ exchange: "ring-allreduce" })).toBe("ring-allreduce");
+  expect(layer({ placement: "device", place: 0, exchange: "none" })).toBe("on device");
+  expect(layer({ placement: "stage", place: 1, exchange: "none" })).toBe("stage 1");
+  expect(layer({ placement: "stage", place: 0, exchange: "ring-allreduce" })).toBe("stage 0, ring-allreduce");
+});
+
+test("bytes of workers that average are those of an average", () => {
+  expect(wireHead(plan("every-step"))).toBe("Wire/step");
+  expect(wireHead(plan("average"))).toBe("Wire/average");
+});
