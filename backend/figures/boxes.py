@@ -32,7 +32,7 @@ class Boxes:
     row: np.ndarray
     """(n) index into the drawing's rows."""
     source: np.ndarray
-    """(n) index of the span that it shows (the first of them, where several were merged)."""
+    """(n) index of the span that it shows (the first of them, where several were merged; -1: of none)."""
 
     def __len__(self) -> int:
         return len(self.x0)

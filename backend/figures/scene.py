@@ -72,8 +72,8 @@ def paint(parts: Sequence[Part], view: View, request: FigureRequest) -> tuple[li
     if len(joined) <= MAX_OUTLINES:
         return [*outlines(joined, request.theme), *waits], "outlines", len(joined)
     rows = [row for part in parts for row in part.rows]
-    columns = min(3 * request.width // 2, 4000)
-    return [*cells(joined, rows, view.covered, columns, request.theme), *waits], "cells", len(joined)
+    coarse = cells(joined, rows, view.covered, min(3 * request.width // 2, 4000))
+    return [*outlines(coarse, request.theme), *waits], "cells", len(joined)
 
 
 def _waits(parts: Sequence[Part], view: View, request: FigureRequest) -> list[Any]:

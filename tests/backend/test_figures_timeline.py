@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from backend.db import Database
-from backend.figures.boxes import place
-from backend.figures.draw import MAX_OUTLINES, cell_time
+from backend.figures.boxes import Boxes, place
+from backend.figures.draw import MAX_OUTLINES, cell_time, cells
 from backend.figures.request import FigureRequest
 from backend.figures.rolled import STEP_ROW
 from backend.figures.rollup import DIM
-from backend.figures.rows import rows_of
+from backend.figures.rows import Row, rows_of
 from backend.figures.source import SPAN, Source
 from backend.figures.timeline import draw, timeline
 from backend.figures.window import Window
@@ -103,12 +103,46 @@ def test_spans_that_cannot_be_merged_become_cells(database: Database, run: Run) 
         job = Source(session, run.job_id).job
     content = answer(draw(job, spans, np.empty(0, STEP_ROW), window, FigureRequest(width=1000)))
     assert content["layout"]["meta"]["level"] == "cells"
-    cells = column(traces(content, "heatmap")[0]["z"])
-    assert cells.shape == (1, 1500)
-    assert np.isfinite(cells).all()
-    boxes = place(spans, rows_of(spans["party"], spans["track"], job.parties), 6, 0)
+    filled = [t for t in traces(content, "scatter") if t.get("fill") == "toself"]
+    drawn = np.concatenate([column(t["x"]).reshape(-1, 5)[:, :2] for t in filled])
+    assert 500 < len(drawn) <= MAX_OUTLINES
+    assert not traces(content, "heatmap"), "pictures stay in memory"
+    drawn = drawn[drawn[:, 0].argsort()]
+    # The row is full: cells lie side by side, from the first span to the last.
+    assert drawn[:-1, 1] == pytest.approx(drawn[1:, 0], abs=1e-5)
+    assert (drawn[0, 0], drawn[-1, 1]) == pytest.approx((0.0, 3 * third / SECOND), abs=1e-5)
+    rows = rows_of(spans["party"], spans["track"], job.parties)
+    boxes = place(spans, rows, 6, 0)
     time = cell_time(boxes, 1, (0.0, 3 * third / SECOND), 1500)
     assert time.sum() == pytest.approx((spans["end"] - spans["start"]).sum() / SECOND, rel=1e-9)
+
+
+def test_cells_have_the_colour_that_takes_most_of_them_and_are_never_too_many() -> None:
+    def cells_of(
+        starts: list[float], ends: list[float], codes: list[int], of: list[int]
+    ) -> list[tuple[float, ...]]:
+        n, rows = len(starts), [Row(party=0, track=Track.SEND, label="", y=float(y)) for y in (0, 2)]
+        x0, x1, row = np.array(starts), np.array(ends), np.array(of)
+        boxes = Boxes(
+            x0=x0, x1=x1, y0=row * 2.0, y1=row * 2.0 + 1, code=np.array(codes), row=row, source=np.arange(n)
+        )
+        found = cells(boxes, rows, (0.0, 10.0), 10)
+        return list(zip(found.row, found.x0, found.x1, found.y0, found.code, strict=True))
+
+    assert cells_of([0.0, 2.4, 9.0, 0.0], [2.4, 3.0, 9.01, 10.0], [3, 5, 7, 1], [0, 0, 0, 1]) == [
+        (0, 0.0, 2.0, 0.0, 3),
+        (0, 2.0, 3.0, 0.0, 5),  # more of it than of 3, and nothing after it but a hundredth of a cell
+        (1, 0.0, 10.0, 2.0, 1),
+    ]
+    n = 4 * MAX_OUTLINES
+    x0 = np.arange(n) * 10.0 / n
+    boxes = Boxes(
+        x0=x0, x1=x0 + 10.0 / n, y0=np.zeros(n), y1=np.ones(n), code=np.arange(n) % 2, row=np.zeros(n, int),
+        source=np.arange(n),
+    )  # fmt: skip
+    found = cells(boxes, [Row(party=0, track=Track.SEND, label="", y=0.0)], (0.0, 10.0), n)
+    assert 0 < len(found) <= MAX_OUTLINES
+    assert (found.x0[0], found.x1[-1]) == (0.0, 10.0)
 
 
 def test_outlines_cover_the_recorded_time(database: Database) -> None:

@@ -9,11 +9,9 @@ export async function shine(
   figure: PlotlyFigure,
   layer: number | undefined,
 ): Promise<void> {
-  const { fill, bars, colorscale, frames } = lightOf(figure, layer);
+  const { fill, bars, frames } = lightOf(figure, layer);
   if (fill.size > 0) await plotly.restyle(target, { fillcolor: [...fill.values()] }, [...fill.keys()]);
   if (bars.size > 0) await plotly.restyle(target, { "marker.opacity": [...bars.values()] }, [...bars.keys()]);
-  if (colorscale.size > 0)
-    await plotly.restyle(target, { colorscale: [...colorscale.values()] }, [...colorscale.keys()]);
   if (frames)
     await plotly.relayout(target, { shapes: [...((figure.layout.shapes as object[]) ?? []), ...frames] });
 }

@@ -19,21 +19,11 @@ const figure = {
     { type: "bar", customdata: packed },
     { type: "scatter", meta: { code: 15 }, fillcolor: "#151515" },
     { type: "heatmap", meta: { rows: [0, 1, 2, 4, 5] }, yaxis: "y2" },
-    {
-      type: "heatmap",
-      meta: { cells: true },
-      colorscale: [
-        [0, "#000000"],
-        [0.5, "#000000"],
-        [0.5, "#ffffff"],
-        [1, "#ffffff"],
-      ],
-    },
   ],
   layout: { meta: { codes: [0, 5, 10, 1] } },
 };
 
-test("a layer's traces, bars, cells and rows stand out", () => {
+test("a layer's traces, bars and rows stand out", () => {
   const light = lightOf(figure, 3);
   expect([...light.fill]).toEqual([
     [0, "#1111112b"],
@@ -43,12 +33,6 @@ test("a layer's traces, bars, cells and rows stand out", () => {
   expect(light.bars.get(3)?.[0]).toBe(1);
   expect(light.bars.get(3)?.[1]).toBeCloseTo(0.15);
   expect(light.frames).toMatchObject([{ yref: "y2", y0: 1.5, y1: 2.5 }]);
-  expect(light.colorscale.get(6)).toEqual([
-    [0, "#0000002b"],
-    [0.5, "#0000002b"],
-    [0.5, "#ffffff"],
-    [1, "#ffffff"],
-  ]);
 });
 
 test("without a layer everything is as it was", () => {

@@ -4,13 +4,11 @@ import { column } from "./typedColumn";
 // How figures say which layer a drawing is of:
 //   trace.meta.layers  [first, last]: all of the trace is of these layers
 //   trace.meta.code    it has the colour of layers with this code in layout.meta.codes
-//   trace.meta.cells   a heat map whose cells are such codes
 //   trace.meta.rows    a heat map whose rows are layers: the first one of each row, and where the last row ends
 //   customdata[3]      of a bar
 interface Meta {
   layers?: [number, number];
   code?: number;
-  cells?: boolean;
   rows?: number[];
 }
 
@@ -20,7 +18,6 @@ interface Trace {
   yaxis?: string;
   meta?: Meta;
   customdata?: unknown;
-  colorscale?: [number, string][];
 }
 
 const DIM = 0.15;
@@ -34,15 +31,13 @@ export interface Light {
   fill: Map<number, string>;
   /** New opacity of each bar. */
   bars: Map<number, Float32Array>;
-  /** New colours of cells. */
-  colorscale: Map<number, [number, string][]>;
   /** Undefined where no rows are layers. */
   frames?: object[];
 }
 
 /** How `figure` has to be drawn with `layer` lit up; undefined: as it is. */
 export function lightOf(figure: PlotlyFigure, layer: number | undefined): Light {
-  const light: Light = { fill: new Map(), bars: new Map(), colorscale: new Map() };
+  const light: Light = { fill: new Map(), bars: new Map() };
   const codes = (figure.layout.meta?.codes as number[] | undefined) ?? [];
   const mine = layer === undefined ? undefined : codes[layer];
   (figure.data as Trace[]).forEach((trace, index) => {
@@ -55,13 +50,6 @@ export function lightOf(figure: PlotlyFigure, layer: number | undefined): Light 
       fill(layer === undefined || (layer >= first && layer <= last));
     } else if (meta?.code !== undefined) {
       fill(mine === undefined || meta.code === mine);
-    } else if (meta?.cells && trace.colorscale) {
-      // Two entries for each code: its colour from one edge to the next.
-      const scale = trace.colorscale.map(([at, colour], entry): [number, string] => [
-        at,
-        mine === undefined || Math.floor(entry / 2) === mine ? colour : colour + DIM_HEX,
-      ]);
-      light.colorscale.set(index, scale);
     } else if (meta?.rows) {
       light.frames ??= [];
       if (layer !== undefined) light.frames.push(frame(trace.yaxis ?? "y", rowOf(meta.rows, layer)));
