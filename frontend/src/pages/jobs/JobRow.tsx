@@ -3,6 +3,7 @@ import { Link } from "@tanstack/react-router";
 import type { Ref } from "react";
 import type { JobSummary } from "../../api/types";
 import { JobProgress } from "../../components/JobProgress";
+import { NumberCell } from "../../components/NumberCell";
 import { RateBadge } from "../../components/RateBadge";
 import { RehearsedBadge } from "../../components/RehearsedBadge";
 import { StateBadge } from "../../components/StateBadge";
@@ -59,24 +60,14 @@ export function JobRow({ job, index, selected, onToggle, ref }: Props) {
           on {job.dataset}
         </Text>
       </Table.Td>
-      <Table.Td data-label="Workers" className="ty-number ty-right">
-        {job.workers}
-      </Table.Td>
+      <NumberCell label="Workers">{job.workers}</NumberCell>
       <Table.Td>
         <JobProgress job={job} />
       </Table.Td>
-      <Table.Td data-label="Loss" className="ty-number ty-right">
-        {formatNumber(job.loss)}
-      </Table.Td>
-      <Table.Td data-label="Accuracy" className="ty-number ty-right">
-        {formatPercent(job.test_accuracy)}
-      </Table.Td>
-      <Table.Td data-label="Samples/s" className="ty-number ty-right">
-        {formatNumber(job.samples_per_s)}
-      </Table.Td>
-      <Table.Td data-label="Speed-up" className="ty-number ty-right">
-        {formatSpeedUp(job.speed_up)}
-      </Table.Td>
+      <NumberCell label="Loss">{formatNumber(job.loss)}</NumberCell>
+      <NumberCell label="Accuracy">{formatPercent(job.test_accuracy)}</NumberCell>
+      <NumberCell label="Samples/s">{formatNumber(job.samples_per_s)}</NumberCell>
+      <NumberCell label="Speed-up">{formatSpeedUp(job.speed_up)}</NumberCell>
     </Table.Tr>
   );
 }

@@ -5,6 +5,7 @@ import { summaryQuery } from "../../api/queries";
 import type { JobSummary, Summary } from "../../api/types";
 import { JobProgress } from "../../components/JobProgress";
 import { LinkAnchor } from "../../components/links";
+import { NumberCell } from "../../components/NumberCell";
 import { RateBadge } from "../../components/RateBadge";
 import { RehearsedBadge } from "../../components/RehearsedBadge";
 import { StateBadge } from "../../components/StateBadge";
@@ -95,18 +96,12 @@ function Row({ job, summary, longest, isBaseline }: RowProps) {
           longestMs={longest}
         />
       </Table.Td>
-      <Table.Td data-label="Samples/s" className="ty-number ty-right">
-        {formatNumber(summary?.samples_per_s ?? job.samples_per_s)}
-      </Table.Td>
-      <Table.Td data-label="Speed-up" className="ty-number ty-right">
+      <NumberCell label="Samples/s">{formatNumber(summary?.samples_per_s ?? job.samples_per_s)}</NumberCell>
+      <NumberCell label="Speed-up">
         <SpeedUpCell summary={summary} isBaseline={isBaseline} />
-      </Table.Td>
-      <Table.Td data-label="Wire/step" className="ty-number ty-right">
-        {formatBytes(summary?.wire_bytes_per_step)}
-      </Table.Td>
-      <Table.Td data-label="Accuracy" className="ty-number ty-right">
-        {formatPercent(job.test_accuracy)}
-      </Table.Td>
+      </NumberCell>
+      <NumberCell label="Wire/step">{formatBytes(summary?.wire_bytes_per_step)}</NumberCell>
+      <NumberCell label="Accuracy">{formatPercent(job.test_accuracy)}</NumberCell>
     </Table.Tr>
   );
 }
