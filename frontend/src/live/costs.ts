@@ -7,6 +7,11 @@ export function costOf(queryHash: string): number {
   return costs.get(queryHash) ?? 0;
 }
 
+/** Nobody will ask again what is gone from the cache: a zoom of a timeline is a query of its own. */
+export function forgetCost(queryHash: string): void {
+  costs.delete(queryHash);
+}
+
 /** Times the question of a query; the drawing that follows is added by `drawn`. */
 export async function timed<T>(key: QueryKey, ask: () => Promise<T>): Promise<T> {
   const start = performance.now();

@@ -1,6 +1,6 @@
-import { QueryClient, QueryObserver } from "@tanstack/react-query";
+import { hashKey, QueryClient, QueryObserver } from "@tanstack/react-query";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { drawn } from "./costs";
+import { costOf, drawn } from "./costs";
 import { Refresher } from "./refresher";
 
 const INTERVAL = 1000;
@@ -75,6 +75,18 @@ test("a costly answer is asked for more rarely", async () => {
   }
   // At once, and again after each five times what it costs.
   expect(asked.times).toBe(1 + 3);
+});
+
+test("the cost of what is gone from the cache is forgotten", () => {
+  const client = new QueryClient();
+  const key = ["figure", "a window that nobody looks at any more"];
+  client.setQueryData(key, 1);
+  const refresher = new Refresher(client, INTERVAL);
+  drawn(key, 7);
+  expect(costOf(hashKey(key))).toBe(7);
+  client.removeQueries({ queryKey: key });
+  expect(costOf(hashKey(key))).toBe(0);
+  refresher.stop();
 });
 
 test("what is off screen is not fetched", async () => {

@@ -1,5 +1,5 @@
 import type { Query, QueryClient } from "@tanstack/react-query";
-import { costOf } from "./costs";
+import { costOf, forgetCost } from "./costs";
 
 declare module "@tanstack/react-query" {
   interface Register {
@@ -28,12 +28,16 @@ export class Refresher {
   readonly #seen = new WeakMap<Query, { count: number; at: number }>();
   readonly #outdated = new WeakSet<Query>();
   #total = 0;
+  readonly #unsubscribe: () => void;
   #timer: ReturnType<typeof setTimeout> | null = null;
   #paused = false;
 
   constructor(client: QueryClient, intervalMs: number) {
     this.#client = client;
     this.#intervalMs = intervalMs;
+    this.#unsubscribe = client.getQueryCache().subscribe(({ type, query }) => {
+      if (type === "removed") forgetCost(query.queryHash);
+    });
   }
 
   /** Something about this job changed. */
@@ -57,6 +61,7 @@ export class Refresher {
   }
 
   stop(): void {
+    this.#unsubscribe();
     if (this.#timer !== null) clearTimeout(this.#timer);
     this.#timer = null;
   }
