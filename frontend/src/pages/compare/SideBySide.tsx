@@ -43,7 +43,9 @@ export function SideBySide({ jobs, figure, onFigure }: Props) {
 
 function OnOneScale({ jobs, name }: { jobs: Job[]; name: string }) {
   const [scales, setScales] = useState<Record<string, Scale>>({});
-  const shared = useMemo(() => joined(Object.values(scales)), [scales]);
+  // Each figure is drawn again where its scale is another object: only a scale that differs may be one.
+  const said = JSON.stringify(joined(Object.values(scales)));
+  const shared = useMemo(() => JSON.parse(said) as Scale, [said]);
   const learn = useCallback(
     (id: string, found: Scale) => setScales((known) => ({ ...known, [id]: found })),
     [],
