@@ -3,6 +3,7 @@ import { useDisclosure } from "@mantine/hooks";
 import { notifications } from "@mantine/notifications";
 import { IconTrash } from "@tabler/icons-react";
 import { useMutation } from "@tanstack/react-query";
+import { useState } from "react";
 import { ApiProblem, answered, client } from "../api/client";
 
 interface Props {
@@ -16,11 +17,13 @@ interface Props {
 /** Removes jobs with everything that was recorded of them, after asking. */
 export function DeleteButton({ jobs, disabled, onDeleted }: Props) {
   const [asking, { open, close }] = useDisclosure(false);
+  // The list goes on changing behind the question: those are deleted that it names.
+  const [asked, setAsked] = useState(jobs);
   const remove = useMutation({
     mutationFn: async () => {
       const gone: string[] = [];
       try {
-        for (const { id } of jobs) {
+        for (const { id } of asked) {
           await deleted(id);
           gone.push(id);
         }
@@ -31,8 +34,8 @@ export function DeleteButton({ jobs, disabled, onDeleted }: Props) {
     onError: (error) => notifications.show({ color: "red", title: "Not deleted", message: error.message }),
     onSettled: close,
   });
-  const [first] = jobs;
-  const several = jobs.length > 1;
+  const [first] = asked;
+  const several = asked.length > 1;
   return (
     <>
       <Button
@@ -40,7 +43,10 @@ export function DeleteButton({ jobs, disabled, onDeleted }: Props) {
         variant="light"
         leftSection={<IconTrash size={16} />}
         disabled={disabled}
-        onClick={open}
+        onClick={() => {
+          setAsked(jobs);
+          open();
+        }}
         data-testid="delete"
       >
         Delete
@@ -48,11 +54,11 @@ export function DeleteButton({ jobs, disabled, onDeleted }: Props) {
       <Modal
         opened={asking}
         onClose={close}
-        title={several ? `Delete ${jobs.length} jobs?` : `Delete ${first?.name}?`}
+        title={several ? `Delete ${asked.length} jobs?` : `Delete ${first?.name}?`}
         centered
       >
         <Text size="sm" style={{ overflowWrap: "anywhere" }}>
-          {several && `${jobs.map((job) => job.name).join(", ")}: `}
+          {several && `${asked.map((job) => job.name).join(", ")}: `}
           {several ? "their" : "Its"} figures, logs, results and files are removed for good. Jobs of which{" "}
           {several ? "one of them" : "it"} is the baseline have none from then on.
         </Text>
