@@ -13,7 +13,7 @@ from backend.client import Client
 from tests.backend.job_specs import job_spec
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Locator, Page
+    from playwright.sync_api import Locator, Page, Route
 
 pytestmark = pytest.mark.browser
 
@@ -111,3 +111,37 @@ def test_several_steps_are_chosen(page: Page, client: Client, recorded: list[str
     events = json.loads(exported.value.path().read_text())["traceEvents"]
     steps = {event["args"]["step"] for event in events if "step" in event.get("args", {})}
     assert steps == {2, 3, 4}
+
+
+def test_news_of_a_view_wait_for_the_end_of_a_drag(page: Page, recorded: list[str]) -> None:
+    page.goto(f"/jobs/{recorded[0]}?tab=timeline&step=2")
+    figure = page.get_by_test_id("figure-timeline")
+    expect(figure).to_have_attribute("data-drawn", "true")
+    drawn_from = "() => document.querySelector('[data-testid=figure-timeline]').layout.meta.from_ns"
+    whole = page.evaluate(drawn_from)
+    box = figure.bounding_box()
+    assert box is not None
+    left, right, middle = (
+        box["x"] + 0.4 * box["width"],
+        box["x"] + 0.6 * box["width"],
+        box["y"] + 0.4 * box["height"],
+    )
+    zoomed = re.compile(r"/figures/timeline\?.*from_ns=")
+    held: list[Route] = []
+    page.route(zoomed, lambda route: held.append(route))  # noqa: PLW0108  (Playwright marks what it calls)
+    with page.expect_request(zoomed):
+        page.mouse.move(left, middle)
+        page.mouse.down()
+        page.mouse.move(right, middle, steps=4)
+        page.mouse.up()
+    page.wait_for_timeout(400)  # no double click
+    page.mouse.down()
+    with page.expect_response(zoomed):
+        held[0].continue_()
+    page.unroute(zoomed)
+    page.wait_for_selector("[data-testid=figure-timeline]:not([data-pending])")
+    page.wait_for_timeout(300)  # as long as drawing would take
+    assert page.evaluate(drawn_from) == whole
+    page.mouse.move(left, middle, steps=4)
+    page.mouse.up()
+    page.wait_for_function(f"({drawn_from})() !== {whole}")

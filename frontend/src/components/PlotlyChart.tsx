@@ -45,12 +45,28 @@ export function PlotlyChart(props: Props) {
   const current = useRef(props);
   current.current = props;
   const lit = useRef<number | undefined>(undefined);
+  const held = useRef<Promise<void> | undefined>(undefined);
+
+  useEffect(() => {
+    const target = element.current;
+    if (target === null) return;
+    // Drawing takes a moment, in which a drag would stand still, and would end it: news of the same view wait.
+    const hold = ({ button }: PointerEvent) => {
+      if (button !== 0) return; // a menu may keep the others' release
+      held.current = letGo().then(() => {
+        held.current = undefined;
+      });
+    };
+    target.addEventListener("pointerdown", hold, { capture: true });
+    return () => target.removeEventListener("pointerdown", hold, { capture: true });
+  }, []);
 
   useEffect(() => {
     const target = element.current;
     if (target === null) return;
     let gone = false;
     void loadPlotly().then(async (plotly) => {
+      while (held.current && !gone && viewOf(target) === figure.layout.uirevision) await held.current;
       if (gone) return;
       const layout = { uirevision: testId, ...figure.layout, autosize: true, width: undefined };
       const start = performance.now();
@@ -120,6 +136,22 @@ async function light(
   await shine(plotly, target, figure, layer);
   if (layer === undefined) delete target.dataset.layer;
   else target.dataset.layer = String(layer);
+}
+
+/** The `uirevision` of what is drawn: figures of one view share their axes. */
+function viewOf(target: HTMLElement): unknown {
+  return (target as { layout?: PlotlyFigure["layout"] }).layout?.uirevision;
+}
+
+/** When the pointer that is down has been released, and what that does is done. */
+function letGo(): Promise<void> {
+  return new Promise((resolve) => {
+    const up = () => {
+      for (const event of ["pointerup", "pointercancel"]) window.removeEventListener(event, up);
+      setTimeout(resolve);
+    };
+    for (const event of ["pointerup", "pointercancel"]) window.addEventListener(event, up);
+  });
 }
 
 /** Lighting up changes traces in place: the answer that others may draw again stays as it came. */
