@@ -15,7 +15,11 @@ import { theme } from "./theme";
 
 const queries = new QueryClient({
   defaultOptions: {
+    mutations: { networkMode: "always" },
     queries: {
+      // Without the internet the service may well be there: on this machine. What cannot be reached says so.
+      networkMode: "always",
+      refetchOnReconnect: true,
       // Notices say when something changed; coming back to the page asks again in any case.
       staleTime: 30_000,
       retry: (failures, error) =>

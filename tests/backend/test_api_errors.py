@@ -47,6 +47,10 @@ BAD: dict[str, tuple[dict[str, Any], str, str]] = {
     "text for a number": ({"cluster": {"workers": "2"}}, "cluster.workers", "Correct"),
     "missing baseline": ({"baseline": "nobody"}, "baseline", "id of a job"),
     "not built yet": ({"fidelity": "simulate"}, "fidelity", "train"),
+    "a priority out of range": ({"priority": 5000}, "priority", "0 is the default"),
+    "a rehearsal's efficiency in percent": (
+        {"rehearsal": {"efficiency": 60}}, "rehearsal.efficiency", "60 % is 0.6",
+    ),
     "a NUL in a name": ({"name": "a\0b"}, "name", "Leave it out"),
     "a NUL deep inside": ({"model": {"entrypoint": "a:b\0", "directory": "."}}, "model.entrypoint", "Leave it out"),
     "no name": ({"name": " "}, "name", "short name"),

@@ -33,9 +33,6 @@ export function ListField({ items, label, description, root, path, value, errors
               errors={errors}
               onChange={(changed) => onChange(entries.map((old, at) => (at === index ? changed : old)))}
             />
-            {errorAt(errors, `${path}.${index}`) && (
-              <Input.Error>{errorAt(errors, `${path}.${index}`)}</Input.Error>
-            )}
             <Group justify="flex-end">
               <Button
                 size="compact-xs"

@@ -1,9 +1,10 @@
 import { Checkbox, NumberInput, Select, SimpleGrid, TextInput } from "@mantine/core";
 import type { ReactNode } from "react";
 import { humanize } from "../lib/format";
-import { type Errors, errorAt } from "./errors";
+import { type Errors, errorWithin } from "./errors";
 import { ListField } from "./ListField";
 import { MapField } from "./MapField";
+import { Misfits } from "./Misfits";
 import { isObject, type JsonSchema, resolve, setAt } from "./schema";
 
 export interface FieldProps {
@@ -27,7 +28,7 @@ export function SchemaField(props: FieldProps) {
   const common = {
     label: humanize(name),
     description: <Described text={field.description} />,
-    error: errorAt(errors, path),
+    error: errorWithin(errors, path),
     "data-testid": `field-${path}`,
   };
   switch (field.kind) {
@@ -113,6 +114,13 @@ export function ObjectFields({ schema, root, path, value, errors, onChange }: Fi
   );
   return (
     <>
+      <Misfits
+        path={path}
+        value={value}
+        known={Object.keys(properties)}
+        errors={errors}
+        onChange={onChange}
+      />
       <SimpleGrid cols={{ base: 1, xs: 2 }} spacing="sm" verticalSpacing="sm" style={{ alignItems: "end" }}>
         {entries.filter(([, property]) => !wide(property)).map(field)}
       </SimpleGrid>

@@ -9,6 +9,14 @@ export function errorAt(errors: Errors, path: string): string | undefined {
   return own.length > 0 ? own.map(sentence).join(" ") : undefined;
 }
 
+/** The same for a field whose parts have none of their own: what is wrong with a part is said with its name. */
+export function errorWithin(errors: Errors, path: string): string | undefined {
+  const parts = errors
+    .filter((error) => error.field.startsWith(`${path}.`))
+    .map((error) => `${error.field.slice(path.length + 1)}: ${sentence(error)}`);
+  return [errorAt(errors, path), ...parts].filter(Boolean).join(" ") || undefined;
+}
+
 /** Whether something at or below `path` was refused. */
 export function hasErrorBelow(errors: Errors, path: string): boolean {
   return errors.some((error) => error.field === path || error.field.startsWith(`${path}.`));
@@ -18,7 +26,7 @@ export function sentence(error: FieldProblem): string {
   const rule = error.rule.charAt(0).toUpperCase() + error.rule.slice(1);
   return [rule, error.remedy]
     .filter(Boolean)
-    .map((part) => part?.replace(/\.?$/, "."))
+    .map((part) => part?.trimEnd().replace(/\.?$/, "."))
     .join(" ");
 }
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { errorAt, hasErrorBelow } from "./errors";
+import { errorAt, errorWithin, hasErrorBelow } from "./errors";
 import { fill, initialValue, type JsonSchema, resolve, setAt } from "./schema";
 
 const root: JsonSchema = {
@@ -48,9 +48,10 @@ test("a reference to nothing is an error", () => {
   expect(() => resolve({ $ref: "#/$defs/Nothing" }, root)).toThrow("Nothing");
 });
 
-test("another job's specification is laid over the defaults", () => {
+test("a specification is laid over the defaults, and nothing of it is lost", () => {
   const known = { name: "a", cluster: { workers: 4 }, options: { momentum: 0.9 }, left_over: 1 };
   expect(fill(initialValue(root, root), known)).toEqual({
+    left_over: 1,
     name: "a",
     cluster: { workers: 4, device: "auto" },
     steps: null,
@@ -74,4 +75,7 @@ test("errors are found at their fields", () => {
   expect(errorAt(errors, "cluster")).toBeUndefined();
   expect(hasErrorBelow(errors, "cluster")).toBe(true);
   expect(hasErrorBelow(errors, "clusters")).toBe(false);
+  expect(errorWithin(errors, "cluster")).toBe("workers: A job needs at least one worker. Use 1 or more.");
+  expect(errorWithin(errors, "cluster.workers")).toBe(errorAt(errors, "cluster.workers"));
+  expect(errorWithin(errors, "clusters")).toBeUndefined();
 });

@@ -102,12 +102,13 @@ export function initialValue(schema: JsonSchema, root: JsonSchema): unknown {
   }[field.kind];
 }
 
-/** Lay what is known over a form's value; what the schema does not have is left out. */
+/** Lay what is known over a form's value. What the schema does not have stays: the service says what is wrong with it. */
 export function fill(base: unknown, known: unknown): unknown {
   if (!isObject(base) || !isObject(known)) return known === undefined ? base : structuredClone(known);
   // A map (no fields of its own) is taken whole.
   if (Object.keys(base).length === 0) return structuredClone(known);
-  return Object.fromEntries(Object.entries(base).map(([name, value]) => [name, fill(value, known[name])]));
+  const laid = Object.entries(base).map(([name, value]) => [name, fill(value, known[name])]);
+  return { ...structuredClone(known), ...Object.fromEntries(laid) };
 }
 
 /** `value` with the field at a dotted path replaced. */
@@ -120,6 +121,11 @@ export function setAt(value: unknown, path: string, entry: unknown): unknown {
   }
   const base = isObject(value) ? value : {};
   return { ...base, [first]: rest.length ? setAt(base[first], rest.join("."), entry) : entry };
+}
+
+/** Whether an object with this schema and value has anything to show. */
+export function hasFields(schema: JsonSchema, value: unknown): boolean {
+  return Object.keys({ ...schema.properties, ...(isObject(value) ? value : {}) }).length > 0;
 }
 
 export function isObject(value: unknown): value is Record<string, unknown> {

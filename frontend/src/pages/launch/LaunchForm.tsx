@@ -2,11 +2,12 @@ import { Accordion, Button, Grid, Group, SimpleGrid, Stack, Text } from "@mantin
 import { IconRocket } from "@tabler/icons-react";
 import { useMutation } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { useMemo, useState } from "react";
+import { type ReactNode, useMemo, useState } from "react";
 import { ApiProblem, client, unwrap } from "../../api/client";
 import type { JobSpec, Override, SourceEntry } from "../../api/types";
 import { Problem } from "../../components/Problem";
 import { type Errors, hasErrorBelow } from "../../form/errors";
+import { Misfits } from "../../form/Misfits";
 import { ObjectFields, SchemaField } from "../../form/SchemaField";
 import { type JsonSchema, resolve, setAt } from "../../form/schema";
 import { humanize } from "../../lib/format";
@@ -56,15 +57,19 @@ export function LaunchForm({ schema, models, datasets, initial }: Props) {
   );
   // Right below the choice that makes it matter.
   const others = sections.filter((name) => name !== "rehearsal");
-  const shown = spec.fidelity === "rehearse" && properties.rehearsal ? ["rehearsal", ...others] : others;
-  const withErrors = shown.filter(
-    (name) => hasErrorBelow(errors, name) || (name === "strategy" && hasErrorBelow(errors, "overrides")),
+  const rehearsal = spec.fidelity === "rehearse" || hasErrorBelow(errors, "rehearsal");
+  const shown = rehearsal && properties.rehearsal ? ["rehearsal", ...others] : others;
+  const more = scalars.filter((name) => ![...HEAD, "overrides"].includes(name));
+  const fields: Record<string, string[]> = { strategy: ["strategy", "overrides"], more };
+  const withErrors = [...shown, "more"].filter((name) =>
+    (fields[name] ?? [name]).some((path) => hasErrorBelow(errors, path)),
   );
 
-  const set = (path: string) => (value: unknown) => {
+  const change = (next: (previous: Record<string, unknown>) => unknown) => {
     submit.reset();
-    setSpec((previous) => setAt(previous, path, value) as Record<string, unknown>);
+    setSpec((previous) => next(previous) as Record<string, unknown>);
   };
+  const set = (path: string) => (value: unknown) => change((previous) => setAt(previous, path, value));
   const field = (name: string) => ({
     schema: properties[name] ?? {},
     root: schema,
@@ -86,6 +91,20 @@ export function LaunchForm({ schema, models, datasets, initial }: Props) {
     return <ObjectFields {...field(name)} />;
   };
 
+  const item = (name: string, description: string | undefined, content: ReactNode) => (
+    <Accordion.Item key={name} value={name} data-testid={`section-${name}`}>
+      <Accordion.Control>
+        <Group gap="xs">
+          <Text fw={650}>{humanize(name)}</Text>
+          <Text size="xs" c={withErrors.includes(name) ? "red" : "dimmed"}>
+            {withErrors.includes(name) ? "needs a correction" : description}
+          </Text>
+        </Group>
+      </Accordion.Control>
+      <Accordion.Panel>{content}</Accordion.Panel>
+    </Accordion.Item>
+  );
+
   return (
     <form
       data-testid="launch-form"
@@ -98,6 +117,13 @@ export function LaunchForm({ schema, models, datasets, initial }: Props) {
       <Grid gap="md" align="flex-start">
         <Grid.Col span={{ base: 12, md: 7 }}>
           <Stack gap="md">
+            <Misfits
+              path=""
+              value={spec}
+              known={Object.keys(properties)}
+              errors={errors}
+              onChange={(changed) => change(() => changed)}
+            />
             <SimpleGrid cols={{ base: 1, xs: 2 }} spacing="sm" style={{ alignItems: "end" }}>
               <SchemaField {...field("name")} />
               <BaselinePicker {...field("baseline")} />
@@ -109,31 +135,12 @@ export function LaunchForm({ schema, models, datasets, initial }: Props) {
               value={[...new Set([...opened, ...withErrors])]}
               onChange={setOpened}
             >
-              {shown.map((name) => (
-                <Accordion.Item key={name} value={name} data-testid={`section-${name}`}>
-                  <Accordion.Control>
-                    <Group gap="xs">
-                      <Text fw={650}>{humanize(name)}</Text>
-                      <Text size="xs" c={withErrors.includes(name) ? "red" : "dimmed"}>
-                        {withErrors.includes(name) ? "needs a correction" : properties[name]?.description}
-                      </Text>
-                    </Group>
-                  </Accordion.Control>
-                  <Accordion.Panel>{section(name)}</Accordion.Panel>
-                </Accordion.Item>
-              ))}
-              <Accordion.Item value="more">
-                <Accordion.Control>
-                  <Text fw={650}>More</Text>
-                </Accordion.Control>
-                <Accordion.Panel>
-                  {scalars
-                    .filter((name) => ![...HEAD, "overrides"].includes(name))
-                    .map((name) => (
-                      <SchemaField key={name} {...field(name)} />
-                    ))}
-                </Accordion.Panel>
-              </Accordion.Item>
+              {shown.map((name) => item(name, properties[name]?.description, section(name)))}
+              {item(
+                "more",
+                undefined,
+                more.map((name) => <SchemaField key={name} {...field(name)} />),
+              )}
             </Accordion>
           </Stack>
         </Grid.Col>

@@ -1,9 +1,10 @@
-import { Input, Select, Stack, Switch, Text, TextInput } from "@mantine/core";
+import { Select, Stack, Switch, Text, TextInput } from "@mantine/core";
 import type { SourceEntry } from "../../api/types";
-import { errorAt } from "../../form/errors";
+import { errorAt, errorWithin } from "../../form/errors";
 import { MapField } from "../../form/MapField";
+import { Misfits } from "../../form/Misfits";
 import { type FieldProps, ObjectFields } from "../../form/SchemaField";
-import { initialValue, isObject, type JsonSchema } from "../../form/schema";
+import { hasFields, initialValue, isObject, type JsonSchema, resolve } from "../../form/schema";
 
 interface Props extends FieldProps {
   entries: SourceEntry[];
@@ -12,7 +13,7 @@ interface Props extends FieldProps {
 }
 
 /** A model or a data set: one of ours with its options, or an entry point of one's own. */
-export function SourcePicker({ entries, what, path, value, errors, onChange }: Props) {
+export function SourcePicker({ entries, what, schema: whole, root, path, value, errors, onChange }: Props) {
   const source = isObject(value) ? value : {};
   const own = source.entrypoint !== null && source.entrypoint !== undefined;
   const chosen = entries.find((entry) => entry.name === source.name);
@@ -35,6 +36,13 @@ export function SourcePicker({ entries, what, path, value, errors, onChange }: P
   );
   return (
     <Stack gap="sm">
+      <Misfits
+        path={path}
+        value={source}
+        known={Object.keys(resolve(whole, root).schema.properties ?? {})}
+        errors={errors}
+        onChange={onChange}
+      />
       <Switch
         size="xs"
         label={`My own ${what}`}
@@ -57,7 +65,7 @@ export function SourcePicker({ entries, what, path, value, errors, onChange }: P
           <MapField
             label="Options"
             description="Arguments of the function."
-            error={errorAt(errors, `${path}.options`)}
+            error={errorWithin(errors, `${path}.options`)}
             value={isObject(source.options) ? source.options : {}}
             onChange={(options) => set({ options })}
             data-testid={`field-${path}.options`}
@@ -69,7 +77,7 @@ export function SourcePicker({ entries, what, path, value, errors, onChange }: P
             aria-label={what}
             data={byPurpose(entries)}
             value={(source.name as string | null) ?? null}
-            error={errorAt(errors, `${path}.name`) ?? errorAt(errors, path)}
+            error={errorAt(errors, `${path}.name`)}
             allowDeselect={false}
             searchable
             data-testid={`field-${path}.name`}
@@ -80,8 +88,8 @@ export function SourcePicker({ entries, what, path, value, errors, onChange }: P
               {chosen.summary}
             </Text>
           )}
-          {schema && Object.keys(schema.properties ?? {}).length > 0 && (
-            <Input.Wrapper error={errorAt(errors, `${path}.options`)}>
+          {schema && hasFields(schema, source.options) && (
+            <div>
               <ObjectFields
                 schema={schema}
                 root={schema}
@@ -90,7 +98,7 @@ export function SourcePicker({ entries, what, path, value, errors, onChange }: P
                 errors={errors}
                 onChange={(options) => set({ options })}
               />
-            </Input.Wrapper>
+            </div>
           )}
         </>
       )}

@@ -2,8 +2,9 @@ import { Badge, Group, Input, Radio, SimpleGrid, Stack, Text } from "@mantine/co
 import { useQuery } from "@tanstack/react-query";
 import { strategiesQuery } from "../../api/queries";
 import { errorAt } from "../../form/errors";
+import { Misfits } from "../../form/Misfits";
 import { type FieldProps, ObjectFields } from "../../form/SchemaField";
-import { initialValue, isObject, type JsonSchema } from "../../form/schema";
+import { hasFields, initialValue, isObject, type JsonSchema } from "../../form/schema";
 import classes from "./StrategyPicker.module.css";
 
 /** Strategies as cards: what each does and when it loses. Its options follow below. */
@@ -18,6 +19,7 @@ export function StrategyPicker({ path, value, errors, onChange }: FieldProps) {
   };
   return (
     <Stack gap="sm">
+      <Misfits path={path} value={value} known={["name", "options"]} errors={errors} onChange={onChange} />
       <Radio.Group
         value={String(name ?? "")}
         onChange={choose}
@@ -62,8 +64,8 @@ export function StrategyPicker({ path, value, errors, onChange }: FieldProps) {
           After {chosen.source}.
         </Text>
       )}
-      {schema && Object.keys(schema.properties ?? {}).length > 0 && (
-        <Input.Wrapper label={`Options of ${chosen?.name}`} error={errorAt(errors, `${path}.options`)}>
+      {schema && hasFields(schema, options) && (
+        <Input.Wrapper label={`Options of ${chosen?.name}`}>
           <ObjectFields
             schema={schema}
             root={schema}
