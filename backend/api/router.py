@@ -6,12 +6,13 @@ from fastapi import APIRouter, Request
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
-from backend.api import catalogue, figures, health, ingest, jobs, notices, plans, telemetry
+from backend.api import catalogue, figures, health, ingest, jobs, notices, plans, telemetry, templates
 
 PREFIX = "/api/v1"
 ROUTERS = (
     jobs.router,
     plans.router,
+    templates.router,
     telemetry.router,
     figures.router,
     catalogue.router,

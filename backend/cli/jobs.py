@@ -14,7 +14,7 @@ from backend.cli.text import age, columns, number, rate, share
 from backend.client import ENDED, Client
 from backend.schemas.jobs import Job, JobSummary
 from engine.errors import UserError
-from engine.plan.serde import load_text, to_plain
+from engine.plan.serde import load_object, to_plain
 
 Url = Annotated[
     str | None, typer.Option("--url", help="The server's address; TRAINYARD_URL. Default: 127.0.0.1:8000.")
@@ -213,11 +213,7 @@ def read_spec(file: Path) -> dict[str, Any]:
         raise UserError(
             "FILE", str(file), f"cannot be read: {error}", "Name a readable YAML or JSON file"
         ) from None
-    spec = load_text(text, str(file))
-    if not isinstance(spec, dict):
-        raise UserError(
-            "FILE", str(file), "must hold one object with the fields of a job", "See `trainyard schema`"
-        )
+    spec = load_object(text, str(file))
     for source in (spec.get("model"), spec.get("data")):
         if isinstance(source, dict) and isinstance(source.get("directory"), str):
             source["directory"] = str((file.resolve().parent / source["directory"]).resolve())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import re
 import sys
 from functools import cache
@@ -15,6 +16,8 @@ from engine.errors import UnknownNameError, UserError
 
 T = TypeVar("T")
 
+MOST_VALUES = 10_000
+"""Of one file, what aliases name counted each time: a few lines of YAML can stand for more than memory holds."""
 _EXPONENT = re.compile(r"^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)[eE][-+]?[0-9]+$")
 
 
@@ -39,7 +42,8 @@ def from_plain(cls: type[T], data: Any, field: str = "") -> T:
     known = {f.name: f for f in dataclasses.fields(cls) if f.init}  # type: ignore[arg-type]
     for name in data:
         if name not in known:
-            raise UnknownNameError(_join(field, name), name, f"field of {cls.__name__}", known)
+            shown = _legible(str(name))
+            raise UnknownNameError(_join(field, shown), shown, f"field of {cls.__name__}", known)
     values = {}
     for name, spec in known.items():
         if name in data:
@@ -66,7 +70,36 @@ def load_text(text: str, where: str) -> Any:
     try:
         return yaml.load(text, loader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise UserError("", where, f"is neither YAML nor JSON: {error}", "Correct the syntax") from None
+        raise UserError(
+            "", where, f"is neither YAML nor JSON: {_said(error)}", "Correct the syntax"
+        ) from None
+
+
+def load_object(text: str, where: str) -> dict[str, Any]:
+    """Parse YAML or JSON that holds one object, of nothing but what JSON has, too (YAML also knows dates, sets and
+    aliases). Raises UserError with the line of a syntax error, else at the field."""
+    found = load_text(text, where)
+    if not isinstance(found, dict):
+        raise UserError(
+            "", where, "must hold one object", "Write `field: value`; the job's schema has the fields"
+        )
+    waiting: list[tuple[str, Any]] = [("", found)]
+    for _ in range(MOST_VALUES + 1):
+        if not waiting:
+            return found
+        field, value = waiting.pop()
+        if isinstance(value, dict):
+            for name, item in value.items():
+                if not (isinstance(name, str) and _is_unicode(name)):
+                    shown = _legible(str(name))
+                    raise UserError(field, shown, "is no name of a field", "Name fields by text")
+                waiting.append((_join(field, name), item))
+        elif isinstance(value, list):
+            waiting += [(_join(field, i), item) for i, item in enumerate(value)]
+        elif not _is_plain(value):
+            shown = _legible(str(value))
+            raise UserError(field, shown, "is none of JSON's values", "Give a number, or text (in quotes)")
+    raise UserError("", where, f"holds more than {MOST_VALUES:,} values", "Write less, and fewer aliases")
 
 
 def load_file(cls: type[T], path: Path) -> T:
@@ -101,6 +134,21 @@ def _yaml() -> tuple[Any, Any, Any]:
     for kind in (Loader, Dumper):
         kind.add_implicit_resolver("tag:yaml.org,2002:float", _EXPONENT, list("-+0123456789."))
     return yaml, Loader, Dumper
+
+
+def _said(error: Exception) -> str:
+    """A parser's complaint in one line."""
+    mark = getattr(error, "problem_mark", None)
+    if mark is None:
+        return " ".join(str(error).split())
+    said = ", ".join(filter(None, (getattr(error, "context", None), getattr(error, "problem", None))))
+    return f"line {mark.line + 1}, column {mark.column + 1}: {said}"
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, str):
+        return _is_unicode(value)
+    return value is None or isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
 
 
 def _join(field: str, name: Any) -> str:
@@ -145,14 +193,20 @@ def _convert(hint: Any, value: Any, field: str) -> Any:  # noqa: PLR0911, PLR091
             raise UserError(field, value, "is too large for a number", "Give a smaller one")
         return float(value)
     if hint is str and isinstance(value, str) and not _is_unicode(value):
-        shown = value.encode("ascii", "backslashreplace").decode()
-        raise UserError(field, shown, "holds half of a character (a lone surrogate)", "Write valid text")
+        raise UserError(
+            field, _legible(value), "holds half of a character (a lone surrogate)", "Write valid text"
+        )
     if hint is Any or (isinstance(value, hint) and (hint is bool or not isinstance(value, bool))):
         return value
     names = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
     unquoted = hint is str and isinstance(value, int | float)  # YAML takes a layer's name 3 for a number
     remedy = f"Put it in quotes: '{value}'" if unquoted else "Correct the value"
     raise UserError(field, value, f"must be {names.get(hint, hint)}", remedy)
+
+
+def _legible(text: str) -> str:
+    """The same for a message, which half of a character would break."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _is_unicode(text: str) -> bool:

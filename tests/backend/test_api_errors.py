@@ -135,7 +135,8 @@ def test_a_model_is_described_anew_after_it_was_corrected(api: TestClient, tmp_p
 
 
 @pytest.mark.parametrize(
-    "text", ["{", "", b"\xff\xfe", "[1, 2]", '"text"', "null", '{"name": NaN}', "[" * 50_000, DEEP]
+    "text",
+    ["{", "", b"\xff\xfe", r'{"\ud800": 1}', "[1, 2]", '"text"', "null", '{"name": NaN}', "[" * 50_000, DEEP],
 )
 def test_bodies_that_are_no_specification(api: TestClient, text: str | bytes) -> None:
     answer = api.post("/api/v1/jobs", content=text, headers=JSON)

@@ -1,4 +1,4 @@
-"""The demo's jobs: templates that a person may submit, and runs whose plans can be made."""
+"""The demo's jobs: runs of templates, whose plans can be made."""
 
 from __future__ import annotations
 
@@ -8,23 +8,18 @@ import sys
 
 import pytest
 
-from backend.cli.demo_jobs import FOLDER, RACE, RUNS, Run
+from backend.cli.demo_jobs import RACE, RUNS, Run
 from backend.cli.demo_report import clock
+from backend.templates import load, names
 from engine.plan.description import ModelDescription
-from engine.plan.job import JobSpec
-from engine.plan.serde import load_file, to_plain
+from engine.plan.serde import to_plain
 from engine.strategies import build_plan
-
-
-@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.yaml")), ids=lambda path: path.stem)
-def test_templates_are_complete_jobs(path) -> None:
-    assert load_file(JobSpec, path).name == path.stem
 
 
 def test_runs_name_templates_and_earlier_baselines() -> None:
     before: set[tuple[str, str]] = set()
     for run in RUNS:
-        assert (FOLDER / f"{run.template}.yaml").is_file()
+        assert run.template in names()
         assert run.baseline is None or (run.template, run.baseline) in before
         before.add((run.template, run.strategy))
     assert sum(run.template == RACE for run in RUNS) == 2
@@ -34,14 +29,14 @@ def test_runs_name_templates_and_earlier_baselines() -> None:
 def descriptions() -> dict[str, ModelDescription]:
     """Of each template's model, made as the service makes them."""
     found = {}
-    for path in FOLDER.glob("*.yaml"):
-        job = load_file(JobSpec, path)
+    for name in names():
+        job = load(name)
         request = {"model": to_plain(job.model), "data": to_plain(job.data), "precision": "float32"}
         ran = subprocess.run(
             [sys.executable, "-m", "engine.models.describe"],
             input=json.dumps(request), capture_output=True, text=True, check=True,
         )  # fmt: skip
-        found[path.stem] = ModelDescription.from_dict(json.loads(ran.stdout))
+        found[name] = ModelDescription.from_dict(json.loads(ran.stdout))
     return found
 
 

@@ -203,6 +203,12 @@ export const datasetsQuery = queryOptions({
   ...FOREVER,
 });
 
+export const templatesQuery = queryOptions({
+  queryKey: ["templates"],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/templates", { signal })),
+  ...FOREVER,
+});
+
 export const figuresQuery = queryOptions({
   queryKey: ["figures"],
   queryFn: ({ signal }) => unwrap(client.GET("/api/v1/figures", { signal })),

@@ -12,6 +12,7 @@ export type Override = Partial<Schemas["Override"]>;
 export type AxisEntry = Schemas["AxisEntry"];
 export type Race = Schemas["Race"];
 export type SourceEntry = Schemas["SourceEntry"];
+export type Template = Schemas["Template"];
 export type StrategyEntry = Schemas["StrategyEntry"];
 export type Events = Schemas["Events"];
 export type Why = Schemas["Why"];

@@ -1,5 +1,13 @@
 import { expect, test } from "vitest";
-import { compareSearch, formatQuery, jobSearch, jobsSearch, parseQuery, raceSearch } from "./search";
+import {
+  compareSearch,
+  formatQuery,
+  jobSearch,
+  jobsSearch,
+  launchSearch,
+  parseQuery,
+  raceSearch,
+} from "./search";
 
 test("a race's address is readable and comes back as it was", () => {
   const view = { jobs: ["a1", "b2"], step: 40 };
@@ -51,6 +59,11 @@ test("a comparison keeps its jobs, its axis and its figure", () => {
   const view = { jobs: ["a1", "b2"], by: "bytes" as const, figure: "heatmap" };
   expect(compareSearch(parseQuery(formatQuery(view)))).toEqual(view);
   expect(compareSearch({ by: "moons" })).toEqual({});
+});
+
+test("a form is filled from one thing", () => {
+  expect(launchSearch(parseQuery("template=vgg-small"))).toEqual({ template: "vgg-small" });
+  expect(launchSearch(parseQuery("from=a1&template=vgg-small"))).toEqual({ from: "a1" });
 });
 
 test("text is escaped", () => {

@@ -62,9 +62,10 @@ export interface JobSearch {
   baseline?: string;
 }
 
-/** The job that fills the launch form. */
+/** What fills the launch form: a job, or a template. */
 export interface LaunchSearch {
   from?: string;
+  template?: string;
 }
 
 type Raw = Record<string, unknown>;
@@ -120,7 +121,8 @@ export function jobSearch(raw: Raw): JobSearch {
 }
 
 export function launchSearch(raw: Raw): LaunchSearch {
-  return compact({ from: word(raw.from) });
+  const from = word(raw.from);
+  return compact({ from, template: from === undefined ? word(raw.template) : undefined });
 }
 
 function stateOf(value: unknown): JobState | undefined {

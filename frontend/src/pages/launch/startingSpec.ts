@@ -1,6 +1,11 @@
 import type { Job, SourceEntry } from "../../api/types";
 import { fill, initialValue, type JsonSchema } from "../../form/schema";
 
+/** The schema's defaults with a template's or a file's specification laid over them. */
+export function filled(schema: JsonSchema, spec: object): Record<string, unknown> {
+  return fill(initialValue(schema, schema), spec) as Record<string, unknown>;
+}
+
 /** What the form starts with: another job's specification, or the schema's defaults and the first of each catalogue. */
 export function startingSpec(
   schema: JsonSchema,
@@ -8,18 +13,13 @@ export function startingSpec(
   datasets: SourceEntry[],
   from: Job | undefined,
 ): Record<string, unknown> {
-  const empty = initialValue(schema, schema) as Record<string, unknown>;
   if (from) {
     // Its speed-up is measured against the job that it is a variation of, or against that job's own baseline.
-    const spec = { ...from.spec, name: `${from.name} again`, baseline: from.baseline_id ?? from.id };
-    return fill(empty, spec) as Record<string, unknown>;
+    const baseline = from.baseline_id ?? from.id;
+    return filled(schema, { ...from.spec, name: `${from.name} again`, baseline });
   }
   const [model, data] = matching(models, datasets);
-  return fill(empty, {
-    model: chosen(model),
-    data: chosen(data),
-    training: { ...(empty.training as object), epochs: 5 },
-  }) as Record<string, unknown>;
+  return filled(schema, { model: chosen(model), data: chosen(data), training: { epochs: 5 } });
 }
 
 /** The first model and data set that fit together: a form should start with a job that can run. */

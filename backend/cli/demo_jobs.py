@@ -1,14 +1,11 @@
-"""The demo's jobs: templates (YAML job specifications, complete in themselves), and the runs made of them."""
+"""The demo's jobs: runs made of the templates."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 
+from backend import templates
 from engine.plan.job import JobSpec, StrategySpec
-from engine.plan.serde import load_file
-
-FOLDER = Path(__file__).parent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,7 +13,7 @@ class Run:
     """One job of the demo: a template under a strategy."""
 
     template: str
-    """A YAML file of this folder, without its suffix."""
+    """Its name."""
     strategy: str
     workers: int = 2
     baseline: str | None = None
@@ -28,7 +25,7 @@ class Run:
 
     def specification(self, baseline_id: str | None = None) -> JobSpec:
         """The job to submit."""
-        job = load_file(JobSpec, FOLDER / f"{self.template}.yaml")
+        job = templates.load(self.template)
         return replace(
             job,
             name=self.name,

@@ -1,0 +1,127 @@
+"""Launch starts from a template or from a file, and says at its field whatever the service refuses."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from playwright.sync_api import expect
+
+from backend.client import Client
+from backend.templates import load
+from engine.plan.job import JobSpec
+from engine.plan.serde import from_plain
+from tests.backend.job_specs import job_spec
+from tests.backend.test_api_errors import BAD
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.browser
+OF_THE_PLAN = {"override that cannot run"}
+"""Refused at a layer of the plan, which has no field in the form; the plan editor shows it at the layer."""
+
+
+def open_file(page: Page, text: str, name: str = "job.yaml") -> None:
+    file = {"name": name, "mimeType": "application/yaml", "buffer": text.encode()}
+    page.get_by_label("A job's file").set_input_files(files=[file])
+
+
+def open_spec(page: Page, file: str, **changes: Any) -> None:
+    """A file whose specification fills the form."""
+    open_file(page, yaml.safe_dump(job_spec(**changes)), file)
+    expect(page.get_by_test_id("filled-from")).to_contain_text(f"Filled from {file}.")
+
+
+def plain(text: str) -> str:
+    """As it reads, whatever the lines and the first letter."""
+    return " ".join(text.split()).lower().rstrip(".")
+
+
+def said_at(page: Page, field: str) -> str:
+    """What stands at the field, which one can see: the section around it is open."""
+    found = page.get_by_test_id(f"field-{field}")
+    expect(found).to_be_visible()
+    # An input's message stands beside it, in the wrapper that belongs to it alone.
+    wrapper = found.locator("xpath=ancestor::*[contains(@class, 'mantine-InputWrapper-root')][1]")
+    is_input = found.evaluate("element => element.tagName === 'INPUT'")
+    return (wrapper if is_input else found).inner_text()
+
+
+def refused(page: Page, status: int) -> dict[str, Any]:
+    """What the service says when the form is sent, which the page repeats beside the button."""
+    with page.expect_response(lambda answer: answer.url.endswith("/api/v1/jobs")) as answer:
+        page.get_by_test_id("launch").click()
+    assert answer.value.status == status
+    (error,) = answer.value.json()["errors"]
+    expect(page.get_by_test_id("launch-problem")).to_contain_text(f"{error['field']}: {error['rule']}")
+    return error
+
+
+def test_what_is_refused_is_said_at_its_field(page: Page, client: Client) -> None:
+    before = client.health().jobs
+    page.goto("/launch")
+    for number, (case, (changes, field, _)) in enumerate(BAD.items()):
+        open_spec(page, f"bad-{number}.yaml", **changes)
+        error = refused(page, 422)
+        assert error["field"] == field, case
+        if case not in OF_THE_PLAN:
+            message = plain(said_at(page, field))
+            assert plain(error["rule"]) in message, case
+            assert plain(error["remedy"]) in message, case
+    assert client.health().jobs == before
+
+
+def test_refusals_of_other_kinds(page: Page, client: Client, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("import nothing_of_this_name\ndef build(): ...\n")
+    page.add_init_script("crypto.getRandomValues = array => array.fill(7)")  # every form has the same key
+    page.goto("/launch")
+    open_spec(page, "mine.yaml", model={"entrypoint": "mine:build", "directory": str(tmp_path)})
+    assert "nothing_of_this_name" in said_at(page, refused(page, 422)["field"])
+
+    open_spec(page, "first.yaml", name="the first")
+    page.get_by_test_id("launch").click()
+    expect(page.get_by_test_id("job-name")).to_have_text("the first")
+    client.cancel(re.search(r"/jobs/([\w-]+)", page.url)[1])
+
+    page.goto("/launch")
+    open_spec(page, "another.yaml", name="another")
+    expect(page.get_by_test_id("plan-totals")).to_be_visible()
+    assert "another body" in refused(page, 409)["rule"]
+
+    page.context.set_offline(True)
+    page.get_by_test_id("launch").click()
+    expect(page.get_by_test_id("launch-problem")).to_contain_text("The service cannot be reached")
+    page.context.set_offline(False)
+    refused(page, 409)  # it is asked again, and answers
+
+
+def test_a_job_starts_from_a_template_or_a_file(page: Page) -> None:
+    with page.expect_request(lambda request: request.url.endswith("/plans")) as asked:
+        page.goto("/launch?template=vgg-small")
+    assert from_plain(JobSpec, asked.value.post_data_json | {"name": "vgg-small"}) == load("vgg-small")
+    expect(page.get_by_test_id("field-network.rate")).to_have_value("250Mbit")
+    page.get_by_test_id("template").click()
+    page.get_by_role("option", name="resnet-digits").click()
+    expect(page).to_have_url(re.compile(r"/launch\?template=resnet-digits$"))
+    name = page.get_by_test_id("field-name")
+    expect(name).to_have_value("resnet-digits")
+
+    open_file(page, "name: broken\nmodel: [1")
+    problem = page.get_by_test_id("file-problem")
+    expect(problem).to_contain_text("line 2, column")
+    expect(problem).to_contain_text("Correct the syntax")
+    expect(name).to_have_value("resnet-digits")
+
+    open_spec(page, "corrected.yaml", name="corrected", stratgy={"name": "p3"})
+    expect(problem).to_have_count(0)
+    expect(name).to_have_value("corrected")
+    stranger = page.get_by_test_id("field-stratgy")
+    expect(stranger).to_contain_text("'strategy'")
+    stranger.get_by_role("button").click()
+    expect(stranger).to_have_count(0)
+    expect(page.get_by_test_id("plan-totals")).to_be_visible()
