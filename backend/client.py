@@ -167,7 +167,8 @@ class Client:
         return self._read(MetricNames, "GET", f"/jobs/{job_id}/metrics/names")
 
     def events(self, job_id: str, **query: Any) -> Events:
-        """A page of detailed events; `query`: worker, kind, layer, step_from, step_to, limit, cursor."""
+        """A page of detailed events; `query`: attempt, worker, kind, layer, step_from, step_to, limit,
+        cursor."""
         return self._read(Events, "GET", f"/jobs/{job_id}/events", params=query)
 
     def record(self, job_id: str, steps: int = 20) -> Recording:
@@ -180,21 +181,34 @@ class Client:
             for piece in answer.iter_bytes():
                 file.write(piece)
 
-    def logs(self, job_id: str, party: str | None = None, *, offset: int = 0) -> Logs:
-        """A piece of one process's output."""
-        return self._read(Logs, "GET", f"/jobs/{job_id}/logs", params={"party": party, "offset": offset})
+    def logs(
+        self, job_id: str, party: str | None = None, *, attempt: int | None = None, offset: int = 0
+    ) -> Logs:
+        """A piece of one process's output in an attempt (1 is the first); without one, in the latest."""
+        query = {"party": party, "attempt": attempt, "offset": offset}
+        return self._read(Logs, "GET", f"/jobs/{job_id}/logs", params=query)
 
-    def follow(self, job_id: str, party: str | None = None, *, poll_s: float = 0.5) -> Iterator[str]:
-        """One process's output from its beginning, piece by piece, until the job has ended."""
-        offset = 0
+    def follow(
+        self, job_id: str, party: str | None = None, *, attempt: int | None = None, poll_s: float = 0.5
+    ) -> Iterator[str]:
+        """One process's output from its beginning, piece by piece, until the job has ended: that of an attempt, or of
+        the latest and of every one that follows it."""
+        number, offset = attempt, 0
         while True:
-            ended = self.job(job_id).state in ENDED  # before reading: what came until then is read
-            while (piece := self.logs(job_id, party, offset=offset)).next_offset > offset:
+            job = self.job(job_id)  # before reading: what came until then is read
+            latest = job.attempts[-1].number if job.attempts else None
+            number = number or latest
+            while (piece := self.logs(job_id, party, attempt=number, offset=offset)).next_offset > offset:
                 offset = piece.next_offset
                 yield piece.text
-            if ended:
+            if number == latest:
+                if job.state in ENDED:
+                    return
+                time.sleep(poll_s)
+            elif attempt is not None or number is None:
                 return
-            time.sleep(poll_s)
+            else:
+                number, offset = number + 1, 0  # its log begins anew
 
     def figure(self, job_id: str, name: str, **query: Any) -> go.Figure:
         """One figure, e.g. `timeline`, as the page shows it; `query`: width, theme, step, from_ns, to_ns."""

@@ -74,11 +74,17 @@ def show_logs(
     services: Services,
     job_id: str,
     party: Annotated[str | None, Query(description="E.g. `worker 0`, which is the default")] = None,
+    attempt: Annotated[
+        int | None,
+        Query(
+            ge=1, le=2**31 - 1, description="Its number; default: the latest, whose log a retry begins anew"
+        ),
+    ] = None,
     offset: Annotated[int, Query(ge=-(2**62), le=2**62, description="In bytes; negative: from the end")] = 0,
     limit: Annotated[int, Query(ge=16, le=1 << 20, description="In bytes")] = 1 << 16,
 ) -> Logs:
     """What one process printed."""
-    return services.telemetry.logs(job_id, party=party, offset=offset, limit=limit)
+    return services.telemetry.logs(job_id, party=party, number=attempt, offset=offset, limit=limit)
 
 
 @router.get("/summary", responses=problems(404))

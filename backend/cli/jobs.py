@@ -144,16 +144,19 @@ def logs(
     party: Annotated[
         str | None, typer.Option(help="Which process, e.g. 'worker 1'. Default: the first one.")
     ] = None,
+    attempt: Annotated[
+        int | None, typer.Option(min=1, help="Which attempt, 1 is the first. Default: the latest.")
+    ] = None,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until the job ends.")] = False,
 ) -> None:
     """Print what one process of a job printed."""
     with reported(), Client(url) as client:
         if follow:
-            for text in client.follow(job_id, party):
+            for text in client.follow(job_id, party, attempt=attempt):
                 typer.echo(text, nl=False)
             return
         offset = 0
-        while (piece := client.logs(job_id, party, offset=offset)).next_offset > offset:
+        while (piece := client.logs(job_id, party, attempt=attempt, offset=offset)).next_offset > offset:
             offset = piece.next_offset
             typer.echo(piece.text, nl=False)
 

@@ -70,6 +70,8 @@ class EventQuery(Schema):
 
     model_config = ConfigDict(extra="forbid")
 
+    attempt: int | None = Field(default=None, ge=1, le=2**31 - 1)
+    """Number of the attempt that recorded them. Left out: the latest."""
     worker: int | None = Field(default=None, ge=0, le=2**15 - 1)
     """Number of the party that recorded them."""
     kind: str | None = Field(default=None, max_length=200)

@@ -20,7 +20,7 @@ from backend.services.errors import Conflict
 from backend.services.jobs import find
 from backend.services.progress import ACCURACY
 from backend.services.stored import spec_of
-from backend.services.views import Views, latest_attempt, milliseconds
+from backend.services.views import Views, attempt_of, latest_attempt, milliseconds
 from engine.telemetry import asked, definitions
 
 NEWEST_STEPS = 10
@@ -33,7 +33,7 @@ ALL_LEFT_OUT = schema.Events(
 
 
 class Telemetry:
-    """Reads the latest attempt of any job."""
+    """Reads the latest attempt of any job; of events and logs any attempt."""
 
     def __init__(self, database: Database, views: Views) -> None:
         self._database = database
@@ -62,12 +62,12 @@ class Telemetry:
         )
 
     def events(self, job_id: str, query: EventQuery) -> schema.Events:
-        """Detailed events; without a range of steps, those of the newest ones. Raises NotFound, and UserError for a
-        kind or a cursor that is none."""
+        """Detailed events; without a range of steps, those of the newest ones. Raises NotFound, and UserError for an
+        attempt, a kind or a cursor that is none."""
         kinds = events.kinds(query.kind)
         with self._database.read() as session:
             job = find(session, job_id)
-            attempt = latest_attempt(session, job)
+            attempt = attempt_of(session, job, query.attempt)
             if attempt is None:
                 return ALL_LEFT_OUT
             first, last = _steps(session, attempt.id, query.step_from, query.step_to)
@@ -138,10 +138,13 @@ class Telemetry:
 
         return written.pieces(pages())
 
-    def logs(self, job_id: str, *, party: str | None, offset: int, limit: int) -> schema.Logs:
-        """A piece of a party's output. Raises UnknownNameError listing the parties."""
+    def logs(
+        self, job_id: str, *, party: str | None, number: int | None, offset: int, limit: int
+    ) -> schema.Logs:
+        """A piece of a party's output in the attempt with that number, else the latest. Raises NotFound, UserError for
+        an attempt that there is not, and UnknownNameError listing the parties."""
         with self._database.read() as session:
-            attempt = latest_attempt(session, find(session, job_id))
+            attempt = attempt_of(session, find(session, job_id), number)
         if attempt is None:
             return schema.Logs(party="", parties=[], text="", next_offset=0, size=0)
         return logs.read(Path(attempt.directory), attempt.parties, party=party, offset=offset, limit=limit)

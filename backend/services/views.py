@@ -17,6 +17,7 @@ from backend.services.progress import Progress, ProgressReader
 from backend.services.remember import Remembered
 from backend.services.stored import planned_of, source_name, spec_of
 from backend.services.times import moment, moment_or_none
+from engine.errors import UserError
 from engine.plan.job import JobSpec
 from engine.plan.length import total_steps
 from engine.telemetry.definitions import SpeedUp
@@ -125,6 +126,18 @@ def latest_attempt(session: Session, job: models.Job) -> models.Attempt | None:
         select(models.Attempt).where(models.Attempt.job_id == job.id).order_by(models.Attempt.number.desc())
     )
     return session.scalars(newest.limit(1)).first()
+
+
+def attempt_of(session: Session, job: models.Job, number: int | None) -> models.Attempt | None:
+    """The attempt with this number; without one the latest, None where there is none yet. Raises UserError for a number
+    that the job does not have."""
+    if number is None:
+        return latest_attempt(session, job)
+    wanted = select(models.Attempt).where(models.Attempt.job_id == job.id, models.Attempt.number == number)
+    if (found := session.scalars(wanted).first()) is None:
+        rule = f"no such attempt: the job has {len(job.attempts)}"
+        raise UserError("attempt", number, rule, "Count from 1, or leave it out for the latest one")
+    return found
 
 
 def _samples(session: Session, job: models.Job) -> int | None:

@@ -14,8 +14,8 @@ import yaml
 from typer.testing import CliRunner, Result
 
 from backend.cli.main import app
-from backend.client import Client
-from tests.backend.job_specs import job_spec
+from backend.client import ApiError, Client
+from tests.backend.job_specs import job_spec, unlucky_spec
 from tests.backend.live_server import LiveServer
 
 LIMIT_S = 120.0
@@ -128,6 +128,30 @@ def test_a_loss_that_is_no_number_fails_the_job_with_its_reason(client: Client, 
     assert "loss" in (job.message or "")
     assert "learning" in (job.message or "")
     assert client.health().status == "ok"
+
+
+def test_logs_of_every_attempt_are_read_and_followed_from_their_beginning(
+    client: Client, tmp_path: Path
+) -> None:
+    job_id = client.submit(unlucky_spec(tmp_path)).id
+    followed = "".join(client.follow(job_id, poll_s=0.1))
+    job = client.job(job_id)
+    assert (job.state, len(job.attempts)) == ("succeeded", 2), job.message
+    first, second = (client.logs(job_id, attempt=number) for number in (1, 2))
+    assert "the first attempt xxx" in first.text
+    assert "bad luck" in first.text
+    assert second.text.count("the second attempt\n") == 2
+    assert second.size < first.size, "a log that is followed on at the first one's length must miss something"
+    assert followed == first.text + second.text
+    assert client.logs(job_id) == second
+    assert "".join(client.follow(job_id, attempt=1)) == first.text
+    assert "".join(client.follow(job_id)) == second.text
+    assert client.events(job_id, attempt=2).kind == client.events(job_id).kind != []
+    assert client.events(job_id, attempt=1, kind="update").kind == []
+    for number in (0, 3):
+        with pytest.raises(ApiError) as refused:
+            client.logs(job_id, attempt=number)
+        assert (refused.value.status, refused.value.problem.errors[0].field) == (422, "attempt")
 
 
 def test_jobs_outlive_the_server(tmp_path: Path, descriptions: Path) -> None:

@@ -10,9 +10,11 @@ import pytest
 from playwright.sync_api import expect
 
 from backend.client import Client
-from tests.backend.job_specs import job_spec
+from tests.backend.job_specs import job_spec, unlucky_spec
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from playwright.sync_api import Locator, Page, Route
 
 pytestmark = pytest.mark.browser
@@ -92,6 +94,23 @@ def test_the_next_steps_of_a_running_job_are_recorded(page: Page, client: Client
     assert last - first == 19
     client.cancel(job.id)
     expect(page.get_by_test_id("record")).to_have_count(0)
+
+
+def test_the_log_of_an_earlier_attempt_is_chosen(page: Page, client: Client, tmp_path: Path) -> None:
+    job_id = client.submit(unlucky_spec(tmp_path)).id
+    page.goto(f"/jobs/{job_id}?tab=logs")
+    log = page.get_by_test_id("log-text")
+    expect(log).to_contain_text("the second attempt")  # who looks on goes on with it
+    expect(log).not_to_contain_text("the first attempt")
+    page.get_by_test_id("log-attempt").click()
+    page.get_by_role("option", name="Attempt 1").click()
+    expect(page).to_have_url(re.compile("attempt=1$"))
+    expect(log).to_have_text(client.logs(job_id, attempt=1).text)
+    page.reload()
+    expect(log).to_contain_text("bad luck")
+    page.get_by_test_id("tab-attempts").click()
+    page.get_by_test_id("attempts").get_by_role("link", name="Logs").first.click()
+    expect(log).to_contain_text("the second attempt")
 
 
 def test_several_steps_are_chosen(page: Page, client: Client, recorded: list[str]) -> None:

@@ -54,6 +54,8 @@ export interface JobSearch {
   from_ns?: number;
   to_ns?: number;
   party?: string;
+  /** The one whose logs are shown, by its number; without: the latest. */
+  attempt?: number;
   /** The wait that is explained. */
   why?: string;
   /** The layer that is lit up, by its place in the model. */
@@ -113,6 +115,7 @@ export function jobSearch(raw: Raw): JobSearch {
     step: whole(raw.step),
     to_step: toStep(whole(raw.step), whole(raw.to_step)),
     party: word(raw.party),
+    attempt: whole(raw.attempt),
     why: waitOf(raw.why),
     layer: whole(raw.layer),
     baseline: word(raw.baseline),

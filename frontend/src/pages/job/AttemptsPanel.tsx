@@ -1,5 +1,6 @@
 import { Paper, Stack, Table, Text, Title } from "@mantine/core";
 import type { Job } from "../../api/types";
+import { LinkAnchor } from "../../components/links";
 import { formatDuration } from "../../lib/format";
 import { STATES } from "../../lib/jobState";
 
@@ -30,6 +31,7 @@ export function AttemptsPanel({ job }: { job: Job }) {
                   <Table.Th>Processes on devices</Table.Th>
                   <Table.Th>How it ended</Table.Th>
                   <Table.Th>Telemetry</Table.Th>
+                  <Table.Th />
                 </Table.Tr>
               </Table.Thead>
               <Table.Tbody>
@@ -53,6 +55,16 @@ export function AttemptsPanel({ job }: { job: Job }) {
                       {attempt.exit_code ? ` (exit code ${attempt.exit_code})` : ""}
                     </Table.Td>
                     <Table.Td>{attempt.sealed ? "all of it arrived" : "still arriving"}</Table.Td>
+                    <Table.Td>
+                      <LinkAnchor
+                        to="/jobs/$jobId"
+                        params={{ jobId: job.id }}
+                        search={{ tab: "logs", attempt: attempt.number }}
+                        fz="sm"
+                      >
+                        Logs
+                      </LinkAnchor>
+                    </Table.Td>
                   </Table.Tr>
                 ))}
               </Table.Tbody>

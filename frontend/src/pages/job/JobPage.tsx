@@ -62,7 +62,10 @@ export function JobPage() {
         onChange={(value) =>
           // What is selected (step, time, layer) stays: it means the same in every view.
           navigate({
-            search: ({ party: _, why: __, ...kept }) => ({ ...kept, tab: (value as JobTab) ?? undefined }),
+            search: ({ party: _, why: __, attempt: ___, ...kept }) => ({
+              ...kept,
+              tab: (value as JobTab) ?? undefined,
+            }),
             resetScroll: false,
           })
         }
@@ -108,6 +111,14 @@ export function JobPage() {
             party={search.party}
             onParty={(party) =>
               navigate({ search: (previous) => ({ ...previous, party }), replace: true, resetScroll: false })
+            }
+            attempt={search.attempt}
+            onAttempt={(attempt) =>
+              navigate({
+                search: (previous) => ({ ...previous, attempt }),
+                replace: true,
+                resetScroll: false,
+              })
             }
           />
         </Tabs.Panel>

@@ -13,11 +13,16 @@ interface Props {
   job: Job;
   party: string | undefined;
   onParty: (party: string) => void;
+  /** A number; undefined: the latest, whichever that becomes. */
+  attempt: number | undefined;
+  onAttempt: (attempt: number | undefined) => void;
 }
 
-/** What each process of the job writes, as it writes it. */
-export function LogsPanel({ job, party, onParty }: Props) {
-  const logs = useLogs({ jobId: job.id, attempt: job.attempt, party, live: isLive(job.state) });
+/** What each process of the job writes, as it writes it, and what it wrote in earlier attempts. */
+export function LogsPanel({ job, party, onParty, attempt, onAttempt }: Props) {
+  const latest = job.attempts.at(-1)?.number;
+  const live = isLive(job.state) && (attempt ?? latest) === latest;
+  const logs = useLogs({ jobId: job.id, attempt: attempt ?? latest, party, live });
   const [follow, setFollow] = useState(true);
   const viewport = useRef<HTMLDivElement>(null);
   useEffect(() => {
@@ -34,6 +39,18 @@ export function LogsPanel({ job, party, onParty }: Props) {
         ) : (
           <PartyChoice parties={logs.parties} party={logs.party} onParty={onParty} />
         )}
+        {job.attempts.length > 1 && (
+          <Select
+            size="xs"
+            w={130}
+            aria-label="Which attempt"
+            data={job.attempts.map(({ number }) => ({ value: String(number), label: `Attempt ${number}` }))}
+            value={String(attempt ?? latest)}
+            allowDeselect={false}
+            onChange={(chosen) => onAttempt(Number(chosen) === latest ? undefined : Number(chosen))}
+            data-testid="log-attempt"
+          />
+        )}
         <Switch
           size="sm"
           label="Follow"
@@ -48,7 +65,12 @@ export function LogsPanel({ job, party, onParty }: Props) {
           <Text size="xs" c="dimmed" data-testid="log-skipped">
             The first {formatBytes(logs.skipped)} are not shown
             {logs.earlier ? "." : `: the page keeps the last ${formatBytes(KEPT_BYTES)}. All of it: `}
-            {!logs.earlier && <code>trainyard logs {job.id}</code>}
+            {!logs.earlier && (
+              <code>
+                trainyard logs {job.id}
+                {attempt && ` --attempt ${attempt}`}
+              </code>
+            )}
           </Text>
           {logs.earlier && (
             <Button size="compact-xs" variant="subtle" onClick={logs.earlier} data-testid="log-earlier">
@@ -69,7 +91,7 @@ export function LogsPanel({ job, party, onParty }: Props) {
         }}
       >
         <pre className="ty-log" data-testid="log-text">
-          {logs.text || (isLive(job.state) ? "(nothing written yet)" : "(nothing written)")}
+          {logs.text || (live ? "(nothing written yet)" : "(nothing written)")}
         </pre>
       </ScrollArea>
     </Paper>

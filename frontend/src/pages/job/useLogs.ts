@@ -16,8 +16,8 @@ const EMPTY: Logs = { party: undefined, parties: [], text: "", bytes: 0, skipped
 
 interface Asked {
   jobId: string;
-  /** A later attempt writes logs of its own. */
-  attempt: string | null;
+  /** The attempt's number: each writes logs of its own. */
+  attempt: number | undefined;
   party: string | undefined;
   /** Whether more may come. */
   live: boolean;
@@ -35,7 +35,6 @@ export function useLogs({
   const running = useRef(live);
   running.current = live;
 
-  // biome-ignore lint/correctness/useExhaustiveDependencies: another attempt's log begins anew
   useEffect(() => {
     const abort = new AbortController();
     let timer: ReturnType<typeof setTimeout> | undefined;
@@ -45,7 +44,7 @@ export function useLogs({
     const read = (from: number, limit: number) =>
       unwrap(
         client.GET("/api/v1/jobs/{job_id}/logs", {
-          params: { path: { job_id: jobId }, query: { party, offset: from, limit } },
+          params: { path: { job_id: jobId }, query: { party, attempt, offset: from, limit } },
           signal: abort.signal,
         }),
       );
