@@ -154,22 +154,37 @@ def measure(report: Report, setting: Setting) -> None:
 
 
 def show(report: Report, found: Findings) -> None:
-    rows = [(name, len(found.heap[name]), *(end / 1e6 for end in found.ends(name))) for name in found.heap]
+    rows: list[list[object]] = []
+    for name, samples in found.heap.items():
+        first, last = (end / 1e6 for end in found.ends(samples))
+        growth = last / first - 1
+        rows.append([name, len(samples), first, last, f"{growth:.1%}", growth < AIM_GROWTH])
     report.table(
         f"JavaScript heap after {found.warm_up:g} s (aim: grows by less than {AIM_GROWTH:.0%})",
-        ["page", "times", "first third MB", "last third MB", "growth", "within"],
-        [[*row, f"{row[3] / row[2] - 1:.1%}", row[3] / row[2] - 1 < AIM_GROWTH] for row in rows],
+        ["page", "times", "least of the first third MB", "of the last third MB", "growth", "within"],
+        rows,
     )
     most = max(found.renderer)
     report.table(
         f"The renderer's memory (aim: under {AIM_MB:g} MB)",
-        ["median MB", "most MB", "within", "kept for the driver MB", "most MB with all that it shares"],
+        [
+            "median MB",
+            "most MB",
+            "within",
+            "kept for the driver MB",
+            "most PSS MB, with that",
+            "of it shared, least of the first third MB",
+            "of the last third MB",
+            "most MB with all that it shares",
+        ],
         [
             [
                 statistics.median(found.renderer) / 1e6,
                 most / 1e6,
                 most < AIM_MB * 1e6,
                 found.kept / 1e6,
+                max(found.pss) / 1e6,
+                *(end / 1e6 for end in found.ends(found.shared)),
                 found.resident / 1e6,
             ]
         ],

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-import statistics
 import threading
 import time
 from dataclasses import dataclass, field
@@ -51,8 +50,12 @@ class Findings:
     """After so many seconds the heap must not grow any more."""
     heap: dict[str, list[tuple[float, int]]] = field(default_factory=dict)
     """By page: bytes in use, with all garbage collected."""
+    pss: list[int] = field(default_factory=list)
+    """Every second: bytes of the renderer, of pages that it shares with other processes its part."""
     renderer: list[int] = field(default_factory=list)
-    """Every second: bytes of the renderer, of pages that it shares with other processes its part; without `kept`."""
+    """The same without `kept`."""
+    shared: list[tuple[float, int]] = field(default_factory=list)
+    """Every second: bytes of them that are no file and no memory of its own: tiles, decoded pictures."""
     kept: int = 0
     """Bytes that the renderer keeps for who drives it: all answers' bodies, until KEPT_MOST is full."""
     resident: int = 0
@@ -66,16 +69,17 @@ class Findings:
     events: int = 0
     broken: list[str] = field(default_factory=list)
 
-    def ends(self, page: str) -> tuple[float, float]:
-        """Median heap of the first and of the last third of the time after the warm-up, in bytes."""
-        late = [size for at, size in self.heap[page] if at >= self.warm_up]
-        part = max(len(late) // 3, 1)
-        return statistics.median(late[:part]), statistics.median(late[-part:])
+    def ends(self, samples: list[tuple[float, int]]) -> tuple[float, float]:
+        """The least of the first and of the last third of what was measured after the warm-up: what comes and goes
+        with a drawing is no growth."""
+        late = [size for at, size in samples if at >= self.warm_up]
+        part = max(len(late) // 3, 2)
+        return min(late[:part]), min(late[-part:])
 
     @property
     def growth(self) -> float:
         """Of the heap after the warm-up, of the page that grew most: 0.1 is a tenth."""
-        return max(last / first - 1 for first, last in map(self.ends, self.heap))
+        return max(last / first - 1 for first, last in map(self.ends, self.heap.values()))
 
 
 class Viewer:
@@ -194,12 +198,15 @@ class Scales(threading.Thread):
         self.join()
 
     def run(self) -> None:
+        found, begun = self._found, time.monotonic()
         while not self._stop_asked.wait(1.0):
-            self._found.renderer.append(memory(self._pid, "Pss", "smaps_rollup") - self._found.kept)
+            found.pss.append(memory(self._pid, "Pss", "smaps_rollup"))
+            found.renderer.append(found.pss[-1] - found.kept)
+            found.shared.append((time.monotonic() - begun, memory(self._pid, "Pss_Shmem", "smaps_rollup")))
 
 
 def memory(pid: int, name: str, file: str = "status") -> int:
-    """Bytes of a process: VmRSS and VmHWM (the most it ever was) of `status`, Pss of `smaps_rollup`."""
+    """Bytes of a process: VmRSS and VmHWM (the most it ever was) of `status`, Pss and its parts of `smaps_rollup`."""
     found = re.search(rf"^{name}:\s+(\d+) kB", Path(f"/proc/{pid}/{file}").read_text(), re.MULTILINE)
     assert found is not None
     return int(found[1]) * 1024
