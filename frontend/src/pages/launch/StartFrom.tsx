@@ -5,6 +5,7 @@ import { useRef } from "react";
 import { client, unwrap } from "../../api/client";
 import type { Template } from "../../api/types";
 import { Problem } from "../../components/Problem";
+import { Described } from "../../form/SchemaField";
 
 export interface Opened {
   file: string;
@@ -69,7 +70,7 @@ export function StartFrom({ templates, chosen, onTemplate, onOpened }: Props) {
       </Group>
       {chosen && (
         <Text c="dimmed" size="sm">
-          {chosen.summary}
+          <Described text={chosen.summary} />
         </Text>
       )}
       {read.error && <Problem error={read.error} testId="file-problem" />}
