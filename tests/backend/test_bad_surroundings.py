@@ -164,9 +164,10 @@ def test_a_full_disk_does_not_keep_a_supervisor_from_saying_how_it_ended(tmp_pat
         handle = executor.launch(launch(disk.path, "sleep"), NOWHERE)
         running(executor, handle)
         disk.fill()
-        for program in process.descendants(handle.identity.pid):
+        supervisor, *programs = process.descendants(handle.identity.pid)
+        for program in programs:
             process.send(program, signal.SIGKILL)
-        until(lambda: not process.descendants(handle.identity.pid), "its processes have ended")
+        until(lambda: not process.descendants(supervisor.pid), "its processes have ended")
         assert isinstance(executor.poll(handle), Running)
         disk.free()
         assert ended(executor, handle).reason is Reason.PROCESS_KILLED
