@@ -148,11 +148,20 @@ def fail() -> None:
     raise RuntimeError("p3: not done after 900 s\n--- worker 0\nits last words")
 
 
+def press_ctrl_c() -> None:
+    """Also where a shell that started the tests in the background has them ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize(
     ("end", "error", "why"),
     [
         (fail, RuntimeError, "RuntimeError: p3: not done after 900 s"),
-        (partial(signal.raise_signal, signal.SIGINT), KeyboardInterrupt, "KeyboardInterrupt"),
+        (press_ctrl_c, KeyboardInterrupt, "KeyboardInterrupt"),
         (partial(signal.raise_signal, signal.SIGTERM), KeyboardInterrupt, "KeyboardInterrupt"),
     ],
     ids=["fails", "ctrl-c", "sigterm"],
