@@ -56,8 +56,9 @@ class Pace:
         self._ended_ns: int | None = None
 
     def begin(self) -> None:
-        """A forward pass begins: what the host did before it counts."""
-        self._ended_ns = None
+        """A forward pass begins: what the host did before it counts. A device that was behind may have waited at the
+        step's end since (for `ddp`'s collectives): making up for it here would take that time off twice."""
+        self._ended_ns, self.behind_ns = None, 0
 
     @contextmanager
     def lasting(self, seconds: float) -> Iterator[None]:

@@ -126,9 +126,10 @@ def test_a_few_pairs_are_known_to_be_refused() -> None:
     assert {pair: refusals[frozenset(pair)].rule for pair in expected} == expected
 
 
-def test_every_pair_that_combines_is_exact_in_one_job(tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", [2, 3, 4])
+def test_every_pair_that_combines_is_exact_in_one_job(workers: int, tmp_path: Path) -> None:
     rows = holding_pairs(possible_and_refused(2)[0], exact=True)
-    run, far = trained(by_layer(rows), 2, tmp_path, name="p3", options={"servers": 1})
+    run, far = trained(by_layer(rows), workers, tmp_path, name="p3", options={"servers": 1})
     assert far <= 1e-12
     available = {mechanism.name for mechanism in EXCHANGE if mechanism.available} - {"none"}
     assert {entry.exchange for entry in run.launch.plan.layers} == available
