@@ -1,11 +1,11 @@
 """Credit in bytes: the receiver, not the kernel's buffers, decides how much may be on its way.
 
 A sender may start a message (or the next fragment of one) while its balance is positive, and pays for all of it, so
-that the balance goes negative by at most one message and any size passes; something more urgent than a message under
-way may start without, one at a time. The receiver gives bytes back as they
-arrive, but only once the sender is about to need them: what is on its way from one sender never exceeds its
-share of the receiver's window plus two messages, and several senders that meet at one port cannot build a
-FIFO there. Everything begins at zero: the first grant is the receiver's.
+that the balance goes negative by at most one message and any size passes; something more urgent than what left last
+may start without, one at a time. The receiver gives bytes back as they arrive, but only once the sender is about to
+need them: what is on its way from one sender never exceeds its share of the receiver's window plus two messages, and
+several senders that meet at one port cannot build a FIFO there. Everything begins at zero: the first grant is the
+receiver's.
 
 Bytes that arrived but were not handled yet count as arrived up to `backlog_bytes` per sender (they wait in
 the lane's priority queue, where an urgent message overtakes them); beyond it they keep their credit until
@@ -17,7 +17,8 @@ Pure state: no lock, no clock.
 from __future__ import annotations
 
 WINDOW_NS = 1_000_000
-MIN_WINDOW_BYTES = 32 * 1024
+MIN_WINDOW_BYTES = 20 * 1024
+"""More holds an urgent short slice up, less leaves a link idle while a grant travels: see DECISIONS.md."""
 MAX_WINDOW_BYTES = 2**20
 _MEMORY_NS = 5_000_000
 
@@ -59,7 +60,7 @@ class Window:
         self._last_ns = now_ns
 
     def share(self, senders: int) -> int:
-        """The window of each of `senders` that are in the middle of a message; at least one byte."""
+        """The window of each of `senders` that send at the same time; at least one byte."""
         window = self._fixed_bytes
         if window is None:
             measured = self._bytes * self._time_ns // self._ns if self._ns else 0

@@ -14,6 +14,8 @@ from engine.transport.errors import PeerLost
 from engine.transport.peer import Peer
 
 _DATA_END_GRACE_NS = 2 * 10**9
+_JUST_NS = 2_000_000
+"""Twice what a window lasts: between two messages of a sender that is short of credit less passes."""
 
 PingAnswered = Callable[[int, int, int], None]
 """(sent here, seen there, received here), in nanoseconds of the two attempt clocks."""
@@ -53,8 +55,10 @@ class Dialogue:
         return self.credit_withheld and bool(self._handled)
 
     def senders(self) -> int:
-        """How many peers are in the middle of a message to us, between two fragments included."""
-        return sum(peer.inbox.in_message() for peer in self.peers.values())
+        """How many peers are sending to us: in the middle of a message, or their last one has just come. Short
+        messages are mostly between two."""
+        since_ns = time.monotonic_ns() - _JUST_NS
+        return sum(peer.inbox.in_message() or peer.data_heard_ns > since_ns for peer in self.peers.values())
 
     def share(self) -> int:
         """Each sender's part of the window, in bytes."""

@@ -282,7 +282,7 @@ class Loop:
         if count is None:
             peer.end_data(time.monotonic_ns(), "its data connection ended", broken=False)
         elif count:
-            peer.heard_ns = time.monotonic_ns()
+            peer.heard_ns = peer.data_heard_ns = time.monotonic_ns()
             self._dialogue.window.passed(count, peer.heard_ns, amid=amid)
             self._dialogue.grant(peer)
             if not peer.paced:

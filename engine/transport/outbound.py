@@ -2,9 +2,9 @@
 
 A message that something more urgent could overtake leaves in fragments, each as long as what leaves in two
 milliseconds (64 KiB where that is more, and where a pacer sets the pace). Each needs credit, so that senders that meet
-at a port do not fill its queue with long messages. What is more urgent goes between two fragments, the first one even
-without credit. Cost: a header and a share of a credit frame for each fragment, and the I/O threads of both sides wake
-for each.
+at a port do not fill its queue with long messages. What is more urgent than the last one goes between two fragments or
+messages, the first one even without credit. Cost: a header and a share of a credit frame for each fragment, and the I/O
+threads of both sides wake for each.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from engine.transport.queue import PriorityQueue
 
 MOST_URGENT = 0
 """Nothing of size overtakes this priority: first come, first served is one class of it."""
+
+_NOTHING_YET = -(2**31)
+"""As urgent as can be: nothing goes before the first grant."""
 
 FRAGMENT_NS = 2_000_000
 LEAST_FRAGMENT_BYTES = 64 * 1024
@@ -51,6 +54,8 @@ class Outbox:
         self._current: Outgoing | None = None
         self._interrupted: list[Outgoing] = []
         """The most urgent last."""
+        self._last = _NOTHING_YET
+        """Priority of what began or went on last: what the receiver's credit is used up by."""
         self._drain = Window(time_ns=FRAGMENT_NS, least_bytes=LEAST_FRAGMENT_BYTES)
         """How much leaves while something is under way, waits for credit included: what is never measured as soon as
         fragments are short would keep them short."""
@@ -58,13 +63,14 @@ class Outbox:
 
     def put(self, message: Outgoing) -> bool:
         """Queue a message; answers whether the I/O thread may be asleep although it can leave: the queue was empty,
-        or what is under way waits for credit, which this more urgent one does not need."""
+        or the others wait for credit, which this more urgent one does not need."""
+        priority = message.header.priority
         with self._lock:
-            self._queue.push(message.header.priority, message)
+            self._queue.push(priority, message)
             if len(self._queue) == 1:
                 return True
-            current = self._current
-            return current is not None and current.interruptible_now and self._queue.peek() is message
+            between = self._current is None or self._current.interruptible_now
+            return between and priority < self._last and self._queue.peek() is message
 
     def empty(self) -> bool:
         """Whether everything queued has been given to the kernel."""
@@ -75,16 +81,15 @@ class Outbox:
         """Priority of what may be written now; None where nothing waits or the credit is used up."""
         # Only this thread takes from the queue: no lock to look.
         waiting = self._queue.next_priority() if self._queue else None
-        if self._current is None:
-            if not self.credit.may_start():
-                return None
+        current = self._current
+        if current is not None and not current.interruptible_now:
+            return current.header.priority
+        if not self.credit.may_start():
+            return waiting if self._may_interrupt() else None
+        if current is None:
             return self._interrupted[-1].header.priority if self._goes_on_first() else waiting
-        own = self._current.header.priority
-        if not self._current.interruptible_now:
-            return own
-        if self.credit.may_start():
-            return own if waiting is None else min(waiting, own)
-        return waiting if self._may_interrupt(own) else None
+        own = current.header.priority
+        return own if waiting is None else min(waiting, own)
 
     def next_bytes(self) -> int:
         """At most what would be written now; asking does not settle which message that is."""
@@ -95,9 +100,9 @@ class Outbox:
         standing = self._current or (self._interrupted[-1] if self._interrupted else None)
         return max(waiting, standing.left_bytes if standing is not None else 0)
 
-    def _may_interrupt(self, own: int) -> bool:
-        """Whether something waits that is more urgent than `own`, under way, and may leave."""
-        if not self._queue or self._queue.next_priority() >= own:
+    def _may_interrupt(self) -> bool:
+        """Whether something waits that is more urgent than what left last, and may leave."""
+        if not self._queue or self._queue.next_priority() >= self._last:
             return False
         return self.credit.may_start() or self.credit.may_interrupt()
 
@@ -112,23 +117,23 @@ class Outbox:
         if current is not None and not current.interruptible_now:
             return current
         with self._lock:
-            if current is not None:
-                if self._may_interrupt(current.header.priority):
+            if self._may_interrupt():
+                if current is not None:
                     self._report(current)
                     self._interrupted.append(current)
-                    self._current = self._queue.pop()
-                elif not self.credit.may_start():
-                    return None
+                self._current = self._queue.pop()
             elif not self.credit.may_start():
                 return None
-            elif self._goes_on_first():
-                self._current = self._interrupted.pop()
-            elif self._queue:
-                self._current = self._queue.pop()
-            else:
-                return None
+            elif current is None:
+                if self._goes_on_first():
+                    self._current = self._interrupted.pop()
+                elif self._queue:
+                    self._current = self._queue.pop()
+                else:
+                    return None
         chosen = self._current
         assert chosen is not None
+        self._last = chosen.header.priority
         if chosen.interruptible_now:
             chosen.go_on(self._drain.share(1))
             self.credit.start(chosen.fragment_left)

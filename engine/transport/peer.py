@@ -40,6 +40,8 @@ class Peer:
         """When it was last read from, likewise."""
         self.heard_ns: int | None = None
         """Monotonic time of the last sign of life; None before the first, while it may still be starting."""
+        self.data_heard_ns = 0
+        """Monotonic time of its last bytes of data."""
         self.data_ended_ns: int | None = None
         """When its data connection ended."""
         self.data_end_reason = ""

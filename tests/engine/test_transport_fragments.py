@@ -21,6 +21,8 @@ NAMES = ("worker 0", "worker 1")
 RATE_BPS = 16_000_000
 """500 kB take a quarter of a second."""
 LARGE, SMALL = 500_000, 10_000
+SIZE, SHORT = 100_000, 1_000
+FIRST_FRAGMENT = HEADER_BYTES + 64 * 1024
 
 
 def send(parties: Parties, unit: int, size: int, priority: int) -> None:
@@ -120,9 +122,9 @@ class Wire:
         watch = Watch(Counters(), AttemptClock(), NoObserver())
         self.outbox = Outbox(self.near, 1, credit=self.credit, watch=watch)
 
-    def put(self, unit: int, priority: int) -> bool:
-        header = Header(kind=1, origin=0, unit=unit, priority=priority, payload_bytes=SIZE)
-        return self.outbox.put(Outgoing(header, [bytes(SIZE)]))
+    def put(self, unit: int, priority: int, size: int = SIZE) -> bool:
+        header = Header(kind=1, origin=0, unit=unit, priority=priority, payload_bytes=size)
+        return self.outbox.put(Outgoing(header, [bytes(size)]))
 
     def write_all(self) -> int:
         """What leaves until nothing more may; answers how many bytes."""
@@ -140,10 +142,6 @@ class Wire:
         self.far.close()
 
 
-SIZE = 100_000
-FIRST_FRAGMENT = HEADER_BYTES + 64 * 1024
-
-
 def test_what_is_urgent_starts_without_credit_once() -> None:
     with Wire() as wire:
         wire.credit.granted(1)
@@ -157,6 +155,29 @@ def test_what_is_urgent_starts_without_credit_once() -> None:
         assert wire.outbox.urgency() == 1
         wire.credit.granted(10**9)
         assert wire.write_all() == 3 * SIZE + 6 * HEADER_BYTES - 2 * FIRST_FRAGMENT
+        assert wire.outbox.empty()
+
+
+def test_what_is_urgent_starts_without_credit_between_two_messages() -> None:
+    """Short ones are never in the middle of anything when their credit is used up."""
+    with Wire() as wire:
+        assert wire.put(0, 1, SHORT)
+        assert wire.outbox.urgency() is None, "nothing goes before the first grant"
+        wire.credit.granted(1)
+        wire.put(1, 5, SHORT)
+        wire.put(2, 5, SHORT)
+        assert wire.write_all() == SHORT + HEADER_BYTES, "one for the credit"
+        wire.credit.granted(SHORT + HEADER_BYTES)
+        assert wire.write_all() == SHORT + HEADER_BYTES
+        assert not wire.put(3, 5, SHORT), "nothing to wake up for"
+        assert wire.put(4, 3, SHORT), "the I/O thread must be woken"
+        assert wire.outbox.urgency() == 3
+        assert wire.write_all() == SHORT + HEADER_BYTES
+        assert not wire.put(5, 4, SHORT), "it is less urgent than what left last"
+        wire.put(6, 2, SHORT)
+        assert wire.outbox.urgency() is None, "a second one goes without credit"
+        wire.credit.granted(10**6)
+        assert wire.write_all() == 4 * (SHORT + HEADER_BYTES)
         assert wire.outbox.empty()
 
 
