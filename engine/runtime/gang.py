@@ -23,9 +23,7 @@ from engine.runtime.launch import Launch
 from engine.runtime.process import main
 
 _CONTEXT = get_context("forkserver")
-_CONTEXT.set_forkserver_preload(
-    ["engine.runtime.worker", "engine.runtime.servers", "engine.runtime.devices", "engine.runtime.process"]
-)
+_CONTEXT.set_forkserver_preload(["engine.runtime.preload"])
 _FOLLOW_S = 2.0
 logger = logging.getLogger(__name__)
 

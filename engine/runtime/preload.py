@@ -1,0 +1,21 @@
+"""What the fork server imports, once for all processes of a gang, before it forks any. It starts no thread and asks no
+device for anything: CUDA cannot be used in a process forked from one that has.
+
+Whatever a process would import later, each would import for itself: `torch._dynamo`, which no job uses but which the
+first optimizer loads, costs more than a second of computing.
+"""
+
+# ruff: noqa: E402, F401 - the imports are the purpose, and they are to come between these two lines
+
+from __future__ import annotations
+
+import gc
+
+gc.disable()  # nothing of what follows is garbage
+
+import torch._dynamo
+
+from engine.runtime import devices, process, servers, worker
+
+gc.freeze()  # nor will it be: collectors of the forked processes leave it alone, and its pages shared
+gc.enable()
