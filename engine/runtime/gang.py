@@ -22,8 +22,9 @@ from engine.plan.scaling import scaled_rate
 from engine.runtime.launch import Launch
 from engine.runtime.process import main
 
-_CONTEXT = get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["engine.runtime.preload"])
+FORKED = get_context("forkserver")
+"""Starts processes from the fork server. A program has one, and the last to say what it imports decides: here only."""
+FORKED.set_forkserver_preload(["engine.runtime.preload"])
 _FOLLOW_S = 2.0
 logger = logging.getLogger(__name__)
 
@@ -63,8 +64,8 @@ class Gang:
         try:
             self._lab = _make_lab(self._launch)
             for party in self._launch.parties:
-                theirs, ours = _CONTEXT.Pipe(duplex=False)
-                process = _CONTEXT.Process(
+                theirs, ours = FORKED.Pipe(duplex=False)
+                process = FORKED.Process(
                     target=main,
                     args=(self._launch.directory, party.index, theirs, self._lab),
                     name=party.name,

@@ -12,15 +12,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any
 
 from engine.lab import INTERFACE, Lab, Link, permitted
+from engine.runtime.gang import FORKED
 
-_CONTEXT = get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["torch", "engine.transport"])
 _JOIN_S = 30.0
 
 
@@ -59,9 +57,9 @@ class Hosts:
         self._processes = []
         try:
             for index in range(count):
-                ours, theirs = _CONTEXT.Pipe()
+                ours, theirs = FORKED.Pipe()
                 place = Place(index=index, count=count, lab=self._lab)
-                process = _CONTEXT.Process(target=_enter, args=(main, place, theirs, argument))
+                process = FORKED.Process(target=_enter, args=(main, place, theirs, argument))
                 process.start()
                 theirs.close()
                 self._pipes.append(ours)
