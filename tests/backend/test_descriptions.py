@@ -29,8 +29,8 @@ def test_what_a_users_code_started_ends_with_the_time_limit(tmp_path: Path) -> N
         "    child.wait()\n"
     )
     model = SourceSpec(entrypoint="mine:build", directory=str(tmp_path))
-    with pytest.raises(UserError, match="within 15 s"):
-        Descriptions(tmp_path / "cache", timeout_s=15).describe(model, SourceSpec(name="digits"), "float32")
+    with pytest.raises(UserError, match="within 8 s"):
+        Descriptions(tmp_path / "cache", timeout_s=8).describe(model, SourceSpec(name="digits"), "float32")
     try:
         child = os.pidfd_open(int((tmp_path / "pid").read_text()))
     except ProcessLookupError:

@@ -252,7 +252,7 @@ def test_a_start_that_does_not_come_says_what_is_missing_from_whom() -> None:
 def test_who_makes_no_progress_is_named(strategy: str, options: dict[str, Any], tmp_path: Path) -> None:
     """A worker that lives, answers heartbeats and does nothing is named when the deadline has passed. Those that
     average wait for it at the end of the period in the middle of which it stopped."""
-    replace(prepare(spec_of(strategy, 3, options), tmp_path), deadline_s=10.0).write()
+    replace(prepare(spec_of(strategy, 3, options), tmp_path), deadline_s=5.0).write()
     with supervised(tmp_path, fault="worker 1/3/hang") as program:
         pids = heard(program, 60)
         end = heard(program, 60)
