@@ -101,7 +101,7 @@ class Descriptions:
 
 
 def _run(request: str, timeout_s: float) -> dict[str, Any]:
-    command = [sys.executable, "-m", "engine.models.describe"]
+    command = [sys.executable, "-m", "engine.models"]
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
     environment.pop("TRAINYARD_DATABASE_URL", None)  # may hold a password, and user code runs there
     with subprocess.Popen(

@@ -1,9 +1,9 @@
 """Describe a model without training it: layers in forward order, FLOPs, bytes; on meta tensors if possible.
 
-    python -m engine.models.describe < request.json > description.json
+    python -m engine.models < request.json > description.json
 
-The request is {"model": SourceSpec, "data": SourceSpec, "precision": "float32"}. A short process of its
-own, so that who asks never imports torch. Errors are {"error": {field, value, rule, remedy}}, status 1.
+The request is {"model": SourceSpec, "data": SourceSpec, "precision": "float32"}. Errors are
+{"error": {field, value, rule, remedy}}, status 1.
 """
 
 from __future__ import annotations
@@ -269,7 +269,3 @@ def _forward_order(parameters: dict[str, tuple[ParameterDescription, ...]], uses
         return min((rank[p.name] for p in parameters[path] if p.name in rank), default=-math.inf)
 
     return sorted(parameters, key=first_use)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

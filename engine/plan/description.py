@@ -1,6 +1,6 @@
 """A model's description: its layers in forward order, with parameters, FLOPs and bytes. No torch here.
 
-A short process makes it once from the model (`python -m engine.models.describe`); strategies, the simulator
+A short process makes it once from the model (`python -m engine.models`); strategies, the simulator
 and the service work on it and never on the model itself.
 """
 

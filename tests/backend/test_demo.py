@@ -33,7 +33,7 @@ def descriptions() -> dict[str, ModelDescription]:
         job = load(name)
         request = {"model": to_plain(job.model), "data": to_plain(job.data), "precision": "float32"}
         ran = subprocess.run(
-            [sys.executable, "-m", "engine.models.describe"],
+            [sys.executable, "-m", "engine.models"],
             input=json.dumps(request), capture_output=True, text=True, check=True,
         )  # fmt: skip
         found[name] = ModelDescription.from_dict(json.loads(ran.stdout))

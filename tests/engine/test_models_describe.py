@@ -223,7 +223,7 @@ def test_a_missing_directory_module_or_import_is_named(tmp_path):
 
 def run_process(request: dict, cwd: Path) -> tuple[int, dict]:
     done = subprocess.run(
-        [sys.executable, "-m", "engine.models.describe"],
+        [sys.executable, "-m", "engine.models"],
         input=json.dumps(request),
         capture_output=True,
         text=True,
