@@ -34,10 +34,12 @@ EXAMPLES = 6
 TIMEOUT_S = 60
 ENDLESS = {"follow_notices"}
 """Answers that never end; tests/backend/test_api_notices.py reads them."""
+DOCUMENT = openapi()
+SCHEMA = schemathesis.openapi.from_dict(DOCUMENT)
 OPERATIONS = sorted(
     (
         operation["operationId"]
-        for operations in openapi()["paths"].values()
+        for operations in DOCUMENT["paths"].values()
         for operation in operations.values()
         if operation["operationId"] not in ENDLESS
     ),
@@ -80,7 +82,7 @@ def test_every_answer_is_one_that_the_document_names(
     known: tuple[LiveServer, str], operation_id: str, mode: schemathesis.GenerationMode
 ) -> None:
     server, job_id = known
-    operation = schemathesis.openapi.from_dict(openapi()).find_operation_by_id(operation_id)
+    operation = SCHEMA.find_operation_by_id(operation_id)
 
     with requests.Session() as session:
         session.trust_env = False
