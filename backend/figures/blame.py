@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 
 from engine.telemetry.events import Kind, Track
@@ -10,21 +12,23 @@ from engine.telemetry.events import Kind, Track
 def wire_during_waits(spans: np.ndarray, layer: int) -> tuple[int, dict[int, int]]:
     """`(waited_ns, {layer: ns})`: how long workers waited for `layer` in SPAN rows, and for how much of
     that time each layer was on the waiting worker's link, in the direction in which it was there longer."""
-    waits = spans[
-        (spans["kind"] == Kind.WAIT) & (spans["track"] == Track.COMPUTE) & (spans["layer"] == layer)
-    ]
+    kinds, layers = spans["kind"], spans["layer"]
+    waits = spans[(kinds == Kind.WAIT) & (spans["track"] == Track.COMPUTE) & (layers == layer)]
     found: dict[int, int] = {}
     for kind in (Kind.SEND, Kind.RECEIVE):
-        busy: dict[int, int] = {}
-        moved = spans[spans["kind"] == kind]
-        for wait in waits:
-            own = moved[moved["party"] == wait["party"]]
-            overlap = np.minimum(own["end"], wait["end"]) - np.maximum(own["start"], wait["start"])
-            for other in np.unique(own["layer"][overlap > 0]):
-                mine = (own["layer"] == other) & (overlap > 0)
-                busy[int(other)] = busy.get(int(other), 0) + int(overlap[mine].sum())
-        for other, ns in busy.items():
-            found[other] = max(found.get(other, 0), ns)
+        busy: Counter[int] = Counter()
+        for party in np.unique(waits["party"]):
+            moved = spans[(kinds == kind) & (spans["party"] == party)]
+            start, end = moved["start"], moved["end"]
+            for wait in waits[waits["party"] == party]:
+                overlap = np.minimum(end, wait["end"]) - np.maximum(start, wait["start"])
+                meanwhile = overlap > 0
+                others, which = np.unique(moved["layer"][meanwhile], return_inverse=True)
+                ns = np.zeros(len(others), np.int64)
+                np.add.at(ns, which, overlap[meanwhile])
+                busy.update(dict(zip(others.tolist(), ns.tolist(), strict=True)))
+        for other, ns_busy in busy.items():
+            found[other] = max(found.get(other, 0), ns_busy)
     return int((waits["end"] - waits["start"]).sum()), found
 
 

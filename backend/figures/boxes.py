@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from backend.figures.rows import BAND_BOTTOM, BAND_TOP, ROW_HEIGHT, Row, lanes
+from backend.figures.rows import BAND_BOTTOM, BAND_TOP, ROW_HEIGHT, TRACKS, Row, lanes
 from engine.telemetry.events import Kind, Track
 
 SHADES = 16
@@ -72,11 +72,11 @@ def row_index(spans: np.ndarray, rows: Sequence[Row]) -> np.ndarray:
     """The row of each SPAN, as an index into `rows`."""
     known = {(row.party, int(row.track)): i for i, row in enumerate(rows)}
     track = np.where(spans["track"] == Track.INPUT, Track.COMPUTE, spans["track"]).astype(np.int64)
-    key = spans["party"].astype(np.int64) * 16 + track
+    key = spans["party"].astype(np.int64) * TRACKS + track
     table = np.full(int(key.max(initial=0)) + 1, -1)
     for (party, number), i in known.items():
-        if party * 16 + number < len(table):
-            table[party * 16 + number] = i
+        if party * TRACKS + number < len(table):
+            table[party * TRACKS + number] = i
     return table[key]
 
 
