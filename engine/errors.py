@@ -7,6 +7,7 @@ TrainingError(RuntimeError)  a running job cannot go on (diverged loss, unsuppor
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from typing import Any, ParamSpec, Self, TypeVar
@@ -66,6 +67,12 @@ class UnknownNameError(UserError):
         near = get_close_matches(str(name), names, n=1)
         hint = f"Did you mean {near[0]!r}? " if near else ""
         super().__init__(field, name, f"no such {what}", f"{hint}Known: {', '.join(names)}")
+
+
+def require_positive(field: str, value: float | None, unit: str) -> None:
+    """Raises UserError where a number is given that is zero, negative or not finite."""
+    if value is not None and not 0 < value < math.inf:
+        raise UserError(field, value, f"must be greater than zero ({unit})", "Give a positive number")
 
 
 def refusals(rule: Callable[P, object], *given: P.args, **named: P.kwargs) -> tuple[UserError, ...]:

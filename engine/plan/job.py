@@ -6,26 +6,20 @@ schema and the web form from these classes.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from engine.errors import UnknownNameError, UserError
-from engine.plan.optimizers import OPTIMIZERS, SCHEDULES
+from engine.errors import UserError, require_positive
 from engine.plan.overrides import Override
 from engine.plan.rehearsal import RehearsalSpec
 from engine.plan.retry import RetrySpec
 from engine.plan.telemetry import TelemetrySpec
 from engine.plan.units_of_measure import LARGEST, LEAST_RATE_BPS, format_rate, parse_duration, parse_rate
+from engine.plan.updates import OptimizerSpec, ScheduleSpec
 
 MOST_HOSTS = 64
 """Of a lab on one machine."""
 _STRICT = {"use_attribute_docstrings": True, "extra": "forbid"}
-
-
-def _positive(name: str, value: float | None, unit: str) -> None:
-    if value is not None and not 0 < value < math.inf:
-        raise UserError(name, value, f"must be greater than zero ({unit})", "Give a positive number")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,61 +154,6 @@ class NetworkSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ParameterGroupSpec:
-    """Optimizer settings of their own for the parameters whose names match."""
-
-    __pydantic_config__ = _STRICT
-
-    match: str
-    """A pattern as in file names, e.g. `*.bias`; the first group that matches a parameter takes it."""
-    options: dict[str, Any] = field(default_factory=dict)
-    """torch.optim arguments that differ for this group, e.g. weight_decay."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class OptimizerSpec:
-    """An ordinary torch.optim optimizer."""
-
-    __pydantic_config__ = _STRICT
-
-    name: str = "sgd"
-    """sgd, adam, adamw, rmsprop, adagrad and others of torch.optim."""
-    learning_rate: float = 0.1
-    """The learning rate, at the global batch's scale."""
-    options: dict[str, Any] = field(default_factory=dict)
-    """Further arguments of the torch.optim class, e.g. momentum, weight_decay, nesterov."""
-    groups: tuple[ParameterGroupSpec, ...] = ()
-    """Parameter groups with options of their own."""
-
-    def __post_init__(self) -> None:
-        if self.name not in OPTIMIZERS:
-            raise UnknownNameError("name", self.name, "optimizer", OPTIMIZERS)
-        _positive("learning_rate", self.learning_rate, "the step's length")
-
-    @property
-    def elementwise(self) -> bool:
-        """Whether slices of a parameter may be updated apart."""
-        return OPTIMIZERS[self.name][1] == "element"
-
-
-@dataclass(frozen=True, kw_only=True)
-class ScheduleSpec:
-    """How the learning rate changes, step by step."""
-
-    __pydantic_config__ = _STRICT
-
-    name: str = "constant"
-    """constant, step, multi-step, exponential, cosine, linear, one-cycle or polynomial."""
-    options: dict[str, Any] = field(default_factory=dict)
-    """Arguments of the torch.optim.lr_scheduler class, counted in steps. `T_max`, `total_steps` and `total_iters`
-    default to the job's length where the class needs one."""
-
-    def __post_init__(self) -> None:
-        if self.name not in SCHEDULES:
-            raise UnknownNameError("name", self.name, "schedule", SCHEDULES)
-
-
-@dataclass(frozen=True, kw_only=True)
 class TrainingSpec:
     """How long, how much at once, in which precision."""
 
@@ -245,14 +184,14 @@ class TrainingSpec:
             raise UserError(
                 "steps", both, "exactly one of steps and epochs must be given", "Give one of the two"
             )
-        _positive("steps", self.steps, "steps")
-        _positive("epochs", self.epochs, "passes over the data")
+        require_positive("steps", self.steps, "steps")
+        require_positive("epochs", self.epochs, "passes over the data")
         for name in ("steps", "epochs", "global_batch", "micro_batches"):
             if (getattr(self, name) or 0) > LARGEST:
                 raise UserError(
                     name, getattr(self, name), f"must be at most {LARGEST}", "Use a smaller number"
                 )
-        _positive("clip_norm", self.clip_norm, "a norm")
+        require_positive("clip_norm", self.clip_norm, "a norm")
         if self.global_batch < 1:
             raise UserError(
                 "global_batch", self.global_batch, "a step needs at least one sample", "Use 1 or more"
@@ -279,7 +218,7 @@ class EvaluationSpec:
     """Evaluate once more when training ends."""
 
     def __post_init__(self) -> None:
-        _positive("every_epochs", self.every_epochs, "passes over the data")
+        require_positive("every_epochs", self.every_epochs, "passes over the data")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -336,13 +275,6 @@ class JobSpec:
             )
         if self.fidelity == "rehearse":
             self._check_rehearsal()
-        if self.training.global_batch < self.cluster.workers * self.training.micro_batches:
-            raise UserError(
-                "training.global_batch",
-                self.training.global_batch,
-                f"smaller than {self.cluster.workers} workers x {self.training.micro_batches} micro-batches",
-                f"Use at least {self.cluster.workers * self.training.micro_batches}, or fewer workers",
-            )
         if not -1000 <= self.priority <= 1000:
             raise UserError("priority", self.priority, "must be from -1000 to 1000", "0 is the default")
 
@@ -386,7 +318,6 @@ class JobSpec:
         """The devices that the job takes: a rehearsal takes CPU slots."""
         return replace(self.cluster, device="cpu") if self.fidelity == "rehearse" else self.cluster
 
-    @property
-    def pass_samples(self) -> int:
-        """Samples of one worker's forward pass, at the most."""
-        return -(-self.training.global_batch // (self.cluster.workers * self.training.micro_batches))
+    def pass_samples(self, replicas: int) -> int:
+        """Samples of one forward pass, at the most, where so many replicas of the model share a batch."""
+        return -(-self.training.global_batch // (replicas * self.training.micro_batches))

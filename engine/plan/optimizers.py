@@ -6,8 +6,10 @@ tensor   the update looks at a whole parameter (its rows, its norm): only where 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
+
+from engine.errors import UnknownNameError, UserError
 
 OPTIMIZERS: dict[str, tuple[str, Literal["element", "tensor"]]] = {
     "sgd": ("SGD", "element"),
@@ -72,3 +74,57 @@ SCHEDULES: dict[str, str] = {
     "polynomial": "PolynomialLR",
 }
 """Job name -> class in torch.optim.lr_scheduler. `constant` without options keeps the rate as it is."""
+
+_KERNELS = "foreach maximize differentiable"
+_ADAM = f"betas eps weight_decay capturable {_KERNELS}"
+_OPTIONS: dict[str, str] = {
+    "sgd": f"momentum dampening weight_decay nesterov fused {_KERNELS}",
+    "adam": f"{_ADAM} amsgrad fused decoupled_weight_decay",
+    "adamw": f"{_ADAM} amsgrad fused",
+    "adamax": _ADAM,
+    "nadam": f"{_ADAM} momentum_decay decoupled_weight_decay",
+    "radam": f"{_ADAM} decoupled_weight_decay",
+    "rmsprop": f"alpha eps weight_decay momentum centered capturable {_KERNELS}",
+    "adagrad": f"lr_decay weight_decay initial_accumulator_value eps fused {_KERNELS}",
+    "adadelta": f"rho eps weight_decay capturable {_KERNELS}",
+    "adafactor": "beta2_decay eps d weight_decay foreach maximize",
+    "muon": "weight_decay momentum nesterov ns_coefficients eps ns_steps adjust_lr_fn",
+}
+"""What each class takes besides parameters and `lr`; a test holds it against torch's signatures."""
+_SCHEDULE_OPTIONS: dict[str, str] = {
+    "constant": "factor total_iters",
+    "step": "step_size gamma",
+    "multi-step": "milestones gamma",
+    "exponential": "gamma",
+    "cosine": "T_max eta_min",
+    "linear": "start_factor end_factor total_iters",
+    "one-cycle": "max_lr total_steps epochs steps_per_epoch pct_start anneal_strategy cycle_momentum base_momentum "
+    "max_momentum div_factor final_div_factor three_phase",
+    "polynomial": "total_iters power",
+}
+_NEEDED = {"step": "step_size", "multi-step": "milestones", "exponential": "gamma"}
+
+
+def optimizer_options(name: str) -> tuple[str, ...]:
+    """What may be set of the optimizer `name`, besides its learning rate."""
+    return tuple(_OPTIONS[name].split())
+
+
+def schedule_options(name: str) -> tuple[str, ...]:
+    """What may be set of the schedule `name`."""
+    return tuple(_SCHEDULE_OPTIONS[name].split())
+
+
+def check_options(given: Iterable[str], known: Iterable[str], owner: str, field: str) -> None:
+    """Raises UnknownNameError at `field` for options that `owner` does not have."""
+    known = tuple(known)
+    for name in given:
+        if name not in known:
+            raise UnknownNameError(f"{field}.{name}", name, f"option of {owner}", known)
+
+
+def check_needed(schedule: str, given: Mapping[str, Any]) -> None:
+    """Raises UserError where a schedule lacks the option that it cannot do without."""
+    needed = _NEEDED.get(schedule)
+    if needed is not None and needed not in given:
+        raise UserError("options", dict(given), f"{schedule} needs {needed}", f"Give options.{needed}")

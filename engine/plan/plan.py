@@ -279,3 +279,9 @@ class Peer:
             raise UserError(
                 "bucket_bytes", self.bucket_bytes, "must be at least 1", "DDP's default is 26214400"
             )
+
+
+def replicas(plan: Plan | Peer, workers: int) -> int:
+    """How many replicas of the model share a batch: the workers, or as many as there are of all stages."""
+    stages = plan.pipeline.stages if isinstance(plan, Plan) and plan.pipeline is not None else 1
+    return max(workers // stages, 1)

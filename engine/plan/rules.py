@@ -16,7 +16,7 @@ from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
 from engine.plan.layer_rules import is_served, layer_refusals, why_only_workers_update
 from engine.plan.placement_rules import check_placement, settle_workload
-from engine.plan.plan import Peer, Plan
+from engine.plan.plan import Peer, Plan, replicas
 from engine.plan.stage_rules import check_stages, warn_of_idle_stages
 from engine.plan.traffic import factors_against_gradient
 from engine.plan.units_of_measure import format_rate
@@ -27,6 +27,7 @@ MOST_SERVERS = 1024
 def resolve(plan: Plan | Peer, model: ModelDescription, cluster: Cluster, job: JobSpec) -> Plan | Peer:
     """Validate `plan` for this model, cluster and job, and settle what `auto` means."""
     if isinstance(plan, Peer):
+        _every_pass_has_a_sample(plan, cluster, job)
         _native_cannot_be_paced(True, cluster)
         if plan.runner == "fsdp":
             _shards_are_updated_by_themselves(job)
@@ -37,6 +38,7 @@ def resolve(plan: Plan | Peer, model: ModelDescription, cluster: Cluster, job: J
     native = any(layer.exchange == "native" for layer in plan.layers)
     refuse(
         [
+            *refusals(_every_pass_has_a_sample, plan, cluster, job),
             *refusals(_servers_fit, plan, cluster),
             *refusals(check_placement, plan, model, cluster, job),
             *refusals(check_stages, plan, model, cluster, job),
@@ -47,6 +49,19 @@ def resolve(plan: Plan | Peer, model: ModelDescription, cluster: Cluster, job: J
     plan = _settle_update_sites(settle_averaging(plan, model, job), job)
     plan = settle_workload(_settle_workload(plan, model, job), job)
     return warn_of_idle_stages(plan, job)
+
+
+def _every_pass_has_a_sample(plan: Plan | Peer, cluster: Cluster, job: JobSpec) -> None:
+    sharing, training = replicas(plan, cluster.workers), job.training
+    least = sharing * training.micro_batches
+    if training.global_batch < least:
+        who = "workers" if sharing == cluster.workers else "replicas of all stages"
+        raise UserError(
+            "training.global_batch",
+            training.global_batch,
+            f"smaller than {sharing} x {training.micro_batches} ({who} x micro-batches)",
+            f"Use at least {least}, or fewer workers",
+        )
 
 
 def _nothing_is_empty(model: ModelDescription) -> None:

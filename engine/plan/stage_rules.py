@@ -14,7 +14,7 @@ from engine.plan.cluster import Cluster
 from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
 from engine.plan.placement_rules import check_divided, cut_refusal, possible_cuts
-from engine.plan.plan import LayerPlan, Pipeline, Plan
+from engine.plan.plan import LayerPlan, Pipeline, Plan, replicas
 
 _MUCH = 0.25
 _MICRO_BATCHES_PER_STAGE = 3
@@ -50,15 +50,14 @@ def check_layer_in_stage(layer: LayerPlan, plan: Plan, cluster: Cluster) -> None
     """Raises UserError where the workers of a layer's stage could not exchange it as it says."""
     if plan.pipeline is None:
         return
-    pipeline = plan.pipeline
-    field, replicas = f"layers.{layer.layer}.exchange", cluster.workers // pipeline.stages
-    if replicas == 1 and layer.exchange != "none":
+    field, holders = f"layers.{layer.layer}.exchange", replicas(plan, cluster.workers)
+    if holders == 1 and layer.exchange != "none":
         raise UserError(field, layer.exchange, "there is one replica of the model", "Use none")
-    if replicas > 1 and layer.exchange not in _OWN_ROUNDS:
+    if holders > 1 and layer.exchange not in _OWN_ROUNDS:
         raise UserError(
             field,
             layer.exchange,
-            f"{replicas} workers hold this stage, and only they exchange it",
+            f"{holders} workers hold this stage, and only they exchange it",
             f"Use one of: {', '.join(name for name in EXCHANGE.names if name in _OWN_ROUNDS)}",
         )
 

@@ -22,16 +22,18 @@ MOST_APART = 2
 about with the number of samples; beyond, kernels fill a device differently."""
 
 
-def profile_of(job: JobSpec, model: ModelDescription) -> Profile:
+def profile_of(job: JobSpec, model: ModelDescription, replicas: int | None = None) -> Profile:
     """The profile that a rehearsal replays. Raises UserError at `rehearsal.profile` where the file cannot be read, is
-    one of another model, or was measured at another batch."""
+    one of another model, or was measured at another batch. `replicas` of the model share a batch; None: every worker
+    has one."""
     spec = job.rehearsal
+    samples = job.pass_samples(replicas or job.cluster.workers)
     if spec.profile is None:
-        return derive(model, spec.device, spec.efficiency, job.pass_samples)
+        return derive(model, spec.device, spec.efficiency, samples)
     try:
         found = read(Path(spec.profile))
         found.check(model)
-        _check_batch(found, job.pass_samples)
+        _check_batch(found, samples)
     except UserError as error:
         raise UserError("rehearsal.profile", spec.profile, error.rule, error.remedy) from None
     return found

@@ -20,7 +20,7 @@ from typing import Any
 from engine.plan.cluster import Party, host_of, parties
 from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
-from engine.plan.plan import Consistency, Peer, Plan
+from engine.plan.plan import Consistency, Peer, Plan, replicas
 from engine.plan.scaling import scaled_model, scaled_plan
 from engine.plan.serde import from_plain, to_plain
 from engine.profile import Profile, profile_of
@@ -157,7 +157,7 @@ def prepare(
         directory=directory,
         epoch_unix_ns=time.time_ns() if epoch_unix_ns is None else epoch_unix_ns,
         devices=devices,
-        profile=profile_of(job, model) if rehearsed else None,
+        profile=profile_of(job, model, replicas(plan, job.cluster.workers)) if rehearsed else None,
         record=record,
     )
 

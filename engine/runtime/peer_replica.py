@@ -17,8 +17,8 @@ import torch.distributed as dist
 from torch import nn
 
 from engine.inputs.loader import StepBatch
-from engine.plan.job import OptimizerSpec
 from engine.plan.plan import Peer
+from engine.plan.updates import OptimizerSpec
 from engine.runtime.recording import Recording
 from engine.runtime.updates import Hyper, LayerUpdater
 

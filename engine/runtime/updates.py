@@ -18,8 +18,8 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from engine.errors import UserError
-from engine.plan.job import OptimizerSpec, ScheduleSpec
 from engine.plan.optimizers import OPTIMIZERS, SCALAR_STATE, SCHEDULES
+from engine.plan.updates import OptimizerSpec, ScheduleSpec
 
 Hyper = list[dict[str, Any]]
 """For each parameter group: the values that a schedule may change in a step."""

@@ -10,7 +10,7 @@ from engine.plan.compose import compose
 from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
 from engine.plan.overrides import Override
-from engine.plan.plan import Peer, Plan
+from engine.plan.plan import Peer, Plan, replicas
 from engine.plan.rules import resolve
 from engine.plan.serde import from_plain
 from engine.profile import profile_of
@@ -80,8 +80,6 @@ def check_options(job: JobSpec) -> None:
 def build_plan(job: JobSpec, model: ModelDescription) -> Plan | Peer:
     """Build, validate and settle the plan of a job, for the true model and rates of a rehearsal, too. Raises UserError
     with value, rule and remedy."""
-    if job.fidelity == "rehearse":
-        profile_of(job, model)  # a profile that does not fit is found now, not when the job starts
     entry, options = _chosen(job.strategy.name, job.strategy.options, "strategy.name", "strategy.options")
     cluster = cluster_of(job)
     known: dict[str, Plan | Peer] = {}
@@ -98,7 +96,10 @@ def build_plan(job: JobSpec, model: ModelDescription) -> Plan | Peer:
         return known[key]
 
     plan = compose(entry.build(model, cluster, options), job, model, cluster, beside)
-    return resolve(plan, model, cluster, job)
+    plan = resolve(plan, model, cluster, job)
+    if job.fidelity == "rehearse":  # a profile that does not fit is found now, not when the job starts
+        profile_of(job, model, replicas(plan, cluster.workers))
+    return plan
 
 
 def _chosen(name: str, options: dict[str, Any], name_field: str, options_field: str) -> tuple[Strategy, Any]:

@@ -19,13 +19,14 @@ from engine.plan.cluster import Cluster
 from engine.plan.consistency import Consistency
 from engine.plan.description import ModelDescription
 from engine.plan.flow import derive
-from engine.plan.job import JobSpec, OptimizerSpec
+from engine.plan.job import JobSpec
 from engine.plan.optimizers import OPTIMIZERS, SCALAR_STATE, state_of
 from engine.plan.plan import LayerPlan, Plan
 from engine.plan.rules import resolve
 from engine.plan.table import text
 from engine.plan.traffic import exchanges, spread_over_period, wire_bytes
 from engine.plan.units import cut
+from engine.plan.updates import OptimizerSpec
 from engine.runtime.updates import build_optimizer
 from engine.strategies import build_plan
 from tests.plans import built, described, job, made_up, ring, trainable_bytes

@@ -35,6 +35,13 @@ def stages_of(plan: Plan) -> dict[str, int | None]:
     return {layer.layer: layer.place for layer in plan.layers}
 
 
+def test_a_batch_is_shared_by_replicas_not_by_stages() -> None:
+    """Two workers are one replica in two stages: eight micro-batches need eight samples."""
+    assert planned("cnn", 2, {}, global_batch=8, micro_batches=8)
+    with pytest.raises(UserError, match=r"smaller than 1 x 8 \(replicas of all stages x micro-batches\)"):
+        planned("cnn", 2, {}, global_batch=7, micro_batches=8)
+
+
 def test_stages_are_balanced_by_operations_or_by_what_was_measured(tmp_path: Path) -> None:
     model, plan = described("resnet50"), planned("resnet50", 4)
     assert plan.pipeline is not None

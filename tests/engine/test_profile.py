@@ -135,7 +135,7 @@ def test_the_profile_must_be_one_of_the_model(tmp_path: Path) -> None:
     write_json(path, to_plain(mine))
     plan_of(spec)
     assert profile_of(spec, model) == mine
-    samples = spec.pass_samples
+    samples = spec.pass_samples(spec.cluster.workers)
     write_json(path, to_plain(replace(mine, source="measured", batch=2 * samples)))
     plan_of(spec)
     write_json(path, to_plain(replace(mine, source="measured", batch=2 * samples + 1)))

@@ -153,10 +153,10 @@ def test_a_worker_with_another_model_is_found_at_the_start(entry: str, message: 
 
 
 def test_an_optimizer_option_that_torch_refuses_is_named(tmp_path: Path) -> None:
-    optimizer = {"name": "sgd", "learning_rate": 0.1, "options": {"momentumm": 0.9}}
+    optimizer = {"name": "sgd", "learning_rate": 0.1, "options": {"momentum": -0.9}}
     end = run(job(optimizer=optimizer, strategy={"name": "p3"}, cluster={"workers": 2}), tmp_path).end
     assert end.status == "failed"
-    assert "momentumm" in end.reason
+    assert "-0.9" in end.reason
     assert end.error is not None
     assert end.error["user"]["field"] == "optimizer.options"
 

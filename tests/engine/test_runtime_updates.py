@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import Parameter, signature
 from typing import Any
 
 import pytest
@@ -9,8 +10,8 @@ import torch
 from torch import nn, optim
 
 from engine.errors import UserError
-from engine.plan.job import OptimizerSpec, ParameterGroupSpec, ScheduleSpec
-from engine.plan.optimizers import OPTIMIZERS, SCHEDULES
+from engine.plan.optimizers import OPTIMIZERS, SCHEDULES, optimizer_options, schedule_options
+from engine.plan.updates import OptimizerSpec, ParameterGroupSpec, ScheduleSpec
 from engine.runtime.updates import HyperSchedule, PieceUpdater, build_optimizer
 
 ELEMENTWISE = [name for name in OPTIMIZERS if OptimizerSpec(name=name).elementwise]
@@ -76,8 +77,28 @@ def test_every_optimizer_takes_every_schedule(optimizer: str, schedule: str) -> 
     assert (schedule == "constant") == (rates[0] == rates[-1] and rates[1] == rates[0])
 
 
-def test_refused_options_name_the_class_and_the_option() -> None:
-    with pytest.raises(UserError, match=r"RMSprop refuses them.*centred"):
-        HyperSchedule(OptimizerSpec(name="rmsprop", options={"centred": True}), ScheduleSpec(), 1)
-    with pytest.raises(UserError, match=r"StepLR refuses them.*step_size"):
-        HyperSchedule(OptimizerSpec(), ScheduleSpec(name="step"), 1)
+def test_values_that_torch_refuses_name_the_class() -> None:
+    with pytest.raises(UserError, match=r"RMSprop refuses them.*alpha"):
+        HyperSchedule(OptimizerSpec(name="rmsprop", options={"alpha": -1.0}), ScheduleSpec(), 1)
+    with pytest.raises(UserError, match=r"LinearLR refuses them.*factor"):
+        HyperSchedule(OptimizerSpec(), ScheduleSpec(name="linear", options={"start_factor": 2.0}), 1)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_the_options_of_an_optimizer_are_those_of_torch(name: str) -> None:
+    known = set(signature(getattr(optim, OPTIMIZERS[name][0])).parameters) - {"params", "lr"}
+    assert set(optimizer_options(name)) == known
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_the_options_of_a_schedule_are_those_of_torch(name: str) -> None:
+    parameters = signature(getattr(optim.lr_scheduler, SCHEDULES[name])).parameters
+    known = set(parameters) - {"optimizer", "last_epoch"}
+    assert set(schedule_options(name)) == known
+    given_by_us = {"T_max", "total_iters", "total_steps", "max_lr"}
+    needed = {key for key in known - given_by_us if parameters[key].default is Parameter.empty}
+    for option in needed:
+        with pytest.raises(UserError, match=f"needs {option}. Give options.{option}"):
+            ScheduleSpec(name=name)
+    if not needed:
+        ScheduleSpec(name=name)

@@ -18,8 +18,9 @@ from engine.consistency import CONSISTENCY
 from engine.errors import UserError
 from engine.exchange import EXCHANGE
 from engine.plan.description import ModelDescription
-from engine.plan.job import JobSpec, OptimizerSpec
+from engine.plan.job import JobSpec
 from engine.plan.plan import Peer, Plan
+from engine.plan.updates import OptimizerSpec
 from engine.strategies import STRATEGIES, build_plan, strategy
 from engine.strategies.base import Strategy
 from tests.equivalence.test_synchronous_strategies import OPTIONS

@@ -1,0 +1,79 @@
+"""How parameters are updated: the optimizer, its groups, and how the learning rate changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine.errors import UnknownNameError, require_positive
+from engine.plan.optimizers import (
+    OPTIMIZERS,
+    SCHEDULES,
+    check_needed,
+    check_options,
+    optimizer_options,
+    schedule_options,
+)
+
+_STRICT = {"use_attribute_docstrings": True, "extra": "forbid"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParameterGroupSpec:
+    """Optimizer settings of their own for the parameters whose names match."""
+
+    __pydantic_config__ = _STRICT
+
+    match: str
+    """A pattern as in file names, e.g. `*.bias`; the first group that matches a parameter takes it."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """torch.optim arguments that differ for this group, e.g. weight_decay."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimizerSpec:
+    """An ordinary torch.optim optimizer."""
+
+    __pydantic_config__ = _STRICT
+
+    name: str = "sgd"
+    """sgd, adam, adamw, rmsprop, adagrad and others of torch.optim."""
+    learning_rate: float = 0.1
+    """The learning rate, at the global batch's scale."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """Further arguments of the torch.optim class, e.g. momentum, weight_decay, nesterov."""
+    groups: tuple[ParameterGroupSpec, ...] = ()
+    """Parameter groups with options of their own."""
+
+    def __post_init__(self) -> None:
+        if self.name not in OPTIMIZERS:
+            raise UnknownNameError("name", self.name, "optimizer", OPTIMIZERS)
+        known = optimizer_options(self.name)
+        check_options(self.options, known, self.name, "options")
+        for number, group in enumerate(self.groups):
+            check_options(group.options, ("lr", *known), self.name, f"groups.{number}.options")
+        require_positive("learning_rate", self.learning_rate, "the step's length")
+
+    @property
+    def elementwise(self) -> bool:
+        """Whether slices of a parameter may be updated apart."""
+        return OPTIMIZERS[self.name][1] == "element"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScheduleSpec:
+    """How the learning rate changes, step by step."""
+
+    __pydantic_config__ = _STRICT
+
+    name: str = "constant"
+    """constant, step, multi-step, exponential, cosine, linear, one-cycle or polynomial."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """Arguments of the torch.optim.lr_scheduler class, counted in steps. `T_max`, `total_steps` and `total_iters`
+    default to the job's length where the class needs one."""
+
+    def __post_init__(self) -> None:
+        if self.name not in SCHEDULES:
+            raise UnknownNameError("name", self.name, "schedule", SCHEDULES)
+        check_options(self.options, schedule_options(self.name), self.name, "options")
+        check_needed(self.name, self.options)
