@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
+from engine.benchmarks.harness.wire import Bytes, counted_payload
 from engine.plan.plan import Plan
 from engine.plan.traffic import declared, exchanges
 from tests.jobs import Run
-
-Bytes = dict[tuple[int, int, int], int]
-"""(source party, destination party, layer's forward position) -> bytes over the whole job."""
 
 
 def declared_bytes(run: Run) -> Bytes:
@@ -26,27 +24,8 @@ def declared_bytes(run: Run) -> Bytes:
 
 
 def counted_bytes(run: Run) -> Bytes:
-    """What the workers' transports counted for layers between hosts, alike on both sides.
-
-    Dedicated servers leave no summary; all their messages have a worker at the other end.
-    """
-    sent: Bytes = {}
-    received: Bytes = {}
-    workers = run.launch.job.cluster.workers
-    for rank in range(workers):
-        summary = run.summary(rank)
-        for key, count in summary["sent_payload_bytes"].items():
-            peer, layer = map(int, key.split("/"))
-            sent[rank, peer, layer] = count
-        for key, count in summary["received_payload_bytes"].items():
-            peer, layer = map(int, key.split("/"))
-            received[peer, rank, layer] = count
-    between_workers = {key for key in sent | received if max(key[:2]) < workers}
-    assert {k: v for k, v in sent.items() if k in between_workers} == {
-        k: v for k, v in received.items() if k in between_workers
-    }
-    host = [party.host for party in run.launch.parties]
-    return {k: v for k, v in (sent | received).items() if k[2] >= 0 and host[k[0]] != host[k[1]]}
+    """What the workers' transports counted for layers between hosts, alike on both sides."""
+    return counted_payload(run.launch)
 
 
 def counted_by_our_transport(run: Run) -> bool:

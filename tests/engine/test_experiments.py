@@ -12,6 +12,7 @@ import pytest
 from engine.benchmarks.harness.jobs import Measured
 from engine.experiments import (
     drawing,
+    lessons_table_2,
     p3_figure_7,
     p3_figure_8_9,
     p3_figure_10,
@@ -41,7 +42,8 @@ RESNET = WORKLOADS["resnet50"]
 
 
 @pytest.mark.parametrize(
-    "script", [p3_figure_7, p3_figure_8_9, p3_figure_10, p3_figure_12, pai_table_2, pai_table_3]
+    "script",
+    [lessons_table_2, p3_figure_7, p3_figure_8_9, p3_figure_10, p3_figure_12, pai_table_2, pai_table_3],
 )
 def test_every_script_says_what_it_does_and_where_it_writes(script) -> None:
     options = script.parser().parse_args(["--quick"])
