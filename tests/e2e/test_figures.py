@@ -74,6 +74,26 @@ def test_a_stretch_of_the_timeline_is_looked_at_closely(page: Page, recorded: li
     assert visible(page) == pytest.approx(far["layout"]["xaxis"]["range"])
 
 
+def test_keys_look_closer_aside_and_back(page: Page, recorded: list[str]) -> None:
+    answers = Answers(page)
+    page.goto(f"/jobs/{recorded[1]}?tab=timeline&step=1")
+    meta = expect_drawn(page, "timeline", answers)["layout"]["meta"]
+    low, high = meta["from_ns"], meta["to_ns"]
+    quarter = (high - low) / 4
+    for key, wanted in (
+        ("w", (low + quarter, high - quarter)),
+        ("d", (low + 1.5 * quarter, high - 0.5 * quarter)),
+        ("-", (low + 0.5 * quarter, high + 0.5 * quarter)),
+        ("a", (low - 0.5 * quarter, high - 0.5 * quarter)),
+    ):
+        with page.expect_response(CLOSER):
+            page.keyboard.press(key)
+        shown = expect_drawn(page, "timeline", answers)["layout"]
+        found = [shown["meta"][name] for name in ("from_ns", "to_ns")]
+        assert found == pytest.approx([max(wanted[0], 0), wanted[1]], abs=10)
+        assert visible(page) == pytest.approx(shown["xaxis"]["range"], abs=1e-6)
+
+
 def visible(page: Page) -> list[float]:
     """What the timeline's axis shows, in s."""
     found: list[float] = page.get_by_test_id("figure-timeline").evaluate(

@@ -27,7 +27,10 @@ def test_the_speed_up_is_against_the_job_that_is_chosen(
     page.goto(f"/jobs/{server}")
     figure = page.get_by_test_id("figure-speed-up")
     expect(figure).to_have_attribute("aria-label", re.compile("no baseline"))
-    page.get_by_test_id("baseline-choice").click()
+    choice = page.get_by_test_id("baseline-choice")
+    choice.fill("no job of that name")
+    expect(page.get_by_text("No such job")).to_be_visible()
+    choice.fill("recorded p3")
     page.get_by_role("option", name=re.compile("recorded p3")).click()
     expect(page).to_have_url(re.compile(f"baseline={p3}"))
     wanted = client.figure(server, "speed-up", baseline=p3).layout.meta["alt"]

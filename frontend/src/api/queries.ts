@@ -36,12 +36,20 @@ export const jobsQuery = (search: JobsSearch) =>
     meta: { jobs: "all" },
   });
 
-/** The newest jobs, whatever their state: for pickers and for finding races. */
-export const recentJobsQuery = queryOptions({
-  queryKey: ["jobs", "recent"],
-  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/jobs", { params: { query: { limit: 100 } }, signal })),
-  meta: { jobs: "all" },
-});
+/** The newest jobs with `text` in their names or settings, whatever their state: for pickers. */
+export const namedJobsQuery = (text: string) =>
+  queryOptions({
+    queryKey: text ? ["jobs", "named", text] : ["jobs", "recent"],
+    queryFn: ({ signal }) =>
+      unwrap(
+        client.GET("/api/v1/jobs", { params: { query: { limit: 100, text: text || undefined } }, signal }),
+      ),
+    placeholderData: keepPreviousData,
+    meta: { jobs: "all" },
+  });
+
+/** The newest jobs: for finding races. */
+export const recentJobsQuery = namedJobsQuery("");
 
 export const jobQuery = (id: string) =>
   queryOptions({

@@ -1,7 +1,5 @@
-import { Select } from "@mantine/core";
-import { useQuery } from "@tanstack/react-query";
-import { recentJobsQuery } from "../api/queries";
 import type { Job } from "../api/types";
+import { JobSelect } from "./JobSelect";
 
 interface Props {
   job: Job;
@@ -12,27 +10,18 @@ interface Props {
 
 /** The job that the speed-up is measured against. */
 export function BaselineChoice({ job, baseline, onBaseline }: Props) {
-  const jobs = useQuery(recentJobsQuery).data?.items ?? [];
-  const others = jobs.filter((other) => other.id !== job.id && other.step !== null);
   const own = job.baseline_id;
-  const chosen = baseline ?? own;
-  const known = others.map((other) => ({
-    value: other.id,
-    label: `${other.name} · ${other.planned_by}, ${other.workers}w${other.id === own ? " (its baseline)" : ""}`,
-  }));
-  const data =
-    chosen && !known.some((other) => other.value === chosen)
-      ? [{ value: chosen, label: chosen }, ...known]
-      : known;
   return (
-    <Select
+    <JobSelect
       size="xs"
       w={260}
       aria-label="Compared with"
       placeholder="Compare with …"
-      data={data}
-      value={chosen}
-      searchable
+      value={baseline ?? own}
+      describe={(other) =>
+        `${other.name} · ${other.planned_by}, ${other.workers}w${other.id === own ? " (its baseline)" : ""}`
+      }
+      allowed={(other) => other.id !== job.id && other.step !== null}
       clearable={baseline !== undefined}
       data-testid="baseline-choice"
       onChange={(id) => onBaseline(id === null || id === own ? undefined : id)}

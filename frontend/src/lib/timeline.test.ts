@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { windowAfter, windowOf } from "./timeline";
+import { windowAfter, windowBy, windowOf } from "./timeline";
 
 const drawn = {
   origin_ns: 1_000_000_000,
@@ -36,6 +36,18 @@ test("a reset shows the step again", () => {
 test("a brush is a stretch of the attempt's clock", () => {
   expect(windowOf({ from: 0.01, to: 0.02 }, drawn)).toEqual({ from_ns: 1_010_000_000, to_ns: 1_020_000_000 });
   expect(windowOf({ from: 0.02, to: 0.02 }, drawn)).toBeUndefined();
+});
+
+test("a key looks closer, further or aside", () => {
+  expect(windowBy(drawn, 0.5, 0)).toEqual({ from_ns: 1_025_000_000, to_ns: 1_075_000_000 });
+  expect(windowBy(drawn, 2, 0)).toEqual({ from_ns: 950_000_000, to_ns: 1_150_000_000 });
+  expect(windowBy(drawn, 1, -0.25)).toEqual({ from_ns: 975_000_000, to_ns: 1_075_000_000 });
+});
+
+test("keys never look before the beginning, nor at less than is recorded", () => {
+  expect(windowBy({ from_ns: 0, to_ns: 1000 }, 1, -0.25)).toEqual({ from_ns: 0, to_ns: 1000 });
+  expect(windowBy({ from_ns: 5000, to_ns: 6000 }, 0.5, 0)).toEqual({ from_ns: 5000, to_ns: 6000 });
+  expect(windowBy({}, 2, 0)).toBeUndefined();
 });
 
 test("a figure that says nothing about time is left alone", () => {

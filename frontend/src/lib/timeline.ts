@@ -24,6 +24,8 @@ export interface TimelineView {
 
 // Closer than this, another level of detail may fit; a little zoom is not worth a question.
 const ZOOM_IN = 0.7;
+// Nothing is recorded more finely.
+const LEAST_NS = 1000;
 
 /**
  * What to ask for after a person moved the x axis to `range` (in the axis's seconds); undefined where the drawing
@@ -53,4 +55,16 @@ export function windowOf(
   if (origin === undefined) return undefined;
   const [low, high] = [Math.round(origin + range.from * 1e9), Math.round(origin + range.to * 1e9)];
   return high > low ? { from_ns: low, to_ns: high } : undefined;
+}
+
+/** `times` as much time around the middle of what is shown, moved by `by` of it; undefined while nothing is. */
+export function windowBy(
+  { from_ns: from, to_ns: to }: { from_ns?: number; to_ns?: number },
+  times: number,
+  by: number,
+): { from_ns: number; to_ns: number } | undefined {
+  if (from === undefined || to === undefined) return undefined;
+  const length = Math.max(Math.round(times * (to - from)), LEAST_NS);
+  const low = Math.max(Math.round((from + to - length) / 2 + by * (to - from)), 0);
+  return { from_ns: low, to_ns: low + length };
 }

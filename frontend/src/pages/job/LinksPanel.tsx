@@ -8,7 +8,9 @@ import { JobFigure } from "../../components/JobFigure";
 import { LinkButton } from "../../components/links";
 import { PlanTable } from "../../components/PlanTable";
 import type { XRange } from "../../components/PlotlyChart";
+import { TimeKeys } from "../../components/TimeKeys";
 import { useKeys } from "../../components/useKeys";
+import { useTimeKeys } from "../../components/useTimeKeys";
 import { formatMs } from "../../lib/format";
 import { layerOfPoint, type Point } from "../../lib/lit";
 import type { JobSearch } from "../../lib/search";
@@ -36,6 +38,7 @@ export function LinksPanel({ job, search }: { job: Job; search: JobSearch }) {
   const [shown, setShown] = useState<TimelineMeta>({});
   const follow = { from_ns: shown.from_ns, to_ns: shown.to_ns };
   useKeys({ Escape: () => select({ layer: undefined }) });
+  useTimeKeys(search.from_ns === undefined ? shown : search, select);
 
   const layers = useMemo(
     () => job.plan.layers.map(({ row }) => ({ value: String(row.position), label: row.layer || "(root)" })),
@@ -82,6 +85,7 @@ export function LinksPanel({ job, search }: { job: Job; search: JobSearch }) {
               Point at a layer to light it up everywhere, click to keep it; drag across a figure to select
               time.
             </Text>
+            <TimeKeys />
           </Group>
           <LinkButton
             to="/launch"

@@ -7,7 +7,9 @@ import { JobFigure } from "../../components/JobFigure";
 import { LongestWaits } from "../../components/LongestWaits";
 import type { XRange } from "../../components/PlotlyChart";
 import { StepField } from "../../components/StepField";
+import { TimeKeys } from "../../components/TimeKeys";
 import { useKeys } from "../../components/useKeys";
+import { useTimeKeys } from "../../components/useTimeKeys";
 import { WhyPanel } from "../../components/WhyPanel";
 import { formatQuery, type JobSearch } from "../../lib/search";
 import { type TimelineMeta, windowAfter } from "../../lib/timeline";
@@ -58,6 +60,8 @@ export function TimelinePanel({ jobId, search }: { jobId: string; search: JobSea
     ArrowLeft: () => previous != null && show({ step: previous }),
     ArrowRight: () => next != null && show({ step: next }),
   });
+  const shown = search.from_ns === undefined ? meta : search;
+  useTimeKeys(shown, (window) => show({ step, to_step: search.to_step, ...window }));
   return (
     <Stack gap={0}>
       <JobFigure
@@ -74,12 +78,15 @@ export function TimelinePanel({ jobId, search }: { jobId: string; search: JobSea
           if (clicked) explain(clicked.wait);
         }}
         footer={
-          <LongestWaits
-            waits={meta.waits ?? []}
-            label={(other) => `worker ${other.party}`}
-            isChosen={(other) => formatWait(keyOf(other)) === search.why}
-            onChoose={(other) => explain(keyOf(other))}
-          />
+          <Group justify="space-between" align="start" gap="xs">
+            <LongestWaits
+              waits={meta.waits ?? []}
+              label={(other) => `worker ${other.party}`}
+              isChosen={(other) => formatWait(keyOf(other)) === search.why}
+              onChoose={(other) => explain(keyOf(other))}
+            />
+            <TimeKeys />
+          </Group>
         }
         onMeta={setMeta}
         onXRange={zoomed}

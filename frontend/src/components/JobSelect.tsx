@@ -1,0 +1,43 @@
+import { Select, type SelectProps } from "@mantine/core";
+import { useDebouncedValue } from "@mantine/hooks";
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { jobQuery, namedJobsQuery } from "../api/queries";
+import type { JobSummary } from "../api/types";
+
+interface Props extends Omit<SelectProps, "data" | "value" | "onChange"> {
+  value: string | null;
+  /** What stands for a job. */
+  describe: (job: JobSummary) => string;
+  /** Which jobs may be chosen. */
+  allowed?: (job: JobSummary) => boolean;
+  onChange: (id: string | null) => void;
+}
+
+const TYPED_MS = 200;
+
+/** A job by its name: the newest ones, or those that the service finds for what is typed. */
+export function JobSelect({ value, describe, allowed, onChange, ...select }: Props) {
+  const [typed, setTyped] = useState("");
+  const [rested] = useDebouncedValue(typed, TYPED_MS);
+  const chosen = useQuery({ ...jobQuery(value ?? ""), enabled: value !== null }).data;
+  const label = chosen && describe(chosen);
+  // A choice stands in the field as if it had been typed.
+  const found = useQuery(namedJobsQuery(rested === label ? "" : rested)).data?.items ?? [];
+  const others = found.filter((job) => job.id !== value && (allowed?.(job) ?? true));
+  const data = others.map((job) => ({ value: job.id, label: describe(job) }));
+  return (
+    <Select
+      {...select}
+      data={value === null ? data : [{ value, label: label ?? value }, ...data]}
+      value={value}
+      searchable
+      searchValue={typed}
+      onSearchChange={setTyped}
+      // The service has searched: it knows more than the label.
+      filter={({ options }) => options}
+      nothingFoundMessage="No such job"
+      onChange={onChange}
+    />
+  );
+}
