@@ -1,6 +1,6 @@
 """Practical lessons, table 2 (papers 000): what AlexNet moves under data and under hybrid parallelism.
 
-Run: `python -m engine.experiments.lessons_table_2` (about 5 minutes; `--quick` about 1).
+Run: `python -m engine.experiments.lessons_table_2` (about 3 minutes; `--quick` about 1).
 
 The paper's data parallelism gathers gradients at one place and spreads the weights from it (`central-reduce`); its
 hybrid parallelism leaves the fully-connected layers on one device (`hybrid`). Here both of these places are processes
@@ -49,7 +49,7 @@ def main() -> None:
         options,
     ) as report:
         report.plan(
-            [f"{n} workers, {STEPS} steps of {' and '.join(OPTIONS)}" for n in counts], 1.5 * len(counts)
+            [f"{n} workers, {STEPS} steps of {' and '.join(OPTIONS)}" for n in counts], 0.9 * len(counts)
         )
         report.method(
             f"AlexNet at its true size, global batch {BATCH}, {STEPS} steps; payload between processes on different "

@@ -81,11 +81,13 @@ export function LinksPanel({ job, search }: { job: Job; search: JobSearch }) {
                 {selected} · show all
               </Button>
             )}
-            <Text size="xs" c="dimmed">
-              Point at a layer to light it up everywhere, click to keep it; drag across a figure to select
-              time.
-            </Text>
-            <TimeKeys />
+            <Stack gap={2}>
+              <Text size="xs" c="dimmed">
+                Point at a layer to light it up everywhere, click to keep it; drag across a figure to select
+                time.
+              </Text>
+              <TimeKeys />
+            </Stack>
           </Group>
           <LinkButton
             to="/launch"
