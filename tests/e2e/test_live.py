@@ -182,7 +182,9 @@ def test_a_running_job_is_watched_through_a_reload_and_a_restart_of_the_server(
     connection, state = page.get_by_test_id("connection"), page.get_by_test_id("state")
     loss = page.get_by_test_id("figure-loss")
     with LiveServer(tmp_path, cpu_devices=2) as first, Client(first.url) as client:
-        job = client.submit(job_spec("goes on", training={"steps": 100_000, "global_batch": 32}))
+        endless = {"steps": 100_000, "global_batch": 32}
+        # On a slow network it leaves the cores to the browser and both servers.
+        job = client.submit(job_spec("goes on", training=endless, network={"rate": "20Mbit"}))
         page.goto(f"{first.url}/jobs/{job.id}?tab=timeline&step=2")
         expect(state).to_have_attribute("data-state", "running", timeout=RUN_MS)
         expect(page.get_by_test_id("figure-timeline")).to_have_attribute("data-drawn", "true", timeout=RUN_MS)
