@@ -115,7 +115,7 @@ def schedule_options(name: str) -> tuple[str, ...]:
     return tuple(_SCHEDULE_OPTIONS[name].split())
 
 
-def check_options(given: Iterable[str], known: Iterable[str], owner: str, field: str) -> None:
+def check_known(given: Iterable[str], known: Iterable[str], owner: str, field: str) -> None:
     """Raises UnknownNameError at `field` for options that `owner` does not have."""
     known = tuple(known)
     for name in given:
@@ -123,8 +123,8 @@ def check_options(given: Iterable[str], known: Iterable[str], owner: str, field:
             raise UnknownNameError(f"{field}.{name}", name, f"option of {owner}", known)
 
 
-def check_needed(schedule: str, given: Mapping[str, Any]) -> None:
-    """Raises UserError where a schedule lacks the option that it cannot do without."""
+def check_needed(schedule: str, given: Mapping[str, Any], field: str) -> None:
+    """Raises UserError at `field` where a schedule lacks the option that it cannot do without."""
     needed = _NEEDED.get(schedule)
     if needed is not None and needed not in given:
-        raise UserError("options", dict(given), f"{schedule} needs {needed}", f"Give options.{needed}")
+        raise UserError(field, dict(given), f"{schedule} needs {needed}", f"Give {field}.{needed}")

@@ -9,8 +9,8 @@ from engine.errors import UnknownNameError, require_positive
 from engine.plan.optimizers import (
     OPTIMIZERS,
     SCHEDULES,
+    check_known,
     check_needed,
-    check_options,
     optimizer_options,
     schedule_options,
 )
@@ -48,10 +48,6 @@ class OptimizerSpec:
     def __post_init__(self) -> None:
         if self.name not in OPTIMIZERS:
             raise UnknownNameError("name", self.name, "optimizer", OPTIMIZERS)
-        known = optimizer_options(self.name)
-        check_options(self.options, known, self.name, "options")
-        for number, group in enumerate(self.groups):
-            check_options(group.options, ("lr", *known), self.name, f"groups.{number}.options")
         require_positive("learning_rate", self.learning_rate, "the step's length")
 
     @property
@@ -75,5 +71,14 @@ class ScheduleSpec:
     def __post_init__(self) -> None:
         if self.name not in SCHEDULES:
             raise UnknownNameError("name", self.name, "schedule", SCHEDULES)
-        check_options(self.options, schedule_options(self.name), self.name, "options")
-        check_needed(self.name, self.options)
+
+
+def check_updates(optimizer: OptimizerSpec, schedule: ScheduleSpec) -> None:
+    """Refuse options that torch's classes do not have, for a job that is to run. A specification is read without: what
+    was stored under another version of torch stays readable."""
+    known = optimizer_options(optimizer.name)
+    check_known(optimizer.options, known, optimizer.name, "optimizer.options")
+    for number, group in enumerate(optimizer.groups):
+        check_known(group.options, ("lr", *known), optimizer.name, f"optimizer.groups.{number}.options")
+    check_known(schedule.options, schedule_options(schedule.name), schedule.name, "schedule.options")
+    check_needed(schedule.name, schedule.options, "schedule.options")

@@ -13,6 +13,7 @@ from engine.plan.overrides import Override
 from engine.plan.plan import Peer, Plan, replicas
 from engine.plan.rules import resolve
 from engine.plan.serde import from_plain
+from engine.plan.updates import check_updates
 from engine.profile import profile_of
 from engine.strategies import (
     central_reduce,
@@ -69,8 +70,9 @@ def strategy(name: str) -> Strategy:
 
 
 def check_options(job: JobSpec) -> None:
-    """Refuse strategies that nobody knows, and options that they do not have: the job's and its overrides'. Needs no
-    description."""
+    """Refuse strategies that nobody knows, and options that they, the optimizer or the schedule do not have: the job's
+    and its overrides'. Needs no description."""
+    check_updates(job.optimizer, job.schedule)
     _chosen(job.strategy.name, job.strategy.options, "strategy.name", "strategy.options")
     for number, override in enumerate(job.overrides):
         if override.strategy is not None:

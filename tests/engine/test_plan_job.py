@@ -16,6 +16,7 @@ from engine.plan.job import JobSpec
 from engine.plan.optimizers import OPTIMIZERS
 from engine.plan.plan import Peer, Plan
 from engine.plan.serde import from_plain, to_plain
+from engine.strategies import check_options
 from tests.plans import job
 
 VALID: dict[str, Any] = to_plain(job("p3", 2))
@@ -73,15 +74,6 @@ BROKEN: list[tuple[str, Any, str, str]] = [
     ("training.global_batch", 0, "training.global_batch", "at least one sample"),
     ("training.micro_batches", 0, "training.micro_batches", "Use 1 for no accumulation"),
     ("training.precision", "fp8", "training.precision", "Known: bf16, float32, float64"),
-    ("optimizer.options", {"momentumm": 0.9}, "optimizer.options.momentumm", "Did you mean 'momentum'"),
-    (
-        "optimizer.groups",
-        [{"match": "*.bias", "options": {"lr": 0.1, "centred": True}}],
-        "optimizer.groups.0.options.centred",
-        "no such option of sgd",
-    ),
-    ("schedule", {"name": "step"}, "schedule.options", "step needs step_size"),
-    ("schedule.options", {"T_maximum": 3}, "schedule.options.T_maximum", "no such option of constant"),
     ("training.seed", -1, "training.seed", "must be from 0 to 4294967295"),
     ("training.seed", 2**32, "training.seed", "Use a small number"),
     ("training.target_accuracy", 97, "training.target_accuracy", "97 % is 0.97"),
@@ -117,6 +109,28 @@ def test_every_rule_names_field_value_rule_and_remedy(
         "remedy": error.remedy,
     }
     assert error.remedy
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "field", "message"),
+    [
+        ("optimizer.options", {"momentumm": 0.9}, "optimizer.options.momentumm", "Did you mean 'momentum'"),
+        (
+            "optimizer.groups", [{"match": "*.bias", "options": {"lr": 0.1, "centred": True}}],
+            "optimizer.groups.0.options.centred", "no such option of sgd",
+        ),
+        ("schedule", {"name": "step"}, "schedule.options", "step needs step_size. Give schedule.options.step_size"),
+        ("schedule.options", {"T_maximum": 3}, "schedule.options.T_maximum", "no such option of constant"),
+    ],
+)  # fmt: skip
+def test_options_that_torch_does_not_have_are_refused_but_stay_readable(
+    path: str, value: Any, field: str, message: str
+) -> None:
+    stored = from_plain(JobSpec, changed(path, value))
+    with pytest.raises(UserError) as caught:
+        check_options(stored)
+    assert caught.value.field == field
+    assert message in str(caught.value)
 
 
 def test_lengths_in_steps_and_in_epochs_exclude_one_another() -> None:

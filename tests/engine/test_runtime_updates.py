@@ -11,7 +11,7 @@ from torch import nn, optim
 
 from engine.errors import UserError
 from engine.plan.optimizers import OPTIMIZERS, SCHEDULES, optimizer_options, schedule_options
-from engine.plan.updates import OptimizerSpec, ParameterGroupSpec, ScheduleSpec
+from engine.plan.updates import OptimizerSpec, ParameterGroupSpec, ScheduleSpec, check_updates
 from engine.runtime.updates import HyperSchedule, PieceUpdater, build_optimizer
 
 ELEMENTWISE = [name for name in OPTIMIZERS if OptimizerSpec(name=name).elementwise]
@@ -98,7 +98,7 @@ def test_the_options_of_a_schedule_are_those_of_torch(name: str) -> None:
     given_by_us = {"T_max", "total_iters", "total_steps", "max_lr"}
     needed = {key for key in known - given_by_us if parameters[key].default is Parameter.empty}
     for option in needed:
-        with pytest.raises(UserError, match=f"needs {option}. Give options.{option}"):
-            ScheduleSpec(name=name)
+        with pytest.raises(UserError, match=f"needs {option}. Give schedule.options.{option}"):
+            check_updates(OptimizerSpec(), ScheduleSpec(name=name))
     if not needed:
-        ScheduleSpec(name=name)
+        check_updates(OptimizerSpec(), ScheduleSpec(name=name))
