@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterable
 from typing import Annotated
 
@@ -19,5 +20,6 @@ async def follow_notices(
 ) -> AsyncIterable[ServerSentEvent]:
     """What changes, while it changes: `job` (its state), `data` (its telemetry), `ready` (the stream has
     begun), `reset` (too much was missed: ask again for everything). Each carries an id to resume from."""
+    await asyncio.to_thread(services.figures.make_ready)  # who opens a page asks for figures next
     async for event in services.hub.subscribe(last_event_id):
         yield ServerSentEvent(data=event.data, event=event.kind, id=str(event.id))

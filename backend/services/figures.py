@@ -45,6 +45,10 @@ class Figures:
         self._built: Remembered[bytes] = Remembered(room=CACHE_BYTES, size=len)
         self._life = time.time_ns()  # another program may draw the same data differently
 
+    def make_ready(self) -> None:
+        """Somebody looks on: let the first figure not wait for the processes that draw."""
+        self._drawing.make_ready()
+
     def catalogue(self) -> list[FigureEntry]:
         """Every figure of a job."""
         return [

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from multiprocessing import active_children
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,18 @@ def test_a_killed_drawing_process_is_replaced_and_closing_ends_it(drawing: Drawi
     assert mine is not None
     drawing.close()
     assert not process.is_alive(mine)
+
+
+def test_processes_that_were_made_ready_draw(url: str) -> None:
+    drawing = Drawing(url, 2)
+    before = set(active_children())
+    drawing.make_ready()
+    ready = {child.pid for child in set(active_children()) - before}
+    assert len(ready) == 2
+    drawing.make_ready()
+    assert drawing.run(who)[0] in ready
+    assert {child.pid for child in set(active_children()) - before} == ready
+    drawing.close()
 
 
 def test_errors_arrive_as_they_were_raised_and_nothing_is_written(drawing: Drawing) -> None:
