@@ -115,10 +115,13 @@ def schedule_options(name: str) -> tuple[str, ...]:
     return tuple(_SCHEDULE_OPTIONS[name].split())
 
 
-def check_known(given: Iterable[str], known: Iterable[str], owner: str, field: str) -> None:
+def check_known(given: Mapping[str, Any], known: Iterable[str], owner: str, field: str) -> None:
     """Raises UnknownNameError at `field` for options that `owner` does not have."""
     known = tuple(known)
     for name in given:
+        if name == "lr" and name not in known:
+            rule = "the learning rate is a field of its own"
+            raise UserError(f"{field}.lr", given[name], rule, "Give optimizer.learning_rate")
         if name not in known:
             raise UnknownNameError(f"{field}.{name}", name, f"option of {owner}", known)
 

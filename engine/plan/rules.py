@@ -60,7 +60,7 @@ def _every_pass_has_a_sample(plan: Plan | Peer, cluster: Cluster, job: JobSpec) 
             "training.global_batch",
             training.global_batch,
             f"smaller than {sharing} x {training.micro_batches} ({who} x micro-batches)",
-            f"Use at least {least}, or fewer workers",
+            f"Use at least {least}, or fewer {'workers' if training.micro_batches == 1 else 'micro_batches'}",
         )
 
 

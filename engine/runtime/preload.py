@@ -5,17 +5,17 @@ Whatever a process would import later, each would import for itself: `torch._dyn
 first optimizer loads, costs more than a second of computing.
 """
 
-# ruff: noqa: E402, F401 - the imports are the purpose, and they are to come between these two lines
+# ruff: noqa: F401 - the imports are the purpose, and they are to come between these two lines
 
 from __future__ import annotations
 
 import gc
 
 gc.disable()  # nothing of what follows is garbage
+try:
+    import torch._dynamo
 
-import torch._dynamo
-
-from engine.runtime import devices, process, servers, worker
-
-gc.freeze()  # nor will it be: collectors of the forked processes leave it alone, and its pages shared
-gc.enable()
+    from engine.runtime import devices, process, servers, worker
+finally:  # the fork server goes on without what cannot be imported
+    gc.freeze()  # nor will it be: collectors of the forked processes leave it alone, and its pages shared
+    gc.enable()

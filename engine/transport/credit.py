@@ -82,7 +82,7 @@ class SenderCredit:
         return self.balance_bytes > 0
 
     def may_interrupt(self) -> bool:
-        """Whether something more urgent may start although the balance is used up: once, until more is granted."""
+        """Whether something more urgent may start although the balance is used up: once, until it is not."""
         return not self._overdrawn
 
     def start(self, cost_bytes: int) -> None:
@@ -93,7 +93,7 @@ class SenderCredit:
     def granted(self, count_bytes: int) -> None:
         """The receiver gave `count_bytes` back."""
         self.balance_bytes += count_bytes
-        self._overdrawn = False
+        self._overdrawn &= self.balance_bytes <= 0
 
 
 class ReceiverCredit:

@@ -69,7 +69,8 @@ class Outbox:
             self._queue.push(priority, message)
             if len(self._queue) == 1:
                 return True
-            between = self._current is None or self._current.interruptible_now
+            current = self._current  # the I/O thread may end it meanwhile
+            between = current is None or current.interruptible_now
             return between and priority < self._last and self._queue.peek() is message
 
     def empty(self) -> bool:

@@ -119,6 +119,7 @@ def test_every_rule_names_field_value_rule_and_remedy(
             "optimizer.groups", [{"match": "*.bias", "options": {"lr": 0.1, "centred": True}}],
             "optimizer.groups.0.options.centred", "no such option of sgd",
         ),
+        ("optimizer.options", {"lr": 0.1}, "optimizer.options.lr", "0.1: the learning rate is a field of its own"),
         ("schedule", {"name": "step"}, "schedule.options", "step needs step_size. Give schedule.options.step_size"),
         ("schedule.options", {"T_maximum": 3}, "schedule.options.T_maximum", "no such option of constant"),
     ],

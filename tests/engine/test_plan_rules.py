@@ -36,7 +36,7 @@ REFUSED: list[tuple[str, list[LayerPlan], dict[str, Any], str, str]] = [
     ("layer missing", [ring("l0")], {}, "layers", r"\['l1'\]: these layers have no entry. Give every"),
     (
         "an empty pass", both(ring), {"training": {"steps": 1, "global_batch": 11, "micro_batches": 6}},
-        "training.global_batch", r"smaller than 2 x 6 \(workers x micro-batches\). Use at least 12, or fewer workers",
+        "training.global_batch", r"smaller than 2 x 6 \(workers x micro-batches\). Use at least 12, or fewer micro",
     ),
     ("no server", both(served), {}, "servers.count", "parameter-server needs a server. Use at least one"),
     ("server for nobody", both(ring), {"servers": ONE}, "servers.count", "no layer's exchange uses a server"),

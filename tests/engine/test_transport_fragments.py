@@ -176,6 +176,8 @@ def test_what_is_urgent_starts_without_credit_between_two_messages() -> None:
         assert not wire.put(5, 4, SHORT), "it is less urgent than what left last"
         wire.put(6, 2, SHORT)
         assert wire.outbox.urgency() is None, "a second one goes without credit"
+        wire.credit.granted(SHORT)
+        assert wire.outbox.urgency() is None, "a grant that leaves the balance used up lets another one go"
         wire.credit.granted(10**6)
         assert wire.write_all() == 4 * (SHORT + HEADER_BYTES)
         assert wire.outbox.empty()

@@ -36,7 +36,7 @@ export const jobsQuery = (search: JobsSearch) =>
     meta: { jobs: "all" },
   });
 
-/** The newest jobs with `text` in their names or settings, whatever their state: for pickers. */
+/** The newest jobs with `text` in their names, whatever their state: for pickers. */
 export const namedJobsQuery = (text: string) =>
   queryOptions({
     queryKey: text ? ["jobs", "named", text] : ["jobs", "recent"],

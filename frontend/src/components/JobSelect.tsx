@@ -2,7 +2,7 @@ import { Select, type SelectProps } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { jobQuery, namedJobsQuery } from "../api/queries";
+import { jobQuery, namedJobsQuery, recentJobsQuery } from "../api/queries";
 import type { JobSummary } from "../api/types";
 
 interface Props extends Omit<SelectProps, "data" | "value" | "onChange"> {
@@ -16,15 +16,19 @@ interface Props extends Omit<SelectProps, "data" | "value" | "onChange"> {
 
 const TYPED_MS = 200;
 
-/** A job by its name: the newest ones, or those that the service finds for what is typed. */
+/** A job: of the newest ones by anything in its label, of all by its name. */
 export function JobSelect({ value, describe, allowed, onChange, ...select }: Props) {
   const [typed, setTyped] = useState("");
   const [rested] = useDebouncedValue(typed, TYPED_MS);
   const chosen = useQuery({ ...jobQuery(value ?? ""), enabled: value !== null }).data;
   const label = chosen && describe(chosen);
   // A choice stands in the field as if it had been typed.
-  const found = useQuery(namedJobsQuery(rested === label ? "" : rested)).data?.items ?? [];
-  const others = found.filter((job) => job.id !== value && (allowed?.(job) ?? true));
+  const text = rested === label ? "" : rested;
+  const named = useQuery(namedJobsQuery(text)).data?.items ?? [];
+  const recent = useQuery(recentJobsQuery).data?.items ?? [];
+  const matching = recent.filter((job) => describe(job).toLowerCase().includes(text.toLowerCase()));
+  const found = new Map([...matching, ...named].map((job) => [job.id, job])).values();
+  const others = [...found].filter((job) => job.id !== value && (allowed?.(job) ?? true));
   const data = others.map((job) => ({ value: job.id, label: describe(job) }));
   return (
     <Select
@@ -34,7 +38,7 @@ export function JobSelect({ value, describe, allowed, onChange, ...select }: Pro
       searchable
       searchValue={typed}
       onSearchChange={setTyped}
-      // The service has searched: it knows more than the label.
+      // What the service found by name is there because of it.
       filter={({ options }) => options}
       nothingFoundMessage="No such job"
       onChange={onChange}

@@ -48,6 +48,9 @@ test("keys never look before the beginning, nor at less than is recorded", () =>
   expect(windowBy({ from_ns: 0, to_ns: 1000 }, 1, -0.25)).toEqual({ from_ns: 0, to_ns: 1000 });
   expect(windowBy({ from_ns: 5000, to_ns: 6000 }, 0.5, 0)).toEqual({ from_ns: 5000, to_ns: 6000 });
   expect(windowBy({}, 2, 0)).toBeUndefined();
+  let far = { from_ns: 0, to_ns: 1000 };
+  for (let i = 0; i < 100; i++) far = windowBy(windowBy(far, 2, 0) ?? far, 1, 0.25) ?? far;
+  expect(Number.isSafeInteger(far.to_ns)).toBe(true);
 });
 
 test("a figure that says nothing about time is left alone", () => {

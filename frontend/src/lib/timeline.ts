@@ -26,6 +26,8 @@ export interface TimelineView {
 const ZOOM_IN = 0.7;
 // Nothing is recorded more finely.
 const LEAST_NS = 1000;
+// No job is longer: eleven days.
+const MOST_NS = 1e15;
 
 /**
  * What to ask for after a person moved the x axis to `range` (in the axis's seconds); undefined where the drawing
@@ -64,7 +66,7 @@ export function windowBy(
   by: number,
 ): { from_ns: number; to_ns: number } | undefined {
   if (from === undefined || to === undefined) return undefined;
-  const length = Math.max(Math.round(times * (to - from)), LEAST_NS);
-  const low = Math.max(Math.round((from + to - length) / 2 + by * (to - from)), 0);
+  const length = Math.min(Math.max(Math.round(times * (to - from)), LEAST_NS), MOST_NS);
+  const low = Math.min(Math.max(Math.round((from + to - length) / 2 + by * (to - from)), 0), MOST_NS);
   return { from_ns: low, to_ns: low + length };
 }
