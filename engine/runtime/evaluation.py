@@ -6,6 +6,7 @@ the workers: floating ones by their mean, counters by their maximum. The test da
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from engine.errors import TrainingError
 from engine.inputs.sharding import shard
 from engine.inputs.source import Source
 from engine.inputs.task import weight
@@ -124,9 +126,24 @@ def save_state(
         return
     if elsewhere is not None:
         state = {name: state.get(name, tensor) for name, tensor in elsewhere.items()}
-    state = {name: tensor.cpu() for name, tensor in state.items()}
+    write_state({name: tensor.cpu() for name, tensor in state.items()}, path)
+
+
+def write_state(state: Mapping[str, Tensor], path: Path) -> None:
+    """Write a state_dict so that there is the whole of it or none. Raises TrainingError where the disk has no room, of
+    which torch does not speak."""
     temporary = path.with_suffix(".tmp")
-    torch.save(state, temporary)
+    try:
+        torch.save(dict(state), temporary)
+    except RuntimeError as error:
+        temporary.unlink(missing_ok=True)
+        needed, free = sum(tensor.nbytes for tensor in state.values()), shutil.disk_usage(path.parent).free
+        if free < needed:
+            raise TrainingError(
+                f"the trained model has {needed} bytes, and {free} are free under {path.parent}. Make room there, and "
+                "train again"
+            ) from error
+        raise
     temporary.replace(path)
 
 

@@ -26,6 +26,7 @@ from tests.backend.live_server import LiveServer, run
 from tests.small_disk import small_disk
 
 LIMIT_S = 120.0
+STEPS = 2_000
 
 
 def wait_for_step(client: Client, job_id: str, step: int) -> None:
@@ -141,8 +142,9 @@ def test_a_full_disk_under_the_spool_loses_no_totals(tmp_path: Path, description
         (disk.path / "cache").symlink_to(descriptions)
         url = f"sqlite:///{tmp_path / 'trainyard.db'}"
         with LiveServer(disk.path, cpu_devices=2, database_url=url) as server, Client(server.url) as client:
-            spec = job_spec("goes on", training={"steps": 4000, "global_batch": 32})
-            job_id = client.submit(spec).id
+            # Slow enough not to end while the disk is full: its result would have no room either.
+            training = {"steps": STEPS, "global_batch": 32}
+            job_id = client.submit(job_spec("goes on", training=training, network={"rate": "40Mbit"})).id
             wait_for_step(client, job_id, 10)
             disk.fill()
             before = -1
@@ -151,9 +153,9 @@ def test_a_full_disk_under_the_spool_loses_no_totals(tmp_path: Path, description
             disk.free()
             job = client.wait(job_id, timeout_s=LIMIT_S)
             assert (job.state, job.attempts[0].sealed) == ("succeeded", True), job.message
-            assert job.step == 4000
+            assert job.step == STEPS
             (arrived,) = sqlite3.connect(tmp_path / "trainyard.db").execute("SELECT count(*) FROM step_rows")
-            assert arrived == (2 * 4000,), "every step of both workers"
+            assert arrived == (2 * STEPS,), "every step of both workers"
             log = (disk.path / "jobs" / job_id / "1" / "logs" / "worker-0.log").read_text()
             assert "telemetry is written again" in log
 

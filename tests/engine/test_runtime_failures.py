@@ -18,10 +18,13 @@ from typing import Any
 import pytest
 import torch
 
+from engine.errors import TrainingError
 from engine.plan.job import JobSpec
+from engine.runtime.evaluation import write_state
 from engine.runtime.gang import Gang, GangEnd
 from engine.runtime.initial import InitialState
 from tests.jobs import job, prepare, run
+from tests.small_disk import small_disk
 
 USER_CODE = Path(__file__).parent / "user_code"
 SOON_S = 5.0
@@ -259,3 +262,14 @@ def test_who_makes_no_progress_is_named(strategy: str, options: dict[str, Any], 
         assert gone(pids.values())
     assert end["status"] == "failed"
     assert "worker 1" in end["error"]["message"], end["reason"]
+
+
+def test_a_result_without_room_says_so_and_leaves_the_one_before(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", 4) as disk:
+        path, mebibyte = disk.path / "model.pt", torch.zeros(2**18)
+        write_state({"w": mebibyte}, path)
+        disk.fill()
+        with pytest.raises(TrainingError, match=r"has 1048576 bytes, and \d+ are free under .*Make room"):
+            write_state({"w": mebibyte + 1}, path)
+        assert [found.name for found in disk.path.glob("model*")] == ["model.pt"]
+        assert torch.equal(torch.load(path)["w"], mebibyte)
