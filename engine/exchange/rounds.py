@@ -25,7 +25,8 @@ from engine.transport.message import Header
 
 @dataclass(kw_only=True)
 class _Turn:
-    """One unit in one step. Touched only by the worker lane's handler, except `open`."""
+    """One unit in one step. Touched only by the worker lane's handler, but for `open`, and read by `place` in the I/O
+    thread: `at` only grows, and not past the message that is placed, which has not been handled."""
 
     program: Program
     step: int
@@ -33,8 +34,8 @@ class _Turn:
     """Segments present on any rank that the parts have passed."""
     at: int = -1
     """Where in the program it is; -1 before this rank's own gradients are there."""
-    early: dict[int, tuple[Header, Tensor]] = field(default_factory=dict)
-    """By round: what came before its turn."""
+    early: dict[int, tuple[Header, Tensor | None]] = field(default_factory=dict)
+    """By round: what came before its turn; None for what is in its place already."""
     lock: threading.Lock = field(default_factory=threading.Lock)
     open: int = 1
     """What the unit's version waits for: its sums, and each part that has not left. Under the lock: parts leave in the
@@ -45,6 +46,13 @@ class _Turn:
         """The message without which it cannot go on."""
         step = self.program[self.at] if 0 <= self.at < len(self.program) else None
         return step if isinstance(step, Receive) else None
+
+    def left(self, header: Header) -> Receive | None:
+        """The step that a message belongs to, if it is still to come."""
+        for step in self.program[max(self.at, 0) :]:
+            if isinstance(step, Receive) and (step.round, step.peer) == (header.part, header.origin):
+                return step
+        return None
 
 
 class RoundsAllreduce:
@@ -74,8 +82,17 @@ class RoundsAllreduce:
             lambda: self._send(context.rank, Message.ROUND_START, context.choices[unit.index], step, mask),
         )
 
-    def place(self, header: Header) -> None:
-        """Most parts are added to what is there, so none is received in place."""
+    def place(self, header: Header) -> list[memoryview] | None:
+        """Finished sums in their place, also before their turn: they hold this rank's part, so it has been sent, and
+        nothing here reads or adds to these elements any more. What is to be added comes in a scratch buffer."""
+        choice = self._context.choices[header.unit]
+        turn = self._turns.get((header.unit, header.step))
+        if header.kind != Message.ROUND or turn is None or turn.at < 0 or not choice.lossless:
+            return None
+        step = turn.left(header)
+        if step is None or step.adds:
+            return None
+        return [as_bytes(part) for part in self._views(choice.unit, step.start, step.stop)]
 
     def handle(self, header: Header, payload: Payload) -> None:
         choice = self._context.choices[header.unit]
@@ -85,14 +102,15 @@ class RoundsAllreduce:
             turn.mask = header.meta
             self._go_on(choice, turn)
             return
-        received = as_tensor(payload, choice.codec.wire_dtype(_dtype(choice.unit)))
+        in_place = payload is None and header.payload_bytes > 0
+        received = None if in_place else as_tensor(payload, choice.codec.wire_dtype(_dtype(choice.unit)))
         awaited = turn.awaited
         if awaited is not None and (header.part, header.origin) == (awaited.round, awaited.peer):
             self._take(choice, turn, awaited, header, received)
             self._go_on(choice, turn)
         else:
             self._expect_later(turn, header)
-            turn.early[header.part] = header, received.clone()
+            turn.early[header.part] = header, None if received is None else received.clone()
 
     def finish(self, unit: Unit, step: int) -> None:
         """Nothing is left to compute."""
@@ -129,8 +147,13 @@ class RoundsAllreduce:
             self._take(choice, turn, step, *kept)
         self._finish(choice, turn)
 
-    def _take(self, choice: Choice, turn: _Turn, step: Receive, header: Header, received: Tensor) -> None:
-        """Add what has come, or put it in its place."""
+    def _take(
+        self, choice: Choice, turn: _Turn, step: Receive, header: Header, received: Tensor | None
+    ) -> None:
+        """Add what has come, or put it in its place; None is there already."""
+        if received is None:
+            turn.mask = union(turn.mask, header.meta)
+            return
         recording = self._context.recording
         parts = self._views(choice.unit, step.start, step.stop)
         turn.mask = union(turn.mask, header.meta)
@@ -217,11 +240,7 @@ class RoundsAllreduce:
     @staticmethod
     def _expect_later(turn: _Turn, header: Header) -> None:
         """A message is part of the program and has not come before, or someone is out of step."""
-        left = turn.program[turn.at + 1 :]
-        if header.part in turn.early or not any(
-            isinstance(step, Receive) and (step.round, step.peer) == (header.part, header.origin)
-            for step in left
-        ):
+        if header.part in turn.early or turn.left(header) is None:
             raise RuntimeError(
                 f"worker {header.origin} sent round {header.part} of step {header.step} of unit {header.unit},"
                 " which nobody here awaits"

@@ -99,7 +99,7 @@ class SenderCredit:
 class ReceiverCredit:
     """The receiver's side of one sender's credit: what to give back, and when it is worth a control frame."""
 
-    __slots__ = ("announced", "arrived", "backlog_bytes", "granted", "handled", "unfinished")
+    __slots__ = ("announced", "arrived", "backlog_bytes", "granted", "handled", "last", "unfinished")
 
     def __init__(self, backlog_bytes: int) -> None:
         if backlog_bytes < 0:
@@ -107,6 +107,8 @@ class ReceiverCredit:
         self.backlog_bytes = backlog_bytes
         self.announced = 0
         """Bytes that the headers seen until now announce."""
+        self.last = 0
+        """Of them, the last header's."""
         self.arrived = 0
         """Bytes taken from the kernel."""
         self.unfinished = 0
@@ -116,6 +118,11 @@ class ReceiverCredit:
         """Bytes of all messages whose handler has returned."""
         self.granted = 0
         """Bytes given back so far, the first window included."""
+
+    def announce(self, count_bytes: int) -> None:
+        """A header says that `count_bytes` come, its own included: a message, or one fragment."""
+        self.announced += count_bytes
+        self.last = count_bytes
 
     def on_its_way(self) -> int:
         """Bytes announced by headers and not yet arrived."""
@@ -128,17 +135,21 @@ class ReceiverCredit:
     def _unhandled(self) -> int:
         return self.arrived - self.unfinished - self.handled
 
-    def take_grant(self, window_bytes: int) -> int:
+    def take_grant(self, window_bytes: int, *, alone: bool) -> int:
         """Bytes to give back now, 0 if none, for a sender whose share of the window is `window_bytes`.
 
-        A blocked sender is let go on as soon as less than its window is on its way or held up; one that is
-        not blocked is topped up in halves, so that small messages do not cost a control frame each.
+        A blocked sender is let go on as soon as less than its window is on its way or held up. One that is not
+        blocked is topped up in halves, so that small messages do not cost a control frame each; but not where one
+        message fills its share: it may start one already, and the frame would let nothing else start. One that sends
+        `alone` is topped up in any case: what it starts next may be short, as the rest of a message in fragments is,
+        and then nobody else fills the port until the grant after it has travelled.
         """
         held = max(self._unhandled() - self.backlog_bytes, 0)
         balance = self.granted - self.announced
         wanted = window_bytes - self.on_its_way() - held
         grant = wanted - balance
-        if grant <= 0 or (2 * grant < window_bytes if balance > 0 else wanted <= 0):
+        tops_up = (alone or window_bytes > self.last) and 2 * grant >= window_bytes
+        if grant <= 0 or not (tops_up if balance > 0 else wanted > 0):
             return 0
         self.granted += grant
         return grant

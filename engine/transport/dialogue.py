@@ -23,7 +23,8 @@ PingAnswered = Callable[[int, int, int], None]
 
 
 class Dialogue:
-    """Belongs to the I/O thread; only `handled` may be called from others. What it reads may raise PeerLost."""
+    """Belongs to the I/O thread; only `handled` and `credit_withheld` may be called from others. What it reads may
+    raise PeerLost."""
 
     def __init__(
         self,
@@ -36,13 +37,13 @@ class Dialogue:
     ) -> None:
         self.peers = peers
         self.window = window
-        self.credit_withheld = False
-        """Whether some sender waits for our handlers, so that what they finish is worth waking up for."""
         self._clock = clock
         self._counters = counters
         self._silence_ns = silence_ns
         self._awake_ns: int | None = None
         self._handled: deque[tuple[int, int]] = deque()
+        self._withheld: set[int] = set()
+        """Peers that wait for our handlers."""
         self._ping_answered: PingAnswered | None = None
 
     # Credit.
@@ -51,37 +52,47 @@ class Dialogue:
         """A consumer finished a message from `peer`."""
         self._handled.append((peer, cost_bytes))
 
+    def credit_withheld(self) -> bool:
+        """Whether some sender waits for our handlers, so that what they finish is worth waking up for."""
+        return bool(self._withheld)
+
     def owes_credit(self) -> bool:
         """Whether something was finished that a sender may be waiting for."""
-        return self.credit_withheld and bool(self._handled)
+        return self.credit_withheld() and bool(self._handled)
 
-    def senders(self) -> int:
+    def senders(self, one: Peer | None = None) -> int:
         """How many peers are sending to us: in the middle of a message, or their last one has just come. Short
-        messages are mostly between two."""
+        messages are mostly between two. `one` counts in any case."""
         since_ns = time.monotonic_ns() - _JUST_NS
-        return sum(peer.inbox.in_message() or peer.data_heard_ns > since_ns for peer in self.peers.values())
+        return sum(
+            peer is one or peer.inbox.in_message() or peer.data_heard_ns > since_ns
+            for peer in self.peers.values()
+        )
 
-    def share(self) -> int:
-        """Each sender's part of the window, in bytes."""
-        return self.window.share(self.senders())
-
-    def grant(self, peer: Peer) -> None:
-        """Give `peer` the credit that is due, if it is worth a frame."""
-        count = peer.inbox.credit.take_grant(self.share())
+    def grant(self, peer: Peer, senders: int) -> None:
+        """Give `peer`, one of `senders`, the credit that is due, if it is worth a frame."""
+        credit = peer.inbox.credit
+        count = credit.take_grant(self.window.share(senders), alone=senders == 1)
+        if credit.withheld():
+            self._withheld.add(peer.index)
+        else:
+            self._withheld.discard(peer.index)
         if count and not peer.gone:
             peer.control.put(Frame(Control.CREDIT, count))
             self.flush(peer)
 
     def return_credit(self) -> None:
         """Account for what the consumers finished."""
+        if not self._handled:
+            return
         touched = set()
         while self._handled:
             index, cost = self._handled.popleft()
             self.peers[index].inbox.credit.handled += cost
             touched.add(index)
         for index in touched:
-            self.grant(self.peers[index])
-        self.credit_withheld = any(peer.inbox.credit.withheld() for peer in self.peers.values())
+            peer = self.peers[index]
+            self.grant(peer, self.senders(peer))
 
     # Signs of life, time.
 

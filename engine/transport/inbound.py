@@ -187,7 +187,7 @@ class Inbox:
             self._interrupted.append(self._current)
             self._current = None
         first = min(start.fragment_bytes, start.header.payload_bytes)
-        self.credit.announced += HEADER_BYTES + start.meta_bytes + first
+        self.credit.announce(HEADER_BYTES + start.meta_bytes + first)
         self.credit.arrived += HEADER_BYTES
         if start.meta_bytes:
             self._start = start
@@ -205,7 +205,7 @@ class Inbox:
         if not 0 < fragment_bytes < self._current.left + FRAGMENT_UNIT:
             raise ProtocolError(f"{fragment_bytes} bytes of {self._current.header} go on: out of step")
         self._fragment_left = min(fragment_bytes, self._current.left)
-        self.credit.announced += self._fragment_left
+        self.credit.announce(self._fragment_left)
         self._fixed_got = 0
 
     def _begin(self, start: Start, meta: bytes) -> None:

@@ -86,7 +86,7 @@ class Loop:
     def handled(self, peer: int, cost_bytes: int) -> None:
         """A consumer finished a message from `peer`."""
         self._dialogue.handled(peer, cost_bytes)
-        if self._dialogue.credit_withheld:
+        if self._dialogue.credit_withheld():
             self.wake()
 
     def ping(self, peer: int, answered: PingAnswered) -> None:
@@ -96,7 +96,7 @@ class Loop:
 
     def part(self) -> None:
         """Begin an orderly end; `parted` is set when it is complete."""
-        self._closing = True
+        self._commands.append(self._close)
         self.wake()
 
     def missing(self) -> list[str]:
@@ -134,7 +134,7 @@ class Loop:
     def _loop(self) -> None:
         next_beat_ns = time.monotonic_ns()
         for peer in self._peers.values():
-            self._dialogue.grant(peer)
+            self._dialogue.grant(peer, senders=1)
         while True:
             self._woken = False  # before looking at what a waker may have left
             now_ns = time.monotonic_ns()
@@ -148,15 +148,18 @@ class Loop:
             self._again = False  # what handlers have queued is looked at now
             more |= self._send_out()
             self._dialogue.return_credit()
-            for peer in self._peers.values():
-                peer.parting(self._closing)
+            self._settle(now_ns)
             if self._closing and not self.missing():
                 self.parted.set()
             if self._stopping:
                 return
-            self._settle_interests(now_ns)
             until_ns = 0 if more or self._again else min(next_beat_ns, self._paced_at(now_ns, next_beat_ns))
             self._serve(self._wait(until_ns))
+
+    def _close(self) -> None:
+        self._closing = True
+        for peer in self._peers.values():
+            peer.changed = True
 
     def _work(self) -> bool:
         """Handle short messages for a while; answers whether some may be left."""
@@ -193,10 +196,14 @@ class Loop:
         paced = (self._egress_at_ns, self._ingress_at_ns)
         return min((at_ns for at_ns in paced if at_ns > now_ns), default=default_ns)
 
-    def _settle_interests(self, now_ns: int) -> None:
-        """Tell epoll what each connection waits for."""
+    def _settle(self, now_ns: int) -> None:
+        """Say what is due to be said, and tell epoll what each connection waits for."""
         may_read, may_write = now_ns >= self._ingress_at_ns, now_ns >= self._egress_at_ns
         for peer in self._peers.values():
+            if not peer.unsettled():
+                continue
+            peer.changed = False
+            peer.parting(self._closing)
             wanted = peer.wanted_data_events(
                 may_read=may_read or not peer.paced, may_write=may_write or not peer.paced
             )
@@ -226,6 +233,7 @@ class Loop:
                 os.eventfd_read(self._wake_fd)
                 continue
             peer, is_data = self._by_fd[fd]
+            peer.changed = True
             if not is_data:
                 if event & _READ:
                     self._dialogue.read(peer)
@@ -246,6 +254,7 @@ class Loop:
     def _write(self, peer: Peer) -> None:
         """What the kernel takes for `peer`; on a paced path one chunk of the most urgent message."""
         self._turn_number += 1
+        peer.changed = True
         try:
             if not peer.paced or self._egress is None:
                 peer.full = peer.outbox.write_on(TURN_BYTES)
@@ -284,9 +293,10 @@ class Loop:
         elif count:
             peer.heard_ns = peer.data_heard_ns = time.monotonic_ns()
             self._dialogue.window.passed(count, peer.heard_ns, amid=amid)
-            self._dialogue.grant(peer)
+            senders = self._dialogue.senders(peer)
+            self._dialogue.grant(peer, senders)
             if not peer.paced:
-                inbox.wake_after(self._dialogue.share())
+                inbox.wake_after(self._dialogue.window.share(senders))
 
     def _hang_up(self) -> None:
         for peer in self._peers.values():

@@ -30,6 +30,8 @@ class Peer:
         self.data_interest: int | None = None
         """Events that epoll was told to wait for; None: not registered."""
         self.control_interest: int | None = None
+        self.changed = True
+        """Whether something has happened to its connections since it was settled what they wait for."""
         self.data_broken = False
         """Nothing can be written to its data connection any more."""
         self.full = False
@@ -82,6 +84,10 @@ class Peer:
         """Whether nothing more is owed to it: it has all our data, or it left for good."""
         return self.confirmed or self.gone
 
+    def unsettled(self) -> bool:
+        """Whether its connections may wait for something else than before: those of most peers do not, at a turn."""
+        return self.changed or self.full or self.paced or self.control.has_output()
+
     def wants_to_write(self) -> bool:
         """Whether something waits for it that may leave."""
         return not (self.data_broken or self.goodbye_said) and self.outbox.urgency() is not None
@@ -91,6 +97,6 @@ class Peer:
         if self.data_broken:
             return None
         events = select.EPOLLIN if self.data_ended_ns is None and may_read else 0
-        if may_write and self.wants_to_write() and (self.paced or self.full):
+        if may_write and (self.paced or self.full) and self.wants_to_write():
             events |= select.EPOLLOUT
         return events if events or self.data_ended_ns is None else None

@@ -48,12 +48,13 @@ def test_a_sender_never_stalls_and_never_exceeds(cost: int, backlog_bytes: int) 
     on_the_way: list[int] = []
     unhandled: list[int] = []
     started = 0
-    sender.granted(receiver.take_grant(window))
+    sender.granted(receiver.take_grant(window, alone=True))
     for turn in range(20_000):
-        window = 300 + 700 * (turn // 10 % 2)  # as the measured rate and the number of senders change
+        alone = turn // 10 % 2 == 1
+        window = 1000 if alone else 300  # as the measured rate and the number of senders change
         if started < 200 and sender.may_start():
             sender.start(cost)
-            receiver.announced += cost
+            receiver.announce(cost)
             on_the_way.append(cost)
             started += 1
         elif on_the_way:
@@ -67,21 +68,53 @@ def test_a_sender_never_stalls_and_never_exceeds(cost: int, backlog_bytes: int) 
             receiver.handled += unhandled.pop(0)
         else:
             break
-        sender.granted(receiver.take_grant(window))
+        sender.granted(receiver.take_grant(window, alone=alone))
         assert receiver.on_its_way() <= 1000 + cost
         assert receiver.arrived - receiver.handled <= backlog_bytes + 1000 + cost
     assert started == 200
     assert receiver.handled == 200 * cost
 
 
-def test_a_blocked_sender_goes_on_when_less_than_its_window_is_on_its_way() -> None:
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_blocked_sender_goes_on_when_less_than_its_window_is_on_its_way(alone: bool) -> None:
     receiver = ReceiverCredit(10**9)
-    assert receiver.take_grant(1000) == 1000
-    receiver.announced, receiver.arrived = 10_000, 9_000
-    assert receiver.take_grant(1000) == 0
+    assert receiver.take_grant(1000, alone=alone) == 1000
+    receiver.announce(10_000)
+    receiver.arrived = 9_000
+    assert receiver.take_grant(1000, alone=alone) == 0
     receiver.arrived = 9_001
-    assert receiver.take_grant(1000) == 9_001
+    assert receiver.take_grant(1000, alone=alone) == 9_001
     assert receiver.granted - receiver.announced == 1
+
+
+@pytest.mark.parametrize(("cost", "grants"), [(100, 20), (1000, 100), (5000, 100)])
+def test_a_message_that_fills_its_share_of_the_window_costs_one_grant(cost: int, grants: int) -> None:
+    """It may start already: a frame that tops the balance up would let nothing else start."""
+    receiver, given = ReceiverCredit(10**9), 0
+    assert receiver.take_grant(1000, alone=False) == 1000
+    for _ in range(100):
+        receiver.announce(cost)
+        for chunk in (cost * 9 // 10, cost - cost * 9 // 10):
+            receiver.arrived += chunk
+            given += receiver.take_grant(1000, alone=False) > 0
+    assert given == grants
+
+
+@pytest.mark.parametrize(("alone", "started"), [(True, 2), (False, 1)])
+def test_after_the_short_rest_of_a_message_who_is_alone_need_not_wait(alone: bool, started: int) -> None:
+    sender, receiver = SenderCredit(), ReceiverCredit(10**9)
+    sender.granted(receiver.take_grant(1000, alone=alone))
+    sender.start(5000)
+    receiver.announce(5000)
+    for _ in range(50):
+        receiver.arrived += 100
+        sender.granted(receiver.take_grant(1000, alone=alone))
+    pieces = iter((200, 5000, 200))
+    count = 0
+    while sender.may_start():
+        sender.start(next(pieces))
+        count += 1
+    assert count == started
 
 
 def test_the_window_follows_the_rate_and_is_shared() -> None:
