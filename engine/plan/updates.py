@@ -14,6 +14,7 @@ from engine.plan.optimizers import (
     optimizer_options,
     schedule_options,
 )
+from engine.plan.option_values import check_values
 
 _STRICT = {"use_attribute_docstrings": True, "extra": "forbid"}
 
@@ -74,11 +75,17 @@ class ScheduleSpec:
 
 
 def check_updates(optimizer: OptimizerSpec, schedule: ScheduleSpec) -> None:
-    """Refuse options that torch's classes do not have, for a job that is to run. A specification is read without: what
-    was stored under another version of torch stays readable."""
+    """Refuse options that torch's classes do not have, and values that they refuse, for a job that is to run. A
+    specification is read without: what was stored under another version of torch stays readable."""
     known = optimizer_options(optimizer.name)
     check_known(optimizer.options, known, optimizer.name, "optimizer.options")
+    check_values(optimizer.name, optimizer.options, "optimizer.options")
     for number, group in enumerate(optimizer.groups):
-        check_known(group.options, ("lr", *known), optimizer.name, f"optimizer.groups.{number}.options")
+        where = f"optimizer.groups.{number}.options"
+        check_known(group.options, ("lr", *known), optimizer.name, where)
+        # Nesterov's switch goes without effect where a group has no momentum, and nobody wrote it there.
+        given = group.options.keys() | {"nesterov"}
+        inherited = {key: value for key, value in optimizer.options.items() if key not in given}
+        check_values(optimizer.name, {**inherited, **group.options}, where)
     check_known(schedule.options, schedule_options(schedule.name), schedule.name, "schedule.options")
     check_needed(schedule.name, schedule.options, "schedule.options")

@@ -113,3 +113,44 @@ def test_nothing_is_added_to_a_part_that_was_given_away(programmer: Programmer) 
                     given |= set(span)
                 elif step.adds:
                     assert not set(span) & given
+
+
+@each
+@pytest.mark.parametrize("workers", [2, 3, 4, 5, 6, 7, 8, 13])
+def test_a_finished_sum_may_be_written_where_it_belongs_as_soon_as_it_comes(
+    programmer: Programmer, workers: int
+) -> None:
+    """Whoever is slow: when such a message leaves, its receiver has nothing left to do with these elements before its
+    turn."""
+    count = 64
+    for seed in range(20):
+        chance = random.Random(seed)
+        slow = chance.randrange(workers)
+        programs = [programmer(rank, workers, count) for rank in range(workers)]
+        at = [0] * workers
+        under_way: set[tuple[int, int]] = set()
+
+        def ready(
+            rank: int,
+            at: list[int] = at,
+            programs: list[Program] = programs,
+            sent: set[tuple[int, int]] = under_way,
+        ) -> bool:
+            step = programs[rank][at[rank]] if at[rank] < len(programs[rank]) else None
+            return step is not None and (isinstance(step, Send) or (rank, step.round) in sent)
+
+        while able := [rank for rank in range(workers) if ready(rank)]:
+            rank = chance.choice([other for other in able if other != slow] or able)
+            step = programs[rank][at[rank]]
+            at[rank] += 1
+            if not isinstance(step, Send):
+                continue
+            under_way.add((step.peer, step.round))
+            left = programs[step.peer][at[step.peer] :]
+            turn = next(i for i, s in enumerate(left) if not isinstance(s, Send) and s.round == step.round)
+            receive = left[turn]
+            if isinstance(receive, Send) or receive.adds:
+                continue
+            for before in left[:turn]:
+                assert before.stop <= receive.start or receive.stop <= before.start
+        assert at == [len(program) for program in programs]

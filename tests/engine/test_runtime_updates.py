@@ -84,6 +84,64 @@ def test_values_that_torch_refuses_name_the_class() -> None:
         HyperSchedule(OptimizerSpec(), ScheduleSpec(name="linear", options={"start_factor": 2.0}), 1)
 
 
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("sgd", {"momentum": -0.9}),
+        ("sgd", {"weight_decay": -1}),
+        ("sgd", {"nesterov": True}),
+        ("sgd", {"nesterov": True, "momentum": 0.9, "dampening": 0.1}),
+        ("adam", {"betas": [0.9, 1.0]}),
+        ("adamw", {"betas": [-0.1, 0.9]}),
+        ("adamax", {"eps": -1e-8}),
+        ("nadam", {"momentum_decay": -1}),
+        ("rmsprop", {"alpha": -1.0}),
+        ("adagrad", {"lr_decay": -1}),
+        ("adagrad", {"initial_accumulator_value": -1}),
+        ("adadelta", {"rho": 1.5}),
+    ],
+)
+def test_values_that_torch_refuses_are_refused_before(name: str, options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"[Ii]nvalid|requires"):
+        getattr(optim, OPTIMIZERS[name][0])([nn.Parameter(torch.zeros(1))], lr=0.1, **options)
+    with pytest.raises(UserError, match="Give"):
+        check_updates(OptimizerSpec(name=name, options=options), ScheduleSpec())
+    group = ParameterGroupSpec(match="*.bias", options=options)
+    with pytest.raises(UserError, match=r"optimizer\.groups\.0\.options"):
+        check_updates(OptimizerSpec(name=name, groups=(group,)), ScheduleSpec())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"momentum": "0.9"}, "'0.9': must be a number of at least 0"),
+        ({"momentum": True}, "True: must be a number"),
+        ({"momentum": float("nan")}, "nan: must be a number"),
+        ({"momentum": 10**400}, "0: must be a number"),
+        ({"momentum": 0.9, "nesterov": "yes"}, "'yes': is a switch"),
+    ],
+)
+def test_values_of_another_type_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        check_updates(OptimizerSpec(options=options), ScheduleSpec())
+
+
+def test_what_a_group_leaves_out_it_has_from_all() -> None:
+    group = ParameterGroupSpec(match="*.bias", options={"nesterov": True, "lr": 0.01})
+    check_updates(OptimizerSpec(options={"momentum": 0.9}, groups=(group,)), ScheduleSpec())
+
+
+def test_a_group_without_momentum_need_not_take_nesterovs_back() -> None:
+    group = ParameterGroupSpec(match="*.bias", options={"momentum": 0})
+    options = {"momentum": 0.9, "nesterov": True}
+    check_updates(OptimizerSpec(options=options, groups=(group,)), ScheduleSpec())
+    bias = torch.nn.Parameter(torch.ones(2))
+    optim.SGD([{"params": [bias], "momentum": 0}], lr=0.1, **options)
+    wrong = ParameterGroupSpec(match="*.bias", options={"momentum": 0, "nesterov": True})
+    with pytest.raises(UserError, match=r"optimizer\.groups\.0\.options\.nesterov"):
+        check_updates(OptimizerSpec(options=options, groups=(wrong,)), ScheduleSpec())
+
+
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_the_options_of_an_optimizer_are_those_of_torch(name: str) -> None:
     known = set(signature(getattr(optim, OPTIMIZERS[name][0])).parameters) - {"params", "lr"}
