@@ -104,8 +104,10 @@ class Gang:
         if self._end is None:
             for _, process in self._processes:
                 process.terminate()
-            self._wait_all(grace_s)
-            self._kill()
+            try:
+                self._wait_all(grace_s)
+            finally:  # who interrupts the wait leaves nobody behind
+                self._kill()
             self._end = GangEnd(status="stopped", reason="stopped on request")
         return self._end
 

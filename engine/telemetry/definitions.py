@@ -179,6 +179,11 @@ class SpeedUp:
     caveats: tuple[str, ...] = ()
     """What a reader must know to trust the value."""
 
+    @property
+    def caveat(self) -> str | None:
+        """Why there is no value, else what to know of it, in one line; None: nothing."""
+        return "; ".join(self.refused or self.caveats) or None
+
 
 def speed_up(job: RunConditions, baseline: RunConditions, scaling: Scaling) -> SpeedUp:
     """This job's throughput over its baseline's, in samples per second, at equal global batch (strong
@@ -259,6 +264,8 @@ DEFINITIONS: Mapping[str, str] = {
         "this job's throughput over its baseline's at equal global batch (strong scaling) or equal batch per "
         "worker (weak scaling), with equal threads, one job at a time, warm-up left out"
     ),
-    "convergence speed-up": "the baseline's time to reach a target over this job's time to reach it",
+    "convergence speed-up": (
+        "the baseline's time to reach a target over this job's time to reach it, where their speed-up is not refused"
+    ),
 }
 """One sentence for each, shown where the figure is."""

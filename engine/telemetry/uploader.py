@@ -3,6 +3,10 @@
 So training has no HTTP in it, a stalled server cannot stall it, and what a dead worker left in its spool
 still arrives. Batches go in order per party; a batch is deleted when the server has acknowledged it, which it
 does after its commit; repeating one is harmless.
+
+The server may restart meanwhile, on another port, and a stranger may answer where it was. So only an
+acknowledgement of this very batch counts as one, only our service's own words about it as a refusal, and after
+each failure the address is asked for again.
 """
 
 from __future__ import annotations
@@ -11,9 +15,10 @@ import http.client
 import json
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from engine.telemetry.batch import Batch, encode
@@ -22,17 +27,21 @@ from engine.telemetry.spool import SpoolReader, parties
 REQUEST_TIMEOUT_S = 30.0
 BACK_OFF_S = (0.1, 5.0)
 """First and longest pause while the server is away; doubled in between."""
+MOST_READ = 2**20
+"""Bytes of an answer."""
+PROBLEM = "/problems/"
+"""What the type of every refusal of our service begins with."""
+UNKNOWN = 401
+"""Another server of ours may have the port: final only once the attempt has ended."""
 FINAL = {
     400: "the server cannot read it",
-    401: "the attempt's token is not valid",
-    403: "the attempt's token is not valid",
-    404: "the server does not know this attempt",
+    UNKNOWN: "the attempt's token is not valid",
     409: "the server holds other content under the same number",
     410: "the attempt is sealed: it takes no more batches",
     413: "it is larger than the server accepts",
     422: "the server cannot read it",
 }
-"""Answers that sending again does not change."""
+"""Answers of our service that sending again does not change."""
 logger = logging.getLogger(__name__)
 
 
@@ -56,16 +65,23 @@ class Outcome:
 class Uploader:
     """Posts what appears in a spool directory, on a thread of its own, until `finish`."""
 
-    def __init__(self, directory: Path, url: str, token: str, *, attempt: int, poll_s: float = 0.1) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        url: str,
+        token: str,
+        *,
+        attempt: int,
+        poll_s: float = 0.1,
+        moved: Callable[[], str | None] | None = None,
+    ) -> None:
         """`directory` is the attempt's spool, `url` the server's address (`http://127.0.0.1:8000`), `token`
-        the attempt's ingest-only token. Raises ValueError for another kind of address."""
-        parts = urlsplit(url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise ValueError(f"url = {url!r}: not an address of a server. Give http://host:port")
+        the attempt's ingest-only token. `moved` is asked for the server's present address after each failure;
+        None: as before. Raises ValueError for another kind of address."""
+        self._server = _Server.at(url)
         self._directory = directory
-        self._connect = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        self._address = (parts.hostname, parts.port)
-        self._path = f"{parts.path.rstrip('/')}/api/v1/attempts/{attempt}"
+        self._moved = moved
+        self._path = f"/api/v1/attempts/{attempt}"
         self._token = token
         self._attempt = attempt
         self._poll_s = poll_s
@@ -119,11 +135,12 @@ class Uploader:
                 self._refused = error
                 logger.error("telemetry of attempt %d: %s", self._attempt, error)
                 return
-            except (OSError, http.client.HTTPException, _BusyError) as error:
+            except (OSError, http.client.HTTPException, _AwayError) as error:
                 if pause == BACK_OFF_S[0] * 2:  # the first failure may be a connection that idled too long
                     logger.warning("telemetry waits in the spool, the server is away: %s", error)
                 self._away = f"{type(error).__name__}: {error}"
                 self._disconnect()
+                self._look_again()
                 self._abort.wait(pause)
                 pause = min(pause * 2, BACK_OFF_S[1])
 
@@ -156,7 +173,9 @@ class Uploader:
 
     def _post_batch(self, reader: SpoolReader, sequence: int, body: bytes) -> None:
         what = f"batch {sequence} of party {reader.party}"
-        self._post("batches", body, "application/octet-stream", what)
+        answer = self._post("batches", body, "application/octet-stream", what)
+        if (answer.get("party"), answer.get("sequence")) != (reader.party, sequence):
+            raise _AwayError(f"{what}: the answer is not our service's: {answer}")
         reader.acknowledge(sequence)
 
     def _last_sequences(self) -> dict[int, int]:
@@ -165,25 +184,38 @@ class Uploader:
     def _seal(self) -> None:
         last = self._last_sequences()
         body = json.dumps({str(party): sequence for party, sequence in last.items()}).encode()
-        self._post("seal", body, "application/json", "the seal")
+        answer = self._post("seal", body, "application/json", "the seal")
+        if "batches" not in answer:
+            raise _AwayError(f"the seal: the answer is not our service's: {answer}")
         self._outcome = Outcome(sealed=True, last_sequences=last)
         self._disconnect()
 
-    def _post(self, resource: str, body: bytes, content_type: str, what: str) -> None:
+    def _post(self, resource: str, body: bytes, content_type: str, what: str) -> Mapping[str, Any]:
+        """What the server says about it; empty where no service of ours speaks so."""
         if self._connection is None:
-            host, port = self._address
-            self._connection = self._connect(host, port, timeout=REQUEST_TIMEOUT_S)
+            self._connection = self._server.connection()
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": content_type}
-        self._connection.request("POST", f"{self._path}/{resource}", body, headers)
+        self._connection.request("POST", f"{self._server.path}{self._path}/{resource}", body, headers)
         response = self._connection.getresponse()
-        answer = response.read()[:2000].decode(errors="replace")
-        if 200 <= response.status < 300:
-            return
-        if response.status in FINAL:
-            raise UploadRefusedError(
-                f"{what} refused ({response.status}): {FINAL[response.status]}. {answer}"
-            )
-        raise _BusyError(f"{what}: the server answered {response.status}: {answer}")
+        status, text = response.status, response.read(MOST_READ).decode(errors="replace")
+        if not response.isclosed():  # a stranger with a long page
+            self._disconnect()
+        answer = _object(text)
+        if 200 <= status < 300:
+            return answer
+        ours = str(answer.get("type")).startswith(PROBLEM)
+        if ours and status in FINAL and (status != UNKNOWN or self._finishing.is_set()):
+            raise UploadRefusedError(f"{what} refused ({status}): {FINAL[status]}. {text[:2000]}")
+        raise _AwayError(f"{what}: the server answered {status}: {text[:2000]}")
+
+    def _look_again(self) -> None:
+        """A server that restarted may have another address."""
+        try:
+            url = self._moved() if self._moved else None
+            if url is not None:
+                self._server = _Server.at(url)
+        except (OSError, ValueError) as error:
+            logger.warning("the server's address stays as it was: %s", error)
 
     def _disconnect(self) -> None:
         if self._connection is not None:
@@ -191,5 +223,41 @@ class Uploader:
             self._connection = None
 
 
-class _BusyError(RuntimeError):
-    """The server is there, but cannot take it now."""
+@dataclass(frozen=True, kw_only=True)
+class _Server:
+    """Where to connect."""
+
+    secure: bool
+    host: str
+    port: int | None
+    path: str
+
+    @classmethod
+    def at(cls, url: str) -> _Server:
+        """Raises ValueError for what is no address of a server."""
+        parts = urlsplit(url)
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise ValueError(f"url = {url!r}: not an address of a server. Give http://host:port")
+        return cls(
+            secure=parts.scheme == "https",
+            host=parts.hostname,
+            port=parts.port,
+            path=parts.path.rstrip("/"),
+        )
+
+    def connection(self) -> http.client.HTTPConnection:
+        kind = http.client.HTTPSConnection if self.secure else http.client.HTTPConnection
+        return kind(self.host, self.port, timeout=REQUEST_TIMEOUT_S)
+
+
+def _object(text: str) -> Mapping[str, Any]:
+    """A JSON object; empty where it is none."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):  # a stranger may send anything
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+class _AwayError(RuntimeError):
+    """The server cannot take it now, or somebody else answers in its place."""

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -13,12 +14,14 @@ from sqlalchemy import func, select
 
 from backend.db import Database
 from backend.db.models import Attempt, Batch, LayerTotal, Notice
+from engine.telemetry import uploader as uploads
 from engine.telemetry.batch import decode
 from engine.telemetry.events import Kind, Track
 from engine.telemetry.recorder import Recorder
 from engine.telemetry.spool import parties
 from engine.telemetry.uploader import Uploader
-from tests.backend.ingest_server import TOKEN, IngestServer, add_attempt, open_database
+from tests.backend.executor_attempts import until
+from tests.backend.ingest_server import TOKEN, IngestServer, PostServer, add_attempt, open_database
 
 DEADLINE_S = 60.0
 
@@ -216,6 +219,73 @@ def test_a_refusal_ends_the_upload_with_its_reason(
     assert not outcome.sealed
     assert "batch 0 of party 0 refused (401): the attempt's token is not valid" in (outcome.problem or "")
     assert parties(spool)[0].sequences() == [0, 1]
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uploads, "BACK_OFF_S", (0.01, 0.05))
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_stranger_on_the_servers_port_is_waited_out(tmp_path: Path, database: Database) -> None:
+    attempt = add_attempt(database)
+    spool = tmp_path / "spool"
+    server = IngestServer(database)
+    server.close()
+    answers = [
+        (200, "<html>Hello</html>"),
+        (200, "{}"),
+        (200, "[" * 100_000),
+        (302, ""),
+        (401, "Unauthorized"),
+        (403, "{}"),
+        (404, "<html>Not found</html>"),
+        (410, '{"type": "about:blank"}'),
+        (401, '{"type": "/problems/ingest", "detail": "another server of ours, with other data"}'),
+        (404, '{"type": "/problems/not-found"}'),
+    ]
+    coming = cycle(answers)
+    asked = []
+
+    def answer(path: str, *_: object) -> tuple[int, str]:
+        asked.append(path)
+        return next(coming)
+
+    stranger = PostServer(answer, server.port)
+    uploader = Uploader(spool, server.url, TOKEN, attempt=attempt, poll_s=0.01)
+    record(spool, attempt, 3)
+    until(lambda: len(asked) > 2 * len(answers), "every answer was given")
+    stranger.close()
+    assert parties(spool)[0].sequences() == [0, 1, 2], "nothing was taken for acknowledged"
+    server = IngestServer(database, server.port)
+    until(lambda: bytes_by_party(database) == {0: 300}, "all of it arrives while the attempt runs")
+    assert uploader.finish(timeout_s=DEADLINE_S).sealed
+    server.close()
+    assert bytes_by_party(database) == {0: 300}
+
+
+@pytest.mark.usefixtures("impatient")
+def test_the_address_is_asked_for_again_when_the_server_is_gone(tmp_path: Path, database: Database) -> None:
+    attempt = add_attempt(database)
+    spool = tmp_path / "spool"
+    first = IngestServer(database)
+    first.close()
+    said: list[str | None] = [None, "no address", first.url]
+    uploader = Uploader(
+        spool,
+        first.url,
+        TOKEN,
+        attempt=attempt,
+        poll_s=0.01,
+        moved=lambda: said.pop(0) if len(said) > 1 else said[0],
+    )
+    record(spool, attempt, 3)
+    until(lambda: len(said) == 1, "it asked again and again")
+    second = IngestServer(database)
+    said.append(second.url)
+    assert uploader.finish(timeout_s=DEADLINE_S).sealed
+    second.close()
+    assert bytes_by_party(database) == {0: 300}
 
 
 def test_changed_content_is_refused_and_stays_in_the_spool(
