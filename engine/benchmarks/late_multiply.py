@@ -19,7 +19,8 @@ from typing import Any
 
 from engine.benchmarks.harness.hosts import require_lab
 from engine.benchmarks.harness.jobs import Measured, interleaved
-from engine.benchmarks.harness.pairs import METHOD, ratio
+from engine.benchmarks.harness.machine import BUSY, cpu_use
+from engine.benchmarks.harness.pairs import FEWEST_ROUNDS, METHOD, ratio
 from engine.benchmarks.harness.report import Report, arguments
 from engine.benchmarks.sweep import MIB, START_S, WARM_UP, Cell, alone, cell_arguments, tune, tuned
 
@@ -62,7 +63,7 @@ def rows_of(cell: Cell, found: Mapping[str, Sequence[Measured]], compute_s: floa
                 "1" if name == "ddp" else f"{against}{' *' if against.significant else ''}",
                 f"{aim:.2f}" if name == OURS else "",
                 verdict,
-                f"{max(run.cpu_share for run in runs):.0%}",
+                cpu_use(run.cpu_share for run in runs),
             ]
         )
     return rows
@@ -86,7 +87,7 @@ def options_of(parser: argparse.ArgumentParser) -> argparse.Namespace:
     add(
         "--rates", type=float, nargs="+", default=[150, 300, 500, 1000], help="Mbit/s on this machine's links"
     )
-    add("--rounds", type=int, default=6, help="six are the fewest for a 95 %% interval")
+    add("--rounds", type=int, default=FEWEST_ROUNDS, help="six are the fewest for a 95 %% interval")
     add("--steps", type=int, default=9, help=f"of each run; the first {WARM_UP} are left out")
     add("--bucket", type=float, nargs="+", default=[5, 25, 100], help="MiB, for DDP's tuning")
     add(
@@ -125,7 +126,7 @@ def main() -> None:
             f" {options.batch} per worker; tensors, slices and rates divided by {options.scale:g}, times not; factors"
             " have their true rows and divided columns. Late multiplications are replayed: each takes as long as the"
             " layer's forward pass over all workers' samples. A step's time is the slowest worker's median iteration,"
-            f" the first {WARM_UP} steps left out. {METHOD} Compute is a single worker's step."
+            f" the first {WARM_UP} steps left out. {METHOD} Compute is a single worker's step. {BUSY}"
         )
         compute_s = alone(options.model, options, report).iteration_ns / 1e9
         times: dict[float, float] = {}

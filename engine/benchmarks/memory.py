@@ -18,7 +18,7 @@ import stat
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ WORKERS = 4
 STRATEGIES = ["parameter-server", "p3", "ring-allreduce-overlap", "ddp", "hybrid", "model-parallel"]
 EVERY_S = 0.5
 REST = ("scratch buffers", "socket buffers, limit", "libraries", "Pss", "Rss")
-COLUMNS = ("model", "strategy", "worker", *PARTS, *REST)
+COLUMNS = ("model", "strategy", "worker", "rehearsed", *PARTS, *REST)
 MIB = 2**20
 
 
@@ -174,6 +174,31 @@ def run(spec: JobSpec) -> list[tuple[dict[str, int], dict[str, int]]]:
         ]
 
 
+def one_of_each_part(
+    spec: JobSpec, found: Sequence[tuple[dict[str, int], dict[str, int]]]
+) -> list[dict[str, Any]]:
+    """For the raw table: what `run` found of the first worker of every part of the model."""
+    first: dict[int, dict[str, Any]] = {}
+    for rank, (measured, declared) in enumerate(found):
+        named = {"model": spec.model.name, "strategy": spec.strategy.name, "worker": rank}
+        whole = {**named, "rehearsed": spec.rehearsed, "measured": measured, "declared": declared}
+        first.setdefault(declared["parameters"], whole)
+    return list(first.values())
+
+
+def row(worker: Mapping[str, Any]) -> list[Any]:
+    """The table's row of what `one_of_each_part` lists."""
+    measured, declared = worker["measured"], worker["declared"]
+    return [
+        worker["model"],
+        worker["strategy"],
+        worker["worker"],
+        worker["rehearsed"] or "no",
+        *(f"{measured.get(part, 0) / MIB:.1f} ({declared[part] / MIB:.1f})" for part in PARTS),
+        *(f"{measured.get(part, 0) / MIB:.1f}" for part in REST),
+    ]
+
+
 def main() -> None:
     parser = arguments(__doc__)
     add = parser.add_argument
@@ -195,7 +220,9 @@ def main() -> None:
             f"{WORKERS} workers, SGD with momentum. vgg-small trains (batch 4 each); others are rehearsed, tensors "
             f"divided by {options.scale:g}. MiB, worker 0, and of a cut model one worker of each part: the highest, "
             f"after a step (tensors) or every {EVERY_S:g} s (what the kernel counts); in brackets what the plan "
-            "declares. Pss is the process's share of memory, `libraries` its Pss before the model was built."
+            "declares. Pss is the process's share of memory, `libraries` its Pss before the model was built. Queues "
+            "have no memory of their own: what waits to leave are views of gradients and server copies, what waits "
+            "to be handled lies in scratch buffers. Plans declare neither scratch nor socket buffers."
         )
         rows = []
         for model in options.models:
@@ -209,16 +236,9 @@ def main() -> None:
                     steps=options.steps * (5 if trains else 1),
                     rehearsal=None if trains else {"device": "p100", "scale": options.scale},
                 )
-                shown: set[int] = set()
-                for rank, (measured, plan) in enumerate(run(spec)):
-                    if plan["parameters"] in shown:
-                        continue
-                    shown.add(plan["parameters"])
-                    parts = [f"{measured.get(p, 0) / MIB:.1f} ({plan[p] / MIB:.1f})" for p in PARTS]
-                    rest = [f"{measured.get(part, 0) / MIB:.1f}" for part in REST]
-                    rows.append([model, strategy, rank, *parts, *rest])
-                    one = {"model": model, "strategy": strategy, "worker": rank}
-                    report.raw([one | {"measured": measured, "declared": plan}])
+                workers = one_of_each_part(spec, run(spec))
+                report.raw(workers)
+                rows += [row(worker) for worker in workers]
                 report.table("MiB of a worker: measured (declared)", COLUMNS, rows)
 
 

@@ -10,15 +10,18 @@ so that the spool grows.
 
 from __future__ import annotations
 
+import json
 import statistics
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from socket import create_server
+from typing import Any
 
 from engine.benchmarks.harness.jobs import Measured, bench_job, measure
+from engine.benchmarks.harness.machine import BUSY, cpu_use
 from engine.benchmarks.harness.pairs import METHOD, ratio, rounds
 from engine.benchmarks.harness.report import Report, arguments
 from engine.runtime.launch import Launch
@@ -40,13 +43,16 @@ def answering(launch: Launch) -> Iterator[Path]:
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
+            answer = {"batches": 0}
             if self.path.endswith("/batches"):
                 batch = decode(body)
                 SpoolWriter(received, batch.party).write(batch.sequence, body)
+                answer = {"party": batch.party, "sequence": batch.sequence}
+            text = json.dumps(answer).encode()
             self.send_response(200)
-            self.send_header("Content-Length", "2")
+            self.send_header("Content-Length", str(len(text)))
             self.end_headers()
-            self.wfile.write(b"{}")
+            self.wfile.write(text)
 
         def log_message(self, *_: object) -> None:
             """Nothing."""
@@ -79,6 +85,20 @@ def stalled(launch: Launch) -> Iterator[Path]:
 
 
 BESIDE = {OFF: None, ANSWERED: answering, STALLED: stalled}
+COLUMNS = ("recorder", "median step, ms", "times off", "CPU of both workers per step, ms", "CPU")
+
+
+def rows_of(found: Mapping[str, Sequence[Measured]]) -> list[list[Any]]:
+    """The table's rows: the runs of each way."""
+    rows = []
+    for way, runs in found.items():
+        times = [run.iteration_ns for run in runs]
+        longer = ratio(times, [run.iteration_ns for run in found[OFF]])
+        shown = "" if way == OFF else f"{longer}{' *' if longer.significant else ''}"
+        cpu_ms = statistics.median(run.cpu_s for run in runs) * 1e3
+        cpu = cpu_use(run.cpu_share for run in runs)
+        rows.append([way, statistics.median(times) / 1e6, shown, cpu_ms, cpu])
+    return rows
 
 
 def main() -> None:
@@ -104,7 +124,8 @@ def main() -> None:
         report.method(
             f"Rehearsed: {options.model} on a P4000 at 0.6 of its peak, two workers, batch {options.batch} each, "
             f"tensors and slices divided by {options.scale:g}; p3. {METHOD} Off keeps one row per step and nothing "
-            "else; reading the clock at each layer stays, and is not part of what is measured."
+            "else; reading the clock at each layer stays, and is not part of what is measured. "
+            f"{BUSY}"
         )
         job = bench_job(
             options.model,
@@ -120,17 +141,7 @@ def main() -> None:
             found[way].append(run)
             print(f"  round {number + 1} {way}: {run.iteration_ns / 1e6:.2f} ms a step", flush=True)
             report.raw([{"recorder": way, "round": number, **run.row()}])
-        rows = []
-        for way, runs in found.items():
-            times = [run.iteration_ns for run in runs]
-            longer = ratio(times, [run.iteration_ns for run in found[OFF]])
-            shown = "" if way == OFF else f"{longer}{' *' if longer.significant else ''}"
-            cpu_ms = statistics.median(run.cpu_s for run in runs) * 1e3
-            rows.append(
-                [way, statistics.median(times) / 1e6, shown, cpu_ms, f"{max(r.cpu_share for r in runs):.0%}"]
-            )
-        columns = ["recorder", "median step, ms", "times off", "CPU of both workers per step, ms", "CPU"]
-        report.table("A step", columns, rows)
+        report.table("A step", COLUMNS, rows_of(found))
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from torch.nn import Parameter
 
 from engine.benchmarks.harness.hosts import Hosts, Place, require_lab, tasks
 from engine.benchmarks.harness.jobs import bench_job
-from engine.benchmarks.harness.machine import CpuMeter
+from engine.benchmarks.harness.machine import BUSY, CpuMeter, cpu_use
 from engine.benchmarks.harness.pairs import METHOD, ratio, rounds
 from engine.benchmarks.harness.report import Report, arguments
 from engine.exchange.base import Context
@@ -194,14 +194,15 @@ def main() -> None:
         )
         report.method(
             f"{HOSTS} processes with one thread each on {'loopback' if options.loopback else 'hosts of a lab'}. "
-            f"{METHOD} More than 1: ours is faster. The port's bound is 2 (n-1)/n of the bytes over the rate."
+            f"{METHOD} More than 1: ours is faster. The port's bound is 2 (n-1)/n of the bytes over the rate. "
+            f"{BUSY}"
         )
         rows = []
         for rate in options.rates:
             seconds, cpu_share = compare(options, report, rate, round(options.megabytes * 1e6 / 4))
             ours, gloo = seconds["ours"], seconds["Gloo"]
             speed = ratio(gloo, ours)
-            cpu = [f"{max(cpu_share[who]):.0%}" for who in ("ours", "Gloo")]
+            cpu = [cpu_use(cpu_share[who]) for who in ("ours", "Gloo")]
             times = [statistics.median(ours), statistics.median(gloo), bits / rate]
             rows.append([f"{rate:g}", *times, f"{speed}{' *' if speed.significant else ''}", *cpu])
             report.table(f"{options.megabytes:g} MB float32", COLUMNS, rows)

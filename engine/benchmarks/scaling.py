@@ -21,11 +21,11 @@ from engine.benchmarks.harness.jobs import (
     rehearsal_arguments,
     rehearsal_of,
 )
+from engine.benchmarks.harness.machine import BUSY, cpu_use
 from engine.benchmarks.harness.report import Report, arguments
 from engine.plan.job import JobSpec
 
 WARM_UP = 2
-BUSY = 0.7
 COLUMNS = ("model", "strategy", "workers", "samples/s", "times one worker", "of linear", "CPU")
 
 
@@ -46,9 +46,8 @@ def job(options: argparse.Namespace, model: str, strategy: str, workers: int) ->
 def row(model: str, strategy: str, workers: int, runs: list[Measured], alone: float) -> list[Any]:
     """Throughput and its share of `alone` (one worker's samples per second) times the workers."""
     reached = statistics.median(run.samples_per_s for run in runs)
-    cpu = max(run.cpu_share for run in runs)
-    busy = " BUSY" if cpu > BUSY else ""
-    return [model, strategy, workers, reached, reached / alone, reached / alone / workers, f"{cpu:.0%}{busy}"]
+    cpu = cpu_use(run.cpu_share for run in runs)
+    return [model, strategy, workers, reached, reached / alone, reached / alone / workers, cpu]
 
 
 def main() -> None:
@@ -80,8 +79,7 @@ def main() -> None:
             f"Rehearsed: {options.device} at {options.efficiency:g} of its peak, batch {options.batch} per worker, "
             f"{options.rate:g} Mbit/s per host and direction on this machine; tensors, slices and rates divided by "
             f"{options.scale:g}, times not. Weak scaling; linear is the single worker's throughput times the workers. "
-            f"Medians of {options.rounds} rounds in turned order, the first {WARM_UP} steps left out. BUSY: CPU use "
-            f"over {BUSY:.0%}, where this machine, not the network, may have set the pace."
+            f"Medians of {options.rounds} rounds in turned order, the first {WARM_UP} steps left out. {BUSY}"
         )
         rows = []
         for model in options.models:

@@ -26,7 +26,8 @@ from engine.benchmarks.harness.jobs import (
     rehearsal_arguments,
     rehearsal_of,
 )
-from engine.benchmarks.harness.pairs import METHOD, ratio
+from engine.benchmarks.harness.machine import BUSY, cpu_use
+from engine.benchmarks.harness.pairs import FEWEST_ROUNDS, METHOD, ratio
 from engine.benchmarks.harness.report import Report, arguments
 from engine.plan.job import JobSpec
 
@@ -34,8 +35,6 @@ MIB = 2**20
 SLICED = ("p3", "parameter-slicing", "p3+late-multiply")
 WARM_UP = 2
 """Steps left out: rehearsed layers wait, so that only connections and buffers have to settle."""
-BUSY = 0.7
-"""Above this CPU use the machine, not the network, may have set the pace."""
 START_S = 8.0
 """What a run needs beside its steps, for the estimate: processes, connections, the result."""
 
@@ -144,7 +143,6 @@ def sweep_cell(cell: Cell, options: argparse.Namespace, report: Report, single: 
     rows = []
     for name, runs in found.items():
         iteration_s = statistics.median([run.iteration_ns for run in runs]) / 1e9
-        cpu = max(run.cpu_share for run in runs)
         rows.append(
             [
                 cell.model,
@@ -156,7 +154,7 @@ def sweep_cell(cell: Cell, options: argparse.Namespace, report: Report, single: 
                 max(port_s, compute_s) / iteration_s,
                 _against(found["ddp"], runs) if name != "ddp" else "1",
                 _against(found["parameter-server"], runs) if _has_server_rival(name, found) else "",
-                f"{cpu:.0%}" + (" BUSY" if cpu > BUSY else ""),
+                cpu_use(run.cpu_share for run in runs),
             ]
         )
     return rows
@@ -197,7 +195,7 @@ def options_of(parser: argparse.ArgumentParser) -> argparse.Namespace:
         "--rates", type=float, nargs="+", default=[150, 300, 500, 1000], help="Mbit/s on this machine's links"
     )
     add("--strategies", nargs="+", default=["parameter-server", "p3", "ring-allreduce-overlap", "ddp"])
-    add("--rounds", type=int, default=6, help="six are the fewest for a 95 %% interval")
+    add("--rounds", type=int, default=FEWEST_ROUNDS, help="six are the fewest for a 95 %% interval")
     add("--steps", type=int, default=9, help=f"of each run; the first {WARM_UP} are left out")
     add("--buckets", type=float, nargs="+", default=[1, 5, 25, 100], help="MiB, for DDP's tuning")
     cell_arguments(parser)
@@ -238,8 +236,7 @@ def main() -> None:
             f"{options.batch} per worker; tensors, slices and rates divided by {options.scale:g}, times not. A step's "
             f"time is the slowest worker's median iteration, the first {WARM_UP} steps left out. {METHOD} More than 1 "
             "is faster than the baseline; * means significant. Compute is a single worker's step; port is 2 (n-1)/n of "
-            f"the model over the rate. CPU is the highest of the runs; BUSY marks more than {BUSY:.0%}, where the "
-            "machine may have set the pace."
+            f"the model over the rate. {BUSY}"
         )
         rows: list[list[Any]] = []
         for model in options.models:

@@ -16,9 +16,9 @@ import pytest
 import torch
 
 from engine import benchmarks
-from engine.benchmarks.harness.jobs import bench_job, interleaved, measure
-from engine.benchmarks.harness.machine import commit, hardware, parse_stat
-from engine.benchmarks.harness.pairs import ratio, rounds
+from engine.benchmarks.harness.jobs import Measured, bench_job, interleaved, measure
+from engine.benchmarks.harness.machine import commit, cpu_use, hardware, parse_stat
+from engine.benchmarks.harness.pairs import FEWEST_ROUNDS, ratio, rounds
 from engine.benchmarks.harness.report import Report
 from engine.errors import UserError
 from engine.telemetry.spool import batches
@@ -30,8 +30,8 @@ intr 1 2 3
 
 
 def test_cpu_time_is_counted_once() -> None:
-    """Idle and iowait are not busy, nor what gives way; guests are in user and nice already (proc(5))."""
-    assert parse_stat(STAT) == (100 + 40 + 5 + 15, 1000)
+    """Idle and iowait are not busy; guests are in user and nice already (proc(5))."""
+    assert parse_stat(STAT) == (100 + 10 + 40 + 5 + 15, 1000)
 
 
 def test_interval_holds_the_median_as_often_as_it_says() -> None:
@@ -44,8 +44,8 @@ def test_interval_holds_the_median_as_often_as_it_says() -> None:
     assert found.coverage >= 0.95
 
 
-@pytest.mark.parametrize(("pairs", "significant"), [(5, False), (6, True)])
-def test_five_pairs_prove_nothing(pairs: int, significant: bool) -> None:
+@pytest.mark.parametrize(("pairs", "significant"), [(FEWEST_ROUNDS - 1, False), (FEWEST_ROUNDS, True)])
+def test_fewer_pairs_prove_nothing(pairs: int, significant: bool) -> None:
     found = ratio([2.0 + i / 10 for i in range(pairs)], [1.0] * pairs)
     assert found.significant is significant
     assert (found.low, found.high) == (2.0, 2.0 + (pairs - 1) / 10)
@@ -82,6 +82,46 @@ def test_memory_counts_a_storage_once_whoever_looks_into_it() -> None:
     assert memory._storages([None, torch.zeros(0), whole[2:5]], seen) == 5 * 4
     assert memory._storages([whole.view(2, 5)[:, :2], whole, torch.zeros(3)], seen) == 5 * 4 + 3 * 4
     assert memory._storages([whole], seen) == 0
+
+
+def test_memory_of_a_rehearsal_is_called_so_in_every_row() -> None:
+    memory = import_module("engine.benchmarks.memory")
+    rehearsal = {"device": "p100", "scale": 5}
+    found = [({"Rss": 3 * 2**20}, dict.fromkeys(memory.PARTS, size * 2**20)) for size in (1, 1, 2)]
+    for given, label in ((None, "no"), (rehearsal, "rehearsed: compute of P100 derived from FLOPs")):
+        spec = bench_job("vgg19", "model-parallel", workers=4, batch=4, steps=8, rehearsal=given)
+        workers = memory.one_of_each_part(spec, found)
+        assert [one["worker"] for one in workers] == [0, 2]
+        assert {one["rehearsed"] for one in workers} == {spec.rehearsed}
+        for one in workers:
+            shown = dict(zip(memory.COLUMNS, memory.row(one), strict=True))
+            assert shown["rehearsed"].startswith(label)
+            assert (shown["model"], shown["Rss"]) == ("vgg19", "3.0")
+
+
+def measured(cpu_share: float) -> Measured:
+    values = {**dict.fromkeys(Measured.__dataclass_fields__, 1), "step_ns": (), "cpu_share": cpu_share}
+    return Measured(**values)
+
+
+def test_cpu_use_is_marked_where_this_machine_is_measured() -> None:
+    """One limit for all: the highest of the runs counts."""
+    assert [cpu_use([0.1, share]) for share in (0.7, 0.71)] == ["70%", "71% BUSY"]
+    late, recorder, sweep, scaling = (
+        import_module(f"engine.benchmarks.{name}")
+        for name in ("late_multiply", "recorder_overhead", "sweep", "scaling")
+    )
+    runs = [measured(0.2), measured(0.8)]
+    cell = sweep.Cell(model="vgg19", mbps=300)
+    assert [row[-1] for row in late.rows_of(cell, {"ddp": runs[:1], "p3": runs[1:]}, 1.0)] == [
+        "20%",
+        "80% BUSY",
+    ]
+    assert [row[-1] for row in recorder.rows_of({"off": runs[:1], "server answers": runs[1:]})] == [
+        "20%",
+        "80% BUSY",
+    ]
+    assert scaling.row("vgg19", "p3", 2, runs, 1.0)[-1] == "80% BUSY"
 
 
 def report(directory: Path, *, quick: bool = False) -> Report:
@@ -157,14 +197,22 @@ def press_ctrl_c() -> None:
         signal.signal(signal.SIGINT, before)
 
 
+def interrupted_again() -> None:
+    try:
+        signal.raise_signal(signal.SIGTERM)
+    finally:
+        signal.raise_signal(signal.SIGTERM)  # as whoever ends what was started would meet it
+
+
 @pytest.mark.parametrize(
     ("end", "error", "why"),
     [
         (fail, RuntimeError, "RuntimeError: p3: not done after 900 s"),
         (press_ctrl_c, KeyboardInterrupt, "KeyboardInterrupt"),
         (partial(signal.raise_signal, signal.SIGTERM), KeyboardInterrupt, "KeyboardInterrupt"),
+        (interrupted_again, KeyboardInterrupt, "KeyboardInterrupt"),
     ],
-    ids=["fails", "ctrl-c", "sigterm"],
+    ids=["fails", "ctrl-c", "sigterm", "sigterm twice"],
 )
 def test_what_was_measured_before_the_end_came_is_kept(
     end: Callable[[], None], error: type[BaseException], why: str, tmp_path: Path

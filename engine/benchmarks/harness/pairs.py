@@ -15,6 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 CONFIDENCE = 0.95
+FEWEST_ROUNDS = 6
+"""With fewer, no interval covers 95 %: nothing can be significant."""
 METHOD = (
     "Interleaved rounds (order reversed every other round), one ratio per round; median of the ratios with the "
     "distribution-free interval of its order statistics, at least 95 % from six rounds on."

@@ -77,14 +77,14 @@ class Report:
 
     def __enter__(self) -> Report:
         # SIGTERM interrupts as Ctrl-C does: what was started is ended, and what was measured is written.
-        self._on_sigterm = signal.signal(signal.SIGTERM, signal.default_int_handler)
+        self._on_sigterm = signal.signal(signal.SIGTERM, _interrupt_once)
         self._meter.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        signal.signal(signal.SIGTERM, self._on_sigterm)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         self._meter.__exit__(kind, error, trace)
         if error is None:
             self._write()
@@ -94,6 +94,7 @@ class Report:
             self._data["title"] += " (incomplete)"
             self._name += "-incomplete"
             self._write()
+        signal.signal(signal.SIGTERM, self._on_sigterm)
 
     def plan(self, steps: Sequence[str], minutes: float) -> None:
         """Say what is going to be done and how long it takes, before it begins."""
@@ -174,6 +175,12 @@ class Report:
         raw = self._data["raw"]
         tail = [] if not raw else ["## Raw", _raw_table(raw)]
         return "\n\n".join([*head, *self._sections.values(), *tail]) + "\n"
+
+
+def _interrupt_once(*_: object) -> None:
+    """Whoever asks again must not disturb the end that has begun."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 def _raw_table(rows: Sequence[Mapping[str, Any]]) -> str:
