@@ -24,6 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from engine.benchmarks.harness.jobs import Measured, bench_job, interleaved
+from engine.benchmarks.harness.machine import BUSY
+from engine.benchmarks.harness.pairs import FEWEST_ROUNDS
 from engine.benchmarks.harness.report import Report, arguments
 from engine.models.describe import describe_request
 from engine.plan.description import ModelDescription
@@ -35,8 +37,6 @@ RESULTS = Path(__file__).parent / "results"
 BASELINE, SLICING, P3 = "parameter-server", "parameter-slicing", "p3"
 WARM_UP = 2
 """Steps that every figure leaves out."""
-MOST_CPU = 0.7
-"""Rows above this say more about this machine than about the network."""
 MESSAGE_S = 2e-4
 """Of all cores of a machine of two, for one message, sent and handled: what a run with tiny slices takes."""
 START_S = 5.0
@@ -61,8 +61,6 @@ class Workload:
     """How many times slower time runs on four hosts."""
     steps: int = 6
     """Of one run, warm-up included."""
-    rounds: int = 2
-    """Runs of each strategy in each setting."""
 
 
 WORKLOADS = {
@@ -134,7 +132,9 @@ def panels(doc: str | None, models: Iterable[str]) -> argparse.ArgumentParser:
     parser = arguments(doc)
     parser.set_defaults(out=RESULTS)
     parser.add_argument("--model", choices=list(models), help="one panel; all where left out")
-    parser.add_argument("--rounds", type=int, help="runs of everything that is compared")
+    parser.add_argument(
+        "--rounds", type=int, help=f"runs of all that is compared; {FEWEST_ROUNDS} make a 95 %% interval"
+    )
     return parser
 
 
@@ -166,7 +166,7 @@ def setting(workload: Workload, hosts: int = 4) -> str:
         f"compute {compute_s(workload):.3f} s a step; {label(workload, hosts)} (a batch of "
         f"{workload.batch * slowness(workload, hosts):g} at 1/{slowness(workload, hosts):g} of the rate). "
         f"The first {WARM_UP} steps of every run are left out. "
-        f"Rows above {MOST_CPU:.0%} CPU are marked *: they say more about this machine than about the network."
+        f"{BUSY}"
     )
 
 
@@ -176,11 +176,6 @@ def race(
     """Run all jobs in interleaved rounds; every run goes into the report's raw table, with `labels`. Its times are
     those of the run, `slow` times those of the cluster."""
     return interleaved(jobs, rounds, report, labels, name_as="job", warm_up=WARM_UP)
-
-
-def cpu(share: float) -> str:
-    """A row's CPU use, marked where it is too high."""
-    return f"{share:.0%}" + ("*" if share > MOST_CPU else "")
 
 
 def spread(values: Sequence[float], digits: int = 1) -> str:

@@ -1,6 +1,6 @@
 """P3's figure 10: throughput over 2, 4 and 8 machines at 10 Gbit/s, baseline and P3.
 
-Run: `python -m engine.experiments.p3_figure_10` (4 to 8 minutes each; `--quick` 1 to 3).
+Run: `python -m engine.experiments.p3_figure_10` (7 to 28 minutes each; `--quick` 1 to 3).
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.benchmarks.harness.jobs import Measured
-from engine.benchmarks.harness.pairs import METHOD, ratio
+from engine.benchmarks.harness.machine import cpu_use
+from engine.benchmarks.harness.pairs import FEWEST_ROUNDS, METHOD, ratio
 from engine.benchmarks.harness.report import Report
 from engine.experiments.p3_cluster import (
     BASELINE,
@@ -19,7 +20,6 @@ from engine.experiments.p3_cluster import (
     Workload,
     bound_samples_per_s,
     compute_s,
-    cpu,
     expected_s,
     job,
     label,
@@ -61,7 +61,7 @@ def parser() -> argparse.ArgumentParser:
 def panel(workload: Workload, options: argparse.Namespace) -> None:
     """Measure one model and write its result."""
     counts = HOSTS[:2] if options.quick else HOSTS
-    rounds = options.rounds or (1 if options.quick else workload.rounds)
+    rounds = options.rounds or (1 if options.quick else FEWEST_ROUNDS)
     with Report(
         f"p3_figure_10-{workload.model}",
         f"P3, figure 10: throughput over machines at {GBIT:g} Gbit/s, {workload.title}",
@@ -97,7 +97,7 @@ def rows(workload: Workload, measured: Mapping[int, Mapping[str, Sequence[Measur
                 bound_samples_per_s(workload, GBIT, hosts),
                 *(spread(speeds[name]) for name in STRATEGIES),
                 str(ratio(speeds[P3], speeds[BASELINE])),
-                cpu(max(one.cpu_share for each in runs.values() for one in each)),
+                cpu_use(one.cpu_share for each in runs.values() for one in each),
             ]
         )
     return found

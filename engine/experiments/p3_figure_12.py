@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.benchmarks.harness.jobs import Measured
+from engine.benchmarks.harness.machine import cpu_use
 from engine.benchmarks.harness.report import Report
 from engine.experiments.p3_cluster import (
     P3,
     WORKLOADS,
     Workload,
     bound_samples_per_s,
-    cpu,
     expected_s,
     job,
     label,
@@ -37,6 +37,8 @@ SIZES = {
 """True elements of a slice; divided like everything else. VGG-19 in slices of 5,000 would be 170,000 messages a step,
 minutes for two cores: `--sizes 5000` asks for it."""
 USUAL = 50_000
+ROUNDS = 2
+"""Medians with their range, no pairs."""
 PAPER = """\
 In the paper throughput rises as slices shrink, peaks at 50,000 and falls again, as each message has its cost
 (section 5.6). Messages of all hosts are handled by this one machine's cores, so the fall begins at larger slices where
@@ -61,7 +63,7 @@ def panel(workload: Workload, options: argparse.Namespace) -> None:
     """Measure one model and write its result."""
     rate, sizes = RATES[workload.model], options.sizes or SIZES[workload.model]
     sizes = sizes[-5::2] if options.quick else sizes
-    rounds = options.rounds or (1 if options.quick else workload.rounds)
+    rounds = options.rounds or (1 if options.quick else ROUNDS)
     with Report(
         f"p3_figure_12-{workload.model}",
         f"P3, figure 12: slice size against throughput, {workload.title} at {rate:g} Gbit/s",
@@ -93,7 +95,7 @@ def rows(
                 slices(workload, size),
                 spread(speeds),
                 statistics.median(speeds) / bound_samples_per_s(workload, rate),
-                cpu(max(one.cpu_share for one in runs)),
+                cpu_use(one.cpu_share for one in runs),
             ]
         )
     return found

@@ -1,6 +1,6 @@
 """P3's figure 7: throughput against bandwidth, four machines, baseline, slicing alone and P3.
 
-Run: `python -m engine.experiments.p3_figure_7 --model resnet50` (all four panels without --model; 7 to 16 minutes
+Run: `python -m engine.experiments.p3_figure_7 --model resnet50` (all four panels without --model; 20 to 50 minutes
 each on an idle machine, `--quick` 1 to 4).
 """
 
@@ -12,18 +12,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.benchmarks.harness.jobs import Measured
-from engine.benchmarks.harness.pairs import METHOD, Ratio, ratio
+from engine.benchmarks.harness.machine import MOST_CPU, cpu_use
+from engine.benchmarks.harness.pairs import FEWEST_ROUNDS, METHOD, Ratio, ratio
 from engine.benchmarks.harness.report import Report
 from engine.experiments.p3_cluster import (
     BASELINE,
-    MOST_CPU,
     P3,
     SLICING,
     WORKLOADS,
     Workload,
     bound_samples_per_s,
     compute_s,
-    cpu,
     expected_s,
     job,
     label,
@@ -101,7 +100,7 @@ def parser() -> argparse.ArgumentParser:
 def panel(workload: Workload, options: argparse.Namespace) -> None:
     """Measure one model and write its result."""
     rates = options.rates or (RATES[workload.model][1:3] if options.quick else RATES[workload.model])
-    rounds = options.rounds or (1 if options.quick else workload.rounds)
+    rounds = options.rounds or (1 if options.quick else FEWEST_ROUNDS)
     with Report(
         f"p3_figure_7-{workload.model}",
         f"P3, figure 7: throughput against bandwidth, {workload.title}",
@@ -148,7 +147,7 @@ def rows(workload: Workload, measured: Measurements) -> list[list[Any]]:
             *(spread([one.samples_per_s for one in runs[name]]) for name in STRATEGIES),
             str(_gain(runs, SLICING)),
             str(_gain(runs, P3)),
-            cpu(max(one.cpu_share for each in runs.values() for one in each)),
+            cpu_use(one.cpu_share for each in runs.values() for one in each),
         ]
         for rate, runs in measured.items()
     ]
@@ -168,7 +167,7 @@ def beside(workload: Workload, measured: Measurements) -> list[list[str]]:
 def _most(measured: Measurements, strategy: str) -> str:
     rate = max(measured, key=lambda each: _gain(measured[each], strategy).median)
     busy = any(one.cpu_share > MOST_CPU for name in (strategy, BASELINE) for one in measured[rate][name])
-    return f"{_gain(measured[rate], strategy).median:.2f} at {rate:g} Gbit/s{'*' if busy else ''}"
+    return f"{_gain(measured[rate], strategy).median:.2f} at {rate:g} Gbit/s{' BUSY' if busy else ''}"
 
 
 def _line(workload: Workload, measured: Measurements, strategy: str) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.benchmarks.harness.jobs import Measured, measure
+from engine.benchmarks.harness.machine import cpu_use
 from engine.benchmarks.harness.report import Report, arguments
 from engine.experiments import drawing, link_bins
 from engine.experiments.link_bins import IDLE, LinkBins
@@ -23,7 +24,6 @@ from engine.experiments.p3_cluster import (
     WARM_UP,
     WORKLOADS,
     Workload,
-    cpu,
     expected_s,
     job,
     label,
@@ -117,7 +117,7 @@ def row(workload: Workload, strategy: str, measured: Measured, link: LinkBins) -
         strategy,
         *(f"{share:.0%}" for share in shares),
         measured.samples_per_s,
-        cpu(measured.cpu_share),
+        cpu_use([measured.cpu_share]),
     ]
 
 

@@ -19,8 +19,9 @@ from functools import cache
 from typing import Any
 
 from engine.benchmarks.harness.jobs import Measured, bench_job
+from engine.benchmarks.harness.machine import BUSY, cpu_use
 from engine.benchmarks.harness.report import Report, arguments
-from engine.experiments.p3_cluster import MOST_CPU, RESULTS, START_S, WARM_UP, cpu, race, spread
+from engine.experiments.p3_cluster import RESULTS, START_S, WARM_UP, race, spread
 from engine.models.describe import describe_request
 from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
@@ -62,7 +63,7 @@ def main() -> None:
             f"links of {GBIT:g} Gbit/s; "
             f"{job(2, 1).rehearsed}, time {SLOW:g} times slower (batch times {SLOW:g}, rate by {SLOW:g}); "
             f"times below are the true ones. The first {WARM_UP} steps of every run are left out. "
-            f"Rows above {MOST_CPU:.0%} CPU are marked *: they say more about this machine than about the network."
+            f"{BUSY}"
         )
         measured = {}
         for n in counts:
@@ -142,7 +143,7 @@ def rows(measured: Mapping[int, Mapping[str, Sequence[Measured]]]) -> list[list[
                 paper_many,
                 f"{statistics.median(one) / statistics.median(many):.2f}",
                 f"{paper_one / paper_many:.2f}",
-                cpu(max(each.cpu_share for some in runs.values() for each in some)),
+                cpu_use(each.cpu_share for some in runs.values() for each in some),
             ]
         )
     return found

@@ -28,8 +28,9 @@ from pathlib import Path
 from typing import Any
 
 from engine.benchmarks.harness.jobs import Measured, bench_job, measure
+from engine.benchmarks.harness.machine import BUSY, cpu_use
 from engine.benchmarks.harness.report import Report, arguments
-from engine.experiments.p3_cluster import MOST_CPU, RESULTS, START_S, WARM_UP, cpu, race, spread
+from engine.experiments.p3_cluster import RESULTS, START_S, WARM_UP, race, spread
 from engine.models.describe import describe_request
 from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
@@ -82,8 +83,7 @@ def main() -> None:
             f"ResNet-32, {description().parameter_count / 1e6:.2f} M parameters, batch {BATCH} on each of {WORKERS} "
             f"hosts; {timed_job(EVERY_STEP, GBITS[0]).rehearsed}, time {SLOW:g} times slower (batch times {SLOW:g}, "
             f"rate by {SLOW:g}); times below are the true ones: means over {PERIODS} periods after {WARM_UP} steps of "
-            f"warm-up. Rows above {MOST_CPU:.0%} CPU are marked *: they say more about this machine than about the "
-            "network."
+            f"warm-up. {BUSY}"
         )
         measured = {}
         for gbit in rates:
@@ -169,7 +169,7 @@ def time_rows(measured: Mapping[float, Mapping[str, Sequence[Measured]]]) -> lis
                 spread(averaged, digits=3),
                 f"{statistics.median(every) / statistics.median(averaged):.2f}",
                 f"{compute_s():.3f}",
-                cpu(max(one.cpu_share for some in runs.values() for one in some)),
+                cpu_use(one.cpu_share for some in runs.values() for one in some),
             ]
         )
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
@@ -28,7 +29,6 @@ from engine.experiments.p3_cluster import (
     WARM_UP,
     WORKLOADS,
     compute_s,
-    cpu,
     description,
     job,
     port_s,
@@ -111,12 +111,29 @@ def test_gains_and_lines_are_read_from_pairs() -> None:
         6.0: {name: [measured(line)] for name in (BASELINE, SLICING, P3)},
     }
     most, slicing, baseline, p3 = (each[2] for each in p3_figure_7.beside(RESNET, runs))
-    assert most == f"{0.96 * line / 100:.2f} at 4 Gbit/s*"
+    assert most == f"{0.96 * line / 100:.2f} at 4 Gbit/s BUSY"
     assert slicing == "1.10 at 4 Gbit/s"
     assert baseline == f"6 Gbit/s ({100 / line:.1%} of it at 4)"
     assert p3 == f"4 Gbit/s ({99 / line:.1%} of it at 2)"
-    assert [row[-1] for row in p3_figure_7.rows(RESNET, runs)] == ["50%", "80%*", "50%"]
-    assert cpu(0.7) == "70%"
+    assert [row[-1] for row in p3_figure_7.rows(RESNET, runs)] == ["50%", "80% BUSY", "50%"]
+
+
+@pytest.mark.parametrize("figure", [p3_figure_7, p3_figure_10])
+def test_a_figures_gains_can_be_significant(
+    figure, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """As many rounds as an interval needs, which the plan says, and how long they take."""
+
+    def race(_report, jobs, count: int, **_labels) -> dict[str, list[Measured]]:
+        return {name: [measured(120 if name == P3 else 100)] * count for name in jobs}
+
+    monkeypatch.setattr(figure, "race", race)
+    figure.panel(RESNET, figure.parser().parse_args(["--out", str(tmp_path)]))
+    said = capsys.readouterr().out
+    assert re.match(r"P3, figure \d+: .*: about [1-9]\d*\.\d minutes\n- .*: 6 rounds of ", said), said[:300]
+    assert "1.200 (1.200 to 1.200)" in said
+    figure.panel(RESNET, figure.parser().parse_args(["--rounds", "2", "--out", str(tmp_path)]))
+    assert "1.200 (1.200 to 1.200, only 50%)" in capsys.readouterr().out
 
 
 def test_idle_bins_and_the_figure_of_them() -> None:
