@@ -16,8 +16,9 @@ from engine.lab import Lab, permitted
 _CONTEXT = get_context("spawn")
 
 
-def needs_lab() -> None:
-    if reason := permitted():
+def needs_lab(*, latency: bool = False) -> None:
+    """With `latency`: one whose links delay."""
+    if reason := permitted(latency=latency):
         pytest.skip(reason)
 
 

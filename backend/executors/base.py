@@ -108,6 +108,11 @@ class Executor(ABC):
         """
 
     @abstractmethod
+    def redirect(self, handle: Handle, url: str) -> None:
+        """Telemetry goes to the server at `url` from now on: a restarted server says where it is. Harmless where
+        it is there already, and for an attempt that has ended. Raises OSError where it cannot be told."""
+
+    @abstractmethod
     def stop(self, handle: Handle, *, force: bool = False) -> None:
         """Ask the attempt to end as cancelled, and return at once. Twice is harmless; so is an ended one.
         `force` ends everything without asking, for an attempt that did not answer in time."""

@@ -1,6 +1,6 @@
 """What the server and an attempt's supervisor tell each other, through files in the attempt's directory.
 
-  ingest.json      server: where telemetry goes, and the token; mode 0600
+  ingest.json      server: where telemetry goes, and the token; mode 0600; a later server writes its own address
   supervisor.json  supervisor: who it is; written once, by whoever is first (see `claim`)
   progress.json    supervisor: the phase, and how the gang ended while telemetry is still being sent
   stop.json        server: the SIGTERM that comes is a person's cancel
@@ -54,14 +54,25 @@ def read(path: Path) -> dict[str, Any] | None:
 
 def write_ingest(directory: Path, ingest: Ingest) -> None:
     """Readable by this user only: it holds the token."""
-    descriptor = os.open(directory / "ingest.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump(asdict(ingest), file)
+    temporary = directory / f"ingest.json.{secrets.token_hex(8)}.tmp"
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump(asdict(ingest), file)
+        temporary.replace(directory / "ingest.json")
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def read_ingest(directory: Path) -> Ingest | None:
     data = read(directory / "ingest.json")
     return Ingest(**data) if data else None
+
+
+def server_url(directory: Path) -> str | None:
+    """Where telemetry goes now, whatever else a server of another version wrote there."""
+    data = read(directory / "ingest.json") or {}
+    return data.get("url")
 
 
 def claim(directory: Path, who: Identity | None) -> bool:

@@ -84,6 +84,11 @@ class LocalExecutor(Executor):
                 logger.warning("how the attempt ended is not in its directory: %s", error)
         return end
 
+    def redirect(self, handle: Handle, url: str) -> None:
+        ingest = files.read_ingest(handle.directory)
+        if ingest is not None and ingest.url != url:
+            files.write_ingest(handle.directory, replace(ingest, url=url))
+
     def stop(self, handle: Handle, *, force: bool = False) -> None:
         if not process.is_alive(handle.identity):
             return

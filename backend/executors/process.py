@@ -130,7 +130,9 @@ def kill_marked(directory: Path, *, timeout_s: float = 5.0) -> list[Identity]:
     """SIGKILL everything that was started for this attempt, but for the caller. Answers those that are still
     there after `timeout_s` (stuck in the kernel)."""
     deadline = time.monotonic() + timeout_s
-    while left := [process for process in marked(directory) if process.pid != os.getpid()]:
+    found: set[Identity] = set()  # also while the kernel takes their memory: they have no environment then
+    while left := _alive(found.union(marked(directory))):
+        found.update(left)
         # The one on top is a subreaper: what others fork while they die becomes its child. So it goes last, and
         # cannot act on their deaths meanwhile.
         pids = {process.pid for process in left}
@@ -143,6 +145,10 @@ def kill_marked(directory: Path, *, timeout_s: float = 5.0) -> list[Identity]:
             break
         time.sleep(0.02)  # for the kernel to take them down
     return left
+
+
+def _alive(found: Collection[Identity]) -> list[Identity]:
+    return [process for process in found if process.pid != os.getpid() and is_alive(process)]
 
 
 def become_subreaper() -> None:

@@ -59,8 +59,13 @@ class Supervisor:
             launch = Launch.read(self._directory)
             ingest = files.read_ingest(self._directory)
             if ingest is not None:
-                spool = self._directory / "spool"
-                uploader = Uploader(spool, ingest.url, ingest.token, attempt=ingest.attempt)
+                uploader = Uploader(
+                    self._directory / "spool",
+                    ingest.url,
+                    ingest.token,
+                    attempt=ingest.attempt,
+                    moved=partial(files.server_url, self._directory),
+                )
             end = self._run_gang(launch)
         except Exception as error:  # whatever it is, the attempt must end, with that as its reason
             logger.exception("the supervisor failed")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from socket import create_server
 
 import pytest
 
@@ -16,7 +18,10 @@ from backend.executors.base import Executor, Handle, LaunchError
 from backend.executors.registry import EXECUTORS, make_executor
 from backend.lifecycle import Reason
 from engine.errors import UnknownNameError
+from engine.telemetry.batch import Batch, encode
+from engine.telemetry.spool import SpoolWriter
 from tests.backend.executor_attempts import (
+    DEADLINE_S,
     NOWHERE,
     ORPHAN_S,
     ended,
@@ -145,6 +150,27 @@ def test_a_later_executor_goes_on_with_the_handle(executor: Executor, tmp_path: 
         running(later, handle)
         later.stop(handle)
     assert ended(later, handle).status == ("cancelled" if name == "sleep" else "succeeded")
+
+
+def test_telemetry_is_sent_to_another_server_and_only_this_user_can_read_where(
+    executor: Executor, tmp_path: Path
+) -> None:
+    handle = executor.launch(launch(tmp_path, "sleep"), NOWHERE)
+    running(executor, handle)
+    with create_server(("127.0.0.1", 0)) as later:
+        executor.redirect(handle, f"http://127.0.0.1:{later.getsockname()[1]}")
+        SpoolWriter(handle.directory / "spool", 0).write(
+            0, encode(Batch(attempt=1, party=0, name="w", sequence=0))
+        )
+        later.settimeout(DEADLINE_S)
+        connection, _ = later.accept()
+        with connection:
+            assert connection.recv(1000).startswith(b"POST /api/v1/attempts/1/batches")
+    holders = [p for p in handle.directory.rglob("*") if p.is_file() and b"secret" in p.read_bytes()]
+    assert [stat.S_IMODE(holder.stat().st_mode) for holder in holders] == [0o600]
+    executor.stop(handle, force=True)
+    ended(executor, handle)
+    executor.redirect(handle, "http://127.0.0.1:9")  # harmless
 
 
 def test_find_meets_a_launched_attempt_again(executor: Executor, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import time
@@ -51,7 +52,12 @@ def loads_torch(pid: int) -> bool:
 
 def workers_of(handle: Handle) -> list[process.Identity]:
     """The fork server and what it started."""
-    return [p for p in process.descendants(handle.identity.pid) if loads_torch(p.pid)]
+    found = []
+    for each in process.descendants(handle.identity.pid):
+        with contextlib.suppress(OSError):  # it has ended since it was listed
+            if loads_torch(each.pid):
+                found.append(each)
+    return found
 
 
 def test_a_real_job_trains_to_its_end_and_leaves_its_result_and_no_process(tmp_path: Path) -> None:

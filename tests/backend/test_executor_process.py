@@ -72,6 +72,20 @@ def test_descendants_and_marked_processes_are_found(tmp_path: Path) -> None:
         assert child.wait() == -signal.SIGKILL
 
 
+def test_what_is_killed_is_gone_also_while_the_kernel_takes_its_memory(tmp_path: Path) -> None:
+    """It has no environment any more, but its sockets and its place in a lab's host."""
+    large = "import time; held = b'x' * 10**9; print('large', flush=True); time.sleep(600)"
+    environment = {**os.environ, process.MARKER: str(tmp_path)}
+    with subprocess.Popen(
+        [sys.executable, "-S", "-c", large], env=environment, stdout=subprocess.PIPE
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"large\n"
+        mine = identity(child.pid)
+        assert process.kill_marked(tmp_path) == []
+        assert not process.is_alive(mine)
+
+
 def test_of_many_claims_one_succeeds(tmp_path: Path) -> None:
     me, won = identity(os.getpid()), []
     start = threading.Barrier(2)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import socket
+import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -56,6 +59,40 @@ def at_most(rate_bps: int) -> float:
     return 1.2 * rate_bps / 8 * WINDOW_S
 
 
+def echo(pipe: Connection, address: str) -> None:
+    """Accept one connection and send back what comes, until it closes."""
+    with socket.create_server((address, PORT)) as listener:
+        pipe.send("ready")
+        connection, _ = listener.accept()
+    with connection:
+        while said := connection.recv(1):
+            connection.sendall(said)
+
+
+def call(pipe: Connection, address: str) -> None:
+    """How long, in s, each of ten bytes takes there and back."""
+    took = []
+    with socket.create_connection((address, PORT)) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for _ in range(10):
+            began = time.monotonic()
+            connection.sendall(b"?")
+            assert connection.recv(1) == b"?"
+            took.append(time.monotonic() - began)
+    pipe.send(took)
+
+
+def round_trips(lab: Lab, source: int, destination: int) -> list[float]:
+    """Times in s of ten round trips over one connection."""
+    server = Guest(lab, destination, echo, lab.address(destination))
+    assert server.pipe.recv() == "ready"
+    client = Guest(lab, source, call, lab.address(destination))
+    found: list[float] = client.pipe.recv()
+    client.end()
+    server.end()
+    return found
+
+
 def of_lab(lab: Lab) -> list[str]:
     return [name for name in namespace.names() if name.startswith(lab.stem)]
 
@@ -79,6 +116,58 @@ def test_each_direction_of_each_host_keeps_its_rate(source: int, destination: in
     with Lab.create("rates", [Link(rate_bps=r * 10**6) for r in (20, 80, 200)]) as lab:
         _, count = poured(lab, source, destination)
     assert 0 < count <= at_most(rate * 10**6)
+
+
+def test_every_port_delays_what_it_shapes_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `tc` is told of two hosts, wherever this runs: what leaves for a host waits in its port of the switch, the
+    token bucket below; what leaves a host is not delayed, or a way would have the latency twice."""
+    told: dict[str | None, list[str]] = {}
+
+    def batch(tool: str, lines: Iterable[str], name: str | None = None) -> None:
+        if tool == "tc":
+            told[name] = list(lines)
+
+    monkeypatch.setattr(namespace, "batch", batch)
+    monkeypatch.setattr(namespace, "set_parameters", lambda *_: None)
+    slow, fast = Link(rate_bps=10**8, latency_ns=5_000_000), Link(latency_ns=250)
+    Lab("told", [slow, fast])._build()
+    assert told == {
+        "told-sw": [
+            "qdisc add dev p0 root handle 1: netem delay 5000us limit 100000",
+            "qdisc add dev p0 parent 1:1 tbf rate 100000000bit burst 15500 limit 125000",
+            "qdisc add dev p1 root handle 1: netem delay 0.25us limit 100000",
+        ],
+        "told-h0": ["qdisc add dev eth0 root tbf rate 100000000bit burst 15500 limit 4194304"],
+        "told-h1": [],
+    }
+
+
+@pytest.mark.parametrize("latency_ns", [1_000, 5_000_000, 1_234_567_000, 10**10])
+def test_tc_understands_every_latency(latency_ns: int) -> None:
+    """Where the kernel cannot delay, it is the kernel that refuses, not `tc`."""
+    needs_lab()
+    refused = ""
+    try:
+        Lab.create("understood", [Link(rate_bps=10**8, latency_ns=latency_ns)]).close()
+    except LabError as error:
+        refused = str(error)
+    assert not re.search('What is "|Illegal "', refused), refused
+
+
+@pytest.mark.parametrize("rate_bps", [None, 10**8])
+def test_a_round_trip_has_the_latency_of_both_ways(rate_bps: int | None) -> None:
+    needs_lab(latency=True)
+    with Lab.create("late", [Link(rate_bps=rate_bps, latency_ns=5_000_000)] * 2) as lab:
+        took = round_trips(lab, 0, 1)
+    assert min(took) >= 0.010
+    assert statistics.median(took) < 0.020, "each way has it once"
+
+
+def test_a_round_trip_without_latency_is_short() -> None:
+    """The clock that the test above reads."""
+    needs_lab()
+    with Lab.create("early", [Link(rate_bps=10**8)] * 2) as lab:
+        assert min(round_trips(lab, 0, 1)) < 0.010
 
 
 def test_two_labs_at_once_do_not_see_each_other() -> None:
