@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Query, Request, Response
 
-from backend.api.deps import Services, problems
+from backend.api.deps import MOST_NS, AttemptAsked, Services, TimeAsked, problems
 from backend.figures.compare import By, What
 from backend.figures.why import Wait
 from backend.schemas.figures import Race
@@ -18,7 +18,9 @@ router = APIRouter(tags=["figures"])
 Width = Annotated[int, Query(ge=200, le=8192, description="Of the drawing, in CSS pixels")]
 Theme = Literal["light", "dark"]
 Step = Annotated[int | None, Query(ge=0, le=2**31 - 1, description="The step that time counts from")]
-Time = Annotated[int | None, Query(ge=-(2**62), le=2**62, description="Nanoseconds on the attempt's clock")]
+SinceStart = Annotated[
+    int | None, Query(ge=-MOST_NS, le=MOST_NS, description="Nanoseconds since the step's start, in each job")
+]
 Lit = Annotated[
     str | None,
     Query(description="A wait to light up: worker, step, layer and unit with commas", max_length=64),
@@ -55,12 +57,13 @@ def show_figure(
     theme: Theme = "light",
     step: Step = None,
     to_step: Step = None,
-    from_ns: Time = None,
-    to_ns: Time = None,
+    from_ns: TimeAsked = None,
+    to_ns: TimeAsked = None,
     why: Lit = None,
     layer: Annotated[
         int | None, Query(ge=0, le=2**15 - 1, description="Lit up in a timeline of many steps")
     ] = None,
+    attempt: AttemptAsked = None,
     baseline: Annotated[str | None, Query(description="Of a speed-up, in place of the job's own")] = None,
     if_none_match: Tag = None,
 ) -> Response:
@@ -79,6 +82,7 @@ def show_figure(
                 "to_ns": to_ns,
                 "why": why,
                 "layer": layer,
+                "attempt": attempt,
                 "baseline": baseline,
             },
             if_none_match,
@@ -96,6 +100,8 @@ def show_race(
         int | None,
         Query(ge=0, le=2**31 - 1, description="Left out: the latest step that all kept every event of"),
     ] = None,
+    from_ns: SinceStart = None,
+    to_ns: SinceStart = None,
     width: Width = 1280,
     theme: Theme = "light",
     why_job: Annotated[str | None, Query(description="The job that `why` is of")] = None,
@@ -104,7 +110,15 @@ def show_race(
 ) -> Response:
     """Jobs stacked, aligned by step on one time axis, with a computed headline."""
     ids = [job for job in jobs.split(",") if job]
-    view = {"width": width, "theme": theme, "step": step, "why_job": why_job, "why": why}
+    view = {
+        "width": width,
+        "theme": theme,
+        "step": step,
+        "from_ns": from_ns,
+        "to_ns": to_ns,
+        "why_job": why_job,
+        "why": why,
+    }
     return _answer(request, *services.figures.race(ids, view, if_none_match))
 
 
@@ -136,7 +150,8 @@ def explain_wait(
     step: Annotated[int, Query(ge=0, le=2**31 - 1)],
     layer: Annotated[int, Query(ge=-1, le=2**15 - 1, description="Index in the model's description")],
     unit: Annotated[int, Query(ge=-1, le=2**31 - 1, description="That came last; -1: whichever")] = -1,
+    attempt: AttemptAsked = None,
 ) -> Why:
     """Why a worker waited: the longest wait of this step for this layer, cut into what happened to the message
     that ended it."""
-    return services.figures.why(job_id, Wait(party=worker, step=step, layer=layer, unit=unit))
+    return services.figures.why(job_id, attempt, Wait(party=worker, step=step, layer=layer, unit=unit))

@@ -27,7 +27,7 @@ class DrawnRace:
 
 def job_figure(session: Session, name: str, job_id: str, request: FigureRequest) -> bytes:
     """One figure of one job, as JSON."""
-    return _json(registry.figure(name).draw(Source(session, job_id), request))
+    return _json(registry.figure(name).draw(Source(session, job_id, request.attempt), request))
 
 
 def jobs_compared(

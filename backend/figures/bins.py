@@ -108,6 +108,13 @@ def bin_window(source: Source, links: Sequence[LinkFacts], request: FigureReques
     return _readable(source, links, whole)
 
 
+def within(window: BinWindow, values: int, most: int) -> BinWindow:
+    """The window without what lies beside what is visible, where `values` in each bin come to more than `most`: a
+    browser keeps several drawings of what comes live as garbage."""
+    first, last = window.covered_bins
+    return window if (last - first + 1) * values <= most else replace(window, margins=0)
+
+
 def _readable(source: Source, links: Sequence[LinkFacts], window: BinWindow) -> BinWindow:
     """The same stretch in at most MAX_BINS rows: first without what lies beside it, then in wider bins. (Deep
     networks have hundreds of layers' bytes in each.)"""

@@ -86,23 +86,26 @@ def outlines(boxes: Boxes, theme: Theme) -> list[Any]:
         mine = boxes.code == code
         if not mine.any():
             continue
-        gap = np.full(int(mine.sum()), np.nan)
         x0, x1, y0, y1 = (column[mine] for column in (boxes.x0, boxes.x1, boxes.y0, boxes.y1))
-        traces.append(
-            go.Scatter(
-                x=single(np.stack([x0, x1, x1, x0, gap], axis=1).ravel()),
-                y=np.stack([y0, y0, y1, y1, gap], axis=1).ravel().astype(np.float32),
-                mode="lines",
-                line={"width": 0},
-                fill="toself",
-                fillcolor=colours[code],
-                hoverinfo="skip",
-                name="exposed wait" if code == WAIT else f"colour {code}",
-                meta={"code": code},
-                showlegend=False,
-            )
-        )
+        name = "exposed wait" if code == WAIT else f"colour {code}"
+        traces.append(filled((x0, x1, y0, y1), colours[code], name=name, meta={"code": code}))
     return traces
+
+
+def filled(edges: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray], colour: str, **given: Any) -> Any:
+    """One filled trace of many boxes, separated by gaps; without hover. `edges`: x0, x1, y0, y1 of each."""
+    x0, x1, y0, y1 = edges
+    gap = np.full(len(x0), np.nan)
+    return go.Scatter(
+        x=single(np.stack([x0, x1, x1, x0, gap], axis=1).ravel()),
+        y=np.stack([y0, y0, y1, y1, gap], axis=1).ravel().astype(np.float32),
+        mode="none",  # a line would be an element for each box, also without width
+        fill="toself",
+        fillcolor=colour,
+        hoverinfo="skip",
+        showlegend=False,
+        **given,
+    )
 
 
 def cells(boxes: Boxes, rows: Sequence[Row], x_range: tuple[float, float], columns: int) -> Boxes:
@@ -115,13 +118,7 @@ def cells(boxes: Boxes, rows: Sequence[Row], x_range: tuple[float, float], colum
         width = (x_to - x_from) / columns
         time = cell_time(boxes, len(rows), x_range, columns)
         code = np.where(time.sum(axis=2) < width / 20, -1, time.argmax(axis=2))
-        new = np.ones(code.shape, bool)
-        new[:, 1:] = code[:, 1:] != code[:, :-1]
-        row, first = np.nonzero(new)
-        after = np.append(first[1:], 0)
-        after[after == 0] = columns  # the next one begins another row
-        taken = code[row, first] >= 0
-        row, first, after = row[taken], first[taken], after[taken]
+        row, first, after, code = runs(code)
         if len(row) <= MAX_OUTLINES or columns == 1:
             break
         columns //= 2
@@ -130,10 +127,22 @@ def cells(boxes: Boxes, rows: Sequence[Row], x_range: tuple[float, float], colum
         x1=x_from + after * width,
         y0=tops[row],
         y1=tops[row] + ROW_HEIGHT,
-        code=code[row, first].astype(np.uint8),
+        code=code.astype(np.uint8),
         row=row,
         source=np.full(len(row), -1),
     )
+
+
+def runs(code: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """`(row, first column, column after the last, code)` of neighbours of one row with the same code from 0 on."""
+    new = np.ones(code.shape, bool)
+    new[:, 1:] = code[:, 1:] != code[:, :-1]
+    row, first = np.nonzero(new)
+    after = np.append(first, 0)[1:]
+    after[after == 0] = code.shape[1]  # the next one begins another row
+    codes = code[row, first]
+    taken = codes >= 0
+    return row[taken], first[taken], after[taken], codes[taken]
 
 
 def cell_time(boxes: Boxes, rows: int, x_range: tuple[float, float], columns: int) -> np.ndarray:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -14,6 +15,8 @@ from backend.db.models import Attempt, Job
 from engine.plan.rehearsal import RehearsalSpec
 from engine.plan.serde import from_plain
 from engine.plan.units_of_measure import format_rate, parse_rate
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +37,6 @@ class JobFacts:
 
     id: str
     name: str
-    state: str
     strategy: str
     model: str
     data: str
@@ -55,12 +57,18 @@ class JobFacts:
     baseline_id: str | None
     started_unix_ns: int | None
     ended_unix_ns: int | None
-    layers: tuple[str, ...]
-    """Names by layer index."""
+    describe: Callable[[], dict[str, Any] | None]
+    """Reads the model's description, which is large: a row of a list does without."""
     parties: tuple[str, ...]
     """Names by party number."""
     attempt: int | None
-    """The latest attempt's id; None while the job waits."""
+    """The id of the attempt that is shown; None while the job waits."""
+
+    @cached_property
+    def layers(self) -> tuple[str, ...]:
+        """Names by layer index."""
+        found = sorted((self.describe() or {}).get("layers", []), key=lambda layer: layer["index"])
+        return tuple(layer["name"] for layer in found)
 
     def layer(self, index: int) -> str:
         """A layer's name; events of no layer have none."""
@@ -100,37 +108,48 @@ def period_of(session: Session, job_id: str) -> int:
     return session.scalar(select(period).where(Job.id == job_id)) or 1
 
 
+def known(spec: Any, path: str, kind: type[T]) -> T | None:
+    """The value at a dotted path of a specification that cannot be read as a whole; None where it holds none."""
+    for name in path.split("."):
+        spec = spec.get(name) if isinstance(spec, dict) else None
+    return spec if isinstance(spec, kind) else None
+
+
 def job_facts(job: Job, attempt: Attempt | None) -> JobFacts:
-    spec = job.spec
-    cluster, network, training = spec.get("cluster", {}), spec.get("network", {}), spec["training"]
+    spec = job.spec  # another version may have stored it
+    network = known(spec, "network", dict) or {}
     rehearsed, scale = None, 1.0
     if spec.get("fidelity") == "rehearse":
         rehearsal = from_plain(RehearsalSpec, spec.get("rehearsal", {}))
         rehearsed, scale = rehearsal.text, rehearsal.scale
-    layers = sorted((job.description or {}).get("layers", []), key=lambda layer: layer["index"])
     return JobFacts(
         id=job.id,
         name=job.name,
-        state=job.state,
-        strategy=spec.get("strategy", {}).get("name", "single"),
-        model=_source_name(spec["model"]),
-        data=_source_name(spec["data"]),
-        workers=cluster.get("workers", 1),
-        global_batch=training.get("global_batch", 32),
-        threads=cluster.get("threads", 1),
-        device=rehearsed or _device(attempt) or cluster.get("device", "auto"),
+        strategy=known(spec, "strategy.name", str) or "single",
+        model=_source_name(known(spec, "model", dict) or {}),
+        data=_source_name(known(spec, "data", dict) or {}),
+        workers=_workers(known(spec, "cluster.workers", int) or 0, attempt),
+        global_batch=known(spec, "training.global_batch", int) or 32,
+        threads=known(spec, "cluster.threads", int) or 1,
+        device=rehearsed or _device(attempt) or known(spec, "cluster.device", str) or "auto",
         rehearsed=rehearsed,
         scale=scale,
-        precision=training.get("precision", "float32"),
+        precision=known(spec, "training.precision", str) or "float32",
         rate=_network(network),
         hosts=network.get("hosts"),
         baseline_id=job.baseline_id,
         started_unix_ns=job.started_unix_ns,
         ended_unix_ns=job.ended_unix_ns,
-        layers=tuple(layer["name"] for layer in layers),
+        describe=lambda: job.description,
         parties=tuple(attempt.parties) if attempt else (),
         attempt=attempt.id if attempt else None,
     )
+
+
+def _workers(stored: int, attempt: Attempt | None) -> int:
+    """As many as the specification says, else as the attempt had; at least 1."""
+    had = sum(party.startswith("worker ") for party in attempt.parties) if attempt else 0
+    return stored if stored > 0 else max(had, 1)
 
 
 def _network(network: dict[str, Any]) -> str | None:

@@ -10,8 +10,9 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from backend.figures.base import finish, notice
-from backend.figures.bins import bin_window, neighbours
+from backend.figures.bins import bin_window, neighbours, within
 from backend.figures.facts import JobFacts
+from backend.figures.maps import Map
 from backend.figures.request import FigureRequest
 from backend.figures.rolled import aligned, group_size
 from backend.figures.source import Source
@@ -25,9 +26,12 @@ ROW_PX = 17
 PIXELS_PER_STEP = 3
 MAX_CELLS = 120_000
 """Layers times groups of steps that are read."""
-MAX_DRAWN = 80_000
-"""Cells of one of the two maps; neighbouring layers of deep networks share a row: they are smaller than a pixel."""
+MAX_DRAWN = 40_000
+"""Cells of one of the two maps."""
+GAP = 0.06
+"""Between two rows, of a row's height."""
 FEWEST_ROWS = 48
+"""Neighbouring layers of deep networks share one: they are smaller than a pixel."""
 MAX_ROWS_PX = 300
 """Of one of the two maps: the rows of deeper networks become thinner."""
 
@@ -38,6 +42,7 @@ def heatmap(source: Source, request: FigureRequest) -> go.Figure:
     window = bin_window(source, source.links(), request)
     if window is None:
         return notice(request, revision=revision, text="No bytes yet: nothing has gone over a link")
+    window = within(window, len(job.layers), MAX_DRAWN)
     first, last = window.covered_bins
     steps = source.steps_between(first * window.bin_ns, (last + 1) * window.bin_ns)
     count = steps[1] - steps[0] + 1
@@ -108,57 +113,57 @@ def draw(
     edges = {
         "rows": [*(row.start for row in rows), rows[-1].stop if rows else 0]
     }  # for the page, which frames rows
+    rate = link_bps(sent, bin_ns).astype(np.float32)
+    bins = start_s + np.arange(rate.shape[1] + 1) * bin_ns / 1e9
+    maps = {
+        2: (
+            Map(rate, bins, max(float(rate.max(initial=0)), 1), (colours.idle, colours.compute), gap=GAP),
+            "<b>%{y}</b> %{z:.3s}bit/s at %{x:.3f} s<extra></extra>",
+            _bar(0.22, "~s", "bit/s"),
+        )
+    }
     if waits[1].size:
+        shares = waits[1].astype(np.float32)
+        maps[1] = (
+            Map(shares, waits[0], max(float(shares.max()), 0.01), (colours.idle, colours.wait), gap=GAP),
+            "<b>%{y}</b> %{z:.1%} of the step<extra></extra>",
+            _bar(0.78, ".0%", ""),
+        )
+    for panel, (grid, template, bar) in sorted(maps.items()):
         figure.add_trace(
-            go.Heatmap(
-                z=waits[1].astype(np.float32),
-                x=waits[0],
-                y=names,
-                colorscale=[[0, colours.idle], [1, colours.wait]],
-                zmin=0,
-                zmax=max(float(waits[1].max()), 0.01),
-                hovertemplate="<b>%{y}</b> %{z:.1%} of the step<extra></extra>",
-                colorbar=_bar(0.78, ".0%", ""),
-                xgap=0,
-                ygap=1,
-                meta=edges,
+            grid.pointed(
+                y=names, hovertemplate=template, colorbar=bar, showscale=not request.narrow, meta=edges
             ),
-            row=1,
+            row=panel,
             col=1,
         )
-    rate = link_bps(sent, bin_ns).astype(np.float32)
-    figure.add_trace(
-        go.Heatmap(
-            z=rate,
-            x0=start_s + bin_ns / 2e9,
-            dx=bin_ns / 1e9,
-            y=names,
-            colorscale=[[0, colours.idle], [1, colours.compute]],
-            zmin=0,
-            zmax=max(float(rate.max(initial=0)), 1),
-            hovertemplate="<b>%{y}</b> %{z:.3s}bit/s at %{x:.3f} s<extra></extra>",
-            colorbar=_bar(0.22, "~s", "bit/s"),
-            ygap=1,
-            meta=edges,
-        ),
-        row=2,
-        col=1,
-    )
+        # Boxes end between two names, where an axis of names has no place: over it lies one of row numbers.
+        over = f"y{panel + 2}"
+        figure.add_traces(grid.cells(xaxis=f"x{panel}" if panel > 1 else "x", yaxis=over))
+        figure.update_layout(
+            {
+                f"yaxis{panel + 2}": {
+                    "overlaying": f"y{panel}" if panel > 1 else "y",
+                    "range": [len(names) - 0.5, -0.5],
+                    "visible": False,
+                    "fixedrange": True,
+                }
+            }
+        )
     chosen = np.unique(np.linspace(0, len(names) - 1, min(MAX_LABELS, len(names))).round().astype(int))
     figure.update_yaxes(
         type="category",
         tickmode="array",
         tickvals=names[chosen],
-        ticktext=[names[i][: 10 if request.narrow else 24] for i in chosen],
+        ticktext=[_label(job, rows[i], 10 if request.narrow else 24) for i in chosen],
         autorange="reversed",
         showgrid=False,
         fixedrange=True,
         ticks="",
+        selector={"overlaying": None},
     )
     figure.update_xaxes(tickformat="~s", ticksuffix="s", showgrid=False)
     figure.update_layout(hovermode="closest")
-    if request.narrow:
-        figure.update_traces(showscale=False)
     height = 2 * max(90, min(ROW_PX * len(names), MAX_ROWS_PX)) + 110
     return finish(
         figure, request, revision=f"heatmap:{job.id}", height=height, alt=_words(names, waits[1], sent)
@@ -166,7 +171,8 @@ def draw(
 
 
 def rows_of_layers(layers: int, columns: int, size: int = 1) -> list[range]:
-    """The layers of each row, so that a map has at most MAX_DRAWN cells; `size` of them share a row of the rollup."""
+    """The layers of each row, so that a map has at most MAX_DRAWN cells, or FEWEST_ROWS rows; `size` of them share a
+    row of the rollup."""
     return neighbours(layers, max(MAX_DRAWN // max(columns, 1), FEWEST_ROWS), size)
 
 
@@ -178,6 +184,13 @@ def merged(values: np.ndarray, rows: Sequence[range]) -> np.ndarray:
 def _name(job: JobFacts, row: range) -> str:
     first = job.short(row.start)
     return first if len(row) == 1 else f"{first} to {job.short(row.stop - 1)}"
+
+
+def _label(job: JobFacts, row: range, room: int) -> str:
+    """The row's first layer, and how many follow; of a long name its end, in which it differs from its neighbours'."""
+    first = job.short(row.start)
+    more = f" +{len(row) - 1}" if len(row) > 1 else ""
+    return (first if len(first) <= room else "…" + first[1 - room :]) + more
 
 
 def _words(names: np.ndarray, waits: np.ndarray, sent: np.ndarray) -> str:

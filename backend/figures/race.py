@@ -171,8 +171,10 @@ def _lanes(
         assert span is not None  # a common detailed step has step rows everywhere
         origin = span[0]
         events = source.spans(origin + (seen[0] or 0) - width, origin + (seen[1] or 0) + width)
+        # The rows are those of the whole step, also where nothing of it is in view.
+        known = events if request.from_ns is None else np.concatenate([events, source.spans(*span)])
         drawn = rows_of(
-            events["party"], events["track"], source.job.parties, top=top + TITLE_ROWS, short=request.narrow
+            known["party"], known["track"], source.job.parties, top=top + TITLE_ROWS, short=request.narrow
         )
         own = rows[rows["step"] == step]
         finishes = {
@@ -207,15 +209,15 @@ def _veil(figure: go.Figure, lane: Lane, view: View, request: FigureRequest) -> 
     corners = []
     for party, finish_ns in lane.finishes.items():
         edges = _edges(lane.part.rows, party)
-        x0, x1 = finish_ns / 1e9, view.covered[1]
+        x0 = finish_ns / 1e9
+        x1 = max(view.covered[1], x0)
         corners += [(x0, edges[0]), (x1, edges[0]), (x1, edges[1]), (x0, edges[1]), (np.nan, np.nan)]
     shape = np.array(corners)
     figure.add_trace(
         go.Scatter(
             x=shape[:, 0],
             y=shape[:, 1],
-            mode="lines",
-            line={"width": 0},
+            mode="none",
             fill="toself",
             fillcolor=COLOURS[request.theme].veil,
             hoverinfo="skip",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Select, func, select
+from sqlalchemy import Select, String, cast, func, select
 from sqlalchemy.orm import Session
 
 from backend.db.models import DetailedStep, LayerWait, StepRow, TransferTotal
@@ -78,7 +78,7 @@ def waits(session: Session, attempt: int, first: int, last: int, size: int) -> n
         LayerWait.step >= first // size * size,
         LayerWait.step <= last,
     )
-    return fetch(session, query, WAIT_ROW)
+    return fetch_whole(session, query, WAIT_ROW)
 
 
 def waits_for(
@@ -102,7 +102,7 @@ def waits_for(
         LayerWait.step <= last,
         LayerWait.layer == layer,
     )
-    rows = fetch(session, query, WAIT_ROW)
+    rows = fetch_whole(session, query, WAIT_ROW)
     exposed = np.zeros(len(groups))
     exposed[(rows["step"] - groups[0]) // size] = rows["exposed"]
     return edges, exposed
@@ -152,6 +152,21 @@ def detailed_steps(session: Session, attempt: int, workers: int) -> np.ndarray:
     return np.array(session.scalars(query.order_by(DetailedStep.step)).all(), np.int32)
 
 
+def newest_detailed_step(session: Session, attempt: int, workers: int) -> int | None:
+    """The last of them that any worker ended; None where there is none. What it costs does not grow with the job."""
+    query = (
+        select(DetailedStep.step)
+        .where(
+            DetailedStep.attempt_id == attempt,
+            DetailedStep.party < max(workers, 1),
+            DetailedStep.step <= last_step(session, attempt),
+        )
+        .group_by(DetailedStep.step)
+        .having(func.count() == max(workers, 1))
+    )
+    return session.scalar(query.order_by(DetailedStep.step.desc()).limit(1))
+
+
 def fetch(session: Session, query: Select[*tuple[Any, ...]], dtype: np.dtype) -> np.ndarray:
     """A query's rows as they come from the driver: making SQLAlchemy's rows of them first takes twice as long.
 
@@ -162,6 +177,20 @@ def fetch(session: Session, query: Select[*tuple[Any, ...]], dtype: np.dtype) ->
     rows = result.cursor.fetchall()
     result.close()
     return np.array(rows, dtype)
+
+
+def fetch_whole(session: Session, query: Select[*tuple[Any, ...]], dtype: np.dtype) -> np.ndarray:
+    """The same of whole numbers that are never NULL, in any order: every column comes as one text, in less than half
+    the time where rows are tens of thousands."""
+    columns = query.subquery().c
+    texts = session.execute(
+        select(*(func.aggregate_strings(cast(one, String), ",") for one in columns))
+    ).one()
+    numbers = [np.fromstring(text or "", np.int64, sep=",") for text in texts]
+    rows = np.empty(len(numbers[0]), dtype)
+    for name, values in zip(dtype.names or (), numbers, strict=True):
+        rows[name] = values
+    return rows
 
 
 def _level(size: int) -> int:

@@ -10,12 +10,15 @@ import plotly.graph_objects as go
 
 from backend.figures.base import finish
 from backend.figures.facts import JobFacts
+from backend.figures.maps import Map
 from backend.figures.request import FigureRequest
 from backend.figures.rows import abbreviate
 from backend.figures.theme import COLOURS
 from backend.figures.window import Window
 
 ROWS = ("compute", "wait", "send", "receive")
+GAP = 0.14
+"""Between two rows, of a row's height."""
 DIM = 0.3
 """Opacity of what is not of the layer that is lit up."""
 
@@ -28,7 +31,7 @@ def draw_rollup(
     meta: dict[str, Any],
     waits_for: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> go.Figure:
-    """Two heat maps over one another: busy rows in one colour, exposed waiting in red. `waits_for` (edges in ns,
+    """Two maps over one another: busy rows in one colour, exposed waiting in red. `waits_for` (edges in ns,
     exposed ns of all workers) is of the layer that is lit up; the drawing stays as high as it is without."""
     colours = COLOURS[request.theme]
     parties = np.unique(shares["party"])
@@ -53,21 +56,10 @@ def draw_rollup(
     y = np.arange(len(labels), dtype=float)
     figure = go.Figure()
     for values, colour, name in ((busy, colours.compute, "busy"), (waits, colours.wait, "exposed wait")):
-        figure.add_trace(
-            go.Heatmap(
-                z=np.stack(values),
-                x=x,
-                y=y,
-                zmin=0,
-                zmax=1,
-                ygap=3,
-                hoverongaps=False,
-                name=name,
-                colorscale=[[0, colours.idle], [1, colour]],
-                showscale=False,
-                hovertemplate=f"{name} %{{z:.0%}} of the time at %{{x:.2f}} s<extra></extra>",
-            )
-        )
+        template = f"{name} %{{z:.0%}} of the time at %{{x:.2f}} s<extra></extra>"
+        grid = Map(np.stack(values), x, 1.0, (colours.idle, colour), gap=GAP)
+        figure.add_trace(grid.pointed(y=y, name=name, hoverongaps=False, hovertemplate=template))
+        figure.add_traces(grid.cells(name=name))
         figure.add_trace(
             go.Scatter(
                 x=[None],
@@ -80,7 +72,7 @@ def draw_rollup(
         )
     height = 90 + 22 * len(labels)
     if waits_for is not None and waits_for[1].size:
-        figure.update_traces(opacity=DIM, selector={"type": "heatmap"})
+        figure.update_traces(opacity=DIM, selector={"fill": "toself"})
         labels.append(_light_up(figure, job, waits_for, window, request, row=len(labels)))
         y = np.arange(len(labels), dtype=float)
         meta = {**meta, "layer": request.layer}
@@ -122,20 +114,17 @@ def _light_up(
     share = exposed / max(job.workers, 1) / np.maximum(np.diff(edges), 1)
     largest = max(float(share.max()), 1e-3)
     name = job.short(request.layer)
-    figure.add_trace(
-        go.Heatmap(
-            z=share.astype(np.float32)[None],
-            x=(edges - window.origin_ns) / 1e9,
-            y=np.array([row], float),
-            zmin=0,
-            zmax=largest,
-            ygap=3,
-            name="layer",
-            colorscale=[[0, colours.idle], [1, colours.wait]],
-            showscale=False,
-            hovertemplate=f"waiting for {name} %{{z:.1%}} of the time, mean of the workers<extra></extra>",
-        )
+    grid = Map(
+        share.astype(np.float32)[None],
+        (edges - window.origin_ns) / 1e9,
+        largest,
+        (colours.idle, colours.wait),
+        gap=GAP,
+        top=row,
     )
+    template = f"waiting for {name} %{{z:.1%}} of the time, mean of the workers<extra></extra>"
+    figure.add_trace(grid.pointed(y=np.array([row], float), name="layer", hovertemplate=template))
+    figure.add_traces(grid.cells(name="layer"))
     return name[:10] if request.narrow else f"waits for <b>{name[:24]}</b>, to {largest:.1%}"
 
 

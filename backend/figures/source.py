@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-from sqlalchemy import ColumnElement, Integer, Select, case, func, literal_column, select
+from sqlalchemy import ColumnElement, Integer, Select, func, literal_column, select
 from sqlalchemy.orm import Session
 
 from backend.db.models import Attempt, Batch, Job, Link, LinkBin, Metric, StepRow
@@ -18,30 +18,11 @@ from backend.db.models.rollups import STEP_FACTOR
 from backend.figures import rolled
 from backend.figures.batches import EventCache
 from backend.figures.facts import LinkFacts, job_facts, period_of
+from backend.figures.progress import STEP, StepCache, grouped
 from engine.telemetry.events import EVENT, Direction, Kind
 
 SPAN = np.dtype([("party", "<i2"), *EVENT.descr])
 BIN_ROW = np.dtype([("direction", "u1"), ("layer", "<i2"), ("bin", "<i8"), ("bytes", "<i8")])
-PROGRESS_ROW = np.dtype(
-    [
-        ("step", "<i4"),
-        ("end", "<i8"),
-        *(
-            (name, "<f8")
-            for name in (
-                "loss",
-                "loss_min",
-                "loss_max",
-                "samples_per_s",
-                "iteration",
-                "iteration_min",
-                "iteration_max",
-            )
-        ),
-    ]
-)
-"""A group of steps: its last step and end, mean and extremes of loss and iteration time (ns, the slowest
-worker's), samples per second over all workers; NaN where not known."""
 SHARE_ROW = np.dtype(
     [
         ("party", "<i2"),
@@ -56,18 +37,25 @@ transfers at the same time) of that time that it computed, waited exposed, sent 
 METRIC_ROW = np.dtype([("step", "<i4"), ("at", "<i8"), ("value", "<f8")])
 
 _CACHE = EventCache()
+_STEPS = StepCache()
 
 
 class Source:
-    """Reads one job's latest attempt. Raises LookupError for a job that does not exist."""
+    """Reads one attempt of a job: the latest, or the one with this number. Raises LookupError for a job or an attempt
+    that does not exist."""
 
-    def __init__(self, session: Session, job_id: str) -> None:
+    def __init__(self, session: Session, job_id: str, number: int | None = None) -> None:
         job = session.get(Job, job_id)
         if job is None:
             raise LookupError(f"job {job_id!r}: no such job. List the jobs for their ids")
-        latest = select(Attempt).where(Attempt.job_id == job_id).order_by(Attempt.number.desc()).limit(1)
+        attempts = select(Attempt).where(Attempt.job_id == job_id).order_by(Attempt.number.desc())
+        if number is not None:
+            attempts = attempts.where(Attempt.number == number)
+        attempt = session.scalars(attempts.limit(1)).first()
+        if number is not None and attempt is None:
+            raise LookupError(f"attempt {number}: job {job_id!r} has no such attempt. Count from 1")
         self._session = session
-        self.job = job_facts(job, session.scalars(latest).first())
+        self.job = job_facts(job, attempt)
         self.attempt = -1 if self.job.attempt is None else self.job.attempt
 
     def other(self, job_id: str) -> Source:
@@ -84,18 +72,7 @@ class Source:
         start, end = self.job.started_unix_ns, self.job.ended_unix_ns
         if start is None:
             return True
-        meanwhile = (
-            select(func.count())
-            .select_from(Job)
-            .where(
-                Job.id != self.job.id,
-                Job.started_unix_ns.is_not(None),
-                Job.ended_unix_ns.is_(None) | (Job.ended_unix_ns > start),
-            )
-        )
-        if end is not None:
-            meanwhile = meanwhile.where(Job.started_unix_ns < end)
-        return not self._session.scalar(meanwhile)
+        return self._session.scalar(ran_meanwhile(self.job.id, start, end).limit(1)) is None
 
     def step_rows(self, first: int = 0, last: int | None = None) -> np.ndarray:
         """STEP_ROW of steps `first` to `last`, by step and party."""
@@ -173,7 +150,7 @@ class Source:
         )
         if direction is not None:
             query = query.where(LinkBin.direction == direction)
-        return self._rows(query, BIN_ROW)
+        return rolled.fetch_whole(self._session, query, BIN_ROW)
 
     def count_bins(self, link: LinkFacts, level: int, first: int, last: int, most: int) -> int:
         """How many rows `bins` answers; more than `most` are not counted."""
@@ -202,17 +179,17 @@ class Source:
     def spans(self, from_ns: int, to_ns: int) -> np.ndarray:
         """SPAN of every detailed event that overlaps a window of time, by start."""
         query = select(Batch.party, Batch.sequence, Batch.sha256).where(*self._touching(from_ns, to_ns))
-        parts = []
-        for party, sequence, sha256 in self._session.execute(query):
-            events = _CACHE.events(sha256, partial(self._body, party, sequence))
-            events = events[(events["end"] > from_ns) & (events["start"] < to_ns)]
-            rows = np.empty(len(events), SPAN)
-            rows["party"] = party
-            for column in EVENT.names or ():
-                rows[column] = events[column]
-            parts.append(rows)
-        spans = np.concatenate([np.empty(0, SPAN), *parts])
-        return spans[np.argsort(spans["start"], kind="stable")]
+        batches = self._session.execute(query).all()
+        parts = [_CACHE.events(key, partial(self._body, party, number)) for party, number, key in batches]
+        events = np.concatenate([np.empty(0, EVENT), *parts])
+        parties = np.repeat([party for party, *_ in batches], [len(part) for part in parts])
+        chosen = np.flatnonzero((events["end"] > from_ns) & (events["start"] < to_ns))
+        chosen = chosen[np.argsort(events["start"][chosen], kind="stable")]
+        spans = np.empty(len(chosen), SPAN)
+        spans["party"] = parties[chosen]
+        for column in EVENT.names or ():
+            spans[column] = events[column][chosen]
+        return spans
 
     def track_shares(self, first: int, last: int, stride: int) -> np.ndarray:
         """SHARE_ROW of steps `first` to `last` in groups of `stride`, by party and step."""
@@ -254,51 +231,9 @@ class Source:
 
     def progress(self, points: int) -> np.ndarray:
         """PROGRESS_ROW of the whole run in at most `points` groups of steps, by step."""
-        stride = max(1, -(-(self.last_step() + 1) // points))
-        steps = (
-            select(
-                StepRow.step,
-                StepRow.start_ns,
-                StepRow.end_ns,
-                StepRow.samples,
-                StepRow.loss,
-                func.lead(StepRow.start_ns)
-                .over(partition_by=StepRow.party, order_by=StepRow.step)
-                .label("next_ns"),
-                func.lead(StepRow.step)
-                .over(partition_by=StepRow.party, order_by=StepRow.step)
-                .label("next_step"),
-            )
-            .where(StepRow.attempt_id == self.attempt)
-            .subquery()
-        )
-        of = steps.c
-        weight = case((of.loss.is_not(None), of.samples))
-        each = (
-            select(
-                of.step,
-                func.max(of.end_ns).label("end_ns"),
-                func.sum(of.samples).label("samples"),
-                (func.sum(of.loss * of.samples) / func.sum(weight)).label("loss"),
-                func.max(case((of.next_step == of.step + 1, of.next_ns - of.start_ns))).label("iteration_ns"),
-            )
-            .group_by(of.step)
-            .subquery()
-        )
-        of = each.c
-        timed = case((of.iteration_ns.is_not(None), of.samples))
-        query = select(
-            func.max(of.step),
-            func.max(of.end_ns),
-            func.avg(of.loss),
-            func.min(of.loss),
-            func.max(of.loss),
-            func.sum(timed) * 1e9 / func.sum(of.iteration_ns),
-            func.avg(of.iteration_ns),
-            func.min(of.iteration_ns),
-            func.max(of.iteration_ns),
-        ).group_by(of.step // whole(stride))
-        return self._rows(query.order_by(of.step // whole(stride)), PROGRESS_ROW)
+        if self.job.attempt is None:
+            return grouped(np.empty(0, STEP), points)
+        return grouped(_STEPS.steps(self._session, self.job.id, self.attempt, self.job.workers), points)
 
     def _touching(self, from_ns: int, to_ns: int) -> tuple[Any, ...]:
         return (
@@ -322,6 +257,15 @@ class Source:
 
     def _rows(self, query: Select[*tuple[Any, ...]], dtype: np.dtype) -> np.ndarray:
         return rolled.fetch(self._session, query, dtype)
+
+
+def ran_meanwhile(job_id: str, start_ns: int, end_ns: int | None) -> Select[str]:
+    """Ids of the other jobs that ran at some time from `start_ns` to `end_ns` (None: now)."""
+    return select(Job.id).where(
+        Job.id != job_id,
+        Job.started_unix_ns.is_not(None) if end_ns is None else Job.started_unix_ns < end_ns,
+        Job.ended_unix_ns.is_(None) | (Job.ended_unix_ns > start_ns),
+    )
 
 
 def whole(number: int) -> ColumnElement[int]:

@@ -50,7 +50,7 @@ class Speed:
 
 
 def measure(source: Source) -> Speed:
-    """The speed of a job's latest attempt."""
+    """The speed of the attempt that `source` reads."""
     last = source.last_step()
     first = max(WARM_UP_STEPS, last - window_steps(source.period))
     return speed_of(source.step_rows(first, last), source.job.workers, source.period, first, last)
@@ -100,9 +100,8 @@ def median_interval(values: np.ndarray) -> tuple[float, float] | None:
     return float(ordered[low]), float(ordered[high])
 
 
-def conditions(source: Source, samples_per_s: float | None, *, alone: bool | None = None) -> RunConditions:
-    """What the definitions must know of a run to compare it. `alone` is looked up, over all jobs, where it is
-    not given: a caveat that the value itself does not depend on."""
+def conditions(source: Source, samples_per_s: float | None) -> RunConditions:
+    """What the definitions must know of a run to compare it."""
     job = source.job
     return RunConditions(
         samples_per_s=samples_per_s,
@@ -111,21 +110,18 @@ def conditions(source: Source, samples_per_s: float | None, *, alone: bool | Non
         workers=job.workers,
         threads=job.threads,
         device=job.device,
-        alone=source.ran_alone() if alone is None else alone,
+        alone=source.ran_alone(),
         rate=job.rate,
     )
 
 
-def compare(
-    job: Source, baseline: Source, ours: float | None, theirs: float | None, *, alone: bool | None = None
-) -> SpeedUp:
+def compare(job: Source, baseline: Source, ours: float | None, theirs: float | None) -> SpeedUp:
     """The speed-up of a job that makes `ours` samples per second over another that makes `theirs`.
 
     Strong where their global batches are equal, else weak where their batches per worker are; refused, with
-    the reasons, where neither is. `alone`: see `conditions`.
+    the reasons, where neither is.
     """
-    here, there = conditions(job, ours, alone=alone), conditions(baseline, theirs, alone=alone)
-    return speed_up(here, there, scaling(job, baseline))
+    return speed_up(conditions(job, ours), conditions(baseline, theirs), scaling(job, baseline))
 
 
 def scaling(job: Source, baseline: Source) -> Scaling:

@@ -109,6 +109,12 @@ def colourscale(theme: Theme, steps: int = 16) -> list[list[object]]:
     return [[i / (steps - 1), colour] for i, colour in enumerate(colours)]
 
 
+def between(low: str, high: str, count: int) -> list[str]:
+    """`count` colours from `low` to `high`."""
+    channels = np.linspace(_rgb(low), _rgb(high), count).round().astype(int)
+    return [f"#{r:02x}{g:02x}{b:02x}" for r, g, b in channels]
+
+
 def ink(colour: str) -> str:
     """Black or white: what is readable on `colour` (WCAG relative luminance)."""
     r, g, b = ((c / 255) ** 2.2 for c in _rgb(colour))

@@ -35,7 +35,7 @@ MAX_EVENTS = 300_000
 
 
 def timeline(source: Source, request: FigureRequest) -> go.Figure:
-    """The timeline of a job's latest attempt."""
+    """The timeline of the attempt that `source` reads."""
     job, last = source.job, source.last_step()
     revision = f"timeline:{job.id}"
     detailed = source.detailed_steps()

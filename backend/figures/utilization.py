@@ -12,12 +12,10 @@ from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
 from backend.figures.base import finish, notice
-from backend.figures.bins import bin_window, neighbours
+from backend.figures.bins import bin_window, neighbours, within
 from backend.figures.boxes import SHADES, shade
-from backend.figures.draw import single
 from backend.figures.facts import JobFacts, LinkFacts
 from backend.figures.request import FigureRequest
 from backend.figures.rows import abbreviate
@@ -31,8 +29,10 @@ from engine.telemetry.recorder import TRANSPORT
 from engine.telemetry.spread import layers_per_row
 
 MAX_LINKS = 8
-MAX_VALUES = 60_000
-"""Of all shares together: beyond, neighbouring layers are drawn as one."""
+MAX_VALUES = 30_000
+"""Of all shares together. Beyond, only what is visible is drawn, and then neighbouring layers as one, but at least
+FEWEST_GROUPS in each panel."""
+FEWEST_GROUPS = 4
 MAX_AREAS = 160
 """Of all panels together; each takes a millisecond to build and to draw."""
 PANEL_PX = 100
@@ -58,9 +58,11 @@ def utilization(source: Source, request: FigureRequest) -> go.Figure:
     window = bin_window(source, links, request)
     if window is None:
         return notice(request, revision=revision, text="No bytes yet: nothing has gone over a link")
+    shown = links[:MAX_LINKS]
+    window = within(window, len(job.layers) * len(shown) * len(Direction), MAX_VALUES)
     first, last = window.covered_bins
     panels = []
-    for link in links[:MAX_LINKS]:
+    for link in shown:
         rows = source.bins(link, window.level, first, last)
         for direction in Direction:
             own = rows[rows["direction"] == direction]
@@ -104,25 +106,16 @@ def draw(
     layers = max(len(p.layers) for p in panels)
     size = 1 if bin_ns == BIN_NS else layers_per_row(len(job.layers))
     groups = _groups(layers, columns, len(panels), size)
-    titles = [_title(job, p, request) for p in panels]
-    figure = make_subplots(
-        rows=len(panels),
-        cols=1,
-        shared_xaxes=True,
-        vertical_spacing=0.42 / (len(panels) + 3),
-        subplot_titles=titles,
-    )
     shades, areas = palette(request.theme, SHADES), []
-    axes: dict[str, Any] = {}
-    lines: list[dict[str, Any]] = []
+    layout: dict[str, Any] = {"hovermode": "closest", "shapes": [], "annotations": []}
     for row, one in enumerate(panels, start=1):
         common: dict[str, Any] = {
             "x0": start_s,
             "dx": bin_ns / 1e9,
-            "mode": "lines",
+            "mode": "none",
             "stackgroup": f"s{row}",
             "showlegend": False,
-            "line": {"width": 0, "shape": "hv"},
+            "line": {"shape": "hv"},
         }
         for members in groups:
             share = one.layers[members[0] : members[-1] + 1].sum(axis=0)
@@ -137,17 +130,12 @@ def draw(
             areas.append(
                 _area(row, one.other, bin_ns, name="other", fillcolor=colours.other, meta=none, **common)
             )
-        scale, line = _scale(row, one, bin_ns, colours.rate)
-        number = "" if row == 1 else row
-        axes[f"yaxis{number}"] = scale
-        axes[f"xaxis{number}"] = {"tickformat": "~s", "ticksuffix": "s", "showgrid": True}
-        lines += line
-    figure.add_traces(areas)
-    # All at once: each change of a figure takes milliseconds.
-    font = {"size": 11 if request.narrow else 12, "color": colours.text}
-    notes = [{"x": 0, "xanchor": "left", "font": font}] * len(panels)
+        _add_panel(layout, row, len(panels), _title(job, one, request), request)
+        scale, lines = _scale(row, one, bin_ns, colours.rate)
+        layout[_key(_axes(row)[1])] |= scale
+        layout["shapes"] += lines
     legend = {"legend": {"x": 1, "xanchor": "right"}, **({"showlegend": False} if request.narrow else {})}
-    figure.update_layout({**axes, **legend}, shapes=lines, annotations=notes, hovermode="closest")
+    figure = go.Figure(areas, layout | legend)  # at once: each change of a figure takes milliseconds
     figure.add_trace(
         go.Scatter(
             x=[None],
@@ -168,6 +156,27 @@ def draw(
     )
 
 
+def _add_panel(layout: dict[str, Any], row: int, rows: int, title: str, request: FigureRequest) -> None:
+    """Put the axes and the title of panel `row`, of `rows` one below the other with one axis of time, into `layout`."""
+    (x, y), bottom = _axes(row), _axes(rows)[0]
+    gap = 0.42 / (rows + 3)
+    height = (1 - gap * (rows - 1)) / rows
+    top = max(1 - (row - 1) * (height + gap), height)
+    layout[_key(y)] = {"anchor": x, "domain": [top - height, top]}
+    layout[_key(x)] = {"anchor": y, "tickformat": "~s", "ticksuffix": "s", "showgrid": True}
+    if row < rows:
+        layout[_key(x)] |= {"matches": bottom, "showticklabels": False}
+    layout["annotations"].append(
+        {
+            "text": title,
+            "font": {"size": 11 if request.narrow else 12, "color": COLOURS[request.theme].text},
+            "showarrow": False,
+            **{"xref": "paper", "x": 0, "xanchor": "left"},
+            **{"yref": "paper", "y": top, "yanchor": "bottom"},
+        }
+    )
+
+
 def _words(job: JobFacts, one: Panel, bin_ns: int) -> str:
     bps = link_bps(one.layers.sum(axis=0) + one.other, bin_ns)
     who = f"{job.party(one.link.party)} {DIRECTIONS[one.direction]}"
@@ -181,7 +190,8 @@ def _area(row: int, share: np.ndarray, bin_ns: int, *, name: str, **common: Any)
         "type": "scatter",
         "xaxis": x,
         "yaxis": y,
-        "y": single(link_bps(np.append(share, 0), bin_ns)),  # the last one ends the bin before it
+        # The last one ends the bin before it.
+        "y": link_bps(np.append(share, 0), bin_ns).astype(np.float32),
         "name": name,
         "hovertemplate": f"<b>{name}</b> %{{y:.3s}}bit/s at %{{x:.3f}} s<extra></extra>",
         **common,
@@ -192,6 +202,11 @@ def _axes(row: int) -> tuple[str, str]:
     """Plotly's names of a panel's axes."""
     number = "" if row == 1 else str(row)
     return f"x{number}", f"y{number}"
+
+
+def _key(axis: str) -> str:
+    """What the layout calls it: `xaxis2` is `x2`."""
+    return f"{axis[0]}axis{axis[1:]}"
 
 
 def _scale(row: int, one: Panel, bin_ns: int, colour: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -246,6 +261,8 @@ def rate_text(job: JobFacts, link: LinkFacts, *, short: bool = False) -> str:
 
 
 def _groups(layers: int, columns: int, panels: int, size: int) -> list[range]:
-    """Neighbouring layers that are drawn as one, so that all values stay within MAX_VALUES and MAX_AREAS; `size` of
-    them share a row of the rollup."""
-    return neighbours(layers, max(4, min(MAX_VALUES // max(columns * panels, 1), MAX_AREAS // panels)), size)
+    """Neighbouring layers that are drawn as one, so that values stay within MAX_VALUES, as far as FEWEST_GROUPS allows,
+    and areas within MAX_AREAS; `size` of them share a row of the rollup."""
+    return neighbours(
+        layers, max(FEWEST_GROUPS, min(MAX_VALUES // max(columns * panels, 1), MAX_AREAS // panels)), size
+    )

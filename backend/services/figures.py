@@ -24,7 +24,7 @@ from backend.services.drawing import Drawing
 from backend.services.errors import NotFound
 from backend.services.jobs import find
 from backend.services.remember import Remembered
-from backend.services.views import Views
+from backend.services.views import Views, attempt_of
 from engine.errors import UnknownNameError, UserError
 
 CACHE_BYTES = 64 << 20
@@ -64,6 +64,7 @@ class Figures:
             raise NotFound(str(error), [error]) from None
         request = _request(view)
         with self._database.read() as session:
+            attempt_of(session, find(session, job_id), request.attempt)
             compared = [request.baseline] if request.baseline else []
             tag = self._tag(session, name, [job_id, *compared], view)
         return self._answer(tag, held, lambda: self._drawing.run(answers.job_figure, name, job_id, request))
@@ -101,11 +102,12 @@ class Figures:
             tag, held, lambda: self._drawing.run(answers.jobs_compared, job_ids, what, by, request)
         )
 
-    def why(self, job_id: str, wait: Wait) -> Why:
-        """Why a worker waited. Raises NotFound for a job or a wait that there is not."""
+    def why(self, job_id: str, attempt: int | None, wait: Wait) -> Why:
+        """Why a worker waited in that attempt, else in the latest. Raises NotFound for a job or a wait that there is
+        not, and UserError for an attempt."""
         with self._database.read() as session:
-            find(session, job_id)
-        return self._drawing.run(waits.read, job_id, wait)
+            attempt_of(session, find(session, job_id), attempt)
+        return self._drawing.run(waits.read, job_id, attempt, wait)
 
     def _race(self, job_ids: Sequence[str], request: FigureRequest) -> bytes:
         drawn = self._drawing.run(answers.jobs_race, job_ids, request)

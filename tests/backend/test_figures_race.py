@@ -38,6 +38,38 @@ def run_race(database: Database, *runs: Run, step: int | None = None) -> Race:
         return race(session, [run.job_id for run in runs], FigureRequest(step=step))
 
 
+def test_a_stretch_of_the_step_counts_from_each_jobs_own_start(
+    database: Database, fifo: Run, p3: Run
+) -> None:
+    whole = answer(run_race(database, fifo, p3, step=10).figure)["layout"]
+    last = max(whole["meta"]["finishes_ns"])
+    window = (last // 4, last // 2)
+    with database.read() as session:
+        request = FigureRequest(step=10, from_ns=window[0], to_ns=window[1])
+        close = answer(race(session, [fifo.job_id, p3.job_id], request).figure)["layout"]
+    assert (close["meta"]["from_ns"], close["meta"]["to_ns"]) == window
+    assert close["xaxis"]["range"] == pytest.approx([edge / SECOND for edge in window])
+    assert close["meta"]["origins_ns"] == whole["meta"]["origins_ns"]
+    assert close["meta"]["finishes_ns"] == whole["meta"]["finishes_ns"]
+    assert close["uirevision"] == whole["uirevision"]
+
+
+@pytest.mark.parametrize("first", [0.9, 40.0, -(2**60) / SECOND], ids=["between finishes", "after", "before"])
+def test_a_job_without_events_in_view_keeps_its_rows_and_its_finish(
+    database: Database, fifo: Run, p3: Run, first: float
+) -> None:
+    """The last step, after which nothing was recorded."""
+    whole = answer(run_race(database, fifo, p3, step=23).figure)["layout"]
+    last = max(whole["meta"]["finishes_ns"])
+    start = round(first * (last if first < 1 else SECOND))
+    with database.read() as session:
+        request = FigureRequest(step=23, from_ns=max(start, -(2**60)), to_ns=max(start, -(2**60)) + 1_000)
+        close = answer(race(session, [fifo.job_id, p3.job_id], request).figure)["layout"]
+    assert close["yaxis"]["ticktext"] == whole["yaxis"]["ticktext"]
+    assert close["yaxis"]["tickvals"] == whole["yaxis"]["tickvals"]
+    assert close["meta"]["finishes_ns"] == whole["meta"]["finishes_ns"]
+
+
 def test_every_job_starts_at_zero_and_finishes_at_its_next_forward(
     database: Database, fifo: Run, p3: Run
 ) -> None:

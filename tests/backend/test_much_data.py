@@ -18,6 +18,7 @@ from backend.db.engine import sqlite_url
 from backend.db.models import LinkBin
 from backend.figures import heatmap, utilization
 from backend.figures.bins import neighbours
+from backend.figures.draw import MAX_OUTLINES
 from backend.services import benchmark
 from backend.services.benchmark_fill import (
     OTHER_STEPS,
@@ -29,6 +30,7 @@ from backend.services.benchmark_fill import (
     live,
 )
 from engine.telemetry.spread import LAYER_ROWS, layers_per_row
+from tests.backend.figures_drawn import column, traces
 
 LAYERS = 1_000
 STEPS = 4
@@ -69,13 +71,28 @@ def test_every_list_and_figure_answers(api: TestClient, filled: Filled) -> None:
 def test_deep_networks_are_drawn_in_few_rows_and_areas(api: TestClient, filled: Filled) -> None:
     path = f"/api/v1/jobs/{filled.large.job_id}/figures"
     heat = api.get(f"{path}/heatmap").json()
-    waits, sent = heat["data"]
+    waits, sent = traces(heat, "heatmap")
     assert len(waits["y"]) == len(sent["y"]) < LAYERS
     assert " to " in sent["y"][0]
-    areas = api.get(f"{path}/utilization").json()["data"]
+    labels = heat["layout"]["yaxis"]["ticktext"]
+    together = sent["y"][0].partition(" to ")[2]
+    assert labels[0] == f"blocks.0.layer0 +{int(together.removeprefix('blocks.').replace('.layer', ''))}"
+    narrow = api.get(f"{path}/heatmap", params={"width": 300}).json()["layout"]["yaxis"]["ticktext"]
+    assert narrow[0].startswith("….0.layer0 +")
+    boxes = sum(len(column(trace["x"])) // 5 for trace in traces(heat, "scatter"))
+    assert 0 < boxes <= 2 * (MAX_OUTLINES + len(sent["y"]))
+    found = api.get(f"{path}/utilization").json()
+    areas, window = found["data"], found["layout"]["meta"]
     stacked = [trace for trace in areas if "stackgroup" in trace]
     assert WORKERS * 2 * 4 <= len(stacked) <= utilization.MAX_AREAS
     assert any(" to " in trace["name"] for trace in stacked)
+    assert sum(len(column(trace["y"])) for trace in stacked) <= 1.1 * utilization.MAX_VALUES
+    assert max(len(waits["y"]) * len(column(waits["x"])), len(sent["y"]) * len(column(sent["x"]))) <= (
+        1.1 * heatmap.MAX_DRAWN
+    )
+    assert window["covered_ns"] == pytest.approx(
+        [window["from_ns"], window["to_ns"]], abs=2 * window["bin_ns"]
+    )
 
 
 def test_merging_layers_loses_nothing() -> None:
