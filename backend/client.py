@@ -7,7 +7,8 @@
         job = trainyard.wait(job.id)
         trainyard.figure(job.id, "timeline").show()
 
-Errors: ServerUnreachableError where nobody answers, ApiError for everything that the service refuses.
+Errors: ServerUnreachableError where nobody answers, ApiError for everything that the service refuses. Jobs go on while
+the server restarts, so what waits for them (`wait`, `follow`) waits for the server, too, for PATIENCE_S.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -43,7 +45,11 @@ ENDED = frozenset({"succeeded", "failed", "cancelled"})
 PREFIX = "/api/v1"
 RETRIES = 3
 """Attempts at a submission whose answer got lost; its idempotency key makes them one."""
+PATIENCE_S = 60.0
+"""How long to ask again when a server that had answered does not: it may be restarting."""
+AGAIN_S = 0.5
 M = TypeVar("M", bound=BaseModel)
+T = TypeVar("T")
 
 
 class ServerUnreachableError(ConnectionError):
@@ -62,11 +68,21 @@ class ApiError(RuntimeError):
 class Client:
     """A connection to one server. Close it, or use it as a context manager."""
 
-    def __init__(self, url: str | None = None, *, timeout_s: float = 200.0) -> None:
-        """`url`: the server's address; default: $TRAINYARD_URL, else http://127.0.0.1:8000.
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        timeout_s: float = 200.0,
+        on_away: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """`url`: the server's address; default: $TRAINYARD_URL, else http://127.0.0.1:8000. `on_away` hears, in a
+        sentence, that the server is gone and waited for.
 
         The time limit is long because a first submission of a model waits for its description.
         """
+        self._on_away = on_away
+        self._answered = False
+        """Somebody has been at the address: it is not a mistyped one."""
         self.url = (url or os.environ.get("TRAINYARD_URL") or DEFAULT_URL).rstrip("/")
         # trust_env: a proxy that is meant for the internet has no business between us and loopback.
         self._http = httpx.Client(base_url=self.url + PREFIX, timeout=timeout_s, trust_env=False)
@@ -144,9 +160,10 @@ class Client:
         self._send("DELETE", f"/jobs/{job_id}", headers={"Content-Type": "application/json"})
 
     def wait(self, job_id: str, *, timeout_s: float | None = None, poll_s: float = 0.5) -> Job:
-        """The job when it has ended. Raises TimeoutError after `timeout_s`."""
+        """The job when it has ended. Raises TimeoutError after `timeout_s`, ServerUnreachableError where the server
+        stays away."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        while (job := self.job(job_id)).state not in ENDED:
+        while (job := self.patiently(lambda: self.job(job_id), until=deadline)).state not in ENDED:
             if deadline is not None and time.monotonic() > deadline:
                 raise TimeoutError(f"job {job_id} is still {job.state} after {timeout_s:g} s")
             time.sleep(poll_s)
@@ -154,17 +171,19 @@ class Client:
 
     # --- what was recorded ---
 
-    def summary(self, job_id: str, *, baseline: str | None = None) -> Summary:
-        """The job's figures, compared with its own baseline or another job."""
-        return self._read(Summary, "GET", f"/jobs/{job_id}/summary", params={"baseline": baseline})
+    def summary(self, job_id: str, *, baseline: str | None = None, attempt: int | None = None) -> Summary:
+        """The figures of an attempt (1 is the first; without one, the latest), compared with the job's own baseline or
+        another job."""
+        query = {"baseline": baseline, "attempt": attempt}
+        return self._read(Summary, "GET", f"/jobs/{job_id}/summary", params=query)
 
-    def metrics(self, job_id: str, name: str | None = None, **steps: int | None) -> Metrics:
-        """Series by name; `steps`: step_from, step_to."""
-        return self._read(Metrics, "GET", f"/jobs/{job_id}/metrics", params={"name": name, **steps})
+    def metrics(self, job_id: str, name: str | None = None, **query: int | None) -> Metrics:
+        """Series by name; `query`: attempt, step_from, step_to."""
+        return self._read(Metrics, "GET", f"/jobs/{job_id}/metrics", params={"name": name, **query})
 
-    def metric_names(self, job_id: str) -> MetricNames:
+    def metric_names(self, job_id: str, *, attempt: int | None = None) -> MetricNames:
         """The series that `metrics` has."""
-        return self._read(MetricNames, "GET", f"/jobs/{job_id}/metrics/names")
+        return self._read(MetricNames, "GET", f"/jobs/{job_id}/metrics/names", params={"attempt": attempt})
 
     def events(self, job_id: str, **query: Any) -> Events:
         """A page of detailed events; `query`: attempt, worker, kind, layer, step_from, step_to, limit,
@@ -176,7 +195,8 @@ class Client:
         return self._read(Recording, "POST", f"/jobs/{job_id}/record", json={"steps": steps})
 
     def trace(self, job_id: str, file: IO[bytes], **query: int | None) -> None:
-        """Write the job's timeline to `file` as JSON for ui.perfetto.dev; `query`: step_from, step_to."""
+        """Write the job's timeline to `file` as JSON for ui.perfetto.dev; `query`: attempt, step_from,
+        step_to."""
         with self._answering("GET", f"/jobs/{job_id}/trace", params=query) as answer:
             for piece in answer.iter_bytes():
                 file.write(piece)
@@ -192,13 +212,17 @@ class Client:
         self, job_id: str, party: str | None = None, *, attempt: int | None = None, poll_s: float = 0.5
     ) -> Iterator[str]:
         """One process's output from its beginning, piece by piece, until the job has ended: that of an attempt, or of
-        the latest and of every one that follows it."""
+        the latest and of every one that follows it. Raises ServerUnreachableError where the server stays away."""
         number, offset = attempt, 0
         while True:
-            job = self.job(job_id)  # before reading: what came until then is read
+            job = self.patiently(lambda: self.job(job_id))  # before reading: what came until then is read
             latest = job.attempts[-1].number if job.attempts else None
             number = number or latest
-            while (piece := self.logs(job_id, party, attempt=number, offset=offset)).next_offset > offset:
+            while True:
+                read = partial(self.logs, job_id, party, attempt=number, offset=offset)
+                piece = self.patiently(read)
+                if piece.next_offset <= offset:
+                    break
                 offset = piece.next_offset
                 yield piece.text
             if number == latest:
@@ -211,19 +235,22 @@ class Client:
                 number, offset = number + 1, 0  # its log begins anew
 
     def figure(self, job_id: str, name: str, **query: Any) -> go.Figure:
-        """One figure, e.g. `timeline`, as the page shows it; `query`: width, theme, step, from_ns, to_ns."""
+        """One figure, e.g. `timeline`, as the page shows it; `query`: attempt, width, theme, step, from_ns,
+        to_ns."""
         import plotly.io  # noqa: PLC0415 - heavy, and only figures need it
 
         answer = self._send("GET", f"/jobs/{job_id}/figures/{name}", params=query)
         return plotly.io.from_json(answer.text, skip_invalid=True)
 
-    def why(self, job_id: str, worker: int, step: int, layer: int, unit: int = -1) -> Why:
-        """Why a worker waited for a layer (an index in the model's description) in a step."""
-        query = {"worker": worker, "step": step, "layer": layer, "unit": unit}
+    def why(
+        self, job_id: str, worker: int, step: int, layer: int, unit: int = -1, *, attempt: int | None = None
+    ) -> Why:
+        """Why a worker waited for a layer (an index in the model's description) in a step of an attempt."""
+        query = {"worker": worker, "step": step, "layer": layer, "unit": unit, "attempt": attempt}
         return self._read(Why, "GET", f"/jobs/{job_id}/why", params=query)
 
     def race(self, job_ids: Sequence[str], **query: Any) -> Race:
-        """Several jobs on one time axis; `query`: step, width, theme."""
+        """Several jobs on one time axis; `query`: step, from_ns and to_ns since its start, width, theme."""
         return self._read(Race, "GET", "/race", params={"jobs": ",".join(job_ids), **query})
 
     def compare(
@@ -265,6 +292,25 @@ class Client:
 
     # --- transport ---
 
+    def patiently(self, ask: Callable[[], T], *, until: float | None = None) -> T:
+        """What `ask` answers, which only reads; while a server that had answered before is away, it is asked again
+        for PATIENCE_S, though not beyond `until` of the monotonic clock. Then raises ServerUnreachableError."""
+        deadline = None
+        while True:
+            try:
+                return ask()
+            except ServerUnreachableError:
+                now = time.monotonic()
+                if deadline is None:
+                    deadline = now + PATIENCE_S if until is None else min(until, now + PATIENCE_S)
+                    if self._answered and now < deadline:
+                        self._on_away(
+                            f"no answer from {self.url}: waiting {deadline - now:.0f} s for the server"
+                        )
+                if not self._answered or now >= deadline:
+                    raise
+                time.sleep(AGAIN_S)
+
     def _read(self, kind: type[M], method: str, path: str, **request: Any) -> M:
         return kind.model_validate_json(self._send(method, path, **request).content)
 
@@ -284,6 +330,7 @@ class Client:
         given = {name: value for name, value in (params or {}).items() if value is not None}
         try:
             with self._http.stream(method, path, params=given, **request) as answer:
+                self._answered = True
                 if not answer.is_success:
                     answer.read()
                     self._refuse(answer)

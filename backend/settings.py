@@ -43,7 +43,9 @@ class Settings(BaseSettings):
     ingest_url: str | None = None
     """Where the jobs' supervisors send telemetry, e.g. through a proxy. None: to this server's own address."""
     paused: bool = False
-    """Take jobs in, but start none: for maintenance."""
+    """Take jobs in, but start none: for maintenance. Those that run go on, and can be cancelled."""
+    scheduler: bool = True
+    """False, for tests and benchmarks: nobody looks after jobs, so rows of jobs that nothing runs stay as they are."""
     allowed_hosts: tuple[str, ...] = ()
     """Host names that requests may ask for, besides loopback's and `host`: others are refused, which stops
     pages of other sites from reaching the server through a name that resolves to it."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Request
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from backend.api import catalogue, figures, health, ingest, jobs, notices, plans, telemetry, templates
+from backend.api.body import check_body
 
 PREFIX = "/api/v1"
 ROUTERS = (
@@ -23,10 +24,11 @@ ROUTERS = (
 
 
 def build() -> APIRouter:
-    """All of them under one prefix."""
+    """All of them under one prefix, each behind the check of its body, but for telemetry: what a stranger sends is not
+    read."""
     api = APIRouter(prefix=PREFIX)
     for router in ROUTERS:
-        api.include_router(router)
+        api.include_router(router, dependencies=[] if router is ingest.router else [Depends(check_body)])
 
     @api.api_route("/{path:path}", methods=["GET", "POST", "PUT", "PATCH", "DELETE"], include_in_schema=False)
     def nothing_here(path: str, request: Request) -> None:

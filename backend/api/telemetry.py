@@ -7,13 +7,15 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse, StreamingResponse
 
-from backend.api.deps import Services, problems
+from backend.api.deps import AttemptAsked, Services, TimeAsked, problems
 from backend.api.fields import of_columns
 from backend.schemas.lists import EventQuery
 from backend.schemas.telemetry import Events, Logs, MetricNames, Metrics, Recording, RecordRequest, Summary
 
 router = APIRouter(prefix="/jobs/{job_id}", tags=["telemetry"])
-BESIDE_COLUMNS = frozenset({"layers", "parties", "kinds", "truncated", "next_cursor"})
+BESIDE_COLUMNS = frozenset(
+    {"rehearsed", "layers", "parties", "kinds", "newest_step", "truncated", "next_cursor"}
+)
 """Of an answer with events."""
 StepAsked = Annotated[int | None, Query(ge=0, le=2**31 - 1)]
 TRACE: dict[int | str, dict[str, Any]] = {
@@ -29,18 +31,19 @@ def show_metrics(
     services: Services,
     job_id: str,
     name: Annotated[str | None, Query(description="One series only", max_length=100)] = None,
+    attempt: AttemptAsked = None,
     step_from: StepAsked = None,
     step_to: StepAsked = None,
 ) -> Metrics:
     """Loss, throughput, iteration time, accuracy and whatever else was measured, thinned to 2,000 points
     each; a range of steps keeps more of its own."""
-    return services.telemetry.metrics(job_id, name, step_from, step_to)
+    return services.telemetry.metrics(job_id, name, attempt, step_from, step_to)
 
 
-@router.get("/metrics/names", responses=problems(404))
-def list_metrics(services: Services, job_id: str) -> MetricNames:
+@router.get("/metrics/names", responses=problems(404, 422))
+def list_metrics(services: Services, job_id: str, attempt: AttemptAsked = None) -> MetricNames:
     """The series that a job has, by name."""
-    return services.telemetry.metric_names(job_id)
+    return services.telemetry.metric_names(job_id, attempt)
 
 
 @router.get("/events", response_model=Events, responses=problems(404, 422))
@@ -54,11 +57,18 @@ def list_events(
 
 @router.get("/trace", response_class=StreamingResponse, responses={**TRACE, **problems(404, 422)})
 def export_trace(
-    services: Services, job_id: str, step_from: StepAsked = None, step_to: StepAsked = None
+    services: Services,
+    job_id: str,
+    attempt: AttemptAsked = None,
+    step_from: StepAsked = None,
+    step_to: StepAsked = None,
+    from_ns: TimeAsked = None,
+    to_ns: TimeAsked = None,
 ) -> StreamingResponse:
     """The timeline as a trace that ui.perfetto.dev and chrome://tracing open: a process for every party, a thread for
-    every track. Without a range of steps, the ten newest."""
-    pieces = services.telemetry.trace(job_id, step_from, step_to)
+    every track. With a stretch of time, every step of which a part lies in it; without one and without a range of
+    steps, the ten newest."""
+    pieces = services.telemetry.trace(job_id, attempt, step_from, step_to, from_ns, to_ns)
     named = {"Content-Disposition": 'attachment; filename="trace.json"'}
     return StreamingResponse(pieces, media_type="application/json", headers=named)
 
@@ -74,26 +84,22 @@ def show_logs(
     services: Services,
     job_id: str,
     party: Annotated[str | None, Query(description="E.g. `worker 0`, which is the default")] = None,
-    attempt: Annotated[
-        int | None,
-        Query(
-            ge=1, le=2**31 - 1, description="Its number; default: the latest, whose log a retry begins anew"
-        ),
-    ] = None,
+    attempt: AttemptAsked = None,
     offset: Annotated[int, Query(ge=-(2**62), le=2**62, description="In bytes; negative: from the end")] = 0,
     limit: Annotated[int, Query(ge=16, le=1 << 20, description="In bytes")] = 1 << 16,
 ) -> Logs:
-    """What one process printed."""
+    """What one process printed: every attempt has logs of its own."""
     return services.telemetry.logs(job_id, party=party, number=attempt, offset=offset, limit=limit)
 
 
-@router.get("/summary", responses=problems(404))
+@router.get("/summary", responses=problems(404, 422))
 def show_summary(
     services: Services,
     job_id: str,
     baseline: Annotated[
         str | None, Query(description="Compare with this job instead of the job's own baseline")
     ] = None,
+    attempt: AttemptAsked = None,
 ) -> Summary:
     """The job's figures: medians over a window, warm-up left out."""
-    return services.telemetry.summary(job_id, baseline)
+    return services.telemetry.summary(job_id, baseline, attempt)

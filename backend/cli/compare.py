@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -10,6 +11,7 @@ from backend.cli.errors import reported
 from backend.cli.jobs import Url
 from backend.cli.text import columns, number, rate, share
 from backend.client import Client
+from backend.schemas.telemetry import Summary
 from engine.plan.units_of_measure import format_bytes
 
 
@@ -50,8 +52,18 @@ def compare(
             "speed-up",
             *("1" if i == 0 else number(f.value if f else None, "{:.2f} x") for i, f in enumerate(faster)),
         ),
+        ("convergence speed-up", *_sooner(figures)),
     ]
     typer.echo(columns(head, rows))
     for job, compared in zip(jobs[1:], faster[1:], strict=True):
         if compared is not None and compared.why_not:
             typer.echo(f"{job.name}: {compared.why_not}")
+
+
+def _sooner(figures: Sequence[Summary]) -> list[str]:
+    """How many times as soon as the first job each one reached the target accuracy."""
+    first, *others = figures
+    return [
+        "-" if first.time_to_target_s is None else "1",
+        *(number(summary.convergence_speed_up, "{:.2f} x") for summary in others),
+    ]

@@ -35,6 +35,11 @@ def reported() -> Iterator[None]:
         raise typer.Exit(FAILURE) from None
 
 
+def say(text: str) -> None:
+    """A line beside the output."""
+    typer.echo(text, err=True)
+
+
 def _print(errors: Sequence[UserError] | Sequence[FieldProblem]) -> None:
     """Each reason once, however many fields break its rule."""
     found: dict[tuple[str, str, str], list[str]] = {}

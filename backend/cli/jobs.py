@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from backend.cli.changes import change
-from backend.cli.errors import FAILURE, reported
+from backend.cli.errors import FAILURE, reported, say
 from backend.cli.text import age, columns, number, rate, share
 from backend.client import ENDED, Client
 from backend.schemas.jobs import Job, JobSummary
@@ -41,7 +41,7 @@ def submit(
     set_: Settings = None,
 ) -> None:
     """Submit the job in FILE, a template that --set may change, and print its id."""
-    with reported(), Client(url) as client:
+    with reported(), Client(url, on_away=say) as client:
         spec = change(read_spec(file), set_)
         if baseline is not None:
             spec["baseline"] = baseline
@@ -99,6 +99,9 @@ def list_jobs(
         "speed-up",
     )
     typer.echo(columns((*head, "age"), map(_row, found)))
+    for job in found:
+        if mark := _mark(job):
+            typer.echo(f"{mark} {job.name}: {job.speed_up_caveat}")
 
 
 def show(job_id: Id, url: Url = None, as_json: AsJson = False) -> None:
@@ -133,7 +136,7 @@ def show(job_id: Id, url: Url = None, as_json: AsJson = False) -> None:
     for name, value in lines.items():
         if value is not None:
             typer.echo(f"{name:14} {value}")
-    for missing in job.dropped:
+    for missing in job.attempts[-1].dropped if job.attempts else ():
         typer.echo(f"note           {missing.text}")
     typer.echo(f"\n{job.plan.text}")
 
@@ -150,7 +153,7 @@ def logs(
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until the job ends.")] = False,
 ) -> None:
     """Print what one process of a job printed."""
-    with reported(), Client(url) as client:
+    with reported(), Client(url, on_away=say) as client:
         if follow:
             for text in client.follow(job_id, party, attempt=attempt):
                 typer.echo(text, nl=False)
@@ -234,9 +237,14 @@ def _row(job: JobSummary) -> tuple[str, ...]:
         _steps(job.step, job.steps),
         number(job.samples_per_s),
         share(job.test_accuracy),
-        number(job.speed_up, "{:.2f} x"),
+        number(job.speed_up, "{:.2f} x") + _mark(job),
         age(job.created_at),
     )
+
+
+def _mark(job: JobSummary) -> str:
+    """Of a speed-up that is to be taken with care; a line below the table says why."""
+    return "*" if job.speed_up is not None and job.speed_up_caveat else ""
 
 
 def _steps(step: int | None, steps: int | None) -> str:

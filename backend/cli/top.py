@@ -8,14 +8,14 @@ from typing import Annotated
 
 import typer
 
-from backend.cli.errors import reported
+from backend.cli.errors import reported, say
 from backend.cli.jobs import Url
 from backend.cli.text import age, columns, number, share
 from backend.client import ENDED, Client
 from backend.schemas.jobs import JobSummary
 from backend.schemas.telemetry import Summary
 
-GOING = "queued,placing,starting,running,stopping_cancelled,stopping_failed,stopping_succeeded"
+AT_WORK = "placing,starting,running,stopping_cancelled,stopping_failed,stopping_succeeded"
 HEAD = (
     "id",
     "name",
@@ -43,9 +43,9 @@ def top(
 ) -> None:
     """Show the jobs that run or wait, until Ctrl-C: how far, how fast, and how much of a step is waiting."""
     try:
-        with reported(), Client(url) as client:
+        with reported(), Client(url, on_away=say) as client:
             while True:
-                text = look(client)
+                text = client.patiently(lambda: look(client))
                 if once:
                     typer.echo(text)
                     return
@@ -58,7 +58,9 @@ def top(
 def look(client: Client) -> str:
     """One look at the server as text."""
     health, devices = client.health(), client.devices()
-    found = list(client.jobs(state=GOING, limit=SHOWN))
+    # Those that run first: a long queue must not push them off the screen.
+    found = list(client.jobs(state=AT_WORK, limit=SHOWN))
+    found += client.jobs(state="queued", limit=SHOWN - len(found)) if len(found) < SHOWN else ()
     found.sort(key=lambda job: (job.state == "queued", job.created_at))
     occupied = sum(device.job_id is not None for device in devices)
     head = (

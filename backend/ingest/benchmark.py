@@ -60,7 +60,7 @@ def server(data_dir: Path) -> Iterator[tuple[str, int]]:
     """A server that starts no jobs; its address and process id."""
     environment = os.environ | {
         "TRAINYARD_DATA_DIR": str(data_dir),
-        "TRAINYARD_PAUSED": "true",
+        "TRAINYARD_SCHEDULER": "false",
         "TRAINYARD_CPU_DEVICES": str(WORKERS),
     }
     command = [sys.executable, "-m", "backend.cli.main", "serve", "--port", "0"]

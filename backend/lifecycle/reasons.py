@@ -10,6 +10,7 @@ class Reason(StrEnum):
 
     WAITING_FOR_DEVICES = "waiting-for-devices"
     WAITING_IN_LINE = "waiting-in-line"
+    SERVER_PAUSED = "server-paused"
     BACKING_OFF = "backing-off"
     TOO_FEW_DEVICES = "too-few-devices"
     COMPLETED = "completed"
@@ -44,6 +45,10 @@ _TEXTS: dict[Reason, tuple[str, str]] = {
     Reason.WAITING_IN_LINE: (
         "Jobs with a higher priority, or older ones, go first.",
         "Wait, or submit it with a higher priority.",
+    ),
+    Reason.SERVER_PAUSED: (
+        "The server is paused: it takes jobs in, but starts none.",
+        "Start the server again without TRAINYARD_PAUSED.",
     ),
     Reason.BACKING_OFF: (
         "Its last attempt failed; it waits before the next one.",

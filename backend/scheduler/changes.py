@@ -67,6 +67,13 @@ def refuse(session: Session, instruction: Refuse) -> None:
         record.advance(session, job, None, Event.REFUSED, reason=Reason.TOO_FEW_DEVICES, message=text)
 
 
+def unreadable(session: Session, job_id: str, message: str) -> None:
+    """A queued job that another version of this program stored, and this one cannot read, ends."""
+    job = session.get_one(Job, job_id)
+    if job.state == State.QUEUED:
+        record.advance(session, job, None, Event.REFUSED, reason=Reason.LAUNCH_FAILED, message=message)
+
+
 def launched(session: Session, attempt_id: int, handle: Handle) -> None:
     """The supervisor is up: keep its identity, also where the job was cancelled meanwhile."""
     attempt = session.get_one(Attempt, attempt_id)

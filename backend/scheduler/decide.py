@@ -81,6 +81,8 @@ class State:
     inventory: Inventory
     occupied: Mapping[str, Occupant]
     """Device id to who holds it."""
+    paused: bool = False
+    """Nobody is placed, nor refused."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +99,7 @@ class Wait:
 
     job_id: str
     position: int
-    """1: the next one of its kind of device."""
+    """1: the next one of its kind of device; where the server is paused, of all."""
     reason: Reason
     text: str
     blocked_by: tuple[str, ...]
@@ -142,13 +144,19 @@ def check_demand(cluster: ClusterSpec, inventory: Inventory) -> Kind:
 
 def decide(state: State) -> tuple[Instruction, ...]:
     """What to do with every queued job, in the order of the queue."""
+    if state.paused:
+        return tuple(_paused(job, position) for position, job in enumerate(_in_order(state), start=1))
     return tuple(_decide(state))
+
+
+def _in_order(state: State) -> list[QueuedJob]:
+    return sorted(state.queued, key=lambda j: (-j.priority, j.queued_unix_ns, j.id))
 
 
 def _decide(state: State) -> Iterator[Instruction]:
     held = dict(state.occupied)
     waiting: dict[Kind, list[QueuedJob]] = {"cpu": [], "cuda": []}
-    for job in sorted(state.queued, key=lambda j: (-j.priority, j.queued_unix_ns, j.id)):
+    for job in _in_order(state):
         try:
             kind = check_demand(job.cluster, state.inventory)
         except UserError as error:
@@ -166,6 +174,12 @@ def _decide(state: State) -> Iterator[Instruction]:
             yield Place(job_id=job.id, devices=given)
             continue
         line.append(job)
+
+
+def _paused(job: QueuedJob, position: int) -> Wait:
+    reason = Reason.SERVER_PAUSED
+    text = f"{reason.summary} {reason.remedy}"
+    return Wait(job_id=job.id, position=position, reason=reason, text=text, blocked_by=())
 
 
 def _for_devices(

@@ -38,15 +38,27 @@ class Scheduler:
     """Places queued jobs, follows their attempts, and ends those that were cancelled."""
 
     def __init__(
-        self, *, database: Database, executor: Executor, inventory: Inventory, data_dir: Path, url: str
+        self,
+        *,
+        database: Database,
+        executor: Executor,
+        inventory: Inventory,
+        data_dir: Path,
+        url: str,
+        paused: bool = False,
     ) -> None:
-        """`data_dir` receives the attempts' directories; `url` is this server's address, for telemetry."""
+        """`data_dir` receives the attempts' directories; `url` is this server's address, for telemetry. While
+        `paused` nothing is placed; attempts of an earlier life are followed as ever."""
         self.inventory = inventory
+        self._paused = paused
         self._database = database
         self._executor = executor
         self._starter = Starter(database, executor, data_dir.absolute(), url)
         self._drain = Drain(url)
         self._queue = snapshot.Queue()
+        self._url = url
+        self._redirected: set[int] = set()
+        """Attempts that know this server's address."""
         self._asked: dict[int, float] = {}
         self._trouble: dict[int, str] = {}
         self._wake = threading.Event()
@@ -120,10 +132,13 @@ class Scheduler:
         now = time.time_ns()
         with self._database.read() as session:
             waiting = self._queue.read(session, now)
-            state = snapshot.state(session, waiting, self.inventory)
+            state = snapshot.state(session, waiting, self.inventory, paused=self._paused)
             self._retry_unix_ns = snapshot.next_retry(session, now)
         said = {queued.job.id: queued.said for queued in waiting}
         changed, waits = False, []
+        for job_id, error in () if self._paused else self._queue.unreadable.items():
+            self._database.writer.run(partial(changes.unreadable, job_id=job_id, message=str(error)))
+            changed = True
         for instruction in decide(state):
             match instruction:
                 case Place():
@@ -146,6 +161,7 @@ class Scheduler:
         if isinstance(report, Ended):
             self._database.writer.run(partial(changes.close, attempt_id=attempt.id, end=report))
             self._asked.pop(attempt.id, None)
+            self._redirected.discard(attempt.id)
             self._due = True
             if not report.sealed:
                 self._drain.add(handle.directory)
@@ -153,6 +169,9 @@ class Scheduler:
             self._press(attempt.id, handle, report)
         elif changes.events_of(State(attempt.state), report):
             self._database.writer.run(partial(changes.progress, attempt_id=attempt.id, report=report))
+        if isinstance(report, Running) and attempt.id not in self._redirected:  # maybe from an earlier life
+            self._executor.redirect(handle, self._url)
+            self._redirected.add(attempt.id)
 
     def _find(self, attempt: Attempt) -> Handle | None:
         """An earlier server's life ended between placing and launching: did it start, or not?"""

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from backend.db.models import Attempt, Job
 from backend.lifecycle import CURABLE, Reason
+from engine.errors import UserError
 from engine.plan.retry import RetrySpec
 from engine.plan.serde import from_plain
 
@@ -31,7 +32,10 @@ def after(
     """
     if reason not in CURABLE:
         return None
-    spec = from_plain(RetrySpec, job.spec.get("retry", {}))
+    try:
+        spec = from_plain(RetrySpec, job.spec.get("retry", {}))
+    except UserError:
+        return None  # another version stored it: an attempt must end also where nobody can say what follows
     number = 1 + sum(other.reason in CURABLE for other in job.attempts if other.id != attempt.id)
     if number > spec.times:
         return None

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session, joinedload
 from backend.db.models import Attempt, Job
 from backend.lifecycle import ACTIVE, State
 from backend.scheduler import decide
+from engine.errors import UserError
 from engine.plan.job import ClusterSpec
 from engine.plan.serde import from_plain
 
@@ -24,7 +25,12 @@ class Queue:
     read once."""
 
     def __init__(self) -> None:
-        self._demands: dict[str, ClusterSpec] = {}
+        self._demands: dict[str, ClusterSpec | UserError] = {}
+
+    @property
+    def unreadable(self) -> dict[str, UserError]:
+        """Of the jobs that were read last, those that another version stored and this one cannot place: why not."""
+        return {id_: found for id_, found in self._demands.items() if isinstance(found, UserError)}
 
     def read(self, session: Session, now_unix_ns: int) -> list[Queued]:
         """Those that may be placed now, in no particular order: a job that backs off is in nobody's way."""
@@ -40,11 +46,12 @@ class Queue:
         return [
             Queued(
                 job=decide.QueuedJob(
-                    id=id_, name=name, cluster=self._demands[id_], priority=priority, queued_unix_ns=queued
+                    id=id_, name=name, cluster=cluster, priority=priority, queued_unix_ns=queued
                 ),
                 said=said,
             )
             for id_, name, priority, queued, said in rows
+            if isinstance(cluster := self._demands[id_], ClusterSpec)
         ]
 
 
@@ -57,9 +64,12 @@ class Queued:
     """What it was told about why."""
 
 
-def _demand(spec: dict[str, Any]) -> ClusterSpec:
-    """As JobSpec.demand says."""
-    cluster = from_plain(ClusterSpec, spec["cluster"])
+def _demand(spec: dict[str, Any]) -> ClusterSpec | UserError:
+    """As JobSpec.demand says, or why it cannot be read."""
+    try:
+        cluster = from_plain(ClusterSpec, spec.get("cluster", {}), "cluster")
+    except UserError as error:
+        return error
     return replace(cluster, device="cpu") if spec.get("fidelity") == "rehearse" else cluster
 
 
@@ -85,10 +95,13 @@ def occupied(session: Session) -> dict[str, decide.Occupant]:
     }
 
 
-def state(session: Session, queue: Sequence[Queued], inventory: decide.Inventory) -> decide.State:
+def state(
+    session: Session, queue: Sequence[Queued], inventory: decide.Inventory, *, paused: bool
+) -> decide.State:
     """All that `decide` wants to know."""
     return decide.State(
         queued=tuple(waiting.job for waiting in queue),
         inventory=inventory,
         occupied=occupied(session),
+        paused=paused,
     )

@@ -18,7 +18,7 @@ from backend.db import Database
 from backend.db.models import Attempt, Job
 from backend.executors.base import Ended, Executor, Ingest, LaunchError
 from backend.ingest import new_token, token_sha256
-from backend.lifecycle import Event, Reason, State
+from backend.lifecycle import Reason, State
 from backend.scheduler import changes, record
 from backend.scheduler.decide import Place
 from engine.errors import UserError
@@ -57,7 +57,7 @@ class Starter:
             with self._database.read() as session:
                 stored = _stored(session.get_one(Job, place.job_id))
         except UserError as error:  # written by another version of this program
-            writer.run(partial(_unreadable, job_id=place.job_id, message=str(error)))
+            writer.run(partial(changes.unreadable, job_id=place.job_id, message=str(error)))
             return
         token = new_token()
         epoch = time.time_ns()
@@ -129,9 +129,3 @@ def _stored(row: Job) -> _Stored:
         plan=from_plain(kind, plan),
         model=ModelDescription.from_dict(row.description or {}),
     )
-
-
-def _unreadable(session: Session, job_id: str, message: str) -> None:
-    job = session.get_one(Job, job_id)
-    if job.state == State.QUEUED:
-        record.advance(session, job, None, Event.REFUSED, reason=Reason.LAUNCH_FAILED, message=message)

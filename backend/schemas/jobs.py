@@ -78,10 +78,26 @@ class JobSummary(Schema):
     """Median iteration time over the window, warm-up left out."""
     speed_up: float | None
     """Throughput over the baseline's. Null where there is none, or it cannot be compared."""
+    speed_up_caveat: str | None
+    """What a reader must know to trust it, such as another job that ran at the same time; where it cannot be compared,
+    why."""
     revision: int
     """Goes up with every change of the job or of its telemetry."""
     attempt: str | None
     """Id of its latest attempt."""
+
+
+class DroppedDetail(Schema):
+    """Single events that should have been kept and could not be, for want of room; the totals have them."""
+
+    party: str
+    """The process that recorded them."""
+    first_step: int
+    last_step: int
+    """Both -1 where they belong to no step."""
+    events: int
+    text: str
+    """The same for a person."""
 
 
 class Attempt(Schema):
@@ -102,6 +118,8 @@ class Attempt(Schema):
     """Whether all its telemetry has arrived."""
     started_at: datetime | None
     ended_at: datetime | None
+    dropped: list[DroppedDetail]
+    """Where its detail is missing, by process and range of steps. Empty: nowhere."""
 
 
 class Transition(Schema):
@@ -116,19 +134,6 @@ class Transition(Schema):
     at: datetime
 
 
-class DroppedDetail(Schema):
-    """Single events that should have been kept and could not be, for want of room; the totals have them."""
-
-    party: str
-    """The process that recorded them."""
-    first_step: int
-    last_step: int
-    """Both -1 where they belong to no step."""
-    events: int
-    text: str
-    """The same for a person."""
-
-
 class Job(JobSummary):
     """One job, whole."""
 
@@ -140,8 +145,6 @@ class Job(JobSummary):
     """Oldest first."""
     history: list[Transition]
     """Every state the job went through, oldest first."""
-    dropped: list[DroppedDetail]
-    """Where detail of the latest attempt is missing, by process and range of steps. Empty: nowhere."""
 
 
 class Page(Schema):

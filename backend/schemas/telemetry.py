@@ -23,6 +23,8 @@ class Metrics(Schema):
     """Series by name (`loss`, `throughput`, `iteration_ms`, `test_accuracy`, ...), each at most 2,000 points:
     the first, the smallest, the largest and the last of every stretch, so that no spike is lost."""
 
+    rehearsed: str | None
+    """The label of a rehearsal, which stands beside every series; null for a job that trains."""
     series: dict[str, list[Point]]
     revision: int
 
@@ -30,6 +32,8 @@ class Metrics(Schema):
 class Events(Schema):
     """Detailed events as columns of equal length, in order of their start."""
 
+    rehearsed: str | None
+    """The label of a rehearsal, which stands beside these times; null for a job that trains."""
     worker: list[int]
     """Party that recorded it."""
     step: list[int]
@@ -53,6 +57,8 @@ class Events(Schema):
     """Names by number."""
     kinds: list[str]
     """Every kind that an event can have."""
+    newest_step: int | None
+    """The newest ended step of which every worker kept its events, whichever were asked for. Null: there is none."""
     truncated: bool
     """Whether there is more."""
     next_cursor: str | None
@@ -132,7 +138,8 @@ class Summary(Schema):
     speed_up: SpeedUp | None
     """Null: no baseline."""
     convergence_speed_up: float | None
-    """The baseline's time to the target accuracy over this job's."""
+    """The baseline's time to the target accuracy over this job's. Null: one of them has not reached it, or `speed_up`
+    refuses the comparison and says why."""
     wire_bytes_per_step: int | None
     """Declared by the plan: payload over all links, at true sizes where a rehearsal's are scaled."""
     rate_bps: int | None

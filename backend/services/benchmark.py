@@ -42,7 +42,7 @@ START_LIMIT_S = 120
 @contextmanager
 def served(directory: Path) -> Iterator[str]:
     """The address of a real server on that data, which starts no jobs."""
-    ours = {"TRAINYARD_DATA_DIR": str(directory), "TRAINYARD_PAUSED": "1"}
+    ours = {"TRAINYARD_DATA_DIR": str(directory), "TRAINYARD_SCHEDULER": "0"}
     command = [sys.executable, "-m", "backend.cli.main", "serve", "--port", "0"]
     with subprocess.Popen(command, env=os.environ | ours, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -19,6 +19,8 @@ import sys
 import threading
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +57,8 @@ class Descriptions:
         self._directory = cache_dir
         self._directory.mkdir(parents=True, exist_ok=True)
         self._timeout_s = timeout_s
+        # A process that describes ends when our end closes, also because we were killed.
+        self._lifeline, self._ours = Pipe(duplex=False)
         self._slots = threading.BoundedSemaphore(AT_ONCE)
         self._room = threading.BoundedSemaphore(AT_ONCE + WAITING)
         self._known: Remembered[ModelDescription] = Remembered(room=KEPT)
@@ -80,6 +84,10 @@ class Descriptions:
         finally:
             self._room.release()
 
+    def close(self) -> None:
+        """End what is being described: the server ends. (Where it is killed, the system closes the pipe.)"""
+        self._ours.close()
+
     def _load(self, key: str) -> ModelDescription | None:
         path = self._directory / f"{key}.json"
         try:
@@ -92,7 +100,7 @@ class Descriptions:
 
     def _make(self, key: str, request: dict[str, Any]) -> ModelDescription:
         with self._slots:
-            answer = _run(json.dumps(request), self._timeout_s)
+            answer = _run(json.dumps(request), self._timeout_s, self._lifeline)
         if error := answer.get("error"):
             raise UserError(error["field"], error["value"], error["rule"], error["remedy"])
         description = ModelDescription.from_dict(answer)
@@ -100,8 +108,8 @@ class Descriptions:
         return description
 
 
-def _run(request: str, timeout_s: float) -> dict[str, Any]:
-    command = [sys.executable, "-m", "engine.models"]
+def _run(request: str, timeout_s: float, lifeline: Connection) -> dict[str, Any]:
+    command = [sys.executable, "-m", "engine.models", str(lifeline.fileno())]
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
     environment.pop("TRAINYARD_DATABASE_URL", None)  # may hold a password, and user code runs there
     with subprocess.Popen(
@@ -113,6 +121,7 @@ def _run(request: str, timeout_s: float) -> dict[str, Any]:
         env=environment,
         cwd=ENGINE.parent,
         start_new_session=True,
+        pass_fds=[lifeline.fileno()],
     ) as process:
         try:
             stdout, stderr = process.communicate(request, timeout_s)

@@ -66,6 +66,8 @@ def read(
     cursor: str | None,
     layers: list[str],
     parties: list[str],
+    rehearsed: str | None,
+    newest_step: int | None,
 ) -> Events:
     """At most `limit` events in order of their start, those after `cursor`. Raises UserError for none of ours.
 
@@ -80,6 +82,7 @@ def read(
     if last is not None:
         following = cursors.encode(":".join(map(str, [*last, wanted.step_from, wanted.step_to])))
     return Events(
+        rehearsed=rehearsed,
         worker=rows["party"].tolist(),
         step=rows["step"].tolist(),
         layer=rows["layer"].tolist(),
@@ -95,6 +98,7 @@ def read(
         layers=layers,
         parties=parties,
         kinds=list(KINDS),
+        newest_step=newest_step,
         truncated=following is not None,
         next_cursor=following,
     )

@@ -48,7 +48,8 @@ class Lists:
             rows, following = cursors.page(
                 session, query, key, limit=asked.limit, cursor=asked.cursor, read=cursors.number
             )
-        return schema.AttemptPage(items=list(map(show_attempt, rows)), next_cursor=following)
+            shown = [show_attempt(session, row) for row in rows]
+        return schema.AttemptPage(items=shown, next_cursor=following)
 
     def history(self, job_id: str, asked: HistoryQuery) -> schema.TransitionPage:
         """Oldest first. Raises NotFound, and UserError as `jobs` does."""

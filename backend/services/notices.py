@@ -90,9 +90,8 @@ class Hub:
         queue: asyncio.Queue[Event | None] = asyncio.Queue(QUEUE)
         self._listeners.add(queue)
         try:
-            sent = self._last
-            yield_first = await asyncio.to_thread(self._catch_up, last_seen, sent)
-            for event in yield_first:
+            sent, missed = await asyncio.to_thread(self._catch_up, last_seen, self._last)
+            for event in missed:
                 yield event
                 sent = max(sent, event.id)
             while not self._closed and (found := await queue.get()) is not None:
@@ -101,16 +100,19 @@ class Hub:
         finally:
             self._listeners.discard(queue)
 
-    def _catch_up(self, last_seen: str | None, now: int) -> list[Event]:
+    def _catch_up(self, last_seen: str | None, now: int) -> tuple[int, list[Event]]:
+        """The newest id that the listener has, at least `now`, and what it missed."""
         with self._database.read() as session:
             newest = session.scalar(select(func.max(models.Notice.id))) or 0
             if last_seen is None:
-                return [Event(id=max(newest, now), kind="ready", data={"revision": None})]
+                return now, [Event(id=max(newest, now), kind="ready", data={"revision": None})]
             oldest = session.scalar(select(func.min(models.Notice.id))) or 1
             since = int(last_seen) if last_seen.isdecimal() else -1
             if not oldest - 1 <= since <= newest or newest - since > CATCH_UP:
-                return [Event(id=newest, kind="reset", data={"reason": f"{last_seen} is not kept any more"})]
-            return self._events(session, since)
+                reason = f"{last_seen} is not kept any more"
+                return now, [Event(id=newest, kind="reset", data={"reason": reason})]
+            # It may have caught up from the database beyond what was handed out until now.
+            return max(now, since), self._events(session, since)
 
     async def _deliver(self) -> None:
         while not self._closed:
@@ -132,6 +134,9 @@ class Hub:
             return
         for event in await asyncio.to_thread(self._news):
             self._hand_out(event)
+        self._last = max(
+            self._last, newest
+        )  # also where the newest was of a job of which nothing can be said
 
     def _hand_out(self, event: Event) -> None:
         self._last = max(self._last, event.id)
@@ -158,11 +163,17 @@ class Hub:
         events = self._deleted(session, since)
         for (job_id, kind), number in sorted(newest.items(), key=lambda item: item[1]):
             job = session.get(models.Job, job_id)
-            if job is not None:
+            if job is None:
+                continue
+            try:
                 summary = self._views.summary(session, job)
-                names = {"id", "revision", "state", "step", "steps", "loss", "samples_per_s"}
-                data = summary.model_dump(mode="json", include=names)
-                events.append(Event(id=number, kind=kind, data={"job_id": data.pop("id"), **data}))
+            except (AttributeError, LookupError, TypeError, ValueError):
+                # What one job's row makes impossible must not silence the others.
+                logger.exception("job %s: no notice can be made of it", job_id)
+                continue
+            names = {"id", "revision", "state", "step", "steps", "loss", "samples_per_s", "rehearsed"}
+            data = summary.model_dump(mode="json", include=names)
+            events.append(Event(id=number, kind=kind, data={"job_id": data.pop("id"), **data}))
         return sorted(events, key=lambda event: event.id)
 
     def _deleted(self, session: Session, since: int) -> list[Event]:

@@ -18,7 +18,7 @@ from backend.figures.facts import period_of
 from backend.services.remember import Remembered
 from engine.telemetry.definitions import WARM_UP_STEPS, step_means
 
-REMEMBERED = 4_096
+REMEMBERED = 8_192
 ACCURACY = "test_accuracy"
 
 
@@ -49,7 +49,7 @@ class ProgressReader:
         self._periods: Remembered[int] = Remembered(room=REMEMBERED)  # a job's plan never changes
 
     def of(self, session: Session, job: Job, attempt: Attempt | None) -> Progress:
-        """Progress of the job's latest attempt."""
+        """Progress of one attempt of the job."""
         if attempt is None:
             return Progress()
         workers = job.spec["cluster"]["workers"]

@@ -41,7 +41,9 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
         views = Views()
         drawing = Drawing(settings.url, settings.figure_processes)
         stack.push_async_callback(asyncio.to_thread, drawing.close)
-        planner = Planner(Descriptions(settings.data_dir / "cache" / "descriptions"), inventory.check)
+        descriptions = Descriptions(settings.data_dir / "cache" / "descriptions")
+        stack.callback(descriptions.close)
+        planner = Planner(descriptions, inventory.check)
         hub = Hub(database, views, kept=settings.notices_kept)
         await hub.start()
         stack.push_async_callback(hub.stop)
@@ -51,8 +53,9 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
             inventory=devices,
             data_dir=settings.data_dir,
             url=settings.ingest_url or address,
+            paused=settings.paused,
         )
-        if not settings.paused:
+        if settings.scheduler:
             await asyncio.to_thread(scheduler.start)
             stack.push_async_callback(asyncio.to_thread, scheduler.close)
         yield Context(

@@ -1,9 +1,17 @@
-"""What a job's row holds, as the engine's own objects."""
+"""What a job's row holds, as the engine's own objects.
+
+Another version of this program may have stored it, with fields or values that this one does not take: one such row
+must break nothing but what asks for it, so whoever reads many rows expects the UserError.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from backend.db.models import Job
 from backend.services.plans import Planned
+from engine.errors import UserError
 from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
 from engine.plan.plan import Peer, Plan
@@ -11,22 +19,33 @@ from engine.plan.serde import from_plain
 
 
 def spec_of(job: Job) -> JobSpec:
-    """The specification as it was validated."""
-    return from_plain(JobSpec, job.spec)
+    """The specification as it was validated. Raises UserError where this version cannot read it."""
+    with _read("spec"):
+        return from_plain(JobSpec, job.spec)
 
 
 def planned_of(job: Job) -> Planned:
-    """Specification, description and resolved plan. A plan with a `runner` is a peer."""
+    """Specification, description and resolved plan. A plan with a `runner` is a peer. Raises as `spec_of` does."""
     assert job.plan is not None, f"job {job.id} has no plan"
     assert job.description is not None, f"job {job.id} has no description"
     kind: type[Plan] | type[Peer] = Peer if "runner" in job.plan else Plan
-    return Planned(
-        spec=spec_of(job),
-        description=ModelDescription.from_dict(job.description),
-        plan=from_plain(kind, job.plan),
-    )
+    with _read("description"):
+        description = ModelDescription.from_dict(job.description)
+    with _read("plan"):
+        plan = from_plain(kind, job.plan)
+    return Planned(spec=spec_of(job), description=description, plan=plan)
 
 
 def source_name(source: dict[str, object]) -> str:
     """What people call a model or a data set: its name, or its entry point."""
     return str(source.get("name") or source.get("entrypoint"))
+
+
+@contextmanager
+def _read(part: str) -> Iterator[None]:
+    try:
+        yield
+    except UserError as error:
+        rule = f"{error.rule}: this version cannot read the job that another one stored"
+        remedy = f"{error.remedy.rstrip('.')}. Read it with the version that stored it, or delete it"
+        raise UserError(f"{part}.{error.field}", error.value, rule, remedy) from None

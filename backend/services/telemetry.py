@@ -11,6 +11,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from backend.db import Database, models
+from backend.figures import rolled
 from backend.figures.source import Source
 from backend.lifecycle import State
 from backend.schemas import telemetry as schema
@@ -21,19 +22,20 @@ from backend.services.jobs import find
 from backend.services.progress import ACCURACY
 from backend.services.stored import spec_of
 from backend.services.views import Views, attempt_of, latest_attempt, milliseconds
+from engine.errors import UserError
 from engine.telemetry import asked, definitions
 
 NEWEST_STEPS = 10
 """Steps of events that are answered where none are asked for."""
 ALL_LEFT_OUT = schema.Events(
-    worker=[], step=[], layer=[], unit=[], kind=[], track=[], peer=[], priority=[], queued_ns=[],
-    start_ns=[], end_ns=[], bytes=[], layers=[], parties=[], kinds=list(events.KINDS), truncated=False,
-    next_cursor=None,
+    rehearsed=None, worker=[], step=[], layer=[], unit=[], kind=[], track=[], peer=[], priority=[], queued_ns=[],
+    start_ns=[], end_ns=[], bytes=[], layers=[], parties=[], kinds=list(events.KINDS), newest_step=None,
+    truncated=False, next_cursor=None,
 )  # fmt: skip
 
 
 class Telemetry:
-    """Reads the latest attempt of any job; of events and logs any attempt."""
+    """Reads any attempt of any job: the latest, unless a number is given."""
 
     def __init__(self, database: Database, views: Views) -> None:
         self._database = database
@@ -41,22 +43,24 @@ class Telemetry:
         self._asking = threading.Lock()
 
     def metrics(
-        self, job_id: str, name: str | None, step_from: int | None = None, step_to: int | None = None
+        self, job_id: str, name: str | None, number: int | None, step_from: int | None, step_to: int | None
     ) -> schema.Metrics:
-        """Series by name, of all steps or a range. Raises NotFound, or UnknownNameError for a series there is not."""
+        """Series by name, of all steps or a range. Raises NotFound, UserError for an attempt that there is not, and
+        UnknownNameError for a series."""
         with self._database.read() as session:
             job = find(session, job_id)
-            source = Source(session, job_id)
-            if source.job.attempt is None:
-                return schema.Metrics(series={}, revision=job.revision)
-            found = series.read(session, source, name, step_from or 0, step_to)
-            return schema.Metrics(series=found, revision=job.revision)
+            attempt = attempt_of(session, job, number)
+            source = Source(session, job_id, number)
+            found: dict[str, list[schema.Point]] = {}
+            if attempt is not None:
+                found = series.read(session, source, name, step_from or 0, step_to)
+            return schema.Metrics(rehearsed=source.job.rehearsed, series=found, revision=job.revision)
 
-    def metric_names(self, job_id: str) -> schema.MetricNames:
-        """The series that `metrics` has. Raises NotFound."""
+    def metric_names(self, job_id: str, number: int | None) -> schema.MetricNames:
+        """The series that `metrics` has. Raises NotFound, and UserError for an attempt that there is not."""
         with self._database.read() as session:
-            find(session, job_id)
-            found = series.names(session, Source(session, job_id))
+            attempt_of(session, find(session, job_id), number)
+            found = series.names(session, Source(session, job_id, number))
         return schema.MetricNames(
             items=[schema.MetricName(name=name, last_step=step) for name, step in found.items()]
         )
@@ -68,8 +72,9 @@ class Telemetry:
         with self._database.read() as session:
             job = find(session, job_id)
             attempt = attempt_of(session, job, query.attempt)
+            facts = Source(session, job_id, query.attempt).job
             if attempt is None:
-                return ALL_LEFT_OUT
+                return ALL_LEFT_OUT.model_copy(update={"rehearsed": facts.rehearsed})
             first, last = _steps(session, attempt.id, query.step_from, query.step_to)
             return events.read(
                 session,
@@ -81,6 +86,8 @@ class Telemetry:
                 cursor=query.cursor,
                 layers=_layers(job),
                 parties=attempt.parties,
+                rehearsed=facts.rehearsed,
+                newest_step=rolled.newest_detailed_step(session, attempt.id, facts.workers),
             )
 
     def record(self, job_id: str, steps: int) -> schema.Recording:
@@ -104,19 +111,34 @@ class Telemetry:
             ) from None
         return schema.Recording(first_step=first, last_step=first + steps - 1)
 
-    def trace(self, job_id: str, step_from: int | None, step_to: int | None) -> Iterator[str]:
-        """The detailed events of these steps (without a range, of the newest ones) for Perfetto, piece by piece.
-        Raises NotFound before the first piece."""
+    def trace(
+        self,
+        job_id: str,
+        number: int | None,
+        step_from: int | None,
+        step_to: int | None,
+        from_ns: int | None = None,
+        to_ns: int | None = None,
+    ) -> Iterator[str]:
+        """The detailed events of these steps, or of those that touch a stretch of time on the attempt's clock
+        (without either, of the newest ones) for Perfetto, piece by piece.
+        Raises NotFound, and UserError for an attempt that there is not or half a stretch, before the first piece."""
+        if (from_ns is None) != (to_ns is None):
+            raise UserError("from_ns", from_ns, "needs to_ns, and to_ns needs it", "Give both or neither")
         with self._database.read() as session:
             job = find(session, job_id)
-            attempt = latest_attempt(session, job)
-            first, last = _steps(session, attempt.id, step_from, step_to) if attempt else (0, -1)
-            layers = _layers(job)
+            attempt = attempt_of(session, job, number)
+            source = Source(session, job_id, number)
+            if from_ns is not None and to_ns is not None:
+                first, last = source.steps_between(from_ns, to_ns)
+            else:
+                first, last = _steps(session, attempt.id, step_from, step_to) if attempt else (0, -1)
+            layers, rehearsed = _layers(job), source.job.rehearsed
         about = {
             "job": job.id,
             "name": job.name,
             "steps": f"{first} to {last}",
-            "rehearsed": spec_of(job).rehearsed,
+            "rehearsed": rehearsed,
         }
         written = trace.Trace(layers, attempt.parties if attempt else [], about)
 
@@ -149,17 +171,20 @@ class Telemetry:
             return schema.Logs(party="", parties=[], text="", next_offset=0, size=0)
         return logs.read(Path(attempt.directory), attempt.parties, party=party, offset=offset, limit=limit)
 
-    def summary(self, job_id: str, baseline_id: str | None) -> schema.Summary:
-        """The job's figures, compared with its own baseline or the one given."""
+    def summary(self, job_id: str, baseline_id: str | None, number: int | None) -> schema.Summary:
+        """An attempt's figures, compared with the job's own baseline or the one given. Raises NotFound, and UserError
+        for an attempt that there is not."""
         with self._database.read() as session:
             job = find(session, job_id)
+            attempt = attempt_of(session, job, number)
             if baseline_id is not None:
                 find(session, baseline_id)
-            spec, progress = spec_of(job), self._views.of(session, job)
-            compared = self._views.speed_up(session, job, baseline_id)
-            baseline = compared[0] if compared else None
+            spec, progress = spec_of(job), self._views.of(session, job, attempt)
+            compared = self._views.speed_up(session, job, baseline_id, attempt=attempt)
             target = spec.training.target_accuracy
-            ours, theirs = _time_to(session, job, target), _time_to(session, baseline, target)
+            ours, theirs = _time_to(session, attempt, target), None
+            if compared is not None and not compared[1].refused:
+                theirs = _time_to(session, latest_attempt(session, compared[0]), target)
             return schema.Summary(
                 rehearsed=spec.rehearsed,
                 steps=progress.done,
@@ -177,7 +202,7 @@ class Telemetry:
                 test_accuracy=progress.test_accuracy,
                 target_accuracy=target,
                 time_to_target_s=None if ours is None else ours / 1e9,
-                duration_s=_duration(session, job),
+                duration_s=_duration(session, attempt),
                 revision=job.revision,
             )
 
@@ -195,20 +220,18 @@ def _layers(job: models.Job) -> list[str]:
 
 
 def _speed_up(baseline: models.Job, compared: definitions.SpeedUp) -> schema.SpeedUp:
-    reasons = compared.refused or compared.caveats
     return schema.SpeedUp(
         baseline_id=baseline.id,
         baseline_name=baseline.name,
         value=compared.value,
         kind=compared.scaling,
         comparable=not compared.refused,
-        why_not="; ".join(reasons) or None,
+        why_not=compared.caveat,
     )
 
 
-def _span(session: Session, job: models.Job) -> tuple[int | None, int | None]:
+def _span(session: Session, attempt: models.Attempt | None) -> tuple[int | None, int | None]:
     """Start of the first step and end of the last one, in ns on the attempt's clock."""
-    attempt = latest_attempt(session, job)
     if attempt is None:
         return None, None
     ends = select(func.min(models.StepRow.start_ns), func.max(models.StepRow.end_ns))
@@ -216,15 +239,14 @@ def _span(session: Session, job: models.Job) -> tuple[int | None, int | None]:
     return first, last
 
 
-def _duration(session: Session, job: models.Job) -> float | None:
-    first, last = _span(session, job)
+def _duration(session: Session, attempt: models.Attempt | None) -> float | None:
+    first, last = _span(session, attempt)
     return None if first is None or last is None else (last - first) / 1e9
 
 
-def _time_to(session: Session, job: models.Job | None, target: float | None) -> int | None:
-    """When the job's test accuracy first reached `target`, in ns since its first forward."""
-    attempt = latest_attempt(session, job) if job is not None else None
-    if job is None or attempt is None or target is None:
+def _time_to(session: Session, attempt: models.Attempt | None, target: float | None) -> int | None:
+    """When the attempt's test accuracy first reached `target`, in ns since its first forward."""
+    if attempt is None or target is None:
         return None
     measured = select(models.Metric.at_ns, models.Metric.value).where(
         models.Metric.attempt_id == attempt.id,
@@ -232,6 +254,6 @@ def _time_to(session: Session, job: models.Job | None, target: float | None) -> 
         models.Metric.value.is_not(None),
     )
     rows = session.execute(measured).all()
-    start = _span(session, job)[0] or 0
+    start = _span(session, attempt)[0] or 0
     time, value = np.array([at - start for at, _ in rows]), np.array([v for _, v in rows], float)
     return definitions.time_to_target_ns(time, value, target, goal="max") if len(rows) else None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from backend.db import models
 from backend.figures import speed
+from backend.figures.facts import known
 from backend.figures.source import Source
 from backend.schemas import jobs as schema
 from backend.schemas.plans import PlanView
@@ -23,7 +24,10 @@ from engine.plan.length import total_steps
 from engine.telemetry.definitions import SpeedUp
 
 PLANS_REMEMBERED = 256
-SUMMARIES_REMEMBERED = 4_096
+SUMMARIES_REMEMBERED = 8_192
+"""More than the thousands of jobs that somebody scrolls through: a row is about 2 kB."""
+UNKNOWN = "?"
+"""Stands for a name in the row of a job that cannot be read."""
 
 
 class Views:
@@ -35,7 +39,8 @@ class Views:
         self._summaries: Remembered[schema.JobSummary] = Remembered(room=SUMMARIES_REMEMBERED)
 
     def summary(self, session: Session, job: models.Job) -> schema.JobSummary:
-        """One row of the list. All that it says goes with the revisions of the job and of its baseline."""
+        """One row of the list. All that it says goes with the revisions of the job and of its baseline, but for a
+        speed-up's caveat about another job at the same time, which may outlive that one."""
         baseline = session.get(models.Job, job.baseline_id) if job.baseline_id else None
         key = (job.id, job.revision, baseline.revision if baseline else None)
         return self._summaries.get(key, lambda: self._summary(session, job))
@@ -45,16 +50,14 @@ class Views:
         history = select(models.Transition).where(
             models.Transition.job_id == job.id, models.Transition.attempt_id.is_(None)
         )
-        attempt = latest_attempt(session, job)
         return schema.Job(
             **dict(self.summary(session, job)),
             spec=spec_of(job),
             plan=self.plan(job),
-            attempts=[show_attempt(row) for row in job.attempts],
+            attempts=[show_attempt(session, row) for row in job.attempts],
             history=[
                 show_transition(row, None) for row in session.scalars(history.order_by(models.Transition.id))
             ],
-            dropped=dropped.read(session, attempt) if attempt else [],
         )
 
     def plan(self, job: models.Job) -> PlanView:
@@ -62,36 +65,46 @@ class Views:
         return self._plans.get(job.id, lambda: plans.view(planned_of(job)))
 
     def speed_up(
-        self, session: Session, job: models.Job, baseline_id: str | None = None, *, caveats: bool = True
+        self,
+        session: Session,
+        job: models.Job,
+        baseline_id: str | None = None,
+        *,
+        attempt: models.Attempt | None = None,
     ) -> tuple[models.Job, SpeedUp] | None:
-        """The baseline (the job's own, unless another is given) and the comparison with it; None without
-        one."""
+        """The baseline (the job's own, unless another is given) and the comparison of the job, or of that attempt, with
+        it; None without one."""
         chosen = baseline_id or job.baseline_id
         baseline = session.get(models.Job, chosen) if chosen else None
         if baseline is None:
             return None
-        here, there = Source(session, job.id), Source(session, baseline.id)
-        alone = None if caveats else True  # looked up over all jobs: too slow for every row of a list
-        ours, theirs = (self.of(session, each).samples_per_s for each in (job, baseline))
-        return baseline, speed.compare(here, there, ours, theirs, alone=alone)
+        try:
+            spec_of(baseline)
+        except UserError as error:
+            return baseline, SpeedUp(value=None, scaling="strong", refused=(f"the baseline: {error}",))
+        here = Source(session, job.id, attempt.number if attempt else None)
+        there = Source(session, baseline.id)
+        ours = self.of(session, job, attempt).samples_per_s
+        theirs = self.of(session, baseline).samples_per_s
+        return baseline, speed.compare(here, there, ours, theirs)
 
-    def of(self, session: Session, job: models.Job) -> Progress:
-        """The newest figures of the job's latest attempt."""
-        return self.progress.of(session, job, latest_attempt(session, job))
+    def of(self, session: Session, job: models.Job, attempt: models.Attempt | None = None) -> Progress:
+        """The newest figures of that attempt, else of the job's latest one."""
+        return self.progress.of(session, job, attempt or latest_attempt(session, job))
 
     def _summary(self, session: Session, job: models.Job) -> schema.JobSummary:
         attempt = latest_attempt(session, job)
+        try:
+            spec = spec_of(job)
+        except UserError as error:
+            return _unreadable(job, attempt, error)
         progress = self.progress.of(session, job, attempt)
-        compared = self.speed_up(session, job, caveats=False)
-        spec = spec_of(job)
+        compared = self.speed_up(session, job)
         steps = spec.training.steps
         if steps is None and (samples := _samples(session, job)):
             steps = total_steps(spec.training, samples)
         return schema.JobSummary(
-            id=job.id,
-            name=job.name,
-            state=cast(schema.State, job.state),
-            reason=job.reason,
+            **_columns(job, attempt),
             message=job.message,
             strategy=spec.strategy.name,
             planned_by=_planned_by(spec),
@@ -102,12 +115,6 @@ class Views:
             rate_bps=spec.network.rate_bps,
             hosts=spec.network.hosts,
             rehearsed=spec.rehearsed,
-            priority=job.priority,
-            baseline_id=job.baseline_id,
-            created_at=moment(job.created_unix_ns),
-            retry_at=moment_or_none(job.retry_unix_ns),
-            started_at=moment_or_none(job.started_unix_ns),
-            ended_at=moment_or_none(job.ended_unix_ns),
             step=progress.done or None,
             steps=steps,
             loss=progress.loss,
@@ -115,13 +122,57 @@ class Views:
             samples_per_s=progress.samples_per_s,
             iteration_ms=milliseconds(progress.iteration_ns),
             speed_up=compared[1].value if compared else None,
-            revision=job.revision,
-            attempt=str(attempt.id) if attempt else None,
+            speed_up_caveat=compared[1].caveat if compared else None,
         )
 
 
+def _columns(job: models.Job, attempt: models.Attempt | None) -> dict[str, Any]:
+    """What a row of the list says without the job's specification."""
+    return {
+        "id": job.id,
+        "name": job.name,
+        "state": job.state,
+        "reason": job.reason,
+        "priority": job.priority,
+        "baseline_id": job.baseline_id,
+        "created_at": moment(job.created_unix_ns),
+        "retry_at": moment_or_none(job.retry_unix_ns),
+        "started_at": moment_or_none(job.started_unix_ns),
+        "ended_at": moment_or_none(job.ended_unix_ns),
+        "revision": job.revision,
+        "attempt": str(attempt.id) if attempt else None,
+    }
+
+
+def _unreadable(job: models.Job, attempt: models.Attempt | None, error: UserError) -> schema.JobSummary:
+    """The row of a job that another version stored: its columns, what is found of its specification, and why there is
+    no more."""
+    strategy = known(job.spec, "strategy.name", str) or UNKNOWN
+    return schema.JobSummary(
+        **_columns(job, attempt),
+        message="; ".join(filter(None, (job.message, str(error)))),
+        strategy=strategy,
+        planned_by=strategy,
+        model=source_name(known(job.spec, "model", dict) or {"name": UNKNOWN}),
+        dataset=source_name(known(job.spec, "data", dict) or {"name": UNKNOWN}),
+        workers=known(job.spec, "cluster.workers", int) or 0,
+        global_batch=known(job.spec, "training.global_batch", int) or 0,
+        rate_bps=None,
+        hosts=None,
+        rehearsed=UNKNOWN if known(job.spec, "fidelity", str) == "rehearse" else None,
+        step=None,
+        steps=None,
+        loss=None,
+        test_accuracy=None,
+        samples_per_s=None,
+        iteration_ms=None,
+        speed_up=None,
+        speed_up_caveat=None,
+    )
+
+
 def latest_attempt(session: Session, job: models.Job) -> models.Attempt | None:
-    """The attempt that the job's figures are of."""
+    """The attempt that the job's figures are of, unless another is asked for."""
     newest = (
         select(models.Attempt).where(models.Attempt.job_id == job.id).order_by(models.Attempt.number.desc())
     )
@@ -151,7 +202,7 @@ def milliseconds(ns: float | None) -> float | None:
     return None if ns is None else ns / 1e6
 
 
-def show_attempt(row: models.Attempt) -> schema.Attempt:
+def show_attempt(session: Session, row: models.Attempt) -> schema.Attempt:
     """An attempt as the API shows it."""
     return schema.Attempt(
         id=str(row.id),
@@ -165,6 +216,7 @@ def show_attempt(row: models.Attempt) -> schema.Attempt:
         sealed=row.sealed,
         started_at=moment_or_none(row.started_unix_ns),
         ended_at=moment_or_none(row.ended_unix_ns),
+        dropped=dropped.read(session, row),
     )
 
 

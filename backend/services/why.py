@@ -15,9 +15,9 @@ from backend.services.errors import NotFound
 from engine.telemetry.events import NONE, Kind
 
 
-def read(session: Session, job_id: str, wait: Wait) -> schema.Why:
+def read(session: Session, job_id: str, attempt: int | None, wait: Wait) -> schema.Why:
     """Raises NotFound where there is no such wait, or no longer in detail."""
-    source = Source(session, job_id)
+    source = Source(session, job_id, attempt)
     why = look_up(source, wait)
     job = source.job
     if why is None:

@@ -41,7 +41,7 @@ def api(tmp_path_factory: pytest.TempPathFactory, descriptions: Path) -> Iterato
 
 def _api(data_dir: Path, cache: Path) -> Iterator[TestClient]:
     (data_dir / "cache").symlink_to(cache)
-    settings = Settings(data_dir=data_dir, cpu_devices=CPU_DEVICES, paused=True)
+    settings = Settings(data_dir=data_dir, cpu_devices=CPU_DEVICES, scheduler=False)
     with TestClient(create_app(settings), base_url="http://127.0.0.1") as client:
         yield client
 
@@ -51,7 +51,7 @@ def live(tmp_path_factory: pytest.TempPathFactory, descriptions: Path) -> Iterat
     """A server in a process of its own, on a free port, that starts no jobs."""
     data_dir = tmp_path_factory.mktemp("live")
     (data_dir / "cache").symlink_to(descriptions)
-    with LiveServer(data_dir, paused=True) as server:
+    with LiveServer(data_dir, scheduler=False) as server:
         yield server
 
 

@@ -29,7 +29,7 @@ class House:
         self.port = 0
         self.open(2)
 
-    def open(self, cpus: int) -> None:
+    def open(self, cpus: int, *, paused: bool = False) -> None:
         self.database = open_database(self.directory)
         self.ingest = IngestServer(self.database, self.port)
         self.port = self.ingest.port
@@ -41,6 +41,7 @@ class House:
             ),
             data_dir=self.directory,
             url=self.ingest.url,
+            paused=paused,
         )
 
     def close(self) -> None:
@@ -48,9 +49,9 @@ class House:
         self.ingest.close()
         self.database.close()
 
-    def restart(self, cpus: int = 2) -> None:
+    def restart(self, cpus: int = 2, *, paused: bool = False) -> None:
         self.close()
-        self.open(cpus)
+        self.open(cpus, paused=paused)
         self.scheduler.start()
 
     def submit(self, name: str, workers: int = 2, priority: int = 0, **fields: Any) -> str:

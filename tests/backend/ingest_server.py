@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import threading
+from collections.abc import Callable
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -53,28 +55,18 @@ def add_attempt(database: Database, parties: list[str] | None = None) -> int:
     return database.writer.run(write)
 
 
-class IngestServer:
-    """Serves one database on a port of its own choice, or on the one it had before."""
+class PostServer:
+    """Answers every POST on a port of its own choice, or on a given one, with what `answer` says: status and text."""
 
-    def __init__(self, database: Database, port: int = 0) -> None:
+    def __init__(self, answer: Callable[[str, Message, bytes], tuple[int, str]], port: int = 0) -> None:
+        """`answer` gets path, headers and body."""
+
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
-                token = self.headers["Authorization"].removeprefix("Bearer ")
-                attempt, resource = self.path.removeprefix("/api/v1/attempts/").split("/")
-                try:
-                    if resource == "batches":
-                        accept(database, int(attempt), token, body)
-                    else:
-                        last = {int(party): sequence for party, sequence in json.loads(body).items()}
-                        seal(database, int(attempt), token, last)
-                    self._answer(200, "{}")
-                except IngestError as error:
-                    self._answer(error.status, json.dumps(error.to_dict()))
-
-            def _answer(self, status: int, text: str) -> None:
+                status, text = answer(self.path, self.headers, body)
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(text.encode())))
                 self.end_headers()
@@ -94,3 +86,23 @@ class IngestServer:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+
+class IngestServer(PostServer):
+    """Serves one database."""
+
+    def __init__(self, database: Database, port: int = 0) -> None:
+        def answer(path: str, headers: Message, body: bytes) -> tuple[int, str]:
+            token = headers["Authorization"].removeprefix("Bearer ")
+            attempt, resource = path.removeprefix("/api/v1/attempts/").split("/")
+            try:
+                if resource == "batches":
+                    done: object = accept(database, int(attempt), token, body)
+                else:
+                    last = {int(party): sequence for party, sequence in json.loads(body).items()}
+                    done = seal(database, int(attempt), token, last)
+            except IngestError as error:
+                return error.status, json.dumps({"type": "/problems/ingest", "detail": str(error)})
+            return 200, json.dumps(vars(done))
+
+        super().__init__(answer, port)

@@ -63,7 +63,7 @@ def start_attempt(api: TestClient, job_id: str, directory: Path) -> Posted:
         job = session.get_one(Job, job_id)
         attempt = Attempt(
             job_id=job_id,
-            number=1,
+            number=len(job.attempts) + 1,
             parties=["worker 0", "worker 1"],
             devices=["cpu:0", "cpu:1"],
             token_sha256=token_sha256(token),
@@ -91,14 +91,32 @@ def end_attempt(api: TestClient, posted: Posted) -> None:
     api.app.state.context.database.writer.run(write)  # type: ignore[attr-defined]
 
 
+def fail_attempt(api: TestClient, posted: Posted) -> None:
+    """The attempt fails, and its job queues for another one."""
+
+    def write(session: Session) -> None:
+        attempt = session.get_one(Attempt, posted.attempt)
+        for event in (Event.FAILED, Event.RETRY):
+            record.advance(
+                session,
+                attempt.job,
+                attempt,
+                event,
+                reason=Reason.PROCESS_KILLED,
+                message="worker 0 was killed",
+            )
+
+    api.app.state.context.database.writer.run(write)  # type: ignore[attr-defined]
+
+
 def record_steps(posted: Posted, *, slower: int = 1) -> None:
-    """Record STEPS steps of two workers; `slower` multiplies every time."""
+    """Record STEPS steps of two workers, and the test accuracy when worker 0 is done; `slower` multiplies times."""
     for worker, step_ms in enumerate(STEP_MS):
+        length = step_ms * slower * MS
         recorder = Recorder(
-            worker, f"worker {worker}", lambda: 0, None, attempt=posted.attempt, flush_s=3600,
+            worker, f"worker {worker}", lambda end=STEPS * length: end, None, attempt=posted.attempt, flush_s=3600,
             detail=DetailPolicy(mode="all"),
         )  # fmt: skip
-        length = step_ms * slower * MS
         for step in range(STEPS):
             start = step * length
             middle = start + length // 2

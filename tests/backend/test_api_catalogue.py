@@ -73,7 +73,7 @@ def test_a_server_without_its_page_says_how_to_build_it(tmp_path_factory: pytest
     from backend.settings import Settings  # noqa: PLC0415
 
     folder = tmp_path_factory.mktemp("page")
-    settings = Settings(data_dir=folder / "data", paused=True, frontend_dir=folder / "dist")
+    settings = Settings(data_dir=folder / "data", scheduler=False, frontend_dir=folder / "dist")
     with TestClient(create_app(settings), base_url="http://127.0.0.1") as client:
         answer = client.get("/jobs")
         assert answer.status_code == 503

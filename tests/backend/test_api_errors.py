@@ -60,6 +60,13 @@ BAD: dict[str, tuple[dict[str, Any], str, str]] = {
 DEEP = '{"name": ' + "[" * 900 + "]" * 900 + "}"
 
 
+def nested(levels: int, inner: Any = 1) -> Any:
+    """Lists in one another."""
+    for _ in range(levels):
+        inner = [inner]
+    return inner
+
+
 @pytest.mark.parametrize("path", ["jobs", "plans"])
 @pytest.mark.parametrize("case", BAD)
 def test_bad_specifications_are_refused(api: TestClient, case: str, path: str) -> None:
@@ -143,6 +150,50 @@ def test_bodies_that_are_no_specification(api: TestClient, text: str | bytes) ->
     assert answer.status_code == 422
     assert answer.headers["content-type"] == "application/problem+json"
     json.loads(answer.text, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+
+
+@pytest.mark.parametrize("levels", [62, 200, 700])
+@pytest.mark.parametrize("path", ["jobs", "plans", "clone"])
+def test_a_body_has_a_greatest_depth(api: TestClient, tmp_path: Path, path: str, levels: int) -> None:
+    """Where no type refuses it: options of code that is not ours."""
+    model = {"entrypoint": "mine:build", "directory": str(tmp_path), "options": {"x": nested(levels)}}
+    answer = post(api, path, {"model": model})
+    assert answer.status_code == 422
+    (error,) = answer.json()["errors"]
+    assert error["field"] == "model.options.x"
+    assert error["rule"] == "is nested deeper than 64 levels"
+
+
+def test_a_body_may_be_as_deep_as_the_limit(api: TestClient, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from torch import nn\ndef build(x):\n    return nn.Sequential(nn.Flatten(), nn.Linear(64, 10))\n"
+    )
+    model = {"entrypoint": "mine:build", "directory": str(tmp_path), "options": {"x": nested(61)}}
+    answer = post(api, "jobs", {"model": model})
+    assert answer.status_code == 201, answer.text
+    assert answer.json()["spec"]["model"]["options"] == {"x": nested(61)}
+
+
+@pytest.mark.parametrize("path", ["jobs", "plans", "clone"])
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [({"name": "a\0b"}, "name"), ({"model": {"name": "mlp", "options": {"x": [["\0"]]}}}, "model.options.x"),
+     ({"model": {"name": "mlp", "options": {"\0": 1}}}, "model.options")],
+)  # fmt: skip
+def test_a_nul_is_refused_wherever_a_body_holds_it(
+    api: TestClient, path: str, changes: dict[str, Any], field: str
+) -> None:
+    answer = post(api, path, changes)
+    assert answer.status_code == 422
+    (error,) = answer.json()["errors"]
+    assert (error["field"], error["rule"]) == (field, "holds a NUL character")
+
+
+def post(api: TestClient, path: str, changes: dict[str, Any]) -> Any:
+    """The changes as part of a submission or a preview, or made to a job that is cloned."""
+    if path == "clone":
+        return api.post(f"/api/v1/jobs/{submit(api)['id']}/clone", json=changes)
+    return api.post(f"/api/v1/{path}", json=job_spec(**changes))
 
 
 def test_numbers_that_are_none_are_refused(api: TestClient) -> None:

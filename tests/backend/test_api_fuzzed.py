@@ -61,7 +61,7 @@ def known(tmp_path_factory: pytest.TempPathFactory, descriptions: Path) -> Itera
     """A server, and the id of a job whose events it has."""
     data_dir = tmp_path_factory.mktemp("fuzzed")
     (data_dir / "cache").symlink_to(descriptions)
-    settings = Settings(data_dir=data_dir, cpu_devices=4, paused=True)
+    settings = Settings(data_dir=data_dir, cpu_devices=4, scheduler=False)
     with TestClient(create_app(settings), base_url="http://127.0.0.1") as api:
         planned = submit(api, "planned")["id"]
         database = api.app.state.context.database  # type: ignore[attr-defined]
@@ -72,7 +72,7 @@ def known(tmp_path_factory: pytest.TempPathFactory, descriptions: Path) -> Itera
             recorded.spec, recorded.plan, recorded.description = source.spec, source.plan, source.description
 
         database.writer.run(copy_plan)
-    with LiveServer(data_dir, paused=True) as server:
+    with LiveServer(data_dir, scheduler=False) as server:
         yield server, job_id
 
 

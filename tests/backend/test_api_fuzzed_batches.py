@@ -38,7 +38,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LiveServe
     add_others(database, 2)
     large = add_large(database, LAYERS, LAYERS * PER_LAYER * WORKERS * STEPS)
     database.close()
-    with LiveServer(data_dir, paused=True) as server:
+    with LiveServer(data_dir, scheduler=False) as server:
         yield server, large
 
 

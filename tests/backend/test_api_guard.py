@@ -68,7 +68,7 @@ def test_loopback_is_known(api: TestClient, host: str) -> None:
 
 
 def test_further_hosts_are_a_setting(tmp_path: Path) -> None:
-    settings = Settings(data_dir=tmp_path, cpu_devices=2, paused=True, allowed_hosts=("lab.example",))
+    settings = Settings(data_dir=tmp_path, cpu_devices=2, scheduler=False, allowed_hosts=("lab.example",))
     with TestClient(create_app(settings), base_url="http://lab.example") as client:
         assert client.get("/api/v1/health").status_code == 200
 
@@ -104,12 +104,13 @@ def test_the_pages_client_is_generated_from_this_document() -> None:
     assert stored == DOCUMENT
 
 
-def test_a_strangers_batch_is_refused_before_its_body_is_read(live: LiveServer) -> None:
+@pytest.mark.parametrize("content_type", [BATCH, "application/json"])
+def test_a_strangers_batch_is_refused_before_its_body_is_read(live: LiveServer, content_type: str) -> None:
     connection = HTTPConnection(urlsplit(live.url).netloc, timeout=60)
     connection.putrequest("POST", "/api/v1/attempts/1/batches")
     for name, value in (
         ("Authorization", "Bearer a guess"),
-        ("Content-Type", BATCH),
+        ("Content-Type", content_type),
         ("Content-Length", "1000000"),
     ):
         connection.putheader(name, value)

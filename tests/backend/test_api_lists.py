@@ -83,7 +83,17 @@ def test_events_are_filtered(api: TestClient, run: Posted) -> None:
     assert get(api, path, layer=1)["step"] == []
     assert len(get(api, path, layer=0, limit=20_000)["step"]) == 10 * 2 * 2  # the ten newest steps
     few = get(api, path, fields="kind,start_ns")
-    assert set(few) == {"kind", "start_ns", "layers", "parties", "kinds", "truncated", "next_cursor"}
+    assert set(few) == {
+        "kind",
+        "start_ns",
+        "rehearsed",
+        "newest_step",
+        "layers",
+        "parties",
+        "kinds",
+        "truncated",
+        "next_cursor",
+    }
 
 
 def test_the_names_of_metrics_are_a_list(api: TestClient, run: Posted) -> None:

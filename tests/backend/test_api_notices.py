@@ -22,10 +22,12 @@ QUIET_S = 30.0
 class Feed:
     """One connection to the feed."""
 
-    def __init__(self, server: LiveServer, last_seen: str | None = None) -> None:
+    def __init__(self, server: LiveServer, last_seen: str | None = None, asked: str | None = None) -> None:
+        """`last_seen` goes into the header, `asked` into the address."""
         headers = {} if last_seen is None else {"Last-Event-ID": last_seen}
+        query = {} if asked is None else {"last_event_id": asked}
         self._http = httpx.Client(base_url=server.url, timeout=QUIET_S, trust_env=False)
-        self._stream = self._http.stream("GET", "/api/v1/notices", headers=headers)
+        self._stream = self._http.stream("GET", "/api/v1/notices", headers=headers, params=query)
         response = self._stream.__enter__()
         assert response.status_code == 200
         assert response.headers["content-type"].startswith("text/event-stream")
@@ -77,7 +79,8 @@ def test_a_page_hears_of_a_job_and_of_its_end(live: LiveServer, client: Client) 
         job = client.submit(job_spec("heard"))
         told = feed.until("job", job.id, "queued")[-1]
         assert told["data"]["revision"] == job.revision
-        assert set(told["data"]) == {"job_id", "revision", "state", "step", "steps", "loss", "samples_per_s"}
+        figures = {"step", "steps", "loss", "samples_per_s"}
+        assert set(told["data"]) == {"job_id", "revision", "state", "rehearsed", *figures}
         client.cancel(job.id)
         assert feed.until("job", job.id, "cancelled")
 
@@ -99,6 +102,19 @@ def test_a_page_that_was_away_misses_nothing(live: LiveServer, client: Client) -
     assert newest == {missed[0]: "cancelled", missed[1]: "queued", missed[2]: "queued", later.id: "queued"}
 
 
+def test_who_cannot_send_the_header_resumes_by_the_address(live: LiveServer, client: Client) -> None:
+    with Feed(live) as feed:
+        feed.until("ready")
+        first, second = (client.submit(job_spec(name)).id for name in ("first seen", "second seen"))
+        before = feed.until("job", first)[-1]["id"]
+        after = feed.until("job", second)[-1]["id"]
+    with Feed(live, asked=before) as feed:
+        assert feed.until("job", second)[-1]["id"] == after
+    third = client.submit(job_spec("third seen")).id
+    with Feed(live, last_seen=after, asked=before) as feed:  # a browser that tries the same address again
+        assert min(int(event["id"]) for event in feed.until("job", third)) > int(after)
+
+
 @pytest.mark.parametrize("last_seen", ["999999999", "not a number", "-5"])
 def test_an_id_that_is_not_kept_means_ask_again(live: LiveServer, client: Client, last_seen: str) -> None:
     with Feed(live, last_seen) as feed:
@@ -110,7 +126,7 @@ def test_an_id_that_is_not_kept_means_ask_again(live: LiveServer, client: Client
 
 def test_too_much_missed_means_ask_again(tmp_path: Path, descriptions: Path) -> None:
     (tmp_path / "cache").symlink_to(descriptions)
-    with LiveServer(tmp_path, paused=True, notices_kept=3) as server, Client(server.url) as client:
+    with LiveServer(tmp_path, scheduler=False, notices_kept=3) as server, Client(server.url) as client:
         for number in range(8):
             with Feed(server) as feed:
                 feed.until("ready")
@@ -140,7 +156,7 @@ def test_requests_are_answered_while_pages_listen(live: LiveServer, client: Clie
 
 
 def test_open_feeds_end_with_the_server(tmp_path: Path) -> None:
-    with LiveServer(tmp_path, paused=True) as server, Feed(server) as feed:
+    with LiveServer(tmp_path, scheduler=False) as server, Feed(server) as feed:
         feed.until("ready")
         began = time.monotonic()
         assert server.stop() == 0

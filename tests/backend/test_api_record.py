@@ -50,14 +50,14 @@ def test_a_directory_that_is_gone_is_named(api: TestClient, tmp_path: Path) -> N
 
 
 def test_a_job_says_where_detail_is_missing(api: TestClient, run: Posted) -> None:
-    assert api.get(f"/api/v1/jobs/{run.job_id}").json()["dropped"] == []
+    assert api.get(f"/api/v1/jobs/{run.job_id}").json()["attempts"][0]["dropped"] == []
     record_steps(run)
     for body in run.batches:
         whole = wire.decode(body)
         assert run.post(api, wire.encode(whole.without_detail())).status_code == 200
         later = replace(whole, sequence=1, tables={}, dropped=7, dropped_steps=(STEPS, STEPS + 2))
         assert run.post(api, wire.encode(later)).status_code == 200
-    found = api.get(f"/api/v1/jobs/{run.job_id}").json()["dropped"]
+    found = api.get(f"/api/v1/jobs/{run.job_id}").json()["attempts"][0]["dropped"]
     assert [(row["party"], row["first_step"], row["last_step"], row["events"]) for row in found] == [
         (f"worker {worker}", 0, STEPS + 2, 2 * STEPS + 7) for worker in (0, 1)
     ]

@@ -49,7 +49,8 @@ def submitted_and_waited_for(client: Client, directory: Path, spec: dict[str, An
 
 
 def test_a_job_runs_to_its_end_and_is_measured(client: Client, tmp_path: Path) -> None:
-    said, job_id = submitted_and_waited_for(client, tmp_path, job_spec("runs"))
+    training = {"steps": 20, "global_batch": 32, "target_accuracy": 0.01}
+    said, job_id = submitted_and_waited_for(client, tmp_path, job_spec("runs", training=training))
     assert (said.exit_code, "runs: succeeded, test accuracy" in said.stderr) == (0, True), said.output
     job = client.job(job_id)
     assert (job.state, job.reason) == ("succeeded", "completed"), job.message
@@ -72,6 +73,7 @@ def test_a_job_runs_to_its_end_and_is_measured(client: Client, tmp_path: Path) -
     compared = trainyard(client, "compare", job.id, job.id).stdout
     assert f"{summary.iteration_ms:.2f} ms" in compared
     assert f"{summary.samples_per_s:.1f} samples/s" in compared
+    assert re.search(r"^convergence speed-up +1 +1\.00 x$", compared, re.MULTILINE), compared
 
 
 def test_jobs_wait_for_devices_and_are_cancelled_while_they_run(client: Client) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,18 @@ import pytest
 from fastapi.testclient import TestClient
 
 from backend.services.series import thin
+from engine.telemetry import batch as wire
 from tests.backend.job_specs import submit
-from tests.backend.posted_run import SAMPLES, STEP_MS, STEPS, Posted, end_attempt, record_steps, start_attempt
+from tests.backend.posted_run import (
+    MS,
+    SAMPLES,
+    STEP_MS,
+    STEPS,
+    Posted,
+    end_attempt,
+    record_steps,
+    start_attempt,
+)
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +71,7 @@ def test_series_hold_every_step(api: TestClient, run: Posted) -> None:
     assert [point["value"] for point in series["loss"]] == pytest.approx([1 / (1 + s) for s in range(STEPS)])
     assert {point["value"] for point in series["iteration_ms"]} == {50}
     assert {point["value"] for point in series["throughput"]} == {2 * SAMPLES * 1000 / 50}
-    assert series["test_accuracy"] == [{"step": STEPS - 1, "value": 0.875, "time_ns": 0}]
+    assert series["test_accuracy"] == [{"step": STEPS - 1, "value": 0.875, "time_ns": STEPS * 40 * MS}]
     assert list(get(api, run, "metrics", name="loss")["series"]) == ["loss"]  # type: ignore[call-overload]
     part = get(api, run, "metrics", step_from=3, step_to=6)["series"]
     assert isinstance(part, dict)
@@ -94,7 +105,25 @@ def test_events_are_columns_in_order(api: TestClient, run: Posted) -> None:
     few = get(api, run, "events", step_from=0, step_to=STEPS, limit=5, worker=1)
     assert (len(few["step"]), set(few["worker"]), few["truncated"]) == (5, {1}, True)  # type: ignore[arg-type,call-overload]
     newest = get(api, run, "events")
+    assert (events["newest_step"], newest["newest_step"]) == (STEPS - 1, STEPS - 1)
     assert set(newest["step"]) == set(range(STEPS - 10, STEPS))  # type: ignore[call-overload]
+
+
+def test_the_newest_step_with_events_is_one_that_all_workers_sent(api: TestClient, tmp_path: Path) -> None:
+    posted = start_attempt(api, submit(api, "half there")["id"], tmp_path)
+    assert get(api, posted, "events")["newest_step"] is None
+    record_steps(posted)
+    first, second = posted.batches
+    assert posted.post(api, first).status_code == 200
+    assert get(api, posted, "events", fields="step")["newest_step"] is None
+    bare = wire.encode(replace(wire.decode(second).without_detail(), sequence=0))
+    assert posted.post(api, bare).status_code == 200  # it ended its steps, and kept no event
+    assert get(api, posted, "events")["newest_step"] is None
+    later = wire.decode(second)
+    events = later.table("events")
+    kept = {"events": events[events["step"] <= 7]}
+    assert posted.post(api, wire.encode(replace(later, sequence=1, tables=kept))).status_code == 200
+    assert get(api, posted, "events", step_from=2, step_to=2, kind="send")["newest_step"] == 7
 
 
 def test_pieces_of_a_log_put_together_are_the_log(api: TestClient, run: Posted) -> None:
@@ -222,3 +251,32 @@ def test_a_race_and_a_speed_up_over_the_baseline(api: TestClient, run: Posted, t
     assert race["figure"]["data"]
     tag = {"If-None-Match": answer.headers["etag"]}
     assert api.get(str(answer.request.url), headers=tag).status_code == 304
+    window = {"from_ns": 1_000_000, "to_ns": 2_000_000}
+    close = api.get(str(answer.request.url), params={**answer.request.url.params, **window})
+    assert close.headers["etag"] != answer.headers["etag"]
+    assert {name: close.json()["figure"]["layout"]["meta"][name] for name in window} == window
+    half = api.get(str(answer.request.url), params={**answer.request.url.params, "from_ns": 5})
+    assert half.status_code == 422
+    assert "give both or neither" in half.text
+
+
+def test_a_convergence_speed_up_compares_only_what_a_speed_up_does(api: TestClient, tmp_path: Path) -> None:
+    """The same target reached in half the time: twice as soon, but not by another model."""
+
+    def posted(name: str, *, slower: int, target: float = 0.8, **changes: object) -> Posted:
+        training = {"steps": STEPS, "global_batch": 32, "target_accuracy": target}
+        found = start_attempt(api, submit(api, name, training=training, **changes)["id"], tmp_path)
+        record_steps(found, slower=slower)
+        found.post_all(api)
+        end_attempt(api, found)
+        return found
+
+    slow, fast = posted("late", slower=2), posted("soon", slower=1)
+    sooner = get(api, fast, "summary", baseline=slow.job_id)
+    assert (sooner["time_to_target_s"], sooner["convergence_speed_up"]) == (STEPS * 0.04, 2)
+    assert get(api, fast, "summary")["convergence_speed_up"] is None  # compared with none
+    other = get(api, posted("other", slower=1, model={"name": "cnn"}), "summary", baseline=slow.job_id)
+    assert (other["time_to_target_s"], other["convergence_speed_up"]) == (STEPS * 0.04, None)
+    assert "work: cnn on digits" in other["speed_up"]["why_not"]  # type: ignore[index]
+    never = get(api, posted("never", slower=1, target=0.9), "summary", baseline=slow.job_id)
+    assert (never["time_to_target_s"], never["convergence_speed_up"]) == (None, None)

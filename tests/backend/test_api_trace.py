@@ -34,6 +34,20 @@ def export(api: TestClient, job_id: str, **query: int) -> dict[str, Any]:
     return found
 
 
+def test_a_stretch_of_time_is_exported_with_the_whole_steps_that_it_touches(
+    api: TestClient, run: Run
+) -> None:
+    inside = run.starts[0, 5] + (run.starts[0, 6] - run.starts[0, 5]) // 2
+    found = export(api, run.job_id, from_ns=inside, to_ns=inside + 1)
+    assert found == export(api, run.job_id, step_from=5, step_to=5)
+    assert found["otherData"]["steps"] == "5 to 5"
+    none = export(api, run.job_id, from_ns=2**59, to_ns=2**60)["traceEvents"]
+    assert [entry for entry in none if entry["ph"] == "X"] == []
+    half = api.get(f"/api/v1/jobs/{run.job_id}/trace", params={"to_ns": inside})
+    assert half.status_code == 422
+    assert half.json()["detail"] == "from_ns = None: needs to_ns, and to_ns needs it. Give both or neither"
+
+
 @pytest.mark.parametrize("at_once", [trace.EVENTS_AT_ONCE, 17])
 def test_every_event_is_in_the_trace_once(
     api: TestClient, run: Run, at_once: int, monkeypatch: pytest.MonkeyPatch

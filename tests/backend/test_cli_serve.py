@@ -8,12 +8,13 @@ from pathlib import Path
 
 from backend.client import Client
 from backend.services import lock
+from tests.backend.executor_attempts import until
 from tests.backend.job_specs import job_spec
 from tests.backend.live_server import LiveServer, run
 
 
 def test_it_starts_answers_and_ends(tmp_path: Path) -> None:
-    with LiveServer(tmp_path, paused=True) as server:
+    with LiveServer(tmp_path, scheduler=False) as server:
         with Client(server.url) as client:
             assert client.health().status == "ok"
         assert f"process {server.process.pid} at {server.url}" in (tmp_path / "server.lock").read_text()
@@ -23,23 +24,31 @@ def test_it_starts_answers_and_ends(tmp_path: Path) -> None:
 
 def test_jobs_are_there_after_a_restart(tmp_path: Path, descriptions: Path) -> None:
     (tmp_path / "cache").symlink_to(descriptions)
-    with LiveServer(tmp_path, paused=True) as server, Client(server.url) as client:
+    with LiveServer(tmp_path, scheduler=False) as server, Client(server.url) as client:
         job = client.submit(job_spec("kept"), key="kept")
-    with LiveServer(tmp_path, paused=True) as server, Client(server.url) as client:
+    with LiveServer(tmp_path, scheduler=False) as server, Client(server.url) as client:
         assert client.job(job.id) == job
         assert client.submit(job_spec("kept"), key="kept").id == job.id
 
 
+def test_a_paused_server_tells_jobs_why_they_wait(tmp_path: Path, descriptions: Path) -> None:
+    (tmp_path / "cache").symlink_to(descriptions)
+    with LiveServer(tmp_path, paused=True) as server, Client(server.url) as client:
+        job_id = client.submit(job_spec("waits")).id
+        until(lambda: client.job(job_id).reason == "server-paused", "it is told")
+        assert client.cancel(job_id).state == "cancelled"
+
+
 def test_a_killed_server_leaves_a_directory_that_the_next_one_takes(tmp_path: Path) -> None:
-    with LiveServer(tmp_path, paused=True) as server:
+    with LiveServer(tmp_path, scheduler=False) as server:
         server.process.kill()
         server.process.wait()
-    with LiveServer(tmp_path, paused=True) as server, Client(server.url) as client:
+    with LiveServer(tmp_path, scheduler=False) as server, Client(server.url) as client:
         assert client.health().status == "ok"
 
 
 def test_a_second_server_on_the_same_directory_is_refused(tmp_path: Path) -> None:
-    with LiveServer(tmp_path, paused=True) as server:
+    with LiveServer(tmp_path, scheduler=False) as server:
         second = run("serve", "--port", "0", data_dir=tmp_path)
     assert second.returncode == 2
     assert f"process {server.process.pid} at {server.url}" in second.stderr
@@ -90,7 +99,7 @@ def test_a_database_of_a_newer_program_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_listening_for_others_warns(tmp_path: Path) -> None:
-    with LiveServer(tmp_path, paused=True, host="0.0.0.0") as server:
+    with LiveServer(tmp_path, scheduler=False, host="0.0.0.0") as server:
         assert server.url.startswith("http://127.0.0.1:")
     assert any("can run programs on this machine" in line for line in server.output)
 

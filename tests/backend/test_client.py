@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import io
 import json
+import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import plotly.graph_objects as go
 import pytest
+from sqlalchemy.orm import Session
 
+from backend import client as clients
+from backend.cli.top import SHOWN, look
 from backend.client import ApiError, Client, ServerUnreachableError
+from backend.db import Database, models
+from backend.db.engine import sqlite_url
 from engine.plan.job import JobSpec
 from engine.plan.serde import from_plain
+from tests.backend.executor_attempts import until
 from tests.backend.job_specs import job_spec
 from tests.backend.live_server import LiveServer
 
@@ -26,6 +34,59 @@ def client(live: LiveServer) -> Iterator[Client]:
 def ids(client: Client) -> list[str]:
     """Two jobs that wait."""
     return [client.submit(from_plain(JobSpec, job_spec(f"notebook {i}"))).id for i in range(2)]
+
+
+def start(session: Session, job_id: str) -> None:
+    job = session.get_one(models.Job, job_id)
+    job.state, job.revision = "running", job.revision + 1
+
+
+def test_what_runs_is_seen_above_a_long_queue(tmp_path: Path) -> None:
+    with LiveServer(tmp_path, scheduler=False) as server, Client(server.url) as client:
+        runs = client.submit(job_spec("runs"))
+        database = Database(sqlite_url(tmp_path / "trainyard.db"))
+        database.writer.run(lambda session: start(session, runs.id))
+        database.close()
+        for number in range(SHOWN + 1):
+            client.submit(job_spec(f"waits {number}"))
+        rows = [line for line in look(client).splitlines() if " waits " in line or runs.id in line]
+    assert rows[0].startswith(runs.id)
+    assert len([line for line in rows if "queued" in line]) == SHOWN - 1
+
+
+def test_who_waits_for_a_job_waits_for_a_server_that_restarts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`wait`, `follow` and `top` go on with the next server, on the same port."""
+    monkeypatch.setattr(clients, "AGAIN_S", 0.05)
+    heard: list[str] = []
+    with LiveServer(tmp_path, scheduler=False) as server:
+        url, port = server.url, int(server.url.rpartition(":")[2])
+        client = Client(url, on_away=heard.append)
+        job_id = client.submit(job_spec("outlives the server")).id
+    done: dict[str, str] = {}
+    waits = [
+        threading.Thread(target=lambda: done.update(wait=client.wait(job_id).state), daemon=True),
+        threading.Thread(target=lambda: done.update(follow="".join(client.follow(job_id))), daemon=True),
+        threading.Thread(target=lambda: done.update(top=client.patiently(lambda: look(client))), daemon=True),
+    ]
+    for thread in waits:
+        thread.start()
+    until(lambda: len(heard) == len(waits), "each says that it waits")
+    with LiveServer(tmp_path, port=port, scheduler=False), Client(url) as other:
+        other.cancel(job_id)
+        for thread in waits:
+            thread.join(30)
+        assert (done["wait"], done["follow"]) == ("cancelled", "")
+        assert url in done["top"]
+    assert f"no answer from {url}: waiting 60 s for the server" in heard
+    monkeypatch.setattr(clients, "PATIENCE_S", 0.2)
+    with pytest.raises(ServerUnreachableError):
+        client.wait(job_id)
+    client.close()
+    with Client(url, on_away=heard.append) as stranger, pytest.raises(ServerUnreachableError):
+        stranger.wait(job_id)  # at once: it may be a mistyped address
+    assert len(heard) == len(waits) + 1
 
 
 def test_jobs_come_page_by_page(client: Client, ids: list[str]) -> None:

@@ -15,6 +15,7 @@ from backend.db import Database, SchemaError
 from backend.db.engine import open_engine, sqlite_url
 from backend.db.migrate import upgrade
 from backend.db.models import Base
+from backend.figures.source import ran_meanwhile
 
 
 def migrated(path: Path) -> Engine:
@@ -63,11 +64,11 @@ def test_a_database_that_cannot_work_is_refused(url: str) -> None:
         open_engine(url, readonly=False)
 
 
-def test_who_ran_at_the_same_time_is_looked_up_in_an_index(tmp_path: Path) -> None:
+@pytest.mark.parametrize("end", [None, 9], ids=["running", "ended"])
+def test_who_ran_at_the_same_time_is_answered_from_an_index_alone(tmp_path: Path, end: int | None) -> None:
     engine = migrated(tmp_path / "a.db")
+    asked = ran_meanwhile("a", 5, end).compile(engine, compile_kwargs={"literal_binds": True})
     with engine.connect() as connection:
-        plan = connection.exec_driver_sql(
-            "EXPLAIN QUERY PLAN SELECT count(*) FROM jobs WHERE id != 'a' AND started_unix_ns IS NOT NULL "
-            "AND (ended_unix_ns IS NULL OR ended_unix_ns > 5) AND started_unix_ns < 9"
-        ).all()
-    assert "ix_jobs_started_unix_ns_ended_unix_ns" in str(plan)
+        plan = str(connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {asked}").all())
+    assert "COVERING INDEX ix_jobs_ended_unix_ns_started_unix_ns_id" in plan
+    assert "SCAN" not in plan

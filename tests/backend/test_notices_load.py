@@ -133,3 +133,36 @@ def test_who_does_not_read_is_cut_off_and_misses_nothing_when_it_comes_back(
         database.close()
     assert heard == jobs
     assert caught_up == jobs
+
+
+def test_who_caught_up_further_than_what_was_handed_out_hears_nothing_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It read the newest notice from the database, left, and is back before that one is delivered."""
+    database = Database(sqlite_url(tmp_path / "trainyard.db"))
+    first, second = add_others(database, 2)
+
+    async def scenario() -> list[tuple[int, str]]:
+        async with running(database) as hub:
+            others, heard = hub.subscribe(None), []
+            ready = await anext(others)
+            monkeypatch.setattr(notices, "PACE_S", 3.0)
+            await asyncio.to_thread(database.writer.run, change(first))
+            await anext(others)  # delivered; the next delivery comes after the pause
+            await asyncio.to_thread(database.writer.run, change(second))
+            feed = hub.subscribe(str(ready.id))
+            caught_up = [await anext(feed), await anext(feed)]
+            await feed.aclose()
+            assert caught_up[-1].id > hub._last, "the second change is not delivered yet"
+            feed = hub.subscribe(str(caught_up[-1].id))
+            coming = asyncio.ensure_future(anext(feed))
+            await anext(others)  # the second change, delivered now
+            await asyncio.to_thread(database.writer.run, change(first))
+            event = await coming
+            heard.append((event.id - caught_up[-1].id, event.data["job_id"]))
+            await feed.aclose()
+            await others.aclose()
+            return heard
+
+    assert asyncio.run(scenario()) == [(1, first)]
+    database.close()

@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from fastapi.testclient import TestClient
 from sqlalchemy.orm import Session
 from typer.testing import CliRunner
 
 from backend.cli.main import app
+from backend.client import Client
 from backend.db import Database
 from backend.db.models import Job
 from backend.figures.facts import JobFacts
@@ -17,7 +19,11 @@ from backend.figures.speed import compare, why_not_a_race
 from backend.scheduler import snapshot
 from engine.plan.serde import load_file
 from engine.profile import Profile
+from tests.backend.job_specs import job_spec, submit
+from tests.backend.live_server import LiveServer
+from tests.backend.posted_run import end_attempt, record_steps, start_attempt
 from tests.backend.recorded_run import add_job, record_run
+from tests.backend.test_api_notices import Feed
 
 LABEL = "rehearsed: compute of P4000 derived from FLOPs at 60 %, sizes and rates 1/15"
 
@@ -68,6 +74,36 @@ def test_a_waiting_rehearsal_asks_for_cpu_slots(database: Database) -> None:
     with database.read() as session:
         waiting = {queued.job.id: queued.job for queued in snapshot.Queue().read(session, 0)}
         assert waiting[job_id].cluster.device == "cpu"
+
+
+@pytest.mark.parametrize(("fidelity", "label"), [("rehearse", LABEL), ("train", None)])
+def test_every_answer_with_figures_says_what_they_rest_on(
+    api: TestClient, tmp_path: Path, fidelity: str, label: str | None
+) -> None:
+    """Before anything was measured and afterwards, whatever part of it is asked for."""
+    changes = {"rehearsal": {"scale": 15}} if label else {}
+    job_id = submit(api, fidelity, fidelity=fidelity, **changes)["id"]
+    asked = ("summary", "metrics", "metrics?name=loss", "events", "events?fields=start_ns,end_ns&kind=send")
+
+    def labels() -> list[str | None]:
+        return [api.get(f"/api/v1/jobs/{job_id}/{path}").json()["rehearsed"] for path in asked]
+
+    assert labels() == [label] * len(asked)
+    posted = start_attempt(api, job_id, tmp_path)
+    record_steps(posted)
+    posted.post_all(api)
+    end_attempt(api, posted)
+    assert labels() == [label] * len(asked)
+
+
+def test_speeds_are_told_to_programs_with_their_label(live: LiveServer) -> None:
+    with Client(live.url) as client, Feed(live) as feed:
+        feed.until("ready")
+        rehearsal = client.submit(job_spec("rehearsed", fidelity="rehearse", rehearsal={"scale": 15}))
+        assert feed.until("job", rehearsal.id)[-1]["data"]["rehearsed"] == LABEL
+        assert client.metrics(rehearsal.id).rehearsed == client.events(rehearsal.id).rehearsed == LABEL
+        trained = client.submit(job_spec("trained"))
+        assert feed.until("job", trained.id)[-1]["data"]["rehearsed"] is None
 
 
 @pytest.mark.parametrize("device", ["cpu", "k40m"])

@@ -60,6 +60,16 @@ def test_several_are_placed_at_once_while_there_is_room() -> None:
     assert decided(job("a", age=2), job("b", age=1)) == ["a on cpu:0", "b on cpu:1"]
 
 
+def test_a_paused_server_places_and_refuses_nobody() -> None:
+    jobs = (job("young", age=1), job("old", age=9), job("too wide", 3))
+    state = State(queued=jobs, inventory=inventory(), occupied={}, paused=True)
+    assert [(w.job_id, w.position, w.reason) for w in decide(state) if isinstance(w, Wait)] == [
+        ("old", 1, Reason.SERVER_PAUSED),
+        ("young", 2, Reason.SERVER_PAUSED),
+        ("too wide", 3, Reason.SERVER_PAUSED),
+    ]
+
+
 def test_priority_then_age() -> None:
     jobs = (job("young", 2, age=1), job("old", 2, age=9), job("urgent", 2, priority=1))
     assert decided(*jobs) == ["urgent on cpu:0+cpu:1", "old waits 1 for urgent", "young waits 2 for old"]

@@ -123,6 +123,56 @@ def test_a_running_job_goes_on_over_a_restart_of_the_server(open_house: House) -
     assert len(house.attempts(id_)) == 1
 
 
+def test_a_running_jobs_telemetry_follows_the_server_to_another_port(open_house: House) -> None:
+    house = open_house
+    id_ = house.submit("sleep")
+    house.reaches(id_, "running")
+    (attempt,) = house.attempts(id_)
+    directory, old = Path(attempt.directory), house.port
+    house.close()
+    spool = SpoolWriter(directory / "spool", 0)
+    for number in range(3):
+        body = wire.encode(wire.Batch(attempt=attempt.id, party=0, name="worker 0", sequence=number))
+        spool.write(number, body)
+    house.port = 0
+    house.open(2)
+    house.scheduler.start()
+
+    def arrived() -> bool:
+        with house.database.read() as session:
+            found = session.scalars(select(Batch.sequence).where(Batch.attempt_id == attempt.id))
+            return sorted(found) == [0, 1, 2]
+
+    assert house.port != old
+    until(arrived, "all of it arrives at the new port")
+    assert house.job(id_).state == "running"
+    assert stat.S_IMODE((directory / "ingest.json").stat().st_mode) == 0o600
+    house.cancel(id_)
+    assert house.ends(id_).state == "cancelled"
+    assert house.attempts(id_)[0].sealed
+
+
+def test_a_paused_server_starts_nothing_but_follows_and_cancels_what_runs(open_house: House) -> None:
+    house = open_house
+    killed, cancelled = (house.submit("sleep", workers=1) for _ in range(2))
+    for id_ in (killed, cancelled):
+        house.reaches(id_, "running")
+    house.restart(paused=True)
+    waiting = house.submit("work")
+    until(lambda: house.job(waiting).reason == Reason.SERVER_PAUSED, "it is told why it waits")
+    assert "without TRAINYARD_PAUSED" in str(house.job(waiting).message)
+    house.cancel(cancelled)
+    handle = changes.handle_of(house.attempts(killed)[0])
+    assert handle is not None
+    process.send(handle.identity, signal.SIGKILL)
+    assert house.ends(killed).reason == Reason.SUPERVISOR_LOST
+    assert house.ends(cancelled).state == "cancelled"
+    until(lambda: house.attempts(killed)[0].sealed, "what it left is sent")
+    assert house.job(waiting).state == "queued"
+    house.restart()
+    assert house.ends(waiting).state == "succeeded"
+
+
 def test_a_job_that_ended_while_the_server_was_away_is_closed_and_sealed(open_house: House) -> None:
     house = open_house
     id_ = house.submit("sleep")

@@ -13,7 +13,7 @@ class Job(Base):
 
     __tablename__ = "jobs"
     __table_args__ = (
-        Index(None, "started_unix_ns", "ended_unix_ns"),
+        Index(None, "ended_unix_ns", "started_unix_ns", "id"),
         Index(None, "state", "priority", "queued_unix_ns"),
         UniqueConstraint("idempotency_key"),
     )

@@ -1,0 +1,88 @@
+"""Whatever is recorded of an earlier attempt stays to be seen: by default the latest one is shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from tests.backend.job_specs import submit
+from tests.backend.posted_run import (
+    STEP_MS,
+    STEPS,
+    Posted,
+    end_attempt,
+    fail_attempt,
+    record_steps,
+    start_attempt,
+)
+
+SLOWER = 3
+
+
+@pytest.fixture(scope="module")
+def run(api: TestClient, tmp_path_factory: pytest.TempPathFactory) -> Posted:
+    """A job that failed and succeeded, three times as slowly; the second attempt."""
+    job_id = submit(api, "unlucky")["id"]
+    first = start_attempt(api, job_id, tmp_path_factory.mktemp("first"))
+    record_steps(first)
+    first.post_all(api)
+    fail_attempt(api, first)
+    second = start_attempt(api, job_id, tmp_path_factory.mktemp("second"))
+    record_steps(second, slower=SLOWER)
+    second.post_all(api)
+    end_attempt(api, second)
+    return second
+
+
+def get(api: TestClient, run: Posted, path: str, **query: object) -> Any:
+    answer = api.get(f"/api/v1/jobs/{run.job_id}/{path}", params=query)  # type: ignore[arg-type]
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+@pytest.mark.parametrize(("query", "factor"), [({}, SLOWER), ({"attempt": 1}, 1), ({"attempt": 2}, SLOWER)])
+def test_every_view_is_of_the_attempt_asked_for(
+    api: TestClient, run: Posted, query: dict[str, int], factor: int
+) -> None:
+    iteration_ms = max(STEP_MS) * factor
+    assert get(api, run, "summary", **query)["iteration_ms"] == iteration_ms
+    assert get(api, run, "summary", **query)["duration_s"] == pytest.approx(STEPS * iteration_ms / 1e3)
+    series = get(api, run, "metrics", **query)["series"]
+    assert {point["value"] for point in series["iteration_ms"]} == {iteration_ms}
+    names = {row["name"] for row in get(api, run, "metrics/names", **query)["items"]}
+    assert names == set(series)
+    step = get(api, run, "figures/timeline", step=3, **query)
+    assert step["layout"]["meta"]["to_ns"] - step["layout"]["meta"]["from_ns"] >= iteration_ms * 1e6
+    slices = [entry for entry in get(api, run, "trace", **query)["traceEvents"] if entry["ph"] == "X"]
+    assert max(entry["dur"] for entry in slices) == iteration_ms * 1e3 / 2  # a forward, in us
+
+
+def test_a_figure_kept_for_one_attempt_is_not_the_answer_for_another(api: TestClient, run: Posted) -> None:
+    path = f"/api/v1/jobs/{run.job_id}/figures/step-time"
+    latest, first = (api.get(path, params=query) for query in ({}, {"attempt": 1}))
+    assert latest.headers["etag"] != first.headers["etag"]
+    again = api.get(path, params={"attempt": 1}, headers={"If-None-Match": latest.headers["etag"]})
+    assert again.json() == first.json() != latest.json()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "summary",
+        "metrics",
+        "metrics/names",
+        "trace",
+        "events",
+        "logs",
+        "figures/loss",
+        "why?worker=0&step=1&layer=0",
+    ],
+)
+def test_an_attempt_that_there_is_not(api: TestClient, run: Posted, path: str) -> None:
+    answer = api.get(f"/api/v1/jobs/{run.job_id}/{path}{'&' if '?' in path else '?'}attempt=3")
+    assert answer.status_code == 422, answer.text
+    (error,) = answer.json()["errors"]
+    assert (error["field"], error["value"]) == ("attempt", 3)
+    assert "has 2" in error["rule"]
