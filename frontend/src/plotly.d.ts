@@ -15,7 +15,6 @@ declare module "plotly.js-cartesian-dist-min" {
   const Plotly: {
     react(element: HTMLElement, data: unknown[], layout: object, config?: object): Promise<PlotlyElement>;
     restyle(element: HTMLElement, change: object, traces: number[]): Promise<PlotlyElement>;
-    relayout(element: HTMLElement, change: object): Promise<PlotlyElement>;
     purge(element: HTMLElement): void;
     Plots: { resize(element: HTMLElement): Promise<void> };
   };

@@ -1,4 +1,5 @@
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
+import { deepEqual } from "@tanstack/react-router";
 import type { By, JobsSearch, Measure } from "../lib/search";
 import type { WaitKey } from "../lib/why";
 import { timed, timedMore } from "../live/costs";
@@ -9,7 +10,12 @@ import type { PlotlyFigure, Race, Theme } from "./types";
 // live/refresher.ts asks for it again when a notice says that one of them changed.
 
 // A figure is a megabyte or more, and the service has it at hand: those out of sight are soon let go.
-const FIGURE_MS = 30_000;
+// One that comes again unchanged stays the one that is drawn; of another nothing is kept: to look for what is equal in
+// both, value by value, takes as long as to draw it.
+const FIGURE = {
+  gcTime: 10_000,
+  structuralSharing: (before: unknown, now: unknown) => (deepEqual(before, now) ? before : now),
+};
 const FOREVER = { staleTime: Number.POSITIVE_INFINITY };
 
 // The first page comes at once; whoever scrolls on gets more with each.
@@ -59,14 +65,14 @@ export const jobQuery = (id: string) =>
     meta: { jobs: [id] },
   });
 
-/** `baseline`: another one than the job's own. */
-export const summaryQuery = (id: string, baseline?: string) =>
+/** `baseline`: another one than the job's own; `attempt`: another one than the latest. */
+export const summaryQuery = (id: string, baseline?: string, attempt?: number) =>
   queryOptions({
-    queryKey: ["summary", id, baseline],
+    queryKey: ["summary", id, baseline, attempt],
     queryFn: ({ signal }) =>
       unwrap(
         client.GET("/api/v1/jobs/{job_id}/summary", {
-          params: { path: { job_id: id }, query: { baseline } },
+          params: { path: { job_id: id }, query: { baseline, attempt } },
           signal,
         }),
       ),
@@ -76,21 +82,46 @@ export const summaryQuery = (id: string, baseline?: string) =>
 // As many rows as a person reads before asking for more.
 const EVENTS_PAGE = 300;
 
-/** The detailed events of one step, in pages; of these kinds (none given: of all), and of this layer. */
-export const eventsQuery = (id: string, step: number, kinds: string[] = [], layer?: number) =>
+/** The newest step of an attempt whose events were kept; null: there is none yet. */
+export const newestDetailedStepQuery = (id: string, attempt: number | undefined) =>
+  queryOptions({
+    queryKey: ["newest detailed step", id, attempt],
+    queryFn: ({ signal, queryKey }) =>
+      timed(queryKey, async () => {
+        const query = { attempt, limit: 1, fields: "step" };
+        const answer = await unwrap(
+          client.GET("/api/v1/jobs/{job_id}/events", { params: { path: { job_id: id }, query }, signal }),
+        );
+        return answer.newest_step;
+      }),
+    meta: { jobs: [id] },
+  });
+
+/** The detailed events of one step of an attempt (none given: of the latest), in pages; of these kinds (none given: of
+ * all), and of this layer. More of them may be on their way while the attempt runs. */
+export const eventsQuery = (
+  id: string,
+  attempt: number | undefined,
+  step: number,
+  kinds: string[] = [],
+  layer?: number,
+) =>
   infiniteQueryOptions({
-    queryKey: ["events", id, step, kinds, layer],
-    queryFn: ({ pageParam, signal }) => {
-      const kind = kinds.join(",") || undefined;
-      const query = { step_from: step, step_to: step, kind, layer, limit: EVENTS_PAGE, cursor: pageParam };
-      return unwrap(
-        client.GET("/api/v1/jobs/{job_id}/events", { params: { path: { job_id: id }, query }, signal }),
-      );
+    queryKey: ["events", id, attempt, step, kinds, layer],
+    queryFn: ({ pageParam, signal, queryKey }) => {
+      const which = { attempt, step_from: step, step_to: step, kind: kinds.join(",") || undefined, layer };
+      const query = { ...which, limit: EVENTS_PAGE, cursor: pageParam };
+      const ask = () =>
+        unwrap(
+          client.GET("/api/v1/jobs/{job_id}/events", { params: { path: { job_id: id }, query }, signal }),
+        );
+      return pageParam === null ? timed(queryKey, ask) : timedMore(queryKey, ask);
     },
     initialPageParam: null as string | null,
     getNextPageParam: (page) => page.next_cursor,
     placeholderData: keepPreviousData,
-    gcTime: FIGURE_MS,
+    gcTime: FIGURE.gcTime,
+    meta: { jobs: [id] },
   });
 
 export interface FigureParams {
@@ -106,6 +137,8 @@ export interface FigureParams {
   layer?: number;
   /** What the speed-up is measured against, where it is not the job's own baseline. */
   baseline?: string;
+  /** The one that is shown, where it is not the latest. */
+  attempt?: number;
 }
 
 export const figureQuery = (id: string, name: string, params: FigureParams) =>
@@ -123,18 +156,20 @@ export const figureQuery = (id: string, name: string, params: FigureParams) =>
           ) as Promise<unknown> as Promise<PlotlyFigure>,
       ),
     placeholderData: keepPreviousData,
-    gcTime: FIGURE_MS,
+    ...FIGURE,
     meta: { jobs: [id] },
   });
 
-/** Why a worker waited. What is recorded of a wait does not change. */
-export const whyQuery = (id: string, wait: WaitKey) =>
+/** Why a worker waited, in an attempt or the latest. What is recorded of a wait does not change. */
+export const whyQuery = (id: string, wait: WaitKey, attempt?: number) =>
   queryOptions({
-    queryKey: ["why", id, wait],
-    queryFn: ({ signal }) =>
-      unwrap(
-        client.GET("/api/v1/jobs/{job_id}/why", { params: { path: { job_id: id }, query: wait }, signal }),
-      ),
+    queryKey: ["why", id, wait, attempt],
+    queryFn: ({ signal }) => {
+      const query = { ...wait, attempt };
+      return unwrap(
+        client.GET("/api/v1/jobs/{job_id}/why", { params: { path: { job_id: id }, query }, signal }),
+      );
+    },
     staleTime: 60_000,
     retry: false,
   });
@@ -159,7 +194,7 @@ export const compareQuery = (ids: string[], params: CompareParams) =>
           ) as Promise<unknown> as Promise<PlotlyFigure>,
       ),
     placeholderData: keepPreviousData,
-    gcTime: FIGURE_MS,
+    ...FIGURE,
     meta: { jobs: ids },
   });
 
@@ -167,6 +202,9 @@ interface RaceParams {
   theme: Theme;
   width: number;
   step?: number;
+  /** Since the step's start. */
+  from_ns?: number;
+  to_ns?: number;
   /** A wait to light up, and whose it is. */
   why?: string;
   why_job?: string;
@@ -183,7 +221,7 @@ export const raceQuery = (ids: string[], params: RaceParams) =>
     placeholderData: (previous: Race | undefined, query) =>
       (query?.queryKey[1] as string[] | undefined)?.every((id) => ids.includes(id)) ? previous : undefined,
     enabled: ids.length > 0,
-    gcTime: FIGURE_MS,
+    ...FIGURE,
     meta: { jobs: ids },
   });
 

@@ -12,7 +12,7 @@ export function Connection() {
   const age = lastNoticeAt === null ? null : formatAge(now - lastNoticeAt);
   const explanation =
     connection === "lost"
-      ? "The service does not answer. The page keeps trying; what it shows may be old."
+      ? `The service does not answer. The page keeps trying; what it shows is ${age === null ? "old" : `from ${age}`}.`
       : age === null
         ? "Connected. Nothing has changed since the page was opened."
         : `Connected. Last change: ${age}.`;
@@ -36,8 +36,14 @@ export function Connection() {
         >
           {/* Only the state is announced when it changes, not the seconds beside it. */}
           <span role="status">{WORDS[connection]}</span>
-          {connection === "live" && age !== null && (
-            <Text span inherit fw={400} visibleFrom="sm">
+          {age !== null && (
+            <Text
+              span
+              inherit
+              fw={400}
+              visibleFrom={connection === "lost" ? undefined : "sm"}
+              data-testid="age"
+            >
               {" · "}
               {age}
             </Text>

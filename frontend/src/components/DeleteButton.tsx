@@ -1,4 +1,4 @@
-import { Button, Group, Modal, Text } from "@mantine/core";
+import { Button, Group, Modal, Progress, Text } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { notifications } from "@mantine/notifications";
 import { IconTrash } from "@tabler/icons-react";
@@ -19,6 +19,7 @@ export function DeleteButton({ jobs, disabled, onDeleted }: Props) {
   const [asking, { open, close }] = useDisclosure(false);
   // The list goes on changing behind the question: those are deleted that it names.
   const [asked, setAsked] = useState(jobs);
+  const [done, setDone] = useState(0);
   const remove = useMutation({
     mutationFn: async () => {
       const gone: string[] = [];
@@ -26,6 +27,7 @@ export function DeleteButton({ jobs, disabled, onDeleted }: Props) {
         for (const { id } of asked) {
           await deleted(id);
           gone.push(id);
+          setDone(gone.length);
         }
       } finally {
         onDeleted(gone);
@@ -45,6 +47,7 @@ export function DeleteButton({ jobs, disabled, onDeleted }: Props) {
         disabled={disabled}
         onClick={() => {
           setAsked(jobs);
+          setDone(0);
           open();
         }}
         data-testid="delete"
@@ -53,7 +56,8 @@ export function DeleteButton({ jobs, disabled, onDeleted }: Props) {
       </Button>
       <Modal
         opened={asking}
-        onClose={close}
+        onClose={remove.isPending ? () => undefined : close}
+        withCloseButton={!remove.isPending}
         title={several ? `Delete ${asked.length} jobs?` : `Delete ${first?.name}?`}
         centered
       >
@@ -62,8 +66,16 @@ export function DeleteButton({ jobs, disabled, onDeleted }: Props) {
           {several ? "their" : "Its"} figures, logs, results and files are removed for good. Jobs of which{" "}
           {several ? "one of them" : "it"} is the baseline have none from then on.
         </Text>
+        {several && remove.isPending && (
+          <>
+            <Text size="xs" c="dimmed" mt="sm">
+              {done} of {asked.length} deleted
+            </Text>
+            <Progress value={(100 * done) / asked.length} mt={4} aria-label="Deleted" />
+          </>
+        )}
         <Group justify="flex-end" gap="xs" mt="md">
-          <Button variant="default" onClick={close} data-autofocus>
+          <Button variant="default" onClick={close} disabled={remove.isPending} data-autofocus>
             {several ? "Keep them" : "Keep it"}
           </Button>
           <Button

@@ -24,6 +24,8 @@ interface Props {
   why?: string;
   /** What the speed-up is measured against. */
   baseline?: string;
+  /** The one that is shown; without: the latest. */
+  attempt?: number;
   actions?: ReactNode;
   /** Below the drawing. */
   footer?: ReactNode;
@@ -65,6 +67,9 @@ export function JobFigure({
   const [far, setFar] = useState(false);
   const options = figureQuery(jobId, name, { width, theme, ...view, layer: far ? layer : undefined });
   const query = useQuery({ ...options, enabled: visible && width > 0 });
+  // Out of sight it stays as it was.
+  const [lit, setLit] = useState(layer);
+  if (visible && lit !== layer) setLit(layer);
   const meta = query.data?.layout.meta;
   useEffect(() => {
     if (meta) onMeta?.(meta);
@@ -103,7 +108,7 @@ export function JobFigure({
           onXRange={onXRange && ((range) => onXRange(range, meta ?? {}))}
           onPoint={onPoint}
           onPointed={onPointed}
-          layer={layer}
+          layer={lit}
           pending={query.isPlaceholderData}
         />
       ) : (

@@ -1,34 +1,66 @@
 import { Stack, Table, Text } from "@mantine/core";
+import { memo, type Ref, useMemo, useState } from "react";
 import type { PlanView } from "../api/types";
 import { formatBytes } from "../lib/format";
 import { exchanged, wireHead } from "../lib/planRow";
+import { NearRows } from "./NearRows";
 import { PlanHead } from "./PlanHead";
+
+// Of the brief table: with more rows than that it draws only what is near.
+const MANY = 60;
+const COLUMNS = 5;
+const ROW_PX = 27;
 
 interface Props {
   plan: PlanView;
   brief?: boolean;
   /** The layer that is lit up. */
   layer?: number;
+  /** Stable, as the next one: rows that stay as they are are not drawn again. */
   onLayer?: (layer: number) => void;
   /** A layer is pointed at; undefined: no longer. */
   onPointed?: (layer: number | undefined) => void;
 }
 
-/** A plan for people: one row per layer, its totals, and what one should know first. `brief` leaves columns out. */
+/**
+ * A plan for people: one row per layer, its totals, and what one should know first. `brief` leaves columns out and
+ * scrolls in a box of its own, which draws what is near where rows are many: it stands beside figures that change all
+ * the while.
+ */
 export function PlanTable({ plan, brief = false, layer, onLayer, onPointed }: Props) {
-  const rows = plan.layers.map(({ row, plan }) => ({ ...row, exchange: exchanged(plan) }));
+  const [scroller, setScroller] = useState<HTMLElement | null>(null);
+  const rows = useMemo(() => plan.layers.map(rowOf), [plan.layers]);
   const largest = Math.max(1, ...rows.map((row) => row.wire_bytes));
+  const draw = (row: Row, ref?: Ref<HTMLTableRowElement>, index?: number) => (
+    <PlanRow
+      key={row.position}
+      ref={ref}
+      index={index}
+      row={row}
+      share={row.wire_bytes / largest}
+      brief={brief}
+      lit={row.position === layer}
+      onLayer={onLayer}
+      onPointed={onPointed}
+    />
+  );
   return (
     <Stack gap="sm">
       <PlanHead plan={plan} />
       {rows.length > 0 && (
-        <Table.ScrollContainer minWidth={brief ? 420 : 980} maxHeight={brief ? 420 : undefined} type="native">
+        <Table.ScrollContainer
+          ref={setScroller}
+          minWidth={brief ? 420 : 980}
+          maxHeight={brief ? 420 : undefined}
+          type="native"
+        >
           <Table
             fz="xs"
             horizontalSpacing={brief ? 6 : "sm"}
             verticalSpacing={4}
             stickyHeader={brief}
             data-testid="plan-table"
+            aria-rowcount={rows.length + 1}
           >
             <Table.Thead>
               <Table.Tr>
@@ -44,55 +76,88 @@ export function PlanTable({ plan, brief = false, layer, onLayer, onPointed }: Pr
                 <Table.Th ta="right">{wireHead(plan)}</Table.Th>
               </Table.Tr>
             </Table.Thead>
-            <Table.Tbody>
-              {rows.map((row) => (
-                <Table.Tr
-                  key={row.position}
-                  data-layer={row.position}
-                  bg={row.position === layer ? "var(--mantine-primary-color-light)" : undefined}
-                  aria-selected={onLayer && row.position === layer}
-                  style={onLayer && { cursor: "pointer" }}
-                  onClick={() => onLayer?.(row.position)}
-                  onMouseEnter={() => onPointed?.(row.position)}
-                  onMouseLeave={() => onPointed?.(undefined)}
-                >
-                  <Table.Td>
-                    {row.layer || "(root)"}{" "}
-                    <Text span size="xs" c="dimmed">
-                      {row.kind}
-                    </Text>
-                  </Table.Td>
-                  <Table.Td ta="right" className="ty-number">
-                    {row.parameters.toLocaleString("en")}
-                  </Table.Td>
-                  <Table.Td className={brief ? undefined : "ty-number"}>{row.exchange}</Table.Td>
-                  {!brief && <Table.Td>{row.codec}</Table.Td>}
-                  {!brief && <Table.Td>{row.order}</Table.Td>}
-                  <Table.Td ta="right" className="ty-number">
-                    {row.units}
-                  </Table.Td>
-                  {!brief && (
-                    <Table.Td className="ty-number">
-                      {row.payload} → {row.answer}
-                    </Table.Td>
-                  )}
-                  {!brief && <Table.Td>{row.update}</Table.Td>}
-                  {!brief && <Table.Td>{row.barrier}</Table.Td>}
-                  <Table.Td
-                    ta="right"
-                    className="ty-number"
-                    style={{
-                      background: `linear-gradient(270deg, var(--mantine-primary-color-light) ${(100 * row.wire_bytes) / largest}%, transparent 0)`,
-                    }}
-                  >
-                    {formatBytes(row.wire_bytes)}
-                  </Table.Td>
-                </Table.Tr>
-              ))}
-            </Table.Tbody>
+            {brief && rows.length > MANY ? (
+              <NearRows
+                count={rows.length}
+                columns={COLUMNS}
+                guessPx={ROW_PX}
+                scroller={scroller}
+                draw={(index, ref) => {
+                  const row = rows[index];
+                  return row && draw(row, ref, index);
+                }}
+              />
+            ) : (
+              <Table.Tbody>{rows.map((row) => draw(row))}</Table.Tbody>
+            )}
           </Table>
         </Table.ScrollContainer>
       )}
     </Stack>
   );
 }
+
+const rowOf = ({ row, plan }: PlanView["layers"][number]) => ({ ...row, exchange: exchanged(plan) });
+type Row = ReturnType<typeof rowOf>;
+
+interface RowProps {
+  ref?: Ref<HTMLTableRowElement>;
+  /** Its place among all rows, where not all are drawn. */
+  index?: number;
+  row: Row;
+  /** Of the largest row's bytes. */
+  share: number;
+  brief: boolean;
+  lit: boolean;
+  onLayer?: (layer: number) => void;
+  onPointed?: (layer: number | undefined) => void;
+}
+
+const PlanRow = memo(function PlanRow({ ref, index, row, share, brief, lit, onLayer, onPointed }: RowProps) {
+  return (
+    <Table.Tr
+      ref={ref}
+      data-index={index}
+      aria-rowindex={index === undefined ? undefined : index + 2}
+      data-layer={row.position}
+      bg={lit ? "var(--mantine-primary-color-light)" : undefined}
+      aria-selected={onLayer && lit}
+      style={onLayer && { cursor: "pointer" }}
+      onClick={() => onLayer?.(row.position)}
+      onMouseEnter={() => onPointed?.(row.position)}
+      onMouseLeave={() => onPointed?.(undefined)}
+    >
+      <Table.Td>
+        {row.layer || "(root)"}{" "}
+        <Text span size="xs" c="dimmed">
+          {row.kind}
+        </Text>
+      </Table.Td>
+      <Table.Td ta="right" className="ty-number">
+        {row.parameters.toLocaleString("en")}
+      </Table.Td>
+      <Table.Td className={brief ? undefined : "ty-number"}>{row.exchange}</Table.Td>
+      {!brief && <Table.Td>{row.codec}</Table.Td>}
+      {!brief && <Table.Td>{row.order}</Table.Td>}
+      <Table.Td ta="right" className="ty-number">
+        {row.units}
+      </Table.Td>
+      {!brief && (
+        <Table.Td className="ty-number">
+          {row.payload} → {row.answer}
+        </Table.Td>
+      )}
+      {!brief && <Table.Td>{row.update}</Table.Td>}
+      {!brief && <Table.Td>{row.barrier}</Table.Td>}
+      <Table.Td
+        ta="right"
+        className="ty-number"
+        style={{
+          background: `linear-gradient(270deg, var(--mantine-primary-color-light) ${100 * share}%, transparent 0)`,
+        }}
+      >
+        {formatBytes(row.wire_bytes)}
+      </Table.Td>
+    </Table.Tr>
+  );
+});

@@ -1,8 +1,10 @@
 import type Plotly from "plotly.js-cartesian-dist-min";
-import { type RefObject, useEffect, useRef } from "react";
+import { useCallback, useEffect, useRef } from "react";
 import type { PlotlyFigure } from "../api/types";
-import type { Point } from "../lib/lit";
+import type { Frame, Point } from "../lib/lit";
+import { frame } from "./frames";
 import { shine } from "./shine";
+import { turn } from "./turns";
 
 const CONFIG = {
   displaylogo: false,
@@ -44,8 +46,27 @@ export function PlotlyChart(props: Props) {
   const element = useRef<HTMLDivElement>(null);
   const current = useRef(props);
   current.current = props;
+  const over = useRef<HTMLDivElement>(null);
+  // What the chart shows: the figure that came last may still wait for its turn.
+  const shown = useRef<PlotlyFigure | undefined>(undefined);
   const lit = useRef<number | undefined>(undefined);
+  const frames = useRef<Frame[]>([]);
   const held = useRef<Promise<void> | undefined>(undefined);
+  const showFrames = useCallback(() => {
+    if (element.current && over.current) frame(element.current, over.current, frames.current);
+  }, []);
+  const light = useCallback(
+    async (plotly: typeof Plotly, target: HTMLElement) => {
+      const { layer } = current.current;
+      if (shown.current === undefined || lit.current === layer) return;
+      lit.current = layer;
+      frames.current = await shine(plotly, target, shown.current, layer);
+      showFrames();
+      if (layer === undefined) delete target.dataset.layer;
+      else target.dataset.layer = String(layer);
+    },
+    [showFrames],
+  );
 
   useEffect(() => {
     const target = element.current;
@@ -66,15 +87,19 @@ export function PlotlyChart(props: Props) {
     if (target === null) return;
     let gone = false;
     void loadPlotly().then(async (plotly) => {
+      await turn();
       while (held.current && !gone && viewOf(target) === figure.layout.uirevision) await held.current;
       if (gone) return;
       const layout = { uirevision: testId, ...figure.layout, autosize: true, width: undefined };
       const start = performance.now();
       const chart = await plotly.react(target, figure.data.map(copied), layout, CONFIG);
       current.current.onDrawn?.(performance.now() - start);
-      if (gone) return;
+      shown.current = figure;
       lit.current = undefined;
-      await light(plotly, target, current.current, lit);
+      if (gone) return;
+      await light(plotly, target);
+      chart.removeAllListeners("plotly_afterplot");
+      chart.on("plotly_afterplot", showFrames);
       chart.removeAllListeners("plotly_relayout");
       chart.on("plotly_relayout", (change) => {
         const range = rangeOf(change);
@@ -89,13 +114,13 @@ export function PlotlyChart(props: Props) {
     return () => {
       gone = true;
     };
-  }, [figure, testId]);
+  }, [figure, testId, light, showFrames]);
 
   useEffect(() => {
     const target = element.current;
     if (target?.dataset.drawn && lit.current !== layer)
-      void loadPlotly().then((plotly) => light(plotly, target, current.current, lit));
-  }, [layer]);
+      void loadPlotly().then((plotly) => light(plotly, target));
+  }, [layer, light]);
 
   useEffect(() => {
     const target = element.current;
@@ -112,30 +137,20 @@ export function PlotlyChart(props: Props) {
   }, []);
 
   return (
-    <div
-      ref={element}
-      className="ty-figure"
-      role="img"
-      aria-label={label}
-      data-testid={testId}
-      data-pending={pending || undefined}
-      aria-busy={pending || undefined}
-      style={{ height: figure.layout.height ?? 300 }}
-    />
+    <div style={{ position: "relative" }}>
+      <div
+        ref={element}
+        className="ty-figure"
+        role="img"
+        aria-label={label}
+        data-testid={testId}
+        data-pending={pending || undefined}
+        aria-busy={pending || undefined}
+        style={{ height: figure.layout.height ?? 300 }}
+      />
+      <div ref={over} className="ty-frames" aria-hidden />
+    </div>
   );
-}
-
-async function light(
-  plotly: typeof Plotly,
-  target: HTMLElement,
-  { figure, layer }: Props,
-  lit: RefObject<number | undefined>,
-): Promise<void> {
-  if (lit.current === layer) return;
-  lit.current = layer;
-  await shine(plotly, target, figure, layer);
-  if (layer === undefined) delete target.dataset.layer;
-  else target.dataset.layer = String(layer);
 }
 
 /** The `uirevision` of what is drawn: figures of one view share their axes. */

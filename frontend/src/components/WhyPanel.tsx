@@ -24,14 +24,16 @@ const LEAST_SHARE = 0.005;
 interface Props {
   jobId: string;
   wait: WaitKey;
+  /** Whose wait it is; without: the latest. */
+  attempt?: number;
   /** Of the job, where there are several. */
   name?: string;
   onClose: () => void;
 }
 
 /** A wait, cut into what happened to the message that ended it. */
-export function WhyPanel({ jobId, wait, name, onClose }: Props) {
-  const query = useQuery(whyQuery(jobId, wait));
+export function WhyPanel({ jobId, wait, attempt, name, onClose }: Props) {
+  const query = useQuery(whyQuery(jobId, wait, attempt));
   useKeys({ Escape: onClose });
   return (
     <Paper p="sm" mt="sm" data-testid="why-panel" role="region" aria-label="Why is it waiting?">

@@ -18,8 +18,8 @@ export function formatPercent(share: number | null | undefined): string {
   return share === null || share === undefined ? NONE : `${(100 * share).toFixed(1)} %`;
 }
 
-export function formatSpeedUp(value: number | null | undefined): string {
-  return value === null || value === undefined ? NONE : `${value.toFixed(2)}×`;
+export function formatSpeedUp(value: number | null | undefined, caveat?: string | null): string {
+  return value === null || value === undefined ? NONE : `${value.toFixed(2)}×${caveat ? "*" : ""}`;
 }
 
 /** Binary units, as the engine prints them. */

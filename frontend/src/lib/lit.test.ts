@@ -32,7 +32,7 @@ test("a layer's traces, bars and rows stand out", () => {
   ]);
   expect(light.bars.get(3)?.[0]).toBe(1);
   expect(light.bars.get(3)?.[1]).toBeCloseTo(0.15);
-  expect(light.frames).toMatchObject([{ yref: "y2", y0: 1.5, y1: 2.5 }]);
+  expect(light.frames).toEqual([{ axis: "y2", row: 2 }]);
 });
 
 test("without a layer everything is as it was", () => {

@@ -23,7 +23,6 @@ interface Trace {
 const DIM = 0.15;
 const DIM_HEX = "2b";
 const LAYER_COLUMN = 3;
-const COLOUR = "#8b5cf6";
 
 /** What to change in a drawing so that a layer stands out, by trace number; and the frames around its rows. */
 export interface Light {
@@ -31,13 +30,19 @@ export interface Light {
   fill: Map<number, string>;
   /** New opacity of each bar. */
   bars: Map<number, Float32Array>;
-  /** Undefined where no rows are layers. */
-  frames?: object[];
+  /** Each map's row of the layer; none where no layer is lit up. */
+  frames: Frame[];
+}
+
+/** A row that is framed, and the axis on which it has its number. */
+export interface Frame {
+  axis: string;
+  row: number;
 }
 
 /** How `figure` has to be drawn with `layer` lit up; undefined: as it is. */
 export function lightOf(figure: PlotlyFigure, layer: number | undefined): Light {
-  const light: Light = { fill: new Map(), bars: new Map() };
+  const light: Light = { fill: new Map(), bars: new Map(), frames: [] };
   const codes = (figure.layout.meta?.codes as number[] | undefined) ?? [];
   const mine = layer === undefined ? undefined : codes[layer];
   (figure.data as Trace[]).forEach((trace, index) => {
@@ -51,8 +56,7 @@ export function lightOf(figure: PlotlyFigure, layer: number | undefined): Light 
     } else if (meta?.code !== undefined) {
       fill(mine === undefined || meta.code === mine);
     } else if (meta?.rows) {
-      light.frames ??= [];
-      if (layer !== undefined) light.frames.push(frame(trace.yaxis ?? "y", rowOf(meta.rows, layer)));
+      if (layer !== undefined) light.frames.push({ axis: trace.yaxis ?? "y", row: rowOf(meta.rows, layer) });
     } else if (trace.type === "bar" && trace.customdata !== undefined) {
       const rows = column(trace.customdata);
       const lit = new Float32Array(rows.length);
@@ -91,17 +95,4 @@ export function layerOfPoint(point: Point | undefined): number | undefined {
 
 function rowOf(edges: number[], layer: number): number {
   return edges.findLastIndex((first) => first <= layer);
-}
-
-function frame(yref: string, row: number): object {
-  return {
-    type: "rect",
-    xref: "paper",
-    x0: 0,
-    x1: 1,
-    yref,
-    y0: row - 0.5,
-    y1: row + 0.5,
-    line: { color: COLOUR, width: 2 },
-  };
 }

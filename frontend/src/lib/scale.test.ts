@@ -91,3 +91,20 @@ test("heat maps beside one another have the same colours", () => {
   const scale = joined([scaleOf(map(2)), scaleOf(map(7))]);
   expect(onScale(map(2), scale).data[0]).toMatchObject({ zmin: 0, zmax: 7 });
 });
+
+test("the cells of heat maps beside one another have the same colours", () => {
+  const colours = ["white", "grey", "black"];
+  const cells = colours.map((fillcolor, level) => ({
+    type: "scatter",
+    fill: "toself",
+    fillcolor,
+    meta: { level },
+  }));
+  const map = (zmax: number) => [{ type: "heatmap", z: [[1]], zmin: 0, zmax }, ...cells];
+  const figure = (...most: number[]) => ({ data: most.flatMap(map), layout: {} });
+  const scale = joined([scaleOf(figure(2, 9)), scaleOf(figure(4, 8))]);
+  const shown = (one: ReturnType<typeof figure>) =>
+    onScale(one, scale).data.flatMap((trace) => (trace as { fillcolor?: string }).fillcolor ?? []);
+  expect(shown(figure(2, 9))).toEqual(["white", "grey", "grey", "white", "grey", "black"]);
+  expect(shown(figure(4, 9))).toEqual([...colours, ...colours]);
+});

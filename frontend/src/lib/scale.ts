@@ -28,6 +28,9 @@ interface Trace {
   stackgroup?: string;
   zmin?: number;
   zmax?: number;
+  fillcolor?: string;
+  // Of the filled cells of a heat map's values, a trace for each colour: the number of theirs.
+  meta?: { level?: number };
 }
 
 const AXIS = /^[xy]axis\d*$/;
@@ -89,9 +92,16 @@ export function onScale(figure: PlotlyFigure, scale: Scale): PlotlyFigure {
     else if (ends && AXIS.test(name)) show(name, ends);
   }
   let heatmaps = 0;
-  const data = (figure.data as Trace[]).map((trace) => {
+  let share = 1;
+  const traces = figure.data as Trace[];
+  const data = traces.map((trace, index) => {
+    const level = trace.meta?.level;
+    // A map's cells follow it, from the first colour to the last.
+    if (level !== undefined)
+      return { ...trace, fillcolor: traces[index - level + Math.round(share * level)]?.fillcolor };
     if (trace.type !== "heatmap") return trace;
     const colours = scale[`colour ${heatmaps++}`];
+    share = colours && trace.zmax !== undefined ? trace.zmax / colours[1] : 1;
     return colours && trace.zmax !== undefined ? { ...trace, zmin: colours[0], zmax: colours[1] } : trace;
   });
   return { ...figure, data, layout };

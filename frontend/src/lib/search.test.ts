@@ -45,6 +45,16 @@ test("a window of time needs both of its ends, in order", () => {
   expect(jobSearch({ from_ns: "5", to_ns: "9" })).toEqual({ from_ns: 5, to_ns: 9 });
   expect(jobSearch({ from_ns: "5" })).toEqual({});
   expect(jobSearch({ from_ns: "9", to_ns: "5" })).toEqual({});
+  const view = { jobs: ["a1", "b2"], step: 4, from_ns: -5, to_ns: 9 };
+  expect(raceSearch(parseQuery(formatQuery(view)))).toEqual(view);
+  expect(raceSearch({ from_ns: "5" })).toEqual({});
+});
+
+test("the kinds of events that are listed are kept", () => {
+  const view = { tab: "events" as const, step: 3, kinds: ["wait", "send"] };
+  expect(formatQuery(view)).toBe("?tab=events&step=3&kinds=wait,send");
+  expect(jobSearch(parseQuery(formatQuery(view)))).toEqual(view);
+  expect(jobSearch({ kinds: "" })).toEqual({});
 });
 
 test("a chosen wait is kept, in a race with its job", () => {

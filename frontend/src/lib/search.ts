@@ -16,6 +16,9 @@ export interface JobsSearch {
 export interface RaceSearch {
   jobs?: string[];
   step?: number;
+  /** What is looked at closely, in ns since the step's start. */
+  from_ns?: number;
+  to_ns?: number;
   /** The wait that is explained, and whose it is. */
   why?: string;
   why_job?: string;
@@ -54,12 +57,14 @@ export interface JobSearch {
   from_ns?: number;
   to_ns?: number;
   party?: string;
-  /** The one whose logs are shown, by its number; without: the latest. */
+  /** The one that is shown, by its number; without: the latest. */
   attempt?: number;
   /** The wait that is explained. */
   why?: string;
   /** The layer that is lit up, by its place in the model. */
   layer?: number;
+  /** The kinds of events that are listed; none: all. */
+  kinds?: string[];
   /** What the speed-up is measured against, where it is not the job's own baseline. */
   baseline?: string;
 }
@@ -98,7 +103,12 @@ export function jobsSearch(raw: Raw): JobsSearch {
 
 export function raceSearch(raw: Raw): RaceSearch {
   const [why, job] = [waitOf(raw.why), word(raw.why_job)];
-  return compact({ jobs: list(raw.jobs), step: whole(raw.step), ...(why && job && { why, why_job: job }) });
+  return compact({
+    jobs: list(raw.jobs),
+    step: whole(raw.step),
+    ...windowOf(raw),
+    ...(why && job && { why, why_job: job }),
+  });
 }
 
 export function compareSearch(raw: Raw): CompareSearch {
@@ -107,8 +117,6 @@ export function compareSearch(raw: Raw): CompareSearch {
 }
 
 export function jobSearch(raw: Raw): JobSearch {
-  const [from, to] = [whole(raw.from_ns), whole(raw.to_ns)];
-  const range = from !== undefined && to !== undefined && to > from ? { from_ns: from, to_ns: to } : {};
   const tab = JOB_TABS.find((name) => name === raw.tab);
   return compact({
     tab,
@@ -118,8 +126,9 @@ export function jobSearch(raw: Raw): JobSearch {
     attempt: whole(raw.attempt),
     why: waitOf(raw.why),
     layer: whole(raw.layer),
+    kinds: list(raw.kinds),
     baseline: word(raw.baseline),
-    ...range,
+    ...windowOf(raw),
   });
 }
 
@@ -135,6 +144,11 @@ function stateOf(value: unknown): JobState | undefined {
 
 function toStep(step: number | undefined, to: number | undefined): number | undefined {
   return step !== undefined && to !== undefined && to > step ? to : undefined;
+}
+
+function windowOf(raw: Raw): { from_ns?: number; to_ns?: number } {
+  const [from, to] = [whole(raw.from_ns), whole(raw.to_ns)];
+  return from !== undefined && to !== undefined && to > from ? { from_ns: from, to_ns: to } : {};
 }
 
 function waitOf(value: unknown): string | undefined {

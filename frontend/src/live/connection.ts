@@ -14,18 +14,27 @@ export interface LiveState {
 // Twice a second is what figures may cost at most; the jobs that train share these cores, so half of it.
 const REFRESH_MS = 1000;
 const RETRY_MS = 2000;
+// A browser opens six connections to one host, for all its tabs together, and a stream holds one: a tab that stays
+// hidden lets go of its own. Who only looks at another tab for a moment keeps it.
+const LET_GO_MS = 10_000;
+const ADDRESS = "/api/v1/notices";
 
 interface Pages {
   pages: { items: JobSummary[] }[];
 }
 
-/** The page's one event stream: keeps cached rows fresh and tells the refresher what changed. */
+/**
+ * The page's one event stream: keeps cached rows fresh and tells the refresher what changed. A page that is hidden has
+ * none after a while; shown again, it goes on after the last event that it saw.
+ */
 export class LiveConnection {
   readonly #client: QueryClient;
   readonly #refresher: Refresher;
   readonly #listeners = new Set<() => void>();
   #source: EventSource | null = null;
+  #lastId: string | null = null;
   #retry: ReturnType<typeof setTimeout> | null = null;
+  #letGo: ReturnType<typeof setTimeout> | null = null;
   #state: LiveState = { connection: "connecting", lastNoticeAt: null };
 
   constructor(client: QueryClient) {
@@ -35,13 +44,14 @@ export class LiveConnection {
 
   start(): void {
     document.addEventListener("visibilitychange", this.#visibility);
-    this.#open();
+    this.#refresher.paused = document.hidden;
+    if (!document.hidden) this.#open();
   }
 
   stop(): void {
     document.removeEventListener("visibilitychange", this.#visibility);
-    if (this.#retry !== null) clearTimeout(this.#retry);
-    this.#source?.close();
+    this.#keep();
+    this.#close();
     this.#refresher.stop();
   }
 
@@ -53,25 +63,54 @@ export class LiveConnection {
   snapshot = (): LiveState => this.#state;
 
   #open(): void {
-    const source = new EventSource("/api/v1/notices");
+    // A new stream cannot send the header by which a browser resumes one that broke.
+    const resumed = this.#lastId === null ? "" : `?last_event_id=${encodeURIComponent(this.#lastId)}`;
+    const source = new EventSource(ADDRESS + resumed);
     this.#source = source;
-    // The first event of a stream that begins now: what changed before is in no notice. A stream that the browser
-    // resumes goes on after the last id it saw, and has none.
-    source.addEventListener("ready", () => {
+    source.onopen = () => {
+      if (this.#state.connection === "lost") this.#askAgain();
       this.#set({ connection: "live" });
-      this.#refresher.reset();
-    });
-    source.onopen = () => this.#set({ connection: "live" });
+    };
     source.onerror = () => {
       this.#set({ connection: "lost" });
       if (source.readyState !== EventSource.CLOSED) return; // The browser tries again by itself.
+      this.#close();
       this.#retry = setTimeout(() => this.#open(), RETRY_MS);
     };
-    const notice = (event: MessageEvent<string>) => this.#receive(parseNotice(event.data));
-    source.addEventListener("job", notice);
-    source.addEventListener("data", notice);
-    source.addEventListener("reset", () => this.#refresher.reset());
-    source.addEventListener("deleted", () => this.#refresher.reset());
+    const hear = (kind: string, act: (event: MessageEvent<string>) => void) =>
+      source.addEventListener(kind, (event: MessageEvent<string>) => {
+        this.#lastId = event.lastEventId;
+        act(event);
+      });
+    // The first event of a stream that begins now: what changed before is in no notice. One that is resumed goes on
+    // after the last id that was seen, and has none.
+    hear("ready", () => {
+      this.#set({ connection: "live" });
+      this.#refresher.reset();
+    });
+    hear("job", (event) => this.#receive(parseNotice(event.data)));
+    hear("data", (event) => this.#receive(parseNotice(event.data)));
+    hear("reset", () => this.#refresher.reset());
+    hear("deleted", () => this.#refresher.reset());
+  }
+
+  /** What failed while the service was away is in no notice. */
+  #askAgain(): void {
+    void this.#client.invalidateQueries({ predicate: (query) => query.state.status === "error" });
+  }
+
+  /** Ends the stream, and what would open it again; what is known of the connection stays. */
+  #close(): void {
+    if (this.#retry !== null) clearTimeout(this.#retry);
+    this.#retry = null;
+    this.#source?.close();
+    this.#source = null;
+  }
+
+  /** Lets a stream that was about to be closed go on. */
+  #keep(): void {
+    if (this.#letGo !== null) clearTimeout(this.#letGo);
+    this.#letGo = null;
   }
 
   #receive(notice: Notice | null): void {
@@ -93,6 +132,9 @@ export class LiveConnection {
 
   #visibility = (): void => {
     this.#refresher.paused = document.hidden;
+    this.#keep();
+    if (document.hidden) this.#letGo = setTimeout(() => this.#close(), LET_GO_MS);
+    else if (this.#source === null && this.#retry === null) this.#open();
   };
 
   #set(change: Partial<LiveState>): void {

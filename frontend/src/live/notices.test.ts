@@ -19,6 +19,7 @@ const notice: Notice = {
   steps: 100,
   loss: 0.4,
   samples_per_s: 81,
+  rehearsed: null,
 };
 
 test("a newer notice updates its row and nothing else of it", () => {

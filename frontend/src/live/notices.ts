@@ -9,6 +9,8 @@ export interface Notice {
   steps: number | null;
   loss: number | null;
   samples_per_s: number | null;
+  /** The label of a rehearsal, which every one of its figures carries; null for a job that trains. */
+  rehearsed: string | null;
 }
 
 /** The part of a job's row that notices keep fresh. */

@@ -1,6 +1,7 @@
-import { Paper, Stack, Table, Text, Title } from "@mantine/core";
+import { Group, Paper, Stack, Table, Text, Title } from "@mantine/core";
 import type { Job } from "../../api/types";
 import { LinkAnchor } from "../../components/links";
+import { arrival } from "../../lib/arrival";
 import { formatDuration } from "../../lib/format";
 import { STATES } from "../../lib/jobState";
 
@@ -9,6 +10,7 @@ const WORDS = { overflowWrap: "anywhere", minWidth: 180 } as const;
 
 /** Every try at running the job with what it ran on, and the states that the job went through. */
 export function AttemptsPanel({ job }: { job: Job }) {
+  const latest = job.attempts.at(-1)?.number;
   return (
     <Stack gap="md">
       <Paper p="sm">
@@ -54,16 +56,22 @@ export function AttemptsPanel({ job }: { job: Job }) {
                       {attempt.message ?? attempt.reason ?? "–"}
                       {attempt.exit_code ? ` (exit code ${attempt.exit_code})` : ""}
                     </Table.Td>
-                    <Table.Td>{attempt.sealed ? "all of it arrived" : "still arriving"}</Table.Td>
+                    <Table.Td>{arrival(attempt)}</Table.Td>
                     <Table.Td>
-                      <LinkAnchor
-                        to="/jobs/$jobId"
-                        params={{ jobId: job.id }}
-                        search={{ tab: "logs", attempt: attempt.number }}
-                        fz="sm"
-                      >
-                        Logs
-                      </LinkAnchor>
+                      <Group gap="xs" wrap="nowrap">
+                        {(["overview", "timeline", "logs"] as const).map((tab) => (
+                          <LinkAnchor
+                            key={tab}
+                            to="/jobs/$jobId"
+                            params={{ jobId: job.id }}
+                            search={{ tab, attempt: attempt.number === latest ? undefined : attempt.number }}
+                            fz="sm"
+                            tt="capitalize"
+                          >
+                            {tab}
+                          </LinkAnchor>
+                        ))}
+                      </Group>
                     </Table.Td>
                   </Table.Tr>
                 ))}

@@ -17,11 +17,13 @@ import { RecordButton } from "./RecordButton";
 /** Ranges of missing detail that are named. */
 const GAPS = 4;
 
-/** Who this is, how far it is and why it is in its state; what one can do about it. */
-export function JobHeader({ job }: { job: Job }) {
+/** Who this is, how far it is and why it is in its state; what is missing of the chosen attempt; what one can do. */
+export function JobHeader({ job, attempt }: { job: Job; attempt: number | undefined }) {
   const navigate = useNavigate();
   // The service says it in words, for a job in the queue also its place there.
   const why = job.message ?? job.reason;
+  const shown = job.attempts.find(({ number }) => number === attempt) ?? job.attempts.at(-1);
+  const dropped = shown?.dropped ?? [];
   return (
     <Stack gap="sm">
       <Group justify="space-between" align="flex-start" gap="sm">
@@ -88,14 +90,14 @@ export function JobHeader({ job }: { job: Job }) {
           </Text>
         )
       )}
-      {job.dropped.length > 0 && (
+      {dropped.length > 0 && (
         <Alert color="yellow" title="Some detail is missing" data-testid="dropped">
-          {job.dropped.slice(0, GAPS).map((gap) => (
+          {dropped.slice(0, GAPS).map((gap) => (
             <Text key={`${gap.party} ${gap.first_step}`} size="sm">
               {gap.text}
             </Text>
           ))}
-          {job.dropped.length > GAPS && <Text size="sm">and {job.dropped.length - GAPS} more ranges</Text>}
+          {dropped.length > GAPS && <Text size="sm">and {dropped.length - GAPS} more ranges</Text>}
         </Alert>
       )}
       {isLive(job.state) && (

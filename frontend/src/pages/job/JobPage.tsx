@@ -8,6 +8,7 @@ import { usePageTitle } from "../../components/usePageTitle";
 import { formatPercent } from "../../lib/format";
 import { isLive, progress, STATES } from "../../lib/jobState";
 import { JOB_TABS, type JobTab } from "../../lib/search";
+import { AttemptChoice } from "./AttemptChoice";
 import { AttemptsPanel } from "./AttemptsPanel";
 import { EventsPanel } from "./EventsPanel";
 import { JobHeader } from "./JobHeader";
@@ -54,15 +55,35 @@ export function JobPage() {
   if (!job) return <Skeleton height={400} />;
   return (
     <Stack gap="md" key={jobId}>
-      <JobHeader job={job} />
+      <JobHeader job={job} attempt={search.attempt} />
       {query.error && <Problem error={query.error} onRetry={() => void query.refetch()} />}
+      {job.attempts.length > 1 && (
+        <AttemptChoice
+          attempts={job.attempts}
+          chosen={search.attempt}
+          onChoose={(attempt) =>
+            // Another attempt has a clock, steps and waits of its own.
+            navigate({
+              search: ({ tab: kept, baseline, layer, kinds, party }) => ({
+                tab: kept,
+                baseline,
+                layer,
+                kinds,
+                party,
+                attempt,
+              }),
+              resetScroll: false,
+            })
+          }
+        />
+      )}
       <Tabs
         value={tab}
         keepMounted={false}
         onChange={(value) =>
-          // What is selected (step, time, layer) stays: it means the same in every view.
+          // What is selected (attempt, step, time, layer) stays: it means the same in every view.
           navigate({
-            search: ({ party: _, why: __, attempt: ___, ...kept }) => ({
+            search: ({ party: _, why: __, kinds: ___, ...kept }) => ({
               ...kept,
               tab: (value as JobTab) ?? undefined,
             }),
@@ -80,6 +101,7 @@ export function JobPage() {
         <Tabs.Panel value="overview" pt="md">
           <OverviewPanel
             job={job}
+            attempt={search.attempt}
             baseline={search.baseline}
             onBaseline={(baseline) =>
               navigate({
@@ -103,7 +125,7 @@ export function JobPage() {
           <AttemptsPanel job={job} />
         </Tabs.Panel>
         <Tabs.Panel value="events" pt="md">
-          <EventsPanel job={job} search={search} />
+          <EventsPanel key={search.attempt ?? job.attempts.length} job={job} search={search} />
         </Tabs.Panel>
         <Tabs.Panel value="logs" pt="md">
           <LogsPanel
@@ -113,13 +135,6 @@ export function JobPage() {
               navigate({ search: (previous) => ({ ...previous, party }), replace: true, resetScroll: false })
             }
             attempt={search.attempt}
-            onAttempt={(attempt) =>
-              navigate({
-                search: (previous) => ({ ...previous, attempt }),
-                replace: true,
-                resetScroll: false,
-              })
-            }
           />
         </Tabs.Panel>
         <Tabs.Panel value="spec" pt="md">

@@ -1,8 +1,8 @@
-import { Button, Group, Paper, Select, Stack, Text } from "@mantine/core";
-import { useDebouncedCallback, useDebouncedValue } from "@mantine/hooks";
+import { Button, Group, Paper, Stack, Text } from "@mantine/core";
+import { useDebouncedCallback } from "@mantine/hooks";
 import { IconArrowsShuffle } from "@tabler/icons-react";
 import { useNavigate } from "@tanstack/react-router";
-import { useMemo, useState } from "react";
+import { useCallback, useMemo, useState } from "react";
 import type { Job } from "../../api/types";
 import { JobFigure } from "../../components/JobFigure";
 import { LinkButton } from "../../components/links";
@@ -15,20 +15,35 @@ import { formatMs } from "../../lib/format";
 import { layerOfPoint, type Point } from "../../lib/lit";
 import type { JobSearch } from "../../lib/search";
 import { type TimelineMeta, windowOf } from "../../lib/timeline";
+import { LayerSelect } from "./LayerSelect";
 
 // Pointing crosses many layers on its way: what it rests on is lit up.
-const REST_MS = 80;
+const REST_MS = 50;
 
 /** Each link's bytes by layer, and the same layer and the same time in timeline, heat map and plan. */
 export function LinksPanel({ job, search }: { job: Job; search: JobSearch }) {
   const navigate = useNavigate({ from: "/jobs/$jobId" });
-  const [pointed, setPointed] = useState<number>();
-  const [resting] = useDebouncedValue(pointed, REST_MS);
+  const [resting, setResting] = useState<number>();
+  const point = useDebouncedCallback((pointed: number | undefined) => setResting(pointed), REST_MS);
   const layer = resting ?? search.layer;
-  const select = (change: JobSearch) =>
-    void navigate({ search: (previous) => ({ ...previous, ...change }), replace: true, resetScroll: false });
-  const choose = (chosen: number | undefined) =>
-    chosen !== undefined && select({ layer: chosen === search.layer ? undefined : chosen });
+  const select = useCallback(
+    (change: JobSearch | ((previous: JobSearch) => JobSearch)) =>
+      void navigate({
+        search: (previous) => ({
+          ...previous,
+          ...(typeof change === "function" ? change(previous) : change),
+        }),
+        replace: true,
+        resetScroll: false,
+      }),
+    [navigate],
+  );
+  const keep = useCallback((layer: number | undefined) => select({ layer }), [select]);
+  const choose = useCallback(
+    (chosen: number | undefined) =>
+      chosen !== undefined && select(({ layer }) => ({ layer: chosen === layer ? undefined : chosen })),
+    [select],
+  );
   // A drag fires many events; time is selected once it rests.
   const brush = useDebouncedCallback((range: XRange, drawn: Record<string, unknown>) => {
     const window = range && windowOf(range, drawn);
@@ -48,29 +63,18 @@ export function LinksPanel({ job, search }: { job: Job; search: JobSearch }) {
   const selected = nameOf(search);
   const shared = {
     jobId: job.id,
+    attempt: search.attempt,
     layer,
     onXRange: brush,
-    onPoint: (point: Point) => choose(layerOfPoint(point)),
-    onPointed: (point: Point | undefined) => setPointed(layerOfPoint(point)),
+    onPoint: (one: Point) => choose(layerOfPoint(one)),
+    onPointed: (one: Point | undefined) => point(layerOfPoint(one)),
   };
   return (
     <Stack gap="md">
       <Paper p="sm">
         <Group gap="xs" justify="space-between">
           <Group gap="xs">
-            {layers.length > 0 && (
-              <Select
-                size="xs"
-                aria-label="Layer"
-                placeholder="All layers"
-                data={layers}
-                value={search.layer === undefined ? null : String(search.layer)}
-                clearable
-                searchable
-                data-testid="layer"
-                onChange={(value) => select({ layer: value === null ? undefined : Number(value) })}
-              />
-            )}
+            {layers.length > 0 && <LayerSelect layers={layers} layer={search.layer} onLayer={keep} />}
             {selected && (
               <Button
                 size="compact-sm"
@@ -106,7 +110,7 @@ export function LinksPanel({ job, search }: { job: Job; search: JobSearch }) {
       <JobFigure name="heatmap" {...chosen} {...shared} />
       {job.plan.layers.length > 0 && (
         <Paper p="sm">
-          <PlanTable plan={job.plan} brief layer={layer} onLayer={choose} onPointed={setPointed} />
+          <PlanTable plan={job.plan} brief layer={layer} onLayer={choose} onPointed={point} />
         </Paper>
       )}
     </Stack>

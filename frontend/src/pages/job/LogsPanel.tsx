@@ -15,11 +15,10 @@ interface Props {
   onParty: (party: string) => void;
   /** A number; undefined: the latest, whichever that becomes. */
   attempt: number | undefined;
-  onAttempt: (attempt: number | undefined) => void;
 }
 
-/** What each process of the job writes, as it writes it, and what it wrote in earlier attempts. */
-export function LogsPanel({ job, party, onParty, attempt, onAttempt }: Props) {
+/** What each process of an attempt writes, as it writes it. */
+export function LogsPanel({ job, party, onParty, attempt }: Props) {
   const latest = job.attempts.at(-1)?.number;
   const live = isLive(job.state) && (attempt ?? latest) === latest;
   const logs = useLogs({ jobId: job.id, attempt: attempt ?? latest, party, live });
@@ -38,18 +37,6 @@ export function LogsPanel({ job, party, onParty, attempt, onAttempt }: Props) {
           </Text>
         ) : (
           <PartyChoice parties={logs.parties} party={logs.party} onParty={onParty} />
-        )}
-        {job.attempts.length > 1 && (
-          <Select
-            size="xs"
-            w={130}
-            aria-label="Which attempt"
-            data={job.attempts.map(({ number }) => ({ value: String(number), label: `Attempt ${number}` }))}
-            value={String(attempt ?? latest)}
-            allowDeselect={false}
-            onChange={(chosen) => onAttempt(Number(chosen) === latest ? undefined : Number(chosen))}
-            data-testid="log-attempt"
-          />
         )}
         <Switch
           size="sm"
@@ -91,7 +78,7 @@ export function LogsPanel({ job, party, onParty, attempt, onAttempt }: Props) {
         }}
       >
         <pre className="ty-log" data-testid="log-text">
-          {logs.text || (live ? "(nothing written yet)" : "(nothing written)")}
+          {logs.text || (logs.error ? "" : live ? "(nothing written yet)" : "(nothing written)")}
         </pre>
       </ScrollArea>
     </Paper>

@@ -6,40 +6,37 @@ import type { Job, Summary } from "../../api/types";
 import { BaselineChoice } from "../../components/BaselineChoice";
 import { JobFigure } from "../../components/JobFigure";
 import { Problem } from "../../components/Problem";
-import {
-  formatBytes,
-  formatDuration,
-  formatMs,
-  formatNumber,
-  formatPercent,
-  formatSpeedUp,
-} from "../../lib/format";
+import { accuracyNote } from "../../lib/accuracy";
+import { formatBytes, formatMs, formatNumber, formatPercent, formatSpeedUp } from "../../lib/format";
 
 interface Props {
   job: Job;
+  /** The one that is shown; undefined: the latest. */
+  attempt: number | undefined;
   /** What it is compared with, where it is not its own baseline. */
   baseline: string | undefined;
   onBaseline: (id: string | undefined) => void;
 }
 
 /** The job's figures by definition, and how they came about. */
-export function OverviewPanel({ job, baseline, onBaseline }: Props) {
-  const query = useQuery(summaryQuery(job.id, baseline));
+export function OverviewPanel({ job, attempt, baseline, onBaseline }: Props) {
+  const query = useQuery(summaryQuery(job.id, baseline, attempt));
+  const shown = { jobId: job.id, attempt };
   return (
     <Stack gap="md">
       {query.error && <Problem error={query.error} onRetry={() => void query.refetch()} />}
       <Tiles job={job} summary={query.data} />
       <SimpleGrid cols={{ base: 1, md: 2 }} spacing="md">
-        <JobFigure jobId={job.id} name="loss" />
-        <JobFigure jobId={job.id} name="throughput" />
-        <JobFigure jobId={job.id} name="step-time" />
+        <JobFigure {...shown} name="loss" />
+        <JobFigure {...shown} name="throughput" />
+        <JobFigure {...shown} name="step-time" />
         <JobFigure
-          jobId={job.id}
+          {...shown}
           name="speed-up"
           baseline={baseline}
           actions={<BaselineChoice job={job} baseline={baseline} onBaseline={onBaseline} />}
         />
-        <JobFigure jobId={job.id} name="memory" />
+        <JobFigure {...shown} name="memory" />
       </SimpleGrid>
     </Stack>
   );
@@ -75,18 +72,23 @@ function Tiles({ job, summary }: { job: Job; summary: Summary | undefined }) {
       <Tile
         name="speed-up"
         label="Speed-up"
-        value={formatSpeedUp(speedUp?.value)}
+        value={formatSpeedUp(speedUp?.value, speedUp?.why_not)}
         note={
           speedUp ? (speedUp.comparable ? `over ${speedUp.baseline_name}` : "not comparable") : "no baseline"
         }
         hint={speedUp?.why_not ?? (speedUp?.kind ? `${speedUp.kind} scaling` : undefined)}
       />
-      <Tile name="loss" label="Loss" value={formatNumber(summary?.loss ?? job.loss)} note="last step" />
+      <Tile name="loss" label="Loss" value={formatNumber(summary?.loss)} note="last step" />
       <Tile
         name="accuracy"
         label="Test accuracy"
         value={formatPercent(summary?.test_accuracy)}
         note={accuracyNote(summary)}
+        hint={
+          summary?.convergence_speed_up
+            ? "The baseline's time to reach the target over this job's"
+            : undefined
+        }
       />
       <Tile
         name="wire"
@@ -97,14 +99,6 @@ function Tiles({ job, summary }: { job: Job; summary: Summary | undefined }) {
       />
     </SimpleGrid>
   );
-}
-
-function accuracyNote(summary: Summary | undefined): string {
-  if (!summary?.target_accuracy) return "last evaluation";
-  const target = formatPercent(summary.target_accuracy);
-  return summary.time_to_target_s === null
-    ? `target ${target}`
-    : `${target} after ${formatDuration(summary.time_to_target_s)}`;
 }
 
 interface TileProps {
@@ -134,7 +128,7 @@ function Tile({ name, label, value, note, hint, wait }: TileProps) {
         >
           {value}
         </Text>
-        <Text size="xs" c="dimmed" truncate>
+        <Text size="xs" c="dimmed" lineClamp={2}>
           {note}
         </Text>
       </Paper>

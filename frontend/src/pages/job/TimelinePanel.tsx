@@ -67,6 +67,7 @@ export function TimelinePanel({ jobId, search }: { jobId: string; search: JobSea
       <JobFigure
         jobId={jobId}
         name="timeline"
+        attempt={search.attempt}
         step={search.step}
         to_step={search.to_step}
         from_ns={search.from_ns}
@@ -140,7 +141,7 @@ export function TimelinePanel({ jobId, search }: { jobId: string; search: JobSea
             <Tooltip label="For ui.perfetto.dev and chrome://tracing">
               <Button
                 component="a"
-                href={traceAddress(jobId, meta.step ?? undefined, search.to_step)}
+                href={traceAddress(jobId, search, meta.step ?? undefined)}
                 download
                 size="compact-sm"
                 variant="default"
@@ -162,12 +163,17 @@ export function TimelinePanel({ jobId, search }: { jobId: string; search: JobSea
           </Group>
         }
       />
-      {wait && <WhyPanel jobId={jobId} wait={wait} onClose={() => explain(undefined)} />}
+      {wait && (
+        <WhyPanel jobId={jobId} wait={wait} attempt={search.attempt} onClose={() => explain(undefined)} />
+      )}
     </Stack>
   );
 }
 
-/** Where the steps in view are exported as a trace; without a step, the newest ones. */
-function traceAddress(jobId: string, step: number | undefined, toStep: number | undefined): string {
-  return `/api/v1/jobs/${jobId}/trace${formatQuery({ step_from: step, step_to: toStep ?? step })}`;
+/** Where the steps in view are exported as a trace; where nothing says which, the newest ones. */
+function traceAddress(jobId: string, view: JobSearch, step?: number): string {
+  const { attempt, to_step, from_ns, to_ns } = view;
+  const steps = { step_from: step, step_to: to_step ?? step };
+  const query = { attempt, ...(from_ns === undefined ? steps : { from_ns, to_ns }) };
+  return `/api/v1/jobs/${jobId}/trace${formatQuery(query)}`;
 }

@@ -1,5 +1,5 @@
 import { useCallback, useEffect, useRef, useState } from "react";
-import { client, unwrap } from "../../api/client";
+import { ApiProblem, client, unwrap } from "../../api/client";
 import { append, KEPT_BYTES, type LogText } from "../../lib/logText";
 
 const TAIL_BYTES = 128 * 1024;
@@ -50,7 +50,7 @@ export function useLogs({
       );
 
     const next = async () => {
-      const last = !running.current; // Before reading: what came until then is read.
+      let last = !running.current; // Before reading: what came until then is read.
       try {
         const chunk = await read(offset, CHUNK_BYTES);
         const begin = chunk.next_offset - new TextEncoder().encode(chunk.text).length;
@@ -67,6 +67,7 @@ export function useLogs({
       } catch (error) {
         if (abort.signal.aborted) return;
         setLogs((known) => ({ ...known, error: error as Error }));
+        last &&= error instanceof ApiProblem && error.status < 500; // The service is away: it comes back.
       }
       if (!last && !abort.signal.aborted) timer = setTimeout(next, POLL_MS);
     };

@@ -6,8 +6,9 @@ import { JobProgress } from "../../components/JobProgress";
 import { NumberCell } from "../../components/NumberCell";
 import { RateBadge } from "../../components/RateBadge";
 import { RehearsedBadge } from "../../components/RehearsedBadge";
+import { SpeedUp } from "../../components/SpeedUp";
 import { StateBadge } from "../../components/StateBadge";
-import { formatNumber, formatPercent, formatSpeedUp } from "../../lib/format";
+import { formatNumber, formatPercent } from "../../lib/format";
 
 interface Props {
   job: JobSummary;
@@ -67,7 +68,9 @@ export function JobRow({ job, index, selected, onToggle, ref }: Props) {
       <NumberCell label="Loss">{formatNumber(job.loss)}</NumberCell>
       <NumberCell label="Accuracy">{formatPercent(job.test_accuracy)}</NumberCell>
       <NumberCell label="Samples/s">{formatNumber(job.samples_per_s)}</NumberCell>
-      <NumberCell label="Speed-up">{formatSpeedUp(job.speed_up)}</NumberCell>
+      <NumberCell label="Speed-up">
+        <SpeedUp value={job.speed_up} caveat={job.speed_up_caveat} />
+      </NumberCell>
     </Table.Tr>
   );
 }

@@ -2,6 +2,7 @@ import { Table } from "@mantine/core";
 import { useWindowVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useLayoutEffect, useRef, useState } from "react";
 import type { JobSummary } from "../../api/types";
+import { Space } from "../../components/Space";
 import { JobRow } from "./JobRow";
 
 // Guesses, until a row is drawn and measured: names and badges may take several lines, and on a phone a row is a card.
@@ -79,7 +80,7 @@ export function JobsTable({ jobs, selected, onSelect, onEnd }: Props) {
         </Table.Tr>
       </Table.Thead>
       <Table.Tbody ref={body}>
-        <Space height={(rows[0]?.start ?? top) - top} />
+        <Space columns={COLUMNS} height={(rows[0]?.start ?? top) - top} />
         {rows.map(({ index, key }) => {
           const job = jobs[index];
           return (
@@ -95,18 +96,8 @@ export function JobsTable({ jobs, selected, onSelect, onEnd }: Props) {
             )
           );
         })}
-        <Space height={virtual.getTotalSize() - ((rows.at(-1)?.end ?? top) - top)} />
+        <Space columns={COLUMNS} height={virtual.getTotalSize() - ((rows.at(-1)?.end ?? top) - top)} />
       </Table.Tbody>
     </Table>
-  );
-}
-
-/** Where rows would be that are not drawn. */
-function Space({ height }: { height: number }) {
-  if (height <= 0) return null;
-  return (
-    <Table.Tr className="ty-space" aria-hidden>
-      <Table.Td colSpan={COLUMNS} style={{ height }} />
-    </Table.Tr>
   );
 }

@@ -1,4 +1,5 @@
 import {
+  Button,
   Group,
   Kbd,
   Paper,
@@ -9,29 +10,26 @@ import {
   Title,
   useComputedColorScheme,
 } from "@mantine/core";
+import { useDebouncedCallback } from "@mantine/hooks";
 import { useQueries, useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useRef } from "react";
 import { jobQuery, raceQuery, recentJobsQuery } from "../../api/queries";
 import type { JobSummary, PlotlyFigure, Race } from "../../api/types";
 import { LongestWaits } from "../../components/LongestWaits";
-import { PlotlyChart } from "../../components/PlotlyChart";
+import { PlotlyChart, type XRange } from "../../components/PlotlyChart";
 import { Problem } from "../../components/Problem";
+import { TimeKeys } from "../../components/TimeKeys";
 import { useKeys } from "../../components/useKeys";
 import { usePageTitle } from "../../components/usePageTitle";
 import { useScreen } from "../../components/useScreen";
+import { useTimeKeys } from "../../components/useTimeKeys";
 import { WhyPanel } from "../../components/WhyPanel";
 import { formatPercent } from "../../lib/format";
 import { isLive, progress } from "../../lib/jobState";
 import { currentRace, findRaces } from "../../lib/races";
-import {
-  formatWait,
-  type ListedWait,
-  parseWait,
-  type WaitKey,
-  keyOf as waitKey,
-  waitOfBar,
-} from "../../lib/why";
+import { type TimelineMeta, type TimelineView, windowAfter } from "../../lib/timeline";
+import { formatWait, parseWait, type WaitKey, keyOf as waitKey, waitOfBar } from "../../lib/why";
 import { drawn } from "../../live/costs";
 import { RaceTable } from "./RaceTable";
 import { RaceWaiting } from "./RaceWaiting";
@@ -59,6 +57,8 @@ export function RacePage() {
     theme,
     width,
     step: search.step,
+    from_ns: search.from_ns,
+    to_ns: search.to_ns,
     why: search.why,
     why_job: search.why_job,
   });
@@ -69,7 +69,21 @@ export function RacePage() {
 
   const goTo = (step: number | undefined) =>
     navigate({
-      search: (previous) => ({ ...previous, step, why: undefined, why_job: undefined }),
+      search: (previous) => ({
+        ...previous,
+        step,
+        from_ns: undefined,
+        to_ns: undefined,
+        why: undefined,
+        why_job: undefined,
+      }),
+      replace: true,
+      resetScroll: false,
+    });
+  // Within a step what is explained stays.
+  const look = ({ step, from_ns, to_ns }: TimelineView) =>
+    navigate({
+      search: (previous) => ({ ...previous, step, from_ns, to_ns }),
       replace: true,
       resetScroll: false,
     });
@@ -85,8 +99,10 @@ export function RacePage() {
       replace: true,
       resetScroll: false,
     });
+  // Every job's time counts from its own start of the step.
+  const meta: TimelineMeta = { ...figure?.layout.meta, origin_ns: 0 };
   const racers = (figure?.layout.meta?.jobs as string[] | undefined) ?? [];
-  const waits = (figure?.layout.meta?.waits as ListedWait[] | undefined) ?? [];
+  const waits = meta.waits ?? [];
   const wait = parseWait(search.why);
   const nameOf = (id: string | undefined) => jobs.find((job) => job.id === id)?.name ?? "";
   const neighbours = stepsAround(shown);
@@ -96,6 +112,14 @@ export function RacePage() {
     ArrowRight: () => move(neighbours.next),
     f: () => goTo(search.step === undefined ? shown?.step : undefined),
   });
+  // A drag or a wheel fires many events; the service is asked once it rests.
+  const zoomed = useDebouncedCallback((range: XRange, drawnOf: TimelineMeta) => {
+    const view = windowAfter(range, drawnOf);
+    if (view) look(view);
+  }, 200);
+  useTimeKeys(search.from_ns === undefined ? meta : search, (window) =>
+    look({ step: search.step ?? shown?.step, ...window }),
+  );
 
   const ahead = recent.data?.items.find(
     (job) => isLive(job.state) && job.state !== "queued" && !jobs.some(({ id }) => id === job.id),
@@ -152,6 +176,16 @@ export function RacePage() {
                 onStep={goTo}
                 live={running.length > 0}
               />
+              {search.from_ns !== undefined && (
+                <Button
+                  size="compact-sm"
+                  variant="default"
+                  data-testid="race-whole-step"
+                  onClick={() => look({ step: search.step })}
+                >
+                  Whole step
+                </Button>
+              )}
               <Text size="xs" c="dimmed" visibleFrom="sm">
                 <Kbd size="xs">←</Kbd> <Kbd size="xs">→</Kbd> step by step, <Kbd size="xs">F</Kbd> follow
               </Text>
@@ -162,19 +196,23 @@ export function RacePage() {
               testId="figure-race"
               pending={race.isPlaceholderData}
               onDrawn={(ms) => drawn(options.queryKey, ms)}
+              onXRange={(range) => zoomed(range, meta)}
               onPoint={(point) => {
                 const clicked = waitOfBar(point.customdata);
                 if (clicked) explain(clicked.job, clicked.wait);
               }}
             />
-            <LongestWaits
-              waits={waits}
-              label={(other) => `${nameOf(racers[other.job ?? 0])}, worker ${other.party}`}
-              isChosen={(other) =>
-                formatWait(waitKey(other)) === search.why && racers[other.job ?? 0] === search.why_job
-              }
-              onChoose={(other) => explain(other.job, waitKey(other))}
-            />
+            <Group justify="space-between" align="start" gap="xs">
+              <LongestWaits
+                waits={waits}
+                label={(other) => `${nameOf(racers[other.job ?? 0])}, worker ${other.party}`}
+                isChosen={(other) =>
+                  formatWait(waitKey(other)) === search.why && racers[other.job ?? 0] === search.why_job
+                }
+                onChoose={(other) => explain(other.job, waitKey(other))}
+              />
+              <TimeKeys />
+            </Group>
           </>
         ) : (
           <RaceWaiting jobs={jobs} ahead={ahead} loading={loading} />

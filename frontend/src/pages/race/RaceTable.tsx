@@ -111,8 +111,9 @@ function SpeedUpCell({ summary, isBaseline }: { summary: Summary | undefined; is
   if (!speedUp) return isBaseline ? <Badge color="gray">baseline</Badge> : <Text c="dimmed">–</Text>;
   const against = `against ${speedUp.baseline_name}${speedUp.kind ? `, ${speedUp.kind} scaling` : ""}`;
   const faster = (speedUp.value ?? 0) > 1;
+  const said = speedUp.comparable ? [against, speedUp.why_not] : [speedUp.why_not ?? against];
   return (
-    <Tooltip label={speedUp.comparable ? against : (speedUp.why_not ?? against)}>
+    <Tooltip label={said.filter(Boolean).join("; but ")}>
       <LinkAnchor
         to="/jobs/$jobId"
         params={{ jobId: speedUp.baseline_id }}
@@ -120,7 +121,7 @@ function SpeedUpCell({ summary, isBaseline }: { summary: Summary | undefined; is
         c={speedUp.value === null ? "dimmed" : faster ? "teal" : "inherit"}
         underline="never"
       >
-        {formatSpeedUp(speedUp.value)}
+        {formatSpeedUp(speedUp.value, speedUp.why_not)}
       </LinkAnchor>
     </Tooltip>
   );

@@ -1,0 +1,12 @@
+import type { Summary } from "../api/types";
+import { formatDuration, formatPercent, formatSpeedUp } from "./format";
+
+/** What stands under a job's accuracy: when it reached its target, and how much sooner than its baseline did. */
+export function accuracyNote(summary: Summary | undefined): string {
+  if (!summary?.target_accuracy) return "last evaluation";
+  const target = formatPercent(summary.target_accuracy);
+  if (summary.time_to_target_s === null) return `target ${target}`;
+  const reached = `${target} after ${formatDuration(summary.time_to_target_s)}`;
+  if (summary.convergence_speed_up === null || !summary.speed_up) return reached;
+  return `${reached}, ${formatSpeedUp(summary.convergence_speed_up)} as soon as ${summary.speed_up.baseline_name}`;
+}
