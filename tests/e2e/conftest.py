@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import expect
 
-from backend.client import Client
+from backend.client import ENDED, Client
 from backend.settings import Settings
 from tests.backend.live_server import LiveServer
 from tests.e2e.recorded import record
@@ -35,8 +35,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
 
 @pytest.fixture
 def client(server: LiveServer) -> Iterator[Client]:
+    """Afterwards: whatever the test left running has no device any more, also where it failed."""
     with Client(server.url) as found:
         yield found
+        for job in found.jobs():
+            if job.state not in ENDED:
+                found.cancel(job.id)
+                found.wait(job.id, timeout_s=TIMEOUT_MS / 1e3)
 
 
 @pytest.fixture(scope="session")

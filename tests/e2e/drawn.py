@@ -30,10 +30,10 @@ _TRACES = """(chart, parts) => {
     }));
 }"""
 
-# Lines, bars and maps of some size, inside of the chart.
+# Lines, bars and filled cells of some size, inside of the chart.
 _MARKS = """chart => {
     const frame = chart.getBoundingClientRect();
-    const marks = chart.querySelectorAll('.cartesianlayer .mlayer path, .cartesianlayer .mlayer image');
+    const marks = chart.querySelectorAll('.cartesianlayer .mlayer path');
     return Array.from(marks).filter(mark => {
         const box = mark.getBoundingClientRect();
         return box.width + box.height > 0 && box.right > frame.left && box.left < frame.right
@@ -93,6 +93,11 @@ def expect_drawn(page: Page, name: str, answers: Callable[[str], dict[str, Any]]
     assert any(said(entry.get(part)) for entry in content["data"] for part in LISTS), f"{name} has no data"
     assert chart.evaluate(_MARKS) > 0, f"{name} is blank"
     return content
+
+
+def window_of(page: Page) -> dict[str, int]:
+    """The stretch of time in the page's address, in ns."""
+    return {key: int(value) for key, value in re.findall(r"(from_ns|to_ns)=(\d+)", page.url)}
 
 
 def differences(drawn: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> list[str]:

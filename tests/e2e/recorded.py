@@ -22,7 +22,7 @@ def record(client: Client) -> list[str]:
             model={"name": "mlp", "options": {"hidden": 64}},
             strategy={"name": name, "options": OPTIONS[name]},
             network={"rate": f"{RATE // 10**6}Mbit"},
-            training={"steps": steps, "global_batch": 32},
+            training={"steps": steps, "global_batch": 32, "target_accuracy": 0.01},
             baseline=ids[0] if ids else None,
         )
         job = client.wait(client.submit(spec).id, timeout_s=150)

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from backend.figures.registry import FIGURES
-from tests.e2e.drawn import Answers, expect_drawn
+from tests.e2e.drawn import Answers, expect_drawn, window_of
 from tests.e2e.recorded import STEPS
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.browser
 LAST = STEPS["p3"] - 1
 CLOSER = re.compile(r"/figures/timeline\?.*from_ns=")
+CLOSER_RACE = re.compile(r"/api/v1/race\?.*from_ns=")
 OVERVIEW = ("loss", "throughput", "step-time", "speed-up", "memory")
 LINKS = ("utilization", "timeline", "heatmap")
 
@@ -34,6 +35,7 @@ def test_every_figure_draws_the_apis_values(page: Page, recorded: list[str]) -> 
         page.goto(address)
         for name in names:
             drawn[name] = expect_drawn(page, name, answers)["data"]
+            assert pictures(page) == 0, f"{name}: each live update's would be decoded and kept"
     assert page.locator(".modebar-btn").count() > 0
     assert page.locator("[data-title*=Share]").count() == 0, "plotly.js offers to upload the chart"
     # What the comparison looks at is there: bars that begin somewhere, maps of numbers.
@@ -55,7 +57,7 @@ def test_a_stretch_of_the_timeline_is_looked_at_closely(page: Page, recorded: li
     with page.expect_request(CLOSER):
         drag(page, 0.45, 0.51)
     expect(page).to_have_url(re.compile(rf"step=1&to_step={LAST}&from_ns=\d+&to_ns=\d+$"))
-    window = {key: int(value) for key, value in re.findall(r"(from_ns|to_ns)=(\d+)", page.url)}
+    window = window_of(page)
     whole = meta["to_ns"] - meta["from_ns"]
     assert window["from_ns"] - meta["from_ns"] == pytest.approx(0.45 * whole, abs=0.01 * whole)
     assert window["to_ns"] - window["from_ns"] == pytest.approx(0.06 * whole, rel=0.1)
@@ -94,17 +96,65 @@ def test_keys_look_closer_aside_and_back(page: Page, recorded: list[str]) -> Non
         assert visible(page) == pytest.approx(shown["xaxis"]["range"], abs=1e-6)
 
 
-def visible(page: Page) -> list[float]:
-    """What the timeline's axis shows, in s."""
-    found: list[float] = page.get_by_test_id("figure-timeline").evaluate(
+def test_a_stretch_of_a_race_is_looked_at_closely(page: Page, recorded: list[str]) -> None:
+    answers = Answers(page)
+    jobs = ",".join(recorded)
+    page.goto(f"/race?jobs={jobs}&step=5")
+    whole = expect_drawn(page, "race", answers)["layout"]
+
+    with page.expect_response(CLOSER_RACE):
+        drag(page, 0.3, 0.5, "race")
+    expect(page).to_have_url(re.compile(rf"jobs={jobs}&step=5&from_ns=\d+&to_ns=\d+$"))
+    window = window_of(page)
+    length = whole["meta"]["to_ns"] - whole["meta"]["from_ns"]
+    assert window["to_ns"] - window["from_ns"] == pytest.approx(0.2 * length, rel=0.1)
+    for look_again in (False, True):
+        if look_again:
+            with page.expect_response(CLOSER_RACE):
+                page.reload()
+        close = expect_drawn(page, "race", answers)["layout"]
+        assert {key: close["meta"][key] for key in window} == window
+        assert visible(page, "race") == pytest.approx(close["xaxis"]["range"], abs=1e-6)
+
+    with page.expect_response(CLOSER_RACE):
+        page.keyboard.press("w")
+    closer = expect_drawn(page, "race", answers)["layout"]
+    assert closer["meta"]["to_ns"] - closer["meta"]["from_ns"] == pytest.approx(0.1 * length, rel=0.1)
+    assert visible(page, "race") == pytest.approx(closer["xaxis"]["range"], abs=1e-6)
+
+    page.get_by_test_id("race-whole-step").click()
+    expect(page).to_have_url(re.compile("step=5$"))
+    expect_drawn(page, "race", answers)
+    assert visible(page, "race") == pytest.approx(whole["xaxis"]["range"])
+
+    # Another step is shown whole, and so is the newest.
+    for key, address in (("ArrowLeft", "step=4$"), ("f", f"jobs={jobs}$")):
+        with page.expect_response(CLOSER_RACE):
+            page.keyboard.press("w")
+        expect(page).to_have_url(re.compile("to_ns="))
+        page.keyboard.press(key)
+        expect(page).to_have_url(re.compile(address))
+
+
+def pictures(page: Page) -> int:
+    """How many pictures the page's charts show."""
+    found: int = page.locator(".ty-figure image").evaluate_all(
+        "all => all.filter(one => one.getClientRects().length > 0).length"
+    )
+    return found
+
+
+def visible(page: Page, name: str = "timeline") -> list[float]:
+    """What a figure's time axis shows, in s."""
+    found: list[float] = page.get_by_test_id(f"figure-{name}").evaluate(
         "chart => chart._fullLayout.xaxis.range"
     )
     return found
 
 
-def drag(page: Page, start: float, end: float) -> None:
-    """Choose this stretch of the timeline's width with the mouse."""
-    chart = page.get_by_test_id("figure-timeline")
+def drag(page: Page, start: float, end: float, name: str = "timeline") -> None:
+    """Choose this stretch of a figure's width with the mouse."""
+    chart = page.get_by_test_id(f"figure-{name}")
     box = chart.bounding_box()
     assert box is not None
     left, width, top = chart.evaluate(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page, Route
 
 pytestmark = pytest.mark.browser
+RUN_MS = 150_000
 
 
 def test_the_speed_up_is_against_the_job_that_is_chosen(
@@ -35,10 +36,38 @@ def test_the_speed_up_is_against_the_job_that_is_chosen(
     expect(page).to_have_url(re.compile(f"baseline={p3}"))
     wanted = client.figure(server, "speed-up", baseline=p3).layout.meta["alt"]
     expect(figure).to_have_attribute("aria-label", f"Speed-up: {wanted}")
-    value = client.summary(server, baseline=p3).speed_up
+    summary = client.summary(server, baseline=p3)
+    value, sooner = summary.speed_up, summary.convergence_speed_up
     assert value is not None
-    shown = "–" if value.value is None else f"{value.value:.2f}×"
+    shown = "–" if value.value is None else f"{value.value:.2f}×{'*' if value.why_not else ''}"
     expect(page.get_by_test_id("value-speed-up")).to_have_text(shown)
+    assert sooner is not None
+    expect(page.get_by_test_id("tile-accuracy")).to_contain_text(f", {sooner:.2f}× as soon as recorded p3")
+
+
+def test_a_speed_up_with_a_caveat_is_marked_and_says_why(page: Page, recorded: list[str]) -> None:
+    caveat = "another job ran on the machine during this job"
+
+    def change(route: Route) -> None:
+        """The answer with a caveat, whatever else ran."""
+        response = route.fetch()
+        answer = response.json()
+        for row in [*answer.get("items", ()), *answer.get("jobs", ())]:
+            row["speed_up"], row["speed_up_caveat"] = 1.5, caveat
+        if "window_steps" in answer and answer["speed_up"]:
+            answer["speed_up"] |= {"value": 1.5, "comparable": True, "why_not": caveat}
+        route.fulfill(response=response, json=answer)
+
+    page.route(re.compile(r"/api/v1/(jobs\?|jobs/[^/]*/summary|race\?)"), change)
+    page.goto("/jobs")
+    marked = page.get_by_test_id(f"job-row-{recorded[1]}").get_by_test_id("speed-up")
+    expect(marked).to_have_text("1.50×*")
+    marked.hover()
+    expect(page.get_by_role("tooltip", name=caveat)).to_be_visible()
+    page.goto(f"/race?jobs={','.join(recorded)}")
+    marked = page.get_by_test_id(f"race-row-{recorded[1]}").get_by_role("link", name="1.50×*")
+    marked.hover()
+    expect(page.get_by_role("tooltip", name=caveat)).to_be_visible()
 
 
 def test_attempts_events_and_the_raw_plan(page: Page, client: Client, recorded: list[str]) -> None:
@@ -74,7 +103,37 @@ def test_events_are_shown_page_by_page_to_the_last(page: Page, client: Client, r
     page.keyboard.press("Escape")
     page.get_by_test_id("step").fill("2")
     page.get_by_test_id("step").press("Enter")
-    expect(page).to_have_url(re.compile("step=2"))
+    expect(page).to_have_url(re.compile("step=2&kinds=update$"))
+    page.reload()
+    expect(rows.first).to_contain_text("update")
+    assert set(column(rows, 3)) == {"update"}
+
+
+def test_the_events_of_a_running_job_come_by_themselves_and_stand_still(page: Page, client: Client) -> None:
+    training = {"steps": 100_000, "global_batch": 32}
+    ahead = client.submit(job_spec("has the devices", training=training))
+    # On a slow network it leaves the cores to the browser and the server.
+    job = client.submit(job_spec("watched events", training=training, network={"rate": "20Mbit"}))
+    rows, step = page.get_by_test_id("events").locator("tbody tr"), page.get_by_test_id("step")
+    page.goto(f"/jobs/{job.id}?tab=events")
+    expect(page.get_by_test_id("events-none")).to_be_visible()
+    client.cancel(ahead.id)
+    expect(rows.first).to_be_visible(timeout=RUN_MS)
+    coming = 100 * ((client.job(job.id).step or 0) // 100 + 3)  # of each hundred steps, the first are kept
+    page.goto(f"/jobs/{job.id}?tab=events&step={coming}")
+    expect(page.get_by_test_id("events-count")).to_have_text("0 events")
+    expect(rows.first).to_be_visible(timeout=RUN_MS)
+
+    page.goto(f"/jobs/{job.id}?tab=events")
+    expect(rows.first).to_be_visible()
+    before = int(step.input_value())
+    expect(page.get_by_test_id("events-latest")).to_be_enabled(timeout=RUN_MS)
+    assert int(step.input_value()) == before
+    assert rows.count() > 0
+    page.get_by_test_id("events-latest").click()
+    expect(step).not_to_have_value(str(before))
+    expect(rows.first).to_be_visible()
+    assert int(step.input_value()) > before
 
 
 def column(rows: Locator, number: int) -> list[str]:
@@ -105,15 +164,22 @@ def test_the_log_of_an_earlier_attempt_is_chosen(page: Page, client: Client, tmp
     log = page.get_by_test_id("log-text")
     expect(log).to_contain_text("the second attempt")  # who looks on goes on with it
     expect(log).not_to_contain_text("the first attempt")
-    page.get_by_test_id("log-attempt").click()
+    expect(page.get_by_test_id("attempt-earlier")).to_have_count(0)
+    page.get_by_test_id("attempt").click()
     page.get_by_role("option", name="Attempt 1").click()
     expect(page).to_have_url(re.compile("attempt=1$"))
+    expect(page.get_by_test_id("attempt-earlier")).to_contain_text("bad luck")
     expect(log).to_have_text(client.logs(job_id, attempt=1).text)
     page.reload()
     expect(log).to_contain_text("bad luck")
+    page.get_by_test_id("tab-overview").click()
+    expect(page.get_by_test_id("value-iteration")).to_have_text("–")  # it came to no step
     page.get_by_test_id("tab-attempts").click()
     page.get_by_test_id("attempts").get_by_role("link", name="Logs").first.click()
     expect(log).to_contain_text("the second attempt")
+    expect(page.get_by_test_id("attempt-earlier")).to_have_count(0)
+    page.get_by_test_id("tab-overview").click()
+    expect(page.get_by_test_id("value-loss")).to_have_text(f"{client.summary(job_id).loss:.3g}")
 
 
 def test_several_steps_are_chosen(page: Page, client: Client, recorded: list[str]) -> None:
@@ -124,8 +190,8 @@ def test_several_steps_are_chosen(page: Page, client: Client, recorded: list[str
     expect(page).to_have_url(re.compile(r"step=2&to_step=4$"))
     wanted = client.figure(recorded[0], "timeline", step=2, to_step=4).layout.xaxis.range
     page.wait_for_function(
-        "wanted => document.querySelector('[data-testid=figure-timeline]')._fullLayout.xaxis.range"
-        ".every((edge, i) => Math.abs(edge - wanted[i]) < 1e-6)",
+        "wanted => document.querySelector('[data-testid=figure-timeline]')?._fullLayout?.xaxis?.range"
+        "?.every((edge, i) => Math.abs(edge - wanted[i]) < 1e-6)",
         arg=list(wanted),
     )
     with page.expect_download() as exported:

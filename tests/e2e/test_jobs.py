@@ -17,7 +17,7 @@ from tests.backend.job_specs import job_spec
 from tests.backend.live_server import LiveServer
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Page, Request, Route
 
 pytestmark = pytest.mark.browser
 JOBS = 300
@@ -34,7 +34,7 @@ def full(server: LiveServer, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     database = Database(sqlite_url(directory / "trainyard.db"))
     add_others(database, JOBS)
     database.close()
-    with LiveServer(directory, paused=True) as running:
+    with LiveServer(directory, scheduler=False) as running:
         yield running
 
 
@@ -72,6 +72,10 @@ def test_only_rows_near_the_screen_are_drawn(jobs_page: Page, full: LiveServer, 
     assert page.get_by_test_id("jobs-table").get_attribute("aria-rowcount") == str(JOBS + 1)
 
 
+def deletes(request: Request) -> bool:
+    return request.method == "DELETE"
+
+
 def test_jobs_that_have_ended_are_deleted_after_asking(jobs_page: Page, full: LiveServer) -> None:
     page = jobs_page
     with Client(full.url) as client:
@@ -91,7 +95,17 @@ def test_jobs_that_have_ended_are_deleted_after_asking(jobs_page: Page, full: Li
         question = page.get_by_role("dialog")
         for job in ended[:2]:
             expect(question).to_contain_text(job.name)
-        page.get_by_test_id("delete-confirm").click()
+        held: list[Route] = []
+        page.route("**/api/v1/jobs/*", lambda route: held.append(route))  # noqa: PLW0108
+        with page.expect_request(deletes):
+            page.get_by_test_id("delete-confirm").click()
+        expect(question).to_contain_text("0 of 2 deleted")
+        expect(question.get_by_role("button", name="Keep them")).to_be_disabled()
+        with page.expect_request(deletes):
+            held[0].continue_()
+        expect(question).to_contain_text("1 of 2 deleted")
+        held[1].continue_()
+        page.unroute("**/api/v1/jobs/*")
         for job in ended[:2]:
             expect(page.get_by_test_id(f"job-row-{job.id}")).to_have_count(0)
             with pytest.raises(ApiError):

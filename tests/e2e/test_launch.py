@@ -31,14 +31,25 @@ def fill_form(page: Page, name: str, *, strategy: str, workers: int) -> None:
     page.get_by_test_id("field-training.steps").fill(str(STEPS))
 
 
+def bytes_by_layer(page: Page) -> list[float]:
+    """What the plan's table says of every layer, read as a person does: `1.5 MiB`."""
+    cells = page.get_by_test_id("plan-table").locator("tr[data-layer] td:last-child").all_inner_texts()
+    pairs = [cell.replace(",", "").split() for cell in cells]
+    return [float(value) * 1024 ** ("B", "KiB", "MiB").index(unit) for value, unit in pairs]
+
+
 def test_a_job_launched_from_the_form_is_watched_to_its_end(page: Page, client: Client) -> None:
     fill_form(page, "from the form", strategy="p3", workers=2)
     expect(page.get_by_test_id("plan-totals")).to_contain_text("on the wire per step")
     expect(page.get_by_test_id("plan-table")).to_contain_text("parameter-server")
+    previewed = bytes_by_layer(page)
     page.get_by_test_id("launch").click()
 
     expect(page.get_by_test_id("job-name")).to_have_text("from the form")
     job_id = re.search(r"/jobs/([\w-]+)", page.url)[1]
+    assert previewed == pytest.approx(
+        [layer.row.wire_bytes for layer in client.job(job_id).plan.layers], rel=0.01
+    )
     page.evaluate("window.untouched = true")
     expect(page.get_by_test_id("state")).to_have_attribute("data-state", "running")
     expect(page.get_by_test_id("state")).to_have_attribute("data-state", "succeeded", timeout=FINISH_MS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import pytest
 import yaml
 from playwright.sync_api import expect
 
+from backend.app import MAX_BODY_BYTES
 from backend.client import Client
 from backend.templates import load
 from engine.plan.job import JobSpec
@@ -19,9 +21,10 @@ from tests.backend.test_api_errors import BAD
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from playwright.sync_api import Page
+    from playwright.sync_api import Page, Route
 
 pytestmark = pytest.mark.browser
+IMAGES = {"name": "synthetic", "options": {"shape": [3, 32, 32]}}
 OF_THE_PLAN = {"override that cannot run"}
 """Refused at a layer of the plan, which has no field in the form; the plan editor shows it at the layer."""
 
@@ -100,6 +103,43 @@ def test_refusals_of_other_kinds(page: Page, client: Client, tmp_path: Path) -> 
     refused(page, 409)  # it is asked again, and answers
 
 
+def test_what_is_too_large_or_comes_at_a_bad_moment_is_said_and_loses_nothing(
+    page: Page, client: Client
+) -> None:
+    page.goto("/launch")
+    open_file(page, f"name: {'x' * MAX_BODY_BYTES}")
+    large = page.get_by_test_id("file-problem")
+    expect(large).to_contain_text(f"a JSON body has at most {MAX_BODY_BYTES} bytes. Send less")
+
+    open_spec(page, "patient.yaml", name="patient")
+    expect(large).to_have_count(0)
+    expect(page.get_by_test_id("plan-totals")).to_be_visible()
+    said = "database /data/trainyard.db: the disk under it is full. Free space there; what was acknowledged is safe"
+    page.route("**/api/v1/jobs", lambda route: busy(route, said))
+    page.get_by_test_id("launch").click()
+    expect(page.get_by_test_id("launch-problem")).to_contain_text(said)
+    expect(page.get_by_test_id("field-name")).to_have_value("patient")
+    page.unroute("**/api/v1/jobs")
+    page.get_by_test_id("launch").click()
+    expect(page.get_by_test_id("job-name")).to_have_text("patient")
+    client.cancel(re.search(r"/jobs/([\w-]+)", page.url)[1])
+
+
+def busy(route: Route, detail: str) -> None:
+    """As the service answers while its database cannot write."""
+    if route.request.method != "POST":
+        route.continue_()
+        return
+    body = {
+        "type": "/problems/unavailable",
+        "title": "Not now",
+        "status": 503,
+        "detail": detail,
+        "errors": [],
+    }
+    route.fulfill(status=503, content_type="application/problem+json", body=json.dumps(body))
+
+
 def test_a_job_starts_from_a_template_or_a_file(page: Page) -> None:
     with page.expect_request(lambda request: request.url.endswith("/plans")) as asked:
         page.goto("/launch?template=vgg-small")
@@ -125,3 +165,21 @@ def test_a_job_starts_from_a_template_or_a_file(page: Page) -> None:
     stranger.get_by_role("button").click()
     expect(stranger).to_have_count(0)
     expect(page.get_by_test_id("plan-totals")).to_be_visible()
+
+
+def test_of_a_deep_network_the_layers_near_are_drawn(page: Page) -> None:
+    page.goto("/launch")
+    open_spec(page, "deep.yaml", model={"name": "resnet110"}, data=IMAGES)
+    table = page.get_by_test_id("plan-table")
+    expect(table).to_be_visible()
+    layers = int(table.get_attribute("aria-rowcount") or 0) - 1
+    rows = table.locator("tr[data-layer]")
+    expect(rows.first).to_have_attribute("data-layer", "0")
+    assert 0 < rows.count() < layers
+    last = table.locator(f"tr[data-layer='{layers - 1}']")
+    expect(last).to_have_count(0)
+    table.hover()
+    for _ in range(4):
+        page.mouse.wheel(0, 20 * layers)
+    expect(last).to_be_in_viewport()
+    expect(table.locator("tr[data-layer='0']")).to_have_count(0)

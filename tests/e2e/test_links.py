@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from backend.client import Client
-from tests.e2e.drawn import said, traces
+from tests.e2e.drawn import said, traces, window_of
 from tests.e2e.recorded import RATE
 
 if TYPE_CHECKING:
@@ -22,6 +22,13 @@ AREAS = """chart => chart._fullData.filter(one => one.meta?.layers && one.fillco
 LIT_BARS = """chart => chart._fullData.filter(one => one.type === 'bar').flatMap(one =>
     Array.from(one.customdata).map((row, index) => [Array.from(row)[3], (one.marker.opacity ?? [])[index] ?? 1]))"""
 
+FRAMES = """chart => Array.from(chart.nextElementSibling.children).map((box, map) => {
+    const axis = chart._fullLayout[['yaxis', 'yaxis2'][map]], above = chart.getBoundingClientRect().top + axis._offset;
+    const {top, bottom} = box.getBoundingClientRect();
+    return [axis.p2l(top - above), axis.p2l(bottom - above)];
+})"""
+"""The rows that the frames over the two maps are around."""
+
 
 @pytest.fixture
 def job(recorded: list[str]) -> str:
@@ -33,6 +40,22 @@ def shown(page: Page, name: str) -> None:
     """Figures are asked for when they come into view, and then take their height."""
     page.get_by_test_id(f"panel-{name}").scroll_into_view_if_needed()
     expect(page.get_by_test_id(f"figure-{name}")).to_have_attribute("data-drawn", "true")
+
+
+def brush(page: Page, name: str) -> None:
+    """Drag from three to seven tenths of a figure's width."""
+    shown(page, name)
+    chart = page.get_by_test_id(f"figure-{name}")
+    box = chart.bounding_box()
+    assert box is not None
+    plot = chart.evaluate(
+        "c => [c._fullLayout.xaxis._offset, c._fullLayout.xaxis._length, c._fullLayout.yaxis._offset]"
+    )
+    at = [box["x"] + plot[0] + share * plot[1] for share in (0.3, 0.7)]
+    page.mouse.move(at[0], box["y"] + plot[2] + 40)
+    page.mouse.down()
+    page.mouse.move(at[1], box["y"] + plot[2] + 42, steps=6)
+    page.mouse.up()
 
 
 def test_a_layer_chosen_in_one_place_is_lit_up_in_all(page: Page, client: Client, job: str) -> None:
@@ -57,6 +80,7 @@ def test_a_layer_chosen_in_one_place_is_lit_up_in_all(page: Page, client: Client
     expect(page).to_have_url(re.compile(f"layer={layer}"))
     page.mouse.move(0, 0)
     for name in FIGURES:
+        shown(page, name)
         expect(page.get_by_test_id(f"figure-{name}")).to_have_attribute("data-layer", str(layer))
     areas_drawn = page.get_by_test_id("figure-utilization").evaluate(AREAS)
     assert {opaque for _, opaque in areas_drawn} == {True, False}
@@ -64,10 +88,8 @@ def test_a_layer_chosen_in_one_place_is_lit_up_in_all(page: Page, client: Client
     bars = page.get_by_test_id("figure-timeline").evaluate(LIT_BARS)
     assert {at for at, opacity in bars if opacity == 1} == {layer}
     assert any(at != layer for at, _ in bars)
-    frames = page.get_by_test_id("figure-heatmap").evaluate(
-        "chart => chart._fullLayout.shapes.map(s => [s.y0, s.y1])"
-    )
-    assert frames == [[layer - 0.5, layer + 0.5]] * 2
+    frames = page.get_by_test_id("figure-heatmap").evaluate(FRAMES)
+    assert frames == [pytest.approx([layer - 0.5, layer + 0.5], abs=0.05)] * 2
 
     page.reload()
     shown(page, "timeline")
@@ -97,22 +119,39 @@ def test_pointing_lights_a_layer_up_for_as_long(page: Page, job: str) -> None:
     expect(page).not_to_have_url(re.compile("layer="))
 
 
+def test_a_figure_out_of_sight_is_lit_up_when_it_is_seen(page: Page, job: str) -> None:
+    page.set_viewport_size({"width": 1280, "height": 400})
+    page.goto(f"/jobs/{job}?tab=links&step=5")
+    for name in FIGURES:
+        shown(page, name)
+    row = page.get_by_test_id("plan-table").locator("tr[data-layer]").last
+    layer = str(row.get_attribute("data-layer"))
+    row.click()
+    expect(page.get_by_test_id("figure-heatmap")).to_have_attribute("data-layer", layer)
+    expect(page.get_by_test_id("figure-utilization")).not_to_have_attribute("data-layer", layer)
+    shown(page, "utilization")
+    expect(page.get_by_test_id("figure-utilization")).to_have_attribute("data-layer", layer)
+
+
+def test_the_layer_is_chosen_by_keyboard(page: Page, job: str) -> None:
+    page.goto(f"/jobs/{job}?tab=links&step=5")
+    for name in FIGURES:  # while they are drawn, a key overtakes the timer with which the list begins anew
+        shown(page, name)
+    field = page.get_by_test_id("layer")
+    field.focus()
+    expect(field).to_have_attribute("aria-expanded", "true")
+    for at in range(2):
+        page.keyboard.press("ArrowDown")
+        expect(page.get_by_role("option").nth(at)).to_have_attribute("data-combobox-selected", "true")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("layer=1$"))
+
+
 def test_a_brush_selects_time_everywhere(page: Page, client: Client, job: str) -> None:
     page.goto(f"/jobs/{job}?tab=links&step=5")
-    chart = page.get_by_test_id("figure-utilization")
-    expect(chart).to_have_attribute("data-drawn", "true")
-    box = chart.bounding_box()
-    assert box is not None
-    plot = chart.evaluate(
-        "c => [c._fullLayout.xaxis._offset, c._fullLayout.xaxis._length, c._fullLayout.yaxis._offset]"
-    )
-    at = [box["x"] + plot[0] + share * plot[1] for share in (0.3, 0.7)]
-    page.mouse.move(at[0], box["y"] + plot[2] + 40)
-    page.mouse.down()
-    page.mouse.move(at[1], box["y"] + plot[2] + 42, steps=6)
-    page.mouse.up()
+    brush(page, "utilization")
     expect(page).to_have_url(re.compile(r"from_ns=\d+"))
-    found = {key: int(value) for key, value in re.findall(r"(from_ns|to_ns)=(\d+)", page.url)}
+    found = window_of(page)
     step = client.figure(job, "utilization", step=5).layout.meta
     whole = step["to_ns"] - step["from_ns"]
     assert found["to_ns"] - found["from_ns"] == pytest.approx(0.4 * whole, rel=0.1)
@@ -126,6 +165,21 @@ def test_a_brush_selects_time_everywhere(page: Page, client: Client, job: str) -
         )
     page.get_by_test_id("all-time").click()
     expect(page).not_to_have_url(re.compile("from_ns"))
+
+
+def test_time_is_selected_where_a_layer_was_lit_up_before(page: Page, job: str) -> None:
+    """Its frames are gone, and plotly.js must not miss them."""
+    page.goto(f"/jobs/{job}?tab=links&step=5")
+    for name in FIGURES:
+        shown(page, name)
+    row = page.get_by_test_id("plan-table").locator("tr[data-layer]").last
+    for _ in range(2):
+        row.hover()
+        expect(page.get_by_test_id("figure-heatmap")).to_have_attribute("data-layer", re.compile(r"\d"))
+        page.mouse.move(0, 0)
+        expect(page.get_by_test_id("figure-heatmap")).not_to_have_attribute("data-layer", re.compile(r"\d"))
+    brush(page, "heatmap")
+    expect(page).to_have_url(re.compile(r"from_ns=\d+"))
 
 
 def test_another_strategy_is_launched_from_here_filled_in(page: Page, job: str) -> None:

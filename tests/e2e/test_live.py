@@ -25,7 +25,7 @@ LAST_STEP = "() => document.querySelector('[data-testid=figure-loss]')._fullData
 
 
 def test_an_empty_race_says_what_to_do(browser: Browser, tmp_path: Path) -> None:
-    with LiveServer(tmp_path, paused=True) as server:
+    with LiveServer(tmp_path, scheduler=False) as server:
         page = browser.new_page(base_url=server.url)
         page.goto("/")
         expect(page).to_have_url(re.compile("/race$"))
@@ -142,6 +142,29 @@ def test_what_changed_before_notices_came_is_asked_for_again(page: Page, client:
     expect(page.get_by_test_id(f"job-row-{job.id}")).to_be_visible()
 
 
+def test_many_hidden_tabs_leave_the_connections_to_the_one_that_is_seen(page: Page, client: Client) -> None:
+    """A browser opens six connections to a host, for all tabs together."""
+    tabs = [page.context.new_page() for _ in range(8)]
+    for tab in tabs:
+        tab.clock.install()
+        tab.goto("/jobs?text=while hidden")
+        expect(tab.get_by_test_id("jobs-empty")).to_be_visible()
+        expect(tab.get_by_test_id("connection")).to_have_attribute("data-state", "live")
+        show(tab, hidden=True)
+        tab.clock.run_for(11_000)
+    page.goto("/jobs")
+    expect(page.get_by_test_id("connection")).to_have_attribute("data-state", "live")
+
+    job = client.submit(job_spec("while hidden", training=short()))
+    client.wait(job.id, timeout_s=120)  # no further notice follows
+    expect(tabs[0].get_by_test_id("jobs-empty")).to_be_visible()
+    expect(tabs[0].get_by_test_id("connection")).to_have_attribute("data-state", "live")
+    with tabs[0].expect_request("**/api/v1/notices?last_event_id=*"):
+        show(tabs[0], hidden=False)
+    tabs[0].clock.resume()
+    expect(tabs[0].get_by_test_id(f"job-row-{job.id}")).to_be_visible()
+
+
 def test_jobs_are_found_selected_and_raced(page: Page, client: Client) -> None:
     jobs = [client.submit(job_spec(name, training=short())) for name in ("left one", "right one")]
     page.goto("/jobs")
@@ -198,6 +221,7 @@ def test_a_running_job_is_watched_through_a_reload_and_a_restart_of_the_server(
         port = int(first.url.rpartition(":")[2])
         first.stop()
         expect(connection).to_have_attribute("data-state", "lost")
+        expect(connection).to_have_text(re.compile(r"^reconnecting · (now|\d+ (s|min) ago)$"))
         expect(loss).to_be_visible()
         before = drawn_until(page)
     # What it measured meanwhile is drawn, too: every step once, and those that follow.
@@ -230,3 +254,14 @@ def test_light_and_dark(page: Page) -> None:
 
 def short() -> dict[str, Any]:
     return {"steps": 4, "global_batch": 32}
+
+
+def show(page: Page, *, hidden: bool) -> None:
+    """As if its tab were chosen, or another one: without a screen every page counts as seen."""
+    page.evaluate(
+        "hidden => { Object.defineProperty(document, 'hidden', {value: hidden, configurable: true});"
+        " Object.defineProperty(document, 'visibilityState',"
+        " {value: hidden ? 'hidden' : 'visible', configurable: true});"
+        " document.dispatchEvent(new Event('visibilitychange', {bubbles: true})); }",
+        hidden,
+    )
