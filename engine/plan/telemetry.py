@@ -26,7 +26,8 @@ class TelemetrySpec:
     slowest: bool = True
     """A step that is slower than all before it."""
     last_s: float = 60.0
-    """The last seconds before the job ends. 0: none. They wait in the workers' memory."""
+    """The last seconds before the job ends. 0: none. They wait in the workers' memory, ten seconds in any
+    case: steps that a person asks to record may be over when the workers hear of it."""
     spool_bytes: int = 2**30
     """At most so many bytes of each process wait on the disk for a server that is away. Beyond it no more single
     events are kept, and the job says of which steps; totals go on."""

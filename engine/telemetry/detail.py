@@ -12,6 +12,10 @@ import numpy as np
 
 from engine.telemetry.events import NONE
 
+HELD_NS = 10_000_000_000
+"""So long every event waits at least, also where less than that is written at the end: a step that somebody asks for
+may be over when the recorder hears of it."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class DetailPolicy:
@@ -83,6 +87,8 @@ class Detail:
         self._policy = policy
         self._held: deque[np.ndarray] = deque()
         self._held_rows = 0
+        self._newest = 0
+        """End of the last event that was held."""
         self._cut: deque[Dropped] = deque()
         """Of the last minute, what there was no room for: it is missing only where it still is the last minute
         when the recorder closes."""
@@ -130,8 +136,9 @@ class Detail:
         return found
 
     def rest(self) -> list[np.ndarray]:
-        """Everything held: the last minute, when the recorder closes."""
-        rest, self._held, self._held_rows = list(self._held), deque(), 0
+        """The last minute, when the recorder closes."""
+        rest = [events for events in self._held if _last(events) >= self._newest - self._policy.last_ns]
+        self._held, self._held_rows = deque(), 0
         for cut in self._cut:
             self._dropped.add(cut)
         self._cut.clear()
@@ -155,15 +162,15 @@ class Detail:
             return
         self._held.append(events)
         self._held_rows += len(events)
-        horizon = int(events["end"].max()) - self._policy.last_ns
-        while self._held and int(self._held[0]["end"].max()) < horizon:
+        self._newest = max(self._newest, _last(events))
+        while self._held and _last(self._held[0]) < self._newest - max(self._policy.last_ns, HELD_NS):
             self._held_rows -= len(self._held.popleft())
-        while self._cut and self._cut[0].until_ns < horizon:
-            self._cut.popleft()
         while self._held_rows > self._policy.held:
             oldest = self._held.popleft()
             self._held_rows -= len(oldest)
             self._miss(oldest)
+        while self._cut and self._cut[0].until_ns < self._newest - self._policy.last_ns:
+            self._cut.popleft()
 
     def _miss(self, events: np.ndarray) -> None:
         if len(events) and self._policy.last_ns:
@@ -179,3 +186,8 @@ class Detail:
                 self._held_rows -= int(match.sum())
         self._held = deque(events for events in self._held if len(events))
         return found
+
+
+def _last(events: np.ndarray) -> int:
+    """End of the last one, of one at least."""
+    return int(events["end"].max())

@@ -198,6 +198,7 @@ class Recorder:
         self._thread.join()
         with self._fold:
             self._take_events()
+            self._kept.extend(self._detail.ask(self._newly_asked()))
             self._kept.extend(self._detail.rest())
         self._flush_patiently()
         return self._sequence - 1

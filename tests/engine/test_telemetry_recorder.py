@@ -224,6 +224,21 @@ def test_steps_that_a_person_asks_for_are_kept_from_before_and_after_the_questio
     assert table(r, "events")["step"].tolist().count(99) == 1, "kept once"
 
 
+def test_what_is_asked_for_is_still_there_where_no_last_minute_is_wanted(tmp_path: Path) -> None:
+    file = tmp_path / asked.FILE
+    r = recorder(detail=DetailPolicy(first=0, few=0, slowest_after=None, last_ns=0), asked=file)
+    run(r, 40, slow={})
+    asked.add(file, (35, 36))
+    r.flush()
+    assert steps_of(r) == [35, 36]
+    asked.add(file, (10, 11))
+    r.flush()
+    assert steps_of(r) == [35, 36], "ten seconds wait"
+    asked.add(file, (37, 37))
+    r.close()
+    assert steps_of(r) == [35, 36, 37, 39], "39 ends as the recorder closes"
+
+
 def test_a_broken_question_does_not_stop_the_recorder(tmp_path: Path) -> None:
     file = tmp_path / asked.FILE
     file.write_text("{")
