@@ -29,7 +29,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from backend.schemas.catalogue import Device, SourceEntry, StrategyEntry
 from backend.schemas.figures import Race
 from backend.schemas.health import Health
-from backend.schemas.jobs import AttemptPage, Job, JobPage, JobSummary, TransitionPage
+from backend.schemas.jobs import AttemptPage, Deletion, Job, JobPage, JobSummary, TransitionPage
 from backend.schemas.plans import PlanView
 from backend.schemas.problems import Problem
 from backend.schemas.telemetry import Events, Logs, MetricNames, Metrics, Recording, Summary
@@ -48,6 +48,8 @@ RETRIES = 3
 PATIENCE_S = 60.0
 """How long to ask again when a server that had answered does not: it may be restarting."""
 AGAIN_S = 0.5
+PARTLY, GONE = 202, 404
+"""Answers to a deletion: it is to be asked for again; there is no such job."""
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
 
@@ -155,15 +157,33 @@ class Client:
         field its default: `client.clone(id, {"name": "wider", "cluster": {"workers": 4}})`."""
         return self._submit(f"/jobs/{job_id}/clone", dict(changes or {}), key)
 
-    def delete(self, job_id: str) -> None:
-        """Remove a job that has ended, with everything that was recorded of it."""
-        self._send("DELETE", f"/jobs/{job_id}", headers={"Content-Type": "application/json"})
+    def delete(self, job_id: str, *, on_progress: Callable[[float], None] = lambda _: None) -> None:
+        """Remove a job that has ended, with everything that was recorded of it; where that is much, `on_progress`
+        hears every few seconds which share is gone."""
+        gone = 0
+        as_json = {"Content-Type": "application/json"}
+        try:
+            while (answer := self._send("DELETE", f"/jobs/{job_id}", headers=as_json)).status_code == PARTLY:
+                part = Deletion.model_validate_json(answer.content)
+                gone += part.rows_deleted
+                on_progress(gone / (gone + part.rows_left))
+        except ApiError as error:
+            if not (gone and error.status == GONE):  # somebody else deletes it, too, and was faster
+                raise
 
-    def wait(self, job_id: str, *, timeout_s: float | None = None, poll_s: float = 0.5) -> Job:
-        """The job when it has ended. Raises TimeoutError after `timeout_s`, ServerUnreachableError where the server
-        stays away."""
+    def wait(
+        self,
+        job_id: str,
+        *,
+        timeout_s: float | None = None,
+        poll_s: float = 0.5,
+        on_look: Callable[[Job], None] = lambda _: None,
+    ) -> Job:
+        """The job when it has ended; `on_look` sees it until then. Raises TimeoutError after `timeout_s`,
+        ServerUnreachableError where the server stays away."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while (job := self.patiently(lambda: self.job(job_id), until=deadline)).state not in ENDED:
+            on_look(job)
             if deadline is not None and time.monotonic() > deadline:
                 raise TimeoutError(f"job {job_id} is still {job.state} after {timeout_s:g} s")
             time.sleep(poll_s)
@@ -194,12 +214,21 @@ class Client:
         """Have every event of the next steps of a running job kept."""
         return self._read(Recording, "POST", f"/jobs/{job_id}/record", json={"steps": steps})
 
-    def trace(self, job_id: str, file: IO[bytes], **query: int | None) -> None:
-        """Write the job's timeline to `file` as JSON for ui.perfetto.dev; `query`: attempt, step_from,
-        step_to."""
+    def trace(
+        self,
+        job_id: str,
+        file: IO[bytes],
+        *,
+        on_progress: Callable[[int], None] = lambda _: None,
+        **query: int | None,
+    ) -> None:
+        """Write the job's timeline to `file` as JSON for ui.perfetto.dev; `query`: attempt, step_from, step_to.
+        `on_progress` hears how many bytes are written."""
+        written = 0
         with self._answering("GET", f"/jobs/{job_id}/trace", params=query) as answer:
             for piece in answer.iter_bytes():
-                file.write(piece)
+                written += file.write(piece)
+                on_progress(written)
 
     def logs(
         self, job_id: str, party: str | None = None, *, attempt: int | None = None, offset: int = 0

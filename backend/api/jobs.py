@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse
 from backend.api.deps import Services, problems
 from backend.api.fields import of_items
 from backend.schemas.base import SpecBody
-from backend.schemas.jobs import AttemptPage, Job, JobPage, TransitionPage
+from backend.schemas.jobs import AttemptPage, Deletion, Job, JobPage, TransitionPage
 from backend.schemas.lists import AttemptQuery, HistoryQuery, JobQuery
 from backend.schemas.plans import PlanView
 
@@ -69,11 +69,20 @@ def cancel_job(services: Services, job_id: str) -> Job:
     return services.jobs.cancel(job_id)
 
 
-@router.delete("/{job_id}", status_code=204, responses=problems(404, 409, 415))
-def delete_job(services: Services, job_id: str) -> None:
+@router.delete(
+    "/{job_id}",
+    status_code=204,
+    responses={
+        204: {"description": "It is gone."},
+        202: {"model": Deletion, "description": "A part of it is gone: ask again for the rest."},
+        **problems(404, 409, 415),
+    },
+)
+def delete_job(services: Services, job_id: str) -> Response:
     """Remove a job that has ended: its figures, logs, results and files. Jobs whose baseline it was have none from
-    then on."""
-    services.jobs.delete(job_id)
+    then on. Of a job with much telemetry a part is removed, for some seconds; ask again until it is gone."""
+    left = services.jobs.delete(job_id)
+    return Response(status_code=204) if left is None else JSONResponse(left.model_dump(), status_code=202)
 
 
 @router.get("/{job_id}/plan", responses=problems(404))

@@ -147,6 +147,14 @@ class Job(JobSummary):
     """Every state the job went through, oldest first."""
 
 
+class Deletion(Schema):
+    """How far a job with much telemetry is deleted."""
+
+    rows_deleted: int
+    """By this request."""
+    rows_left: int
+
+
 class Page(Schema):
     """A page of a list."""
 

@@ -102,14 +102,15 @@ class Jobs:
             }
         return self.submit(from_plain(JobSpec, merged(spec, changes)), key)
 
-    def delete(self, job_id: str) -> None:
-        """Remove a job that has ended, with everything that was recorded of it. Raises NotFound and Conflict."""
+    def delete(self, job_id: str) -> schema.Deletion | None:
+        """Remove a job that has ended, with everything that was recorded of it; what is left of it after a while, None
+        when it is gone. Raises NotFound and Conflict."""
         with self._database.read() as session:
             job = session.get(
                 models.Job, find(session, job_id).id, options=[selectinload(models.Job.attempts)]
             )
             assert job is not None
-        remove(self._database, job)
+        return remove(self._database, job)
 
     def show(self, job_id: str) -> schema.Job:
         """One job, whole. Raises NotFound."""

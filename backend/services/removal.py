@@ -1,49 +1,80 @@
 """Deleting a job: everything that was recorded of it, its directories, then its row.
 
 In this order, so that a server that dies on the way leaves a job that can be deleted again. Telemetry goes in
-portions, each a transaction of its own: what other jobs record must not wait for millions of rows.
+portions, each a transaction of its own: what other jobs record must not wait for millions of rows. And it goes in
+several calls where it is much, so that whoever waits sees how far it is.
 """
 
 from __future__ import annotations
 
 import shutil
+import time
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from sqlalchemy import Table, delete, select, tuple_
+from sqlalchemy import CursorResult, Table, delete, func, select, tuple_
 from sqlalchemy.orm import Session
 
 from backend.db import Database, models, notify
 from backend.lifecycle import ENDED
 from backend.scheduler import record
+from backend.schemas.jobs import Deletion
 from backend.services.errors import Conflict
 
 PORTION = 2_000
 """Rows of one transaction."""
 PORTION_OF_BATCHES = 20
 """The same for raw batches, which are large."""
+WITHIN_S = 4.0
+"""After so long a call answers how much is left."""
+PARTLY = "partly deleted: what was recorded of it is not whole any more. Delete it again to remove the rest"
+"""Of a job whose deletion was broken off."""
 DELETED = "deleted"
 """Kind of the notice that says so; it belongs to no job, since that is gone."""
 
 
-def remove(database: Database, job: models.Job) -> None:
-    """Delete `job`, which must have ended; returns when it is gone. Jobs that it was the baseline of have none
-    from then on.
+def remove(database: Database, job: models.Job) -> Deletion | None:
+    """Delete `job`, which must have ended: all of it (None), or as much as goes within about WITHIN_S, one portion at
+    least, and the next call goes on. Jobs that it was the baseline of have none from then on.
 
     Raises Conflict where it has not ended, or where its files cannot be removed.
     """
     _check(job)
-    recorded = [
+    tables = [
         table for table in models.Base.metadata.tables.values() if "attempt_id" in table.primary_key.columns
     ]
+    deadline, deleted = time.monotonic() + WITHIN_S, 0
     for attempt in job.attempts:
-        for table in recorded:
-            while database.writer.run(partial(_portion, table=table, attempt_id=attempt.id)):
-                continue
+        for table in tables:
+            while rows := database.writer.run(partial(_portion, table=table, attempt_id=attempt.id)):
+                deleted += rows
+                if time.monotonic() > deadline and (left := _left(database, job, tables)):
+                    database.writer.run(lambda session: _say_partly(session, job.id))
+                    return Deletion(rows_deleted=deleted, rows_left=left)
     for attempt in job.attempts:
         _remove_directory(Path(attempt.directory))
     database.writer.run(lambda session: _remove_row(session, job.id))
+    return None
+
+
+def _say_partly(session: Session, job_id: str) -> None:
+    """Whoever asked may not ask again."""
+    job = session.get(models.Job, job_id)
+    if job is not None and job.message != PARTLY:
+        job.message = PARTLY
+        record.tell(session, job)
+
+
+def _left(database: Database, job: models.Job, tables: list[Table]) -> int:
+    """Rows of a job's telemetry."""
+    attempts = [attempt.id for attempt in job.attempts]
+    with database.read() as session:
+        return sum(
+            session.scalar(select(func.count()).select_from(table).where(table.c.attempt_id.in_(attempts)))
+            or 0
+            for table in tables
+        )
 
 
 def _check(job: models.Job) -> None:
@@ -53,15 +84,16 @@ def _check(job: models.Job) -> None:
         )
 
 
-def _portion(session: Session, table: Table, attempt_id: int) -> bool:
-    """Delete the first rows of one attempt; answers whether there are more."""
+def _portion(session: Session, table: Table, attempt_id: int) -> int:
+    """Delete the first rows of one attempt; how many, 0 once there are none."""
     size = PORTION_OF_BATCHES if table is models.Batch.__table__ else PORTION
     mine = table.c.attempt_id == attempt_id
     key = [column for column in table.primary_key.columns if column is not table.c.attempt_id]
     beyond = session.execute(select(*key).where(mine).order_by(*key).offset(size).limit(1)).first()
     rows = delete(table).where(mine)
-    session.execute(rows if beyond is None else rows.where(tuple_(*key) < tuple_(*beyond)))
-    return beyond is not None
+    done = session.execute(rows if beyond is None else rows.where(tuple_(*key) < tuple_(*beyond)))
+    assert isinstance(done, CursorResult)
+    return done.rowcount
 
 
 def _remove_directory(directory: Path) -> None:

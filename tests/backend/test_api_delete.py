@@ -63,6 +63,27 @@ def test_a_deleted_job_leaves_nothing(
         assert session.get(Attempt, gone.attempt) is None
 
 
+def test_much_telemetry_goes_in_several_requests(
+    api: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(removal, "PORTION", 3)
+    monkeypatch.setattr(removal, "WITHIN_S", -1.0)
+    run = posted(api, tmp_path / "much" / "1")
+    left: list[int] = []
+    while (answer := delete(api, run.job_id)).status_code == 202:
+        part = answer.json()
+        assert part["rows_deleted"] > 0
+        assert not left or part["rows_deleted"] + part["rows_left"] == left[-1]
+        left.append(part["rows_left"])
+        job = api.get(f"/api/v1/jobs/{run.job_id}").json()
+        assert job["message"].startswith("partly deleted"), "it does not look whole"
+    assert answer.status_code == 204
+    assert left[-1] > 0
+    assert len(left) > 10
+    assert api.get(f"/api/v1/jobs/{run.job_id}").status_code == 404
+    assert set(rows(api, run.attempt).values()) == {0}
+
+
 def test_only_what_has_ended_is_deleted(api: TestClient) -> None:
     job = submit(api)
     refused = delete(api, job["id"])

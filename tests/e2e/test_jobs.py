@@ -1,4 +1,4 @@
-"""The list of jobs: of hundreds only what is visible is drawn; jobs that have ended can be deleted."""
+"""The list of jobs: of hundreds only what is visible is drawn; it is filtered; jobs that have ended can be deleted."""
 
 from __future__ import annotations
 
@@ -72,6 +72,38 @@ def test_only_rows_near_the_screen_are_drawn(jobs_page: Page, full: LiveServer, 
     assert page.get_by_test_id("jobs-table").get_attribute("aria-rowcount") == str(JOBS + 1)
 
 
+def choose(page: Page, filter_: str, option: str) -> None:
+    page.get_by_test_id(f"filter-{filter_}").click()
+    page.get_by_role("option", name=option, exact=True).click()
+
+
+def test_the_list_is_filtered_and_the_filters_are_in_the_address(jobs_page: Page, full: LiveServer) -> None:
+    page = jobs_page
+    count = page.get_by_test_id("jobs-count")
+    with Client(full.url) as client:
+        succeeded = next(client.jobs(state="succeeded"))
+        wanted = [job.id for job in client.jobs(state="failed", strategy="parameter-server")]
+    assert 1 < len(wanted) < 50
+    page.goto("/jobs")
+    expect(count).to_contain_text("older ones follow")
+    expect(page.get_by_test_id(f"job-row-{succeeded.id}")).to_be_visible()
+    choose(page, "state", "failed")
+    expect(page.get_by_test_id(f"job-row-{succeeded.id}")).to_have_count(0)
+    choose(page, "strategy", "parameter-server")
+    expect(count).to_have_text(f"{len(wanted)} jobs")
+    choose(page, "model", "mlp")
+    expect(page).to_have_url(re.compile("state=failed&strategy=parameter-server&model=mlp$"))
+    page.reload()
+    expect(count).to_have_text(f"{len(wanted)} jobs")
+    for job_id in wanted:
+        expect(page.get_by_test_id(f"job-row-{job_id}")).to_be_visible()
+    choose(page, "model", "vgg-small")
+    expect(page.get_by_test_id("jobs-empty")).to_be_visible()
+    page.get_by_role("button", name="Clear", exact=True).click()
+    expect(page).to_have_url(re.compile("/jobs$"))
+    expect(count).to_contain_text("older ones follow")
+
+
 def deletes(request: Request) -> bool:
     return request.method == "DELETE"
 
@@ -123,3 +155,29 @@ def test_jobs_that_have_ended_are_deleted_after_asking(jobs_page: Page, full: Li
         expect(page.get_by_test_id(f"job-row-{ended[2].id}")).to_have_count(0)
         with pytest.raises(ApiError):
             client.job(ended[2].id)
+
+
+def test_the_deletion_of_much_telemetry_shows_how_far_it_is(jobs_page: Page, full: LiveServer) -> None:
+    page = jobs_page
+    with Client(full.url) as client:
+        job = next(client.jobs(state="succeeded"))
+        held: list[Route] = []
+
+        def hold(route: Route) -> None:
+            if deletes(route.request):
+                held.append(route)
+            else:
+                route.continue_()
+
+        page.goto(f"/jobs/{job.id}")
+        page.route(f"**/api/v1/jobs/{job.id}", hold)
+        page.get_by_test_id("delete").click()
+        with page.expect_request(deletes):
+            page.get_by_test_id("delete-confirm").click()
+        with page.expect_request(deletes):  # as the service answers when some seconds are over
+            held[0].fulfill(status=202, json={"rows_deleted": 30, "rows_left": 90})
+        expect(page.get_by_role("dialog")).to_contain_text("25.0 % deleted")
+        held[1].continue_()
+        expect(page).to_have_url(re.compile("/jobs$"))
+        with pytest.raises(ApiError):
+            client.job(job.id)

@@ -5,6 +5,7 @@ import { IconTrash } from "@tabler/icons-react";
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { ApiProblem, answered, client } from "../api/client";
+import { formatPercent } from "../lib/format";
 
 interface Props {
   /** Only jobs that have ended can be deleted. */
@@ -19,13 +20,14 @@ export function DeleteButton({ jobs, disabled, onDeleted }: Props) {
   const [asking, { open, close }] = useDisclosure(false);
   // The list goes on changing behind the question: those are deleted that it names.
   const [asked, setAsked] = useState(jobs);
+  // Jobs, the one that is being deleted as a part.
   const [done, setDone] = useState(0);
   const remove = useMutation({
     mutationFn: async () => {
       const gone: string[] = [];
       try {
         for (const { id } of asked) {
-          await deleted(id);
+          await deleted(id, (share) => setDone(gone.length + share));
           gone.push(id);
           setDone(gone.length);
         }
@@ -66,10 +68,10 @@ export function DeleteButton({ jobs, disabled, onDeleted }: Props) {
           {several ? "their" : "Its"} figures, logs, results and files are removed for good. Jobs of which{" "}
           {several ? "one of them" : "it"} is the baseline have none from then on.
         </Text>
-        {several && remove.isPending && (
+        {remove.isPending && (several || done > 0) && (
           <>
             <Text size="xs" c="dimmed" mt="sm">
-              {done} of {asked.length} deleted
+              {several ? `${Math.floor(done)} of ${asked.length} deleted` : `${formatPercent(done)} deleted`}
             </Text>
             <Progress value={(100 * done) / asked.length} mt={4} aria-label="Deleted" />
           </>
@@ -92,10 +94,17 @@ export function DeleteButton({ jobs, disabled, onDeleted }: Props) {
   );
 }
 
-/** Delete one; somebody else may have been faster. */
-async function deleted(id: string): Promise<void> {
+/** Delete one, telling which share of it is gone; somebody else may have been faster. */
+async function deleted(id: string, tell: (share: number) => void): Promise<void> {
+  const params = { path: { job_id: id } };
+  let gone = 0;
   try {
-    await answered(client.DELETE("/api/v1/jobs/{job_id}", { params: { path: { job_id: id } } }));
+    for (;;) {
+      const { data } = await answered(client.DELETE("/api/v1/jobs/{job_id}", { params }));
+      if (!data) return;
+      gone += data.rows_deleted;
+      tell(gone / (gone + data.rows_left));
+    }
   } catch (error) {
     if (!(error instanceof ApiProblem && error.status === 404)) throw error;
   }
