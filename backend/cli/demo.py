@@ -13,9 +13,10 @@ from typing import Annotated
 import typer
 
 from backend.cli.demo_jobs import RACE, RUNS, Run
-from backend.cli.demo_report import clock, ending, progress, table
+from backend.cli.demo_report import clock, ending, table
 from backend.cli.errors import FAILURE, reported
 from backend.cli.serve import read_settings
+from backend.cli.text import progress
 from backend.client import ENDED, Client
 
 POLL_S = 1.0

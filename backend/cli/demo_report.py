@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from backend.cli.text import columns, number, share
+from backend.cli.text import columns, number, progress, share
 from backend.schemas.jobs import Job
 from backend.schemas.telemetry import Summary
 from engine.plan.units_of_measure import format_bytes, format_rate
@@ -23,20 +23,6 @@ wire/step: payload that crosses the network in a step, over all links.
 def clock(seconds: float) -> str:
     """`2:05` of 125."""
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
-
-
-def progress(job: Job) -> str:
-    """How a running job stands, e.g. `step 40 of 120  loss 0.412  812 samples/s`."""
-    parts = []
-    if job.step is not None:
-        parts.append(f"step {job.step}" + (f" of {job.steps}" if job.steps else ""))
-    if job.loss is not None:
-        parts.append(f"loss {job.loss:.3f}")
-    if job.samples_per_s is not None:
-        parts.append(f"{job.samples_per_s:.0f} samples/s")
-    if job.test_accuracy is not None:
-        parts.append(f"test accuracy {share(job.test_accuracy)}")
-    return "  ".join(parts) or "first step"
 
 
 def ending(job: Job) -> str:

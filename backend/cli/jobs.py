@@ -10,7 +10,8 @@ import typer
 
 from backend.cli.changes import change
 from backend.cli.errors import FAILURE, reported, say
-from backend.cli.text import age, columns, number, rate, share
+from backend.cli.progress import PLANNING, working
+from backend.cli.text import age, columns, number, progress, rate, share
 from backend.client import ENDED, Client
 from backend.schemas.jobs import Job, JobSummary
 from engine.errors import UserError
@@ -45,12 +46,14 @@ def submit(
         spec = change(read_spec(file), set_)
         if baseline is not None:
             spec["baseline"] = baseline
-        job = client.submit(spec)
+        with working(PLANNING):
+            job = client.submit(spec)
         for warning in job.plan.warnings:
             typer.echo(f"warning: {warning}", err=True)
         typer.echo(job.id)
         if wait:
-            job = client.wait(job.id)
+            with working(job.state) as tell:
+                job = client.wait(job.id, on_look=lambda seen: tell(_standing(seen)))
             typer.echo(_ending(job), err=True)
             raise typer.Exit(0 if job.state == "succeeded" else FAILURE)
 
@@ -189,7 +192,8 @@ def clone(
     """Submit a job's specification once more, with the fields that --set changes, and print the new job's id."""
     with reported(), Client(url) as client:
         lists = to_plain(client.job(job_id).spec) if set_ else {}
-        job = client.clone(job_id, change({}, set_, lists))
+        with working(PLANNING):
+            job = client.clone(job_id, change({}, set_, lists))
         for warning in job.plan.warnings:
             typer.echo(f"warning: {warning}", err=True)
         typer.echo(job.id)
@@ -205,7 +209,7 @@ def delete(
         typer.confirm(f"Delete {len(job_ids)} job{'s' * (len(job_ids) > 1)} for good?", abort=True)
     with reported(), Client(url) as client:
         for job_id in job_ids:
-            client.delete(job_id)
+            _delete(client, job_id)
 
 
 def read_spec(file: Path) -> dict[str, Any]:
@@ -224,6 +228,15 @@ def read_spec(file: Path) -> dict[str, Any]:
         if isinstance(source, dict) and isinstance(source.get("directory"), str):
             source["directory"] = str((file.resolve().parent / source["directory"]).resolve())
     return spec
+
+
+def _delete(client: Client, job_id: str) -> None:
+    with working(f"deleting {job_id}") as tell:
+        client.delete(job_id, on_progress=lambda done: tell(f"deleting {job_id}  {share(done)}"))
+
+
+def _standing(job: Job) -> str:
+    return progress(job) if job.state == "running" else job.state
 
 
 def _row(job: JobSummary) -> tuple[str, ...]:

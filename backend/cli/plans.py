@@ -9,13 +9,14 @@ import typer
 from backend.cli.changes import change
 from backend.cli.errors import reported
 from backend.cli.jobs import AsJson, File, Settings, Url, read_spec
+from backend.cli.progress import PLANNING, working
 from backend.client import Client
 from backend.services import catalogue
 
 
 def plan(file: File, url: Url = None, as_json: AsJson = False, set_: Settings = None) -> None:
     """Print the plan that the job in FILE would get, without submitting it."""
-    with reported(), Client(url) as client:
+    with reported(), Client(url) as client, working(PLANNING):
         view = client.preview(change(read_spec(file), set_))
     typer.echo(view.model_dump_json(indent=2) if as_json else view.text)
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from backend.cli.errors import FAILURE, reported
+from backend.cli.progress import working
 from backend.cli.text import columns
 from engine.errors import UserError
 from engine.plan.description import ModelDescription
@@ -44,18 +45,18 @@ def profile(
     with reported():
         if device not in ("cpu", "cuda"):
             RehearsalSpec(device=device, efficiency=efficiency)  # raises what is wrong with them
-        found, described = _ask(
-            {
-                "model": {"name": model, "options": _options(option)},
-                "data": {"name": data, "options": _options(data_option)},
-                "precision": "float32",
-                "batch": batch,
-                "steps": steps,
-                "threads": threads,
-                "device": device,
-                "efficiency": efficiency,
-            }
-        )
+        request = {
+            "model": {"name": model, "options": _options(option)},
+            "data": {"name": data, "options": _options(data_option)},
+            "precision": "float32",
+            "batch": batch,
+            "steps": steps,
+            "threads": threads,
+            "device": device,
+            "efficiency": efficiency,
+        }
+        with working(f"profiling {model} on {device}"):
+            found, described = _ask(request)
         if out is not None:
             _write(found, out)
     typer.echo(table(found, described))

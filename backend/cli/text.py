@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
+from backend.schemas.jobs import Job
 from engine.plan.units_of_measure import format_rate
 
 
@@ -34,6 +35,20 @@ def rate(bps: int | None, hosts: int | None) -> str:
     if hosts is not None:
         return f"{limit} ({hosts} {'host' if hosts == 1 else 'hosts'})"
     return limit if bps is None else f"{limit} (software-limited)"
+
+
+def progress(job: Job) -> str:
+    """How a running job stands, e.g. `step 40 of 120  loss 0.412  812 samples/s`."""
+    parts = []
+    if job.step is not None:
+        parts.append(f"step {job.step}" + (f" of {job.steps}" if job.steps else ""))
+    if job.loss is not None:
+        parts.append(f"loss {job.loss:.3f}")
+    if job.samples_per_s is not None:
+        parts.append(f"{job.samples_per_s:.0f} samples/s")
+    if job.test_accuracy is not None:
+        parts.append(f"test accuracy {share(job.test_accuracy)}")
+    return "  ".join(parts) or "first step"
 
 
 def age(moment: datetime) -> str:

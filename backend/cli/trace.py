@@ -10,8 +10,10 @@ import typer
 
 from backend.cli.errors import reported
 from backend.cli.jobs import Id, Url
+from backend.cli.progress import working
 from backend.client import Client
 from engine.errors import UserError
+from engine.plan.units_of_measure import format_bytes
 
 Step = Annotated[int | None, typer.Option(min=0, help="First and last step. Default: the ten newest.")]
 
@@ -30,8 +32,14 @@ def trace(
             return
         part = out.with_name(f"{out.name}.part")  # a file that is there is whole
         try:
-            with part.open("wb") as file:
-                client.trace(job_id, file, step_from=step_from, step_to=step_to)
+            with part.open("wb") as file, working(f"writing {out}") as tell:
+                client.trace(
+                    job_id,
+                    file,
+                    on_progress=lambda written: tell(f"writing {out}  {format_bytes(written)}"),
+                    step_from=step_from,
+                    step_to=step_to,
+                )
             part.replace(out)
         except OSError as error:
             if isinstance(error, ConnectionError | TimeoutError):
