@@ -125,6 +125,26 @@ def test_what_is_too_large_or_comes_at_a_bad_moment_is_said_and_loses_nothing(
     client.cancel(re.search(r"/jobs/([\w-]+)", page.url)[1])
 
 
+def test_a_plan_that_cannot_be_made_now_is_asked_for_again(page: Page) -> None:
+    said = "6 models are being described, or wait for it"
+    page.route("**/api/v1/plans", lambda route: busy(route, said))
+    page.goto("/launch")
+    expect(page.get_by_test_id("plan-busy")).to_contain_text(said)
+    page.unroute("**/api/v1/plans")
+    expect(page.get_by_test_id("plan-totals")).to_be_visible()
+    expect(page.get_by_test_id("plan-busy")).to_have_count(0)
+
+
+def test_what_a_job_cannot_start_from_is_said(page: Page) -> None:
+    page.goto("/launch?template=nonsense")
+    expect(page.get_by_role("alert")).to_contain_text("There is no template nonsense")
+    expect(page.get_by_test_id("field-name")).to_be_visible()  # the form works all the same
+    page.goto("/launch?from=nowhere")
+    expect(page.get_by_role("alert")).to_contain_text("nowhere")
+    page.get_by_role("link", name="Launch").first.click()
+    expect(page.get_by_test_id("field-name")).to_be_visible()
+
+
 def busy(route: Route, detail: str) -> None:
     """As the service answers while its database cannot write."""
     if route.request.method != "POST":

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from playwright.sync_api import expect
 
 from backend.client import Client
+from backend.db import Database
+from backend.db.engine import sqlite_url
+from backend.ingest.accept import accept
+from backend.services.benchmark_fill import Large, add_large, worker_step
+from engine.telemetry.batch import decode, encode
 from tests.backend.job_specs import job_spec
 from tests.backend.live_server import LiveServer
 from tests.e2e.complete import with_all_telemetry
@@ -34,6 +41,55 @@ def test_an_empty_race_says_what_to_do(browser: Browser, tmp_path: Path) -> None
             client.submit(job_spec("first to wait"))
         expect(page.get_by_test_id("race-waiting")).to_contain_text("first to wait")
         page.close()
+
+
+@pytest.fixture(scope="module")
+def queued(server: LiveServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, list[Large]]]:
+    """A server's address, where two races of two run behind a queue of more jobs than a page asks for."""
+    directory = tmp_path_factory.mktemp("queued")
+    (directory / "cache").symlink_to(server.data_dir / "cache")
+    database = Database(sqlite_url(directory / "trainyard.db"))
+    jobs: list[Large] = []
+    for number in range(4):
+        baseline = jobs[-1].job_id if number % 2 else None
+        jobs.append(add_large(database, 20, 2_000, baseline=baseline))
+    incomplete = decode(worker_step(jobs[3], 0, jobs[3].steps, jobs[3].steps))
+    dropped = encode(replace(incomplete, dropped=7, dropped_steps=(3, 5)))
+    accept(database, jobs[3].attempt, jobs[3].token, dropped)
+    database.close()
+    with LiveServer(directory, scheduler=False) as running:
+        with Client(running.url) as client:
+            for number in range(101):
+                client.submit(job_spec(f"waits {number}"))
+        yield running.url, jobs
+
+
+def test_a_race_behind_a_long_queue_is_found_and_another_one_chosen(
+    browser: Browser, queued: tuple[str, list[Large]]
+) -> None:
+    url, jobs = queued
+    page = browser.new_page(base_url=url)
+    page.goto("/race")
+    rows = [page.get_by_test_id(f"race-row-{job.job_id}") for job in jobs]
+    for row in rows[2:]:
+        expect(row).to_be_visible()
+    expect(page.get_by_test_id("figure-race")).to_be_visible()
+    page.get_by_test_id("race-choice").locator("label").first.click()
+    expect(page).to_have_url(re.compile(f"jobs={jobs[0].job_id},{jobs[1].job_id}$"))
+    for row, count in zip(rows, (1, 1, 0, 0), strict=True):
+        expect(row).to_have_count(count)
+    page.close()
+
+
+def test_a_job_says_which_detail_is_missing(browser: Browser, queued: tuple[str, list[Large]]) -> None:
+    url, jobs = queued
+    with Client(url) as client:
+        (gap,) = client.job(jobs[3].job_id).attempts[-1].dropped
+    page = browser.new_page(base_url=url)
+    page.goto(f"/jobs/{jobs[3].job_id}")
+    expect(page.get_by_test_id("dropped")).to_contain_text(gap.text)
+    assert "steps 3 to 5" in gap.text
+    page.close()
 
 
 def test_two_jobs_race_while_they_run(page: Page, client: Client) -> None:

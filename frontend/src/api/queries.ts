@@ -1,5 +1,6 @@
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { deepEqual } from "@tanstack/react-router";
+import { LEFT_QUEUE } from "../lib/jobState";
 import type { By, JobsSearch, Measure } from "../lib/search";
 import type { WaitKey } from "../lib/why";
 import { timed, timedMore } from "../live/costs";
@@ -56,6 +57,19 @@ export const namedJobsQuery = (text: string) =>
 
 /** The newest jobs: for finding races. */
 export const recentJobsQuery = namedJobsQuery("");
+
+/** The newest jobs that have left the queue: where it is long, what runs is not among the newest. */
+export const leftQueueQuery = queryOptions({
+  queryKey: ["jobs", "left queue"],
+  queryFn: ({ signal }) =>
+    unwrap(
+      client.GET("/api/v1/jobs", {
+        params: { query: { limit: 100, state: LEFT_QUEUE.join(",") } },
+        signal,
+      }),
+    ),
+  meta: { jobs: "all" },
+});
 
 export const jobQuery = (id: string) =>
   queryOptions({

@@ -21,8 +21,15 @@ export const STATES: Record<JobState, Shown> = {
   cancelled: { label: "cancelled", color: "gray", live: false },
 };
 
+export const LEFT_QUEUE = Object.keys(STATES).filter((state) => state !== "queued");
+
 export function isLive(state: JobState): boolean {
   return STATES[state].live;
+}
+
+/** Whether it holds devices, or is about to. */
+export function isAtWork({ state }: { state: JobState }): boolean {
+  return isLive(state) && state !== "queued";
 }
 
 /** Whether the job can still be cancelled. */

@@ -1,5 +1,5 @@
 import type { JobSummary } from "../api/types";
-import { isLive } from "./jobState";
+import { isAtWork } from "./jobState";
 
 /** Jobs that are worth comparing: they share a baseline, or train the same model on the same data at one rate, or rehearse it alike. */
 export interface RaceGroup {
@@ -49,9 +49,7 @@ export function currentRace(groups: RaceGroup[]): RaceGroup | undefined {
   const races = groups.some((group) => group.jobs.length > 1)
     ? groups.filter((group) => group.jobs.length > 1)
     : groups;
-  const running = races.find((group) =>
-    group.jobs.some((job) => isLive(job.state) && job.state !== "queued"),
-  );
+  const running = races.find((group) => group.jobs.some(isAtWork));
   if (running) return running;
   const started = races.filter((group) => group.jobs.some((job) => job.started_at));
   const last = started.toSorted((a, b) => lastStart(b).localeCompare(lastStart(a)))[0];

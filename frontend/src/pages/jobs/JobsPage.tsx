@@ -8,7 +8,7 @@ import { DeleteButton } from "../../components/DeleteButton";
 import { LinkButton } from "../../components/links";
 import { Problem } from "../../components/Problem";
 import { usePageTitle } from "../../components/usePageTitle";
-import { isLive } from "../../lib/jobState";
+import { isAtWork, isLive } from "../../lib/jobState";
 import { MOST_COMPARED, MOST_RACERS } from "../../lib/races";
 import { JobFilters } from "./JobFilters";
 import { JobsTable } from "./JobsTable";
@@ -23,7 +23,7 @@ export function JobsPage() {
   const queries = useQueryClient();
   const query = useInfiniteQuery(jobsQuery(search));
   const jobs = query.data?.pages.flatMap((page) => page.items) ?? [];
-  const running = jobs.filter((job) => isLive(job.state) && job.state !== "queued").length;
+  const running = jobs.filter(isAtWork).length;
   usePageTitle(running > 0 ? `● ${running} running · Jobs` : "Jobs");
 
   const chosen = jobs.filter((job) => selected.includes(job.id));

@@ -55,6 +55,11 @@ export function PlanPreview({ preview, overrides, errors, onOverrides }: Props) 
           </Button>
         </Group>
       )}
+      {preview.failureReason && !preview.error && (
+        <Text size="xs" c="dimmed" mb="sm" data-testid="plan-busy">
+          The service is asked again in some seconds: {preview.failureReason.message}
+        </Text>
+      )}
       <Answer preview={preview} />
       {preview.last && (
         <Modal

@@ -33,7 +33,7 @@ export function SeveralLayers(props: Props) {
       <TextInput
         size="xs"
         label="Layers named"
-        placeholder="part of a name, features.*"
+        placeholder="part of a name, conv1*"
         w={200}
         value={name}
         onChange={(event) => onName(event.currentTarget.value)}

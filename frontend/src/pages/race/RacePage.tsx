@@ -14,7 +14,7 @@ import { useDebouncedCallback } from "@mantine/hooks";
 import { useQueries, useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useRef } from "react";
-import { jobQuery, raceQuery, recentJobsQuery } from "../../api/queries";
+import { jobQuery, leftQueueQuery, raceQuery, recentJobsQuery } from "../../api/queries";
 import type { JobSummary, PlotlyFigure, Race } from "../../api/types";
 import { LongestWaits } from "../../components/LongestWaits";
 import { PlotlyChart, type XRange } from "../../components/PlotlyChart";
@@ -26,7 +26,7 @@ import { useScreen } from "../../components/useScreen";
 import { useTimeKeys } from "../../components/useTimeKeys";
 import { WhyPanel } from "../../components/WhyPanel";
 import { formatPercent } from "../../lib/format";
-import { isLive, progress } from "../../lib/jobState";
+import { isAtWork, progress } from "../../lib/jobState";
 import { currentRace, findRaces } from "../../lib/races";
 import { type TimelineMeta, type TimelineView, windowAfter } from "../../lib/timeline";
 import { formatWait, parseWait, type WaitKey, keyOf as waitKey, waitOfBar } from "../../lib/why";
@@ -43,8 +43,16 @@ export function RacePage() {
   const navigate = route.useNavigate();
   const recent = useQuery(recentJobsQuery);
   const chosen = useChosenJobs(search.jobs);
+  const newest = recent.data?.items ?? [];
+  // Behind a long queue.
+  const hidden =
+    recent.data?.next_cursor != null &&
+    newest.some((job) => job.state === "queued") &&
+    !newest.some(isAtWork);
+  const earlier = useQuery({ ...leftQueueQuery, enabled: hidden });
+  const known = hidden ? withoutTwins([...(earlier.data?.items ?? []), ...newest]) : newest;
 
-  const groups = findRaces(recent.data?.items ?? []);
+  const groups = findRaces(known);
   const races = groups.filter((group) => group.jobs.length > 1);
   const current = search.jobs ? undefined : currentRace(groups);
   const jobs = search.jobs ? chosen.jobs : (current?.jobs ?? []);
@@ -121,10 +129,8 @@ export function RacePage() {
     look({ step: search.step ?? shown?.step, ...window }),
   );
 
-  const ahead = recent.data?.items.find(
-    (job) => isLive(job.state) && job.state !== "queued" && !jobs.some(({ id }) => id === job.id),
-  );
-  const running = jobs.filter((job) => isLive(job.state) && job.state !== "queued");
+  const ahead = known.find((job) => isAtWork(job) && !jobs.some(({ id }) => id === job.id));
+  const running = jobs.filter(isAtWork);
   const [first] = running;
   const title = shown
     ? `Step ${shown.step}`
@@ -133,8 +139,10 @@ export function RacePage() {
       : "Race";
   usePageTitle(first ? `● ${title}` : title);
 
+  const problem = recent.error ?? earlier.error ?? chosen.error;
   const headline = (started.length > 1 && race.data?.headline) || waitingHeadline(jobs);
-  const loading = recent.isPending || (search.jobs !== undefined && chosen.isPending);
+  const loading =
+    recent.isPending || (hidden && earlier.isPending) || (search.jobs !== undefined && chosen.isPending);
   return (
     <Stack gap="md">
       <Stack gap={4}>
@@ -161,9 +169,7 @@ export function RacePage() {
         </Title>
       </Stack>
 
-      {(recent.error ?? chosen.error) && (
-        <Problem error={(recent.error ?? chosen.error) as Error} onRetry={() => void recent.refetch()} />
-      )}
+      {problem && <Problem error={problem} onRetry={() => void recent.refetch()} />}
 
       <Paper p="sm" ref={frame}>
         {shown && figure ? (
@@ -257,8 +263,12 @@ function keyOf(jobs: JobSummary[]): string {
   return jobs.map((job) => job.id).join(",");
 }
 
+function withoutTwins(jobs: JobSummary[]): JobSummary[] {
+  return [...new Map(jobs.map((job) => [job.id, job])).values()];
+}
+
 function waitingHeadline(jobs: JobSummary[]): string {
-  const running = jobs.find((job) => isLive(job.state) && job.state !== "queued");
+  const running = jobs.find(isAtWork);
   const next = jobs.find((job) => job.state === "queued");
   if (running && running.step !== null && next) return `${running.name} sets the pace, ${next.name} is next`;
   if (running) return `${running.name} is ${running.step === null ? "starting" : "running"}`;

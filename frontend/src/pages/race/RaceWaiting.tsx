@@ -9,7 +9,7 @@ import { LinkButton } from "../../components/links";
 import { RateBadge } from "../../components/RateBadge";
 import { RehearsedBadge } from "../../components/RehearsedBadge";
 import { StateBadge } from "../../components/StateBadge";
-import { isLive, STATES } from "../../lib/jobState";
+import { isAtWork, STATES } from "../../lib/jobState";
 import { HowToRead } from "./HowToRead";
 
 interface Props {
@@ -90,7 +90,7 @@ function Queue({ jobs }: { jobs: JobSummary[] }) {
               {job.message}
             </Text>
           )}
-          {isLive(job.state) && job.state !== "queued" && (
+          {isAtWork(job) && (
             <Group maw={420} mt={4}>
               <JobProgress job={job} />
             </Group>
