@@ -52,6 +52,19 @@ function show(hidden: boolean) {
   page.dispatchEvent(new Event("visibilitychange"));
 }
 
+/** Shows job `a`; answers how often it was asked for. */
+function watchJob(): () => number {
+  let asked = 0;
+  const observer = new QueryObserver(client, {
+    queryKey: ["job", "a"],
+    queryFn: () => ({ id: "a", revision: ++asked }),
+    meta: { jobs: ["a"] },
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+  observer.subscribe(() => {});
+  return () => asked;
+}
+
 test("a page that stays hidden lets its stream go, and goes on after the last event when it is shown", () => {
   connection.start();
   Stream.all[0]?.onopen?.();
@@ -104,41 +117,27 @@ test("a stream that broke is resumed, but not while the page is hidden, and neve
 });
 
 test("what changed while the page was hidden is asked for when it is shown", async () => {
-  let asked = 0;
-  const observer = new QueryObserver(client, {
-    queryKey: ["job", "a"],
-    queryFn: () => ({ id: "a", revision: ++asked }),
-    meta: { jobs: ["a"] },
-    staleTime: Number.POSITIVE_INFINITY,
-  });
-  observer.subscribe(() => {});
+  const asked = watchJob();
   connection.start();
   Stream.all[0]?.says("ready", "1");
   await vi.advanceTimersByTimeAsync(5_000);
-  const before = asked;
+  const before = asked();
   show(true);
   await vi.advanceTimersByTimeAsync(60_000);
   show(false);
   Stream.open[0]?.says("job", "2", { job_id: "a", revision: 99 });
   await vi.advanceTimersByTimeAsync(5_000);
-  expect(asked).toBe(before + 1);
+  expect(asked()).toBe(before + 1);
 });
 
 test("a reset asks for everything again", async () => {
-  let asked = 0;
-  const observer = new QueryObserver(client, {
-    queryKey: ["job", "a"],
-    queryFn: () => ({ id: "a", revision: ++asked }),
-    meta: { jobs: ["a"] },
-    staleTime: Number.POSITIVE_INFINITY,
-  });
-  observer.subscribe(() => {});
+  const asked = watchJob();
   connection.start();
   await vi.advanceTimersByTimeAsync(5_000);
-  const before = asked;
+  const before = asked();
   Stream.all[0]?.says("reset", "9");
   await vi.advanceTimersByTimeAsync(5_000);
-  expect(asked).toBe(before + 1);
+  expect(asked()).toBe(before + 1);
 });
 
 test("what failed while the service was away is asked for when it is back", async () => {
