@@ -144,14 +144,18 @@ def test_a_full_disk_under_the_spool_loses_no_totals(tmp_path: Path, description
         with LiveServer(disk.path, cpu_devices=2, database_url=url) as server, Client(server.url) as client:
             # Slow enough not to end while the disk is full: its result would have no room either.
             training = {"steps": STEPS, "global_batch": 32}
-            job_id = client.submit(job_spec("goes on", training=training, network={"rate": "40Mbit"})).id
+            job_id = client.submit(job_spec("goes on", training=training, network={"rate": "20Mbit"})).id
             wait_for_step(client, job_id, 10)
-            disk.fill()
-            before, still_s = -1, 0
-            while still_s < 3:  # until nothing arrives any more; batches are up to a second apart
-                time.sleep(1.0)
+            before, still_since = -1, time.monotonic()
+            while (
+                time.monotonic() < still_since + 3
+            ):  # nothing arrives any more; batches are up to a second apart
+                disk.fill()  # again and again: a batch that has arrived leaves its room to the next
+                time.sleep(0.05)
                 now = client.job(job_id).revision
-                before, still_s = now, still_s + 1 if now == before else 0
+                if now != before:
+                    before, still_since = now, time.monotonic()
+            assert client.job(job_id).state == "running"
             disk.free()
             job = client.wait(job_id, timeout_s=LIMIT_S)
             assert (job.state, job.attempts[0].sealed) == ("succeeded", True), job.message
