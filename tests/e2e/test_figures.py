@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from playwright.sync_api import expect
@@ -61,14 +61,8 @@ def test_a_stretch_of_the_timeline_is_looked_at_closely(page: Page, recorded: li
     whole = meta["to_ns"] - meta["from_ns"]
     assert window["from_ns"] - meta["from_ns"] == pytest.approx(0.45 * whole, abs=0.01 * whole)
     assert window["to_ns"] - window["from_ns"] == pytest.approx(0.06 * whole, rel=0.1)
-    for look_again in (False, True):
-        if look_again:
-            with page.expect_request(CLOSER):
-                page.reload()
-        layout = expect_drawn(page, "timeline", answers)["layout"]
-        assert {key: layout["meta"][key] for key in window} == window
-        assert (meta["level"], layout["meta"]["level"]) in {("outlines", "bars"), ("cells", "bars")}
-        assert visible(page) == pytest.approx(layout["xaxis"]["range"], abs=1e-6)
+    layout = expect_window_kept(page, "timeline", answers, CLOSER)
+    assert (meta["level"], layout["meta"]["level"]) in {("outlines", "bars"), ("cells", "bars")}
 
     page.get_by_test_id("timeline-whole-step").click()
     expect(page).to_have_url(re.compile(rf"step=1&to_step={LAST}$"))
@@ -108,13 +102,7 @@ def test_a_stretch_of_a_race_is_looked_at_closely(page: Page, recorded: list[str
     window = window_of(page)
     length = whole["meta"]["to_ns"] - whole["meta"]["from_ns"]
     assert window["to_ns"] - window["from_ns"] == pytest.approx(0.2 * length, rel=0.1)
-    for look_again in (False, True):
-        if look_again:
-            with page.expect_response(CLOSER_RACE):
-                page.reload()
-        close = expect_drawn(page, "race", answers)["layout"]
-        assert {key: close["meta"][key] for key in window} == window
-        assert visible(page, "race") == pytest.approx(close["xaxis"]["range"], abs=1e-6)
+    expect_window_kept(page, "race", answers, CLOSER_RACE)
 
     with page.expect_response(CLOSER_RACE):
         page.keyboard.press("w")
@@ -134,6 +122,19 @@ def test_a_stretch_of_a_race_is_looked_at_closely(page: Page, recorded: list[str
         expect(page).to_have_url(re.compile("to_ns="))
         page.keyboard.press(key)
         expect(page).to_have_url(re.compile(address))
+
+
+def expect_window_kept(page: Page, figure: str, answers: Answers, closer: re.Pattern[str]) -> dict[str, Any]:
+    """The layout of the figure, which shows the address's stretch of time, also after the page was loaded again."""
+    window = window_of(page)
+    for look_again in (False, True):
+        if look_again:
+            with page.expect_response(closer):
+                page.reload()
+        layout: dict[str, Any] = expect_drawn(page, figure, answers)["layout"]
+        assert {key: layout["meta"][key] for key in window} == window
+        assert visible(page, figure) == pytest.approx(layout["xaxis"]["range"], abs=1e-6)
+    return layout
 
 
 def pictures(page: Page) -> int:

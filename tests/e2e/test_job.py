@@ -182,6 +182,40 @@ def test_the_log_of_an_earlier_attempt_is_chosen(page: Page, client: Client, tmp
     expect(page.get_by_test_id("value-loss")).to_have_text(f"{client.summary(job_id).loss:.3g}")
 
 
+def test_of_a_long_log_earlier_lines_are_read_and_its_end_is_followed(
+    page: Page, client: Client, tmp_path: Path
+) -> None:
+    (tmp_path / "wordy.py").write_text(
+        "from torch import nn\n"
+        "class Wordy(nn.Sequential):\n"
+        "    def forward(self, batch):\n"
+        "        if not batch.is_meta and self.training:\n"
+        "            print('\\n'.join(f'line {n} ' + 60 * '.' for n in range(3000)), flush=True)\n"
+        "        return super().forward(batch)\n"
+        "def build():\n"
+        "    return Wordy(nn.Flatten(), nn.Linear(64, 10))\n"
+    )
+    wordy = {"entrypoint": "wordy:build", "directory": str(tmp_path)}
+    alone = {"strategy": {"name": "single"}, "cluster": {"workers": 1}}
+    job = client.submit(job_spec("wordy", model=wordy, training={"steps": 1, "global_batch": 32}, **alone))
+    client.wait(job.id, timeout_s=120)
+    page.goto(f"/jobs/{job.id}?tab=logs")
+    log, follow = page.get_by_test_id("log-text"), page.get_by_test_id("log-follow")
+    expect(log).to_contain_text("line 2999 ")
+    expect(log).not_to_contain_text("line 0 ")
+    shown = page.get_by_role("region", name="Log of worker 0")
+    at_end = "view => view.scrollHeight - view.clientHeight - view.scrollTop < 24"
+    expect(follow).to_be_checked()
+    assert shown.evaluate(at_end)
+    page.get_by_test_id("log-earlier").click()
+    expect(log).to_contain_text("line 0 ")
+    expect(page.get_by_test_id("log-skipped")).to_have_count(0)
+    shown.evaluate("view => view.scrollTo({top: 0})")
+    expect(follow).not_to_be_checked()
+    follow.check(force=True)  # the switch's own picture lies above its box
+    page.wait_for_function(f"view => ({at_end})(view)", arg=shown.element_handle())
+
+
 def test_several_steps_are_chosen(page: Page, client: Client, recorded: list[str]) -> None:
     page.goto(f"/jobs/{recorded[0]}?tab=timeline&step=2")
     field = page.get_by_test_id("to-step")

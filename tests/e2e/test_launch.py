@@ -34,8 +34,12 @@ def fill_form(page: Page, name: str, *, strategy: str, workers: int) -> None:
 def bytes_by_layer(page: Page) -> list[float]:
     """What the plan's table says of every layer, read as a person does: `1.5 MiB`."""
     cells = page.get_by_test_id("plan-table").locator("tr[data-layer] td:last-child").all_inner_texts()
-    pairs = [cell.replace(",", "").split() for cell in cells]
-    return [float(value) * 1024 ** ("B", "KiB", "MiB").index(unit) for value, unit in pairs]
+    return [in_bytes(cell) for cell in cells]
+
+
+def in_bytes(cell: str) -> float:
+    value, unit = cell.replace(",", "").split()
+    return float(value) * 1024 ** ("B", "KiB", "MiB").index(unit)
 
 
 def test_a_job_launched_from_the_form_is_watched_to_its_end(page: Page, client: Client) -> None:

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from backend.client import Client
-from tests.e2e.test_launch import fill_form
+from tests.e2e.test_launch import fill_form, in_bytes
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -27,11 +27,15 @@ def test_a_layer_is_changed_by_hand_and_the_job_says_so(page: Page, client: Clie
     expect(row).to_contain_text("Linear")
     expect(row.get_by_label(re.compile("^Exchange of"))).to_have_value("parameter-server")
     before = totals.inner_text()
+    wire = row.get_by_role("cell").nth(2)
+    bytes_before = in_bytes(wire.inner_text())
 
     row.get_by_label(re.compile("^Codec of")).select_option("fp16")
     expect(row).to_contain_text("changed by hand")
     expect(editor.get_by_test_id("plan-note")).to_contain_text(f"layers named {layer} ({layer}): codec fp16")
     expect(totals).not_to_have_text(before)
+    # Gradients go in half as many bytes, parameters come back whole.
+    assert in_bytes(wire.inner_text()) == pytest.approx(0.75 * bytes_before, rel=0.01)
 
     row.get_by_label(re.compile("^Exchange of")).select_option("native")
     refused = editor.get_by_test_id(f"refused-{layer}")
