@@ -60,7 +60,7 @@ node_on_path() {
     node_is_new_enough && return
     PATH="$PWD/.venv/bin:$PATH"
     node_is_new_enough && return
-    say "no Node 20.19 or newer on the PATH: taking it from PyPI"
+    say "no Node of 20.19+, 22.12+ or newer than 22 on the PATH: taking it from PyPI"
     environment server node
     node_is_new_enough || fail "Node $(node --version 2>/dev/null) from .venv/bin does not work here; install Node 22 LTS with npm"
 }

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from backend.cli.main import app
 from engine.inputs.build import load_dataset
 from engine.models.build import build_model
 from engine.plan.job import JobSpec
-from engine.plan.serde import from_plain, load_text
-from engine.strategies import STRATEGIES
+from engine.plan.plan import Plan
+from engine.plan.serde import from_plain, load_text, to_plain
+from engine.strategies import STRATEGIES, build_plan
+from tests.plans import described, job
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "DECISIONS.md", "CHANGELOG.md")
@@ -60,6 +65,25 @@ def test_make_commands_exist(document: str) -> None:
 def test_readmes_jobs_are_valid(block: int) -> None:
     spec = from_plain(JobSpec, load_text(code_blocks("README.md", "yaml")[block], "README.md"))
     assert spec.cluster.workers == 2
+
+
+def test_readmes_overrides_apply() -> None:
+    (block,) = [text for text in code_blocks("README.md", "yaml") if "overrides:" in text]
+    vgg = {"model": {"name": "vgg19"}, "data": {"name": "synthetic"}, "cluster": {"workers": 2}}
+    whole = to_plain(job()) | vgg | load_text(block, "README.md")
+    plan = build_plan(from_plain(JobSpec, whole), described("vgg19"))
+    assert isinstance(plan, Plan)
+    found = {layer.layer: layer for layer in plan.layers}
+    assert found["fc6"].exchange == "factors"
+    assert found["conv1_1"].codec == "fp16"
+
+
+def test_readmes_profile_command_works(tmp_path: Path) -> None:
+    (command,) = re.findall(r"`(trainyard profile [^`]*)`", read("README.md"))
+    out = tmp_path / "profile.json"
+    arguments = shlex.split(command.replace("profile.json", str(out)))[1:]
+    ran = CliRunner().invoke(app, [*arguments, "--steps", "1"])
+    assert (ran.exit_code, out.exists()) == (0, True), ran.output
 
 
 def test_readmes_own_model_works(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ class Override:
     __pydantic_config__ = {"use_attribute_docstrings": True, "extra": "forbid"}
 
     layers: str = "*"
-    """Layers by name, a pattern as in file names: `fc6`, `features.*`."""
+    """Layers by name, a pattern as in file names: `fc6`, `conv1*`."""
     kind: str | None = None
     """Layers by kind: `linear`, `convolution`, `norm`, `embedding`, `recurrent`, `attention`, or a pattern of the
     module's class such as `Conv2d`. Null: any."""
