@@ -22,9 +22,8 @@ KEPT_MOST = 200_000_000
 """So much of what came over the network Chromium's developer tools keep, through which it is driven: the default of
 `Network.enable`, which Playwright leaves as it is (old ones: 100 MB). Measured: see DECISIONS.md, 2026-11-22."""
 
-LET_GO_MS = 10_500
-"""After so long what the figures showed before the last zoom is let go: once in an hour a slow answer came in between,
-and the links weighed a tenth less than at all other times."""
+LET_GO_MS = 5_500
+"""After so long figures that were left, or zoomed, are let go; before, it is a matter of chance what else is weighed."""
 
 # From an event to the end of the frame in which what it does is to be seen; and what kept the page from answering.
 PROBE = """
@@ -193,7 +192,6 @@ class Viewer:
         row.click()
         self._note("choose a layer")
         page.mouse.move(0, 0)
-        page.wait_for_timeout(LET_GO_MS)
         self._weigh("Links")
         page.keyboard.press("Escape")
         page.get_by_test_id("all-time").click()
@@ -254,7 +252,7 @@ class Viewer:
     def _weigh(self, name: str) -> None:
         """The heap without garbage, and the renderer's memory."""
         page, found = self._page, self._found
-        page.wait_for_timeout(self._stay_ms)
+        page.wait_for_timeout(LET_GO_MS)
         found.long_tasks += page.evaluate("() => window.longTasks.splice(0)")
         for _ in range(2):  # what finalizers let go is garbage of the next time
             self._cdp.send("HeapProfiler.collectGarbage")

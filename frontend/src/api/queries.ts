@@ -14,7 +14,7 @@ import type { PlotlyFigure, Race, Theme } from "./types";
 // One that comes again unchanged stays the one that is drawn; of another nothing is kept: to look for what is equal in
 // both, value by value, takes as long as to draw it.
 const FIGURE = {
-  gcTime: 10_000,
+  gcTime: 5_000,
   structuralSharing: (before: unknown, now: unknown) => (deepEqual(before, now) ? before : now),
 };
 const FOREVER = { staleTime: Number.POSITIVE_INFINITY };
