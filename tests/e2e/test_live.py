@@ -20,6 +20,7 @@ from tests.backend.job_specs import job_spec
 from tests.backend.live_server import LiveServer
 from tests.e2e.complete import with_all_telemetry
 from tests.e2e.drawn import said
+from tests.e2e.tabs import show
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -310,14 +311,3 @@ def test_light_and_dark(page: Page) -> None:
 
 def short() -> dict[str, Any]:
     return {"steps": 4, "global_batch": 32}
-
-
-def show(page: Page, *, hidden: bool) -> None:
-    """As if its tab were chosen, or another one: without a screen every page counts as seen."""
-    page.evaluate(
-        "hidden => { Object.defineProperty(document, 'hidden', {value: hidden, configurable: true});"
-        " Object.defineProperty(document, 'visibilityState',"
-        " {value: hidden ? 'hidden' : 'visible', configurable: true});"
-        " document.dispatchEvent(new Event('visibilitychange', {bubbles: true})); }",
-        hidden,
-    )

@@ -28,8 +28,9 @@ def interpreting(browser: Browser) -> Iterator[Browser]:
     other.close()
 
 
+@pytest.mark.timeout(900)
 def test_the_page_does_not_grow(interpreting: Browser, tmp_path: Path) -> None:
-    setting = Setting(seconds=240, warm_up=100, stay_s=0.3, layers=100, events=50_000, jobs=50, rate=2_000)
+    setting = Setting(seconds=180, warm_up=50, stay_s=0.3, layers=100, events=50_000, jobs=50, rate=2_000)
     found = Findings(setting.warm_up)
     run(interpreting, tmp_path, setting, found)
     assert found.figures > 20, "it was live"

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.e2e.tabs import show
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, CDPSession, Page, Response
 
@@ -23,7 +25,7 @@ KEPT_MOST = 200_000_000
 `Network.enable`, which Playwright leaves as it is (old ones: 100 MB). Measured: see DECISIONS.md, 2026-11-22."""
 
 LET_GO_MS = 5_500
-"""After so long figures that were left, or zoomed, are let go; before, it is a matter of chance what else is weighed."""
+"""After so long figures that were left, or zoomed, are let go: before, chance says what else is weighed."""
 
 # From an event to the end of the frame in which what it does is to be seen; and what kept the page from answering.
 PROBE = """
@@ -252,6 +254,7 @@ class Viewer:
     def _weigh(self, name: str) -> None:
         """The heap without garbage, and the renderer's memory."""
         page, found = self._page, self._found
+        show(page, hidden=True)  # what is on its way while one weighs would be twice there
         page.wait_for_timeout(LET_GO_MS)
         found.long_tasks += page.evaluate("() => window.longTasks.splice(0)")
         for _ in range(2):  # what finalizers let go is garbage of the next time
@@ -259,6 +262,7 @@ class Viewer:
         used = self._cdp.send("Runtime.getHeapUsage")["usedSize"]
         found.heap.setdefault(name, []).append((time.monotonic() - self._begun, int(used)))
         found.resident = memory(self._renderer, "VmHWM")
+        show(page, hidden=False)
 
     def _keep(self, received: dict[str, int]) -> None:
         self._found.kept = min(self._found.kept + received["dataLength"], KEPT_MOST)
