@@ -147,9 +147,8 @@ def test_a_full_disk_under_the_spool_loses_no_totals(tmp_path: Path, description
             job_id = client.submit(job_spec("goes on", training=training, network={"rate": "20Mbit"})).id
             wait_for_step(client, job_id, 10)
             before, still_since = -1, time.monotonic()
-            while (
-                time.monotonic() < still_since + 3
-            ):  # nothing arrives any more; batches are up to a second apart
+            # Until nothing arrives any more; batches are up to a second apart.
+            while time.monotonic() < still_since + 3:
                 disk.fill()  # again and again: a batch that has arrived leaves its room to the next
                 time.sleep(0.05)
                 now = client.job(job_id).revision
