@@ -20,7 +20,14 @@ from engine.strategies import STRATEGIES, build_plan
 from tests.plans import described, job
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "DECISIONS.md", "CHANGELOG.md")
+DOCUMENTS = (
+    "README.md",
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "DECISIONS.md",
+    "MEASUREMENTS.md",
+    "CHANGELOG.md",
+)
 MADE = ("frontend/node_modules", "frontend/dist")
 
 
@@ -59,6 +66,17 @@ def test_paths_exist(document: str) -> None:
 def test_make_commands_exist(document: str) -> None:
     targets = set(re.findall(r"^([a-z]+):", read("Makefile"), re.MULTILINE))
     assert set(re.findall(r"\bmake ([a-z]+)\b", " ".join(re.findall(r"`[^`]+`", read(document))))) <= targets
+
+
+def test_the_index_of_decisions_names_each_once_and_measurements_are_theirs() -> None:
+    text = read("DECISIONS.md")
+    index = re.findall(r"^- (\d+)\. (.*?)( ★)?$", text, re.MULTILINE)
+    decisions = re.findall(r"^### (\d+)\. (.*)$", text, re.MULTILINE)
+    assert [entry[:2] for entry in index] == decisions, "the index has each decision, topic by topic"
+    assert sorted(int(number) for number, _ in decisions) == list(range(1, len(decisions) + 1))
+    measured = re.findall(r"^## (\d+)\. (.*) \(\d{4}-\d\d-\d\d\)$", read("MEASUREMENTS.md"), re.MULTILINE)
+    starred = sorted((entry[:2] for entry in index if entry[2]), key=lambda entry: int(entry[0]))
+    assert measured == starred, "a star in the index stands for an entry in MEASUREMENTS.md"
 
 
 @pytest.mark.parametrize("block", range(2))

@@ -22,7 +22,7 @@ PAGES = {"Race", "Job", "Many steps", "Links", "Overview"}
 
 KEPT_MOST = 200_000_000
 """So much of what came over the network Chromium's developer tools keep, through which it is driven: the default of
-`Network.enable`, which Playwright leaves as it is (old ones: 100 MB). Measured: see DECISIONS.md, 2026-11-22."""
+`Network.enable`, which Playwright leaves as it is (old ones: 100 MB). Measured: see MEASUREMENTS.md, 51."""
 
 LET_GO_MS = 5_500
 """After so long figures that were left, or zoomed, are let go: before, chance says what else is weighed."""
