@@ -13,9 +13,10 @@ from typer.testing import CliRunner
 from backend.cli.main import app
 from engine.inputs.build import load_dataset
 from engine.models.build import build_model
+from engine.plan.documents import load_text
 from engine.plan.job import JobSpec
 from engine.plan.plan import Plan
-from engine.plan.serde import from_plain, load_text, to_plain
+from engine.plan.serde import from_plain, to_plain
 from engine.strategies import STRATEGIES, build_plan
 from tests.plans import described, job
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.errors import UserError
-from engine.plan.serde import load_text
+from engine.plan.documents import load_text
 
 _MOST_DIGITS = 9
 """Of a place in a list; more than that is none."""

@@ -15,7 +15,9 @@ from backend.cli.text import age, columns, number, progress, rate, share
 from backend.client import ENDED, Client
 from backend.schemas.jobs import Job, JobSummary
 from engine.errors import UserError
-from engine.plan.serde import load_object, to_plain
+from engine.plan.documents import check_size, load_object
+from engine.plan.limits import JOB
+from engine.plan.serde import to_plain
 
 Url = Annotated[
     str | None, typer.Option("--url", help="The server's address; TRAINYARD_URL. Default: 127.0.0.1:8000.")
@@ -218,7 +220,10 @@ def read_spec(file: Path) -> dict[str, Any]:
     Raises UserError for a file that cannot be read or parsed; the fields themselves are judged by the server.
     """
     try:
-        text = file.read_text(encoding="utf-8")
+        with file.open("rb") as opened:  # a pipe of the shell will do
+            content = opened.read(JOB.size + 1)
+        check_size(len(content), str(file))
+        text = content.decode()
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(
             "FILE", str(file), f"cannot be read: {error}", "Name a readable YAML or JSON file"

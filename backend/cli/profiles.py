@@ -15,8 +15,9 @@ from backend.cli.progress import working
 from backend.cli.text import columns
 from engine.errors import UserError
 from engine.plan.description import ModelDescription
+from engine.plan.documents import load_text
 from engine.plan.rehearsal import RehearsalSpec
-from engine.plan.serde import from_plain, load_text, to_plain
+from engine.plan.serde import from_plain, to_plain
 from engine.profile import DEVICES, Profile
 from engine.runtime.launch import write_json
 

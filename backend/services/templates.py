@@ -6,7 +6,7 @@ from functools import cache
 
 from backend import templates
 from backend.schemas.templates import Template, TemplateRead
-from engine.plan.serde import load_object
+from engine.plan.documents import load_object
 
 
 @cache

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from engine.plan.documents import load_file
 from engine.plan.job import JobSpec
-from engine.plan.serde import load_file
 
 FOLDER = Path(__file__).parent
 

@@ -9,7 +9,9 @@ from typing import Literal
 
 from engine.errors import UserError
 from engine.plan.description import ModelDescription
-from engine.plan.serde import load_file, to_plain
+from engine.plan.documents import load_file
+from engine.plan.limits import PROFILE
+from engine.plan.serde import to_plain
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +102,7 @@ class Profile:
 
 def read(path: Path) -> Profile:
     """Read a profile. Raises UserError for a file that cannot be read or is no profile."""
-    return load_file(Profile, path)
+    return load_file(Profile, path, PROFILE)
 
 
 def plain(profile: Profile) -> dict[str, object]:

@@ -8,9 +8,11 @@ import pytest
 from fastapi.testclient import TestClient
 
 from backend.templates import FOLDER
+from engine.plan.documents import load_file
 from engine.plan.job import JobSpec
-from engine.plan.serde import from_plain, load_file
+from engine.plan.serde import from_plain
 from tests.backend.job_specs import job_spec
+from tests.engine.test_plan_documents import BOMBS
 
 BOMB = "a: &a [1,1,1,1,1,1,1,1,1]\n" + "".join(
     f"{name}: &{name} [{','.join([f'*{before}'] * 9)}]\n"
@@ -68,6 +70,9 @@ def test_a_file_is_read_as_it_is_written(api: TestClient, text: str, spec: dict)
         ('name: "\\ud800"', "name", "none of JSON's values"),
         ("a: &a [*a]", "", "more than 10,000 values"),
         (BOMB, "", "more than 10,000 values"),
+        (BOMBS["merges"][0], "", "more than 10,000 values"),
+        (BOMBS["many values"][0], "", "more than 10,000 values"),
+        (BOMBS["deep lists"][0], "", "nested deeper than 64 levels"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_refused_with_the_place(

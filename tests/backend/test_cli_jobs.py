@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from typer.testing import CliRunner, Result
 from backend.cli.main import app
 from tests.backend.job_specs import job_spec
 from tests.backend.live_server import LiveServer
+from tests.engine.test_plan_documents import BOMBS
 
 
 @pytest.fixture(autouse=True)
@@ -138,6 +140,18 @@ def test_files_that_hold_no_job(tmp_path: Path, text: str | None) -> None:
     assert refused.exit_code == 2
     assert str(path) in refused.stderr
     assert "remedy" in refused.stderr
+
+
+@pytest.mark.parametrize("bomb", ["merges", "many values", "size"])
+def test_a_file_or_a_setting_beyond_a_limit_is_refused(tmp_path: Path, file: Path, bomb: str) -> None:
+    text, rule = BOMBS[bomb]
+    path = tmp_path / "bomb.yaml"
+    path.write_text(text)
+    for asked in ((str(path),), (str(file), "--set", f"name={text}")):
+        refused = trainyard("submit", *asked)
+        assert refused.exit_code == 2
+        assert re.search(rule, refused.stderr)
+        assert "remedy" in refused.stderr
 
 
 @pytest.mark.parametrize("command", ["show", "logs", "cancel", "trace"])

@@ -17,7 +17,7 @@ from backend.figures.facts import JobFacts
 from backend.figures.source import Source
 from backend.figures.speed import compare, why_not_a_race
 from backend.scheduler import snapshot
-from engine.plan.serde import load_file
+from engine.plan.documents import load_file
 from engine.profile import Profile
 from tests.backend.job_specs import job_spec, submit
 from tests.backend.live_server import LiveServer

@@ -17,9 +17,10 @@ from engine.errors import UnknownNameError, UserError
 from engine.inputs.registry import DATASETS
 from engine.models.registry import MODELS
 from engine.plan.cluster import Cluster, parties, shard_party
+from engine.plan.documents import dump_yaml, load_text
 from engine.plan.plan import Peer, Plan
 from engine.plan.rules import resolve
-from engine.plan.serde import dump_yaml, from_plain, load_text, to_plain
+from engine.plan.serde import from_plain, to_plain
 from engine.plan.table import rows, text
 from engine.plan.traffic import wire_bytes
 from engine.strategies import STRATEGIES, build_plan, strategy

@@ -10,9 +10,10 @@ import pytest
 from pydantic import TypeAdapter
 
 from engine.errors import UnknownNameError, UserError
+from engine.plan.documents import dump_yaml, load_file, load_text
 from engine.plan.job import JobSpec
 from engine.plan.plan import LayerPlan, Order, Peer, Plan, Servers
-from engine.plan.serde import dump_yaml, from_plain, load_file, load_text, to_plain
+from engine.plan.serde import from_plain, to_plain
 from engine.plan.units_of_measure import format_bytes, format_rate, parse_rate
 from tests.plans import built, job, planned
 
