@@ -80,6 +80,19 @@ def test_the_index_of_decisions_names_each_once_and_measurements_are_theirs() ->
     assert measured == starred, "a star in the index stands for an entry in MEASUREMENTS.md"
 
 
+def test_readmes_figures_are_those_of_their_results() -> None:
+    """Each figure of README's table stands, as it is written there, in a table of the result that it names."""
+    rows = re.findall(
+        r"^\|.*\| (\d[\d.]*) .*\| \[.*\]\((.*/results/.*\.md)\) \|$", read("README.md"), re.MULTILINE
+    )
+    assert len(rows) == read("README.md").count("/results/"), (
+        "a figure is given as: | what | figure | [name](result) |"
+    )
+    for figure, result in rows:
+        cells = re.split(r"[|()\s]+", " ".join(re.findall(r"^\|.*$", read(result), re.MULTILINE)))
+        assert figure in cells, f"{result} has no {figure}"
+
+
 @pytest.mark.parametrize("block", range(2))
 def test_readmes_jobs_are_valid(block: int) -> None:
     spec = from_plain(JobSpec, load_text(code_blocks("README.md", "yaml")[block], "README.md"))
