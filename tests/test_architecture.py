@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = {"backend", "frontend", "engine", "migrations", "tests", "docker"}
+FOLDERS = {"backend", "frontend", "engine", "migrations", "tests", "docker", "docs"}
 AXES = {"placement", "exchange", "codec", "order", "consistency", "memory", "inputs"}
 CONTRACTS = ("engine.exchange.base", "engine.inputs.loader", "engine.inputs.task")
 """What mechanisms of any axis may name: no mechanisms, but what those are given."""
