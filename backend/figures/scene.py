@@ -149,7 +149,7 @@ def add_key(figure: go.Figure, layers: Sequence[str], request: FigureRequest, *,
     if request.narrow:
         entries = [("exposed wait", colours.wait)]
     if other:
-        entries.append(("of no layer", colours.other))
+        entries.append(("belongs to no layer", colours.other))
     for name, colour in entries:
         figure.add_trace(
             go.Scatter(

@@ -19,7 +19,8 @@ CODEC = Axis(
         ),
         Mechanism(
             name="fp16",
-            summary="Half precision on the wire, summed in full precision: half the bytes.",
+            summary="Half precision on the wire, summed in full precision. Half the bytes; three quarters where a"
+            " server updates, because updated parameters return in their own precision.",
             implementation="engine.codec.fp16:HalfPrecision",
             traits=frozenset({"reducible"}),
         ),

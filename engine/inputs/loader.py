@@ -142,7 +142,7 @@ class Loader:
         as those `seen` here: (samples, targets that count)."""
         if self._count is not None:
             return float(self._count(indices))
-        # Whoever has seen none scales no gradient.
+        # Who saw no target here multiplies no gradient by this weight, so any value serves.
         return next((targets / samples for samples, targets in seen), 1.0) * len(indices)
 
     def _checked(self, targets: Tensor) -> int:

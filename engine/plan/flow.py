@@ -1,4 +1,5 @@
-"""Derived flow: what follows from a layer's choices. Shown in the plan's table, relied upon by the runtime."""
+"""Derived flow: what follows from a layer's choices. The plan's table shows it; the runtime derives its own course from
+the same choices and does not read it yet."""
 
 from __future__ import annotations
 

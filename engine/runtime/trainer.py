@@ -58,7 +58,7 @@ class Passes(Protocol):
 
     def __call__(self, micro_batches: list[MicroBatch], divisor: float) -> tuple[float, int]:
         """Forward and backward of every micro-batch; losses are divided by `divisor`. Answers this worker's part of the
-        step's loss, and how many samples it has counted: none where the loss is somebody else's to know."""
+        step's loss, and how many samples that part covers: 0 where another process computes the loss."""
         ...
 
 
