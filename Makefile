@@ -1,6 +1,6 @@
 # Every command sets up what it needs first (setup.sh), and only what has changed.
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test lint bench clean
+.PHONY: help demo serve test soak lint bench clean
 
 BIN := .venv/bin
 BENCHMARKS := $(subst /,.,$(basename $(wildcard engine/benchmarks/[a-z]*.py backend/*/benchmark.py)))
@@ -18,11 +18,16 @@ serve:  ## the server alone, on 127.0.0.1:8000
 	./setup.sh page
 	$(BIN)/trainyard serve
 
-test:  ## all tests; arguments for pytest in ARGS
+test:  ## all tests, lane after lane; arguments for pytest in ARGS
 	./setup.sh environment server test
 	./setup.sh page
 	./setup.sh npm test
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m tests.suite $(ARGS)
+
+soak:  ## the tests that take minutes or tell a trend; arguments for pytest in ARGS
+	./setup.sh environment server test
+	./setup.sh page
+	$(BIN)/python -m pytest --lane soak $(ARGS)
 
 lint:  ## ruff, mypy and the front end's own
 	./setup.sh environment server test lint

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.browser import ARGUMENTS, find_chromium
+from tests.facilities import unavailable
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
+pytest_plugins = ("tests.lanes",)
 _WITHOUT_BROWSER = "no Chromium: set CHROMIUM, put one on the PATH, or run `playwright install chromium`"
 
 
@@ -26,12 +27,10 @@ def data_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """A headless Chromium. Skips where there is none, unless TRAINYARD_REQUIRE_BROWSER=1."""
+    """A headless Chromium. Skips where there is none."""
     path = find_chromium()
     if path is None:
-        if os.environ.get("TRAINYARD_REQUIRE_BROWSER") == "1":
-            pytest.fail(_WITHOUT_BROWSER)
-        pytest.skip(_WITHOUT_BROWSER)
+        unavailable("browser", _WITHOUT_BROWSER)
     from playwright.sync_api import sync_playwright  # noqa: PLC0415  (only browser tests need it)
 
     with sync_playwright() as playwright:

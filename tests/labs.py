@@ -9,9 +9,8 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any
 
-import pytest
-
 from engine.lab import Lab, permitted
+from tests.facilities import unavailable
 
 _CONTEXT = get_context("spawn")
 
@@ -19,7 +18,7 @@ _CONTEXT = get_context("spawn")
 def needs_lab(*, latency: bool = False) -> None:
     """With `latency`: one whose links delay."""
     if reason := permitted(latency=latency):
-        pytest.skip(reason)
+        unavailable("lab", reason)
 
 
 class Guest:

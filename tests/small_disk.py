@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
+from tests.facilities import unavailable
 
 
 class SmallDisk:
@@ -39,7 +39,7 @@ def small_disk(path: Path, megabytes: int) -> Iterator[SmallDisk]:
     mount = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "none", str(path)]
     made = subprocess.run(mount, capture_output=True, text=True, check=False)
     if made.returncode:
-        pytest.skip(f"a full disk needs the permission to mount one: {made.stderr.strip()}")
+        unavailable("disk", f"a full disk needs the permission to mount one: {made.stderr.strip()}")
     try:
         yield SmallDisk(path)
     finally:

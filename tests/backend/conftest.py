@@ -47,7 +47,9 @@ def _api(data_dir: Path, cache: Path) -> Iterator[TestClient]:
 
 
 @pytest.fixture(scope="module")
-def live(tmp_path_factory: pytest.TempPathFactory, descriptions: Path) -> Iterator[LiveServer]:
+def live(
+    server_lane: None, tmp_path_factory: pytest.TempPathFactory, descriptions: Path
+) -> Iterator[LiveServer]:
     """A server in a process of its own, on a free port, that starts no jobs."""
     data_dir = tmp_path_factory.mktemp("live")
     (data_dir / "cache").symlink_to(descriptions)
@@ -64,7 +66,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
+def house(server_lane: None, tmp_path: Path) -> Iterator[House]:
     house = House(tmp_path)
     yield house
     with house.database.read() as session:

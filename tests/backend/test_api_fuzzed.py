@@ -57,7 +57,9 @@ CHECKS = [
 
 
 @pytest.fixture(scope="module")
-def known(tmp_path_factory: pytest.TempPathFactory, descriptions: Path) -> Iterator[tuple[LiveServer, str]]:
+def known(
+    servers: None, tmp_path_factory: pytest.TempPathFactory, descriptions: Path
+) -> Iterator[tuple[LiveServer, str]]:
     """A server, and the id of a job whose events it has."""
     data_dir = tmp_path_factory.mktemp("fuzzed")
     (data_dir / "cache").symlink_to(descriptions)

@@ -32,7 +32,7 @@ NASTY: tuple[Any, ...] = (
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LiveServer, Large]]:
+def served(server_lane: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LiveServer, Large]]:
     data_dir = tmp_path_factory.mktemp("fuzzed-batches")
     database = Database(sqlite_url(data_dir / "trainyard.db"))
     add_others(database, 2)

@@ -124,6 +124,7 @@ def test_an_id_that_is_not_kept_means_ask_again(live: LiveServer, client: Client
         assert int(feed.until("job", job.id)[-1]["id"]) > int(reset["id"])
 
 
+@pytest.mark.usefixtures("server_lane")
 def test_too_much_missed_means_ask_again(tmp_path: Path, descriptions: Path) -> None:
     (tmp_path / "cache").symlink_to(descriptions)
     with LiveServer(tmp_path, scheduler=False, notices_kept=3) as server, Client(server.url) as client:
@@ -155,6 +156,7 @@ def test_requests_are_answered_while_pages_listen(live: LiveServer, client: Clie
         feed.__exit__()
 
 
+@pytest.mark.usefixtures("server_lane")
 def test_open_feeds_end_with_the_server(tmp_path: Path) -> None:
     with LiveServer(tmp_path, scheduler=False) as server, Feed(server) as feed:
         feed.until("ready")

@@ -22,7 +22,9 @@ LIMIT_S = 120.0
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory, descriptions: Path) -> Iterator[Client]:
+def client(
+    server_lane: None, tmp_path_factory: pytest.TempPathFactory, descriptions: Path
+) -> Iterator[Client]:
     data_dir = tmp_path_factory.mktemp("running")
     (data_dir / "cache").symlink_to(descriptions)
     with LiveServer(data_dir, cpu_devices=2) as server, Client(server.url) as found:
@@ -156,6 +158,7 @@ def test_logs_of_every_attempt_are_read_and_followed_from_their_beginning(
         assert (refused.value.status, refused.value.problem.errors[0].field) == (422, "attempt")
 
 
+@pytest.mark.usefixtures("server_lane")
 def test_jobs_outlive_the_server(tmp_path: Path, descriptions: Path) -> None:
     (tmp_path / "cache").symlink_to(descriptions)
     spec = job_spec("outlives", training={"steps": 400, "global_batch": 32})

@@ -25,6 +25,8 @@ from tests.backend.job_specs import job_spec
 from tests.backend.live_server import LiveServer, run
 from tests.small_disk import small_disk
 
+pytestmark = pytest.mark.usefixtures("server_lane")
+
 LIMIT_S = 120.0
 STEPS = 3_000
 

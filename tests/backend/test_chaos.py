@@ -23,7 +23,7 @@ SEED, ROUNDS = 3, 10
 
 
 @pytest.fixture(scope="module")
-def yard(tmp_path_factory: pytest.TempPathFactory, descriptions: Path) -> Iterator[Yard]:
+def yard(server_lane: None, tmp_path_factory: pytest.TempPathFactory, descriptions: Path) -> Iterator[Yard]:
     data_dir = tmp_path_factory.mktemp("chaos")
     (data_dir / "cache").symlink_to(descriptions)
     with Yard(data_dir) as yard:

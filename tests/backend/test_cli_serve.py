@@ -6,11 +6,15 @@ import socket
 import sqlite3
 from pathlib import Path
 
+import pytest
+
 from backend.client import Client
 from backend.services import lock
 from tests.backend.executor_attempts import until
 from tests.backend.job_specs import job_spec
 from tests.backend.live_server import LiveServer, run
+
+pytestmark = pytest.mark.usefixtures("server_lane")
 
 
 def test_it_starts_answers_and_ends(tmp_path: Path) -> None:

@@ -41,6 +41,7 @@ def start(session: Session, job_id: str) -> None:
     job.state, job.revision = "running", job.revision + 1
 
 
+@pytest.mark.usefixtures("server_lane")
 def test_what_runs_is_seen_above_a_long_queue(tmp_path: Path) -> None:
     with LiveServer(tmp_path, scheduler=False) as server, Client(server.url) as client:
         runs = client.submit(job_spec("runs"))
@@ -54,6 +55,7 @@ def test_what_runs_is_seen_above_a_long_queue(tmp_path: Path) -> None:
     assert len([line for line in rows if "queued" in line]) == SHOWN - 1
 
 
+@pytest.mark.usefixtures("server_lane")
 def test_who_waits_for_a_job_waits_for_a_server_that_restarts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -72,6 +72,7 @@ def test_what_a_users_code_started_ends_with_a_killed_server(tmp_path: Path) -> 
     expect_end(int((tmp_path / "pid").read_text()))
 
 
+@pytest.mark.usefixtures("server_lane")
 def test_what_a_users_code_started_ends_with_the_server(tmp_path: Path) -> None:
     model = hangs(tmp_path)
     with LiveServer(tmp_path / "data", scheduler=False) as server, ThreadPoolExecutor(1) as threads:
@@ -82,6 +83,7 @@ def test_what_a_users_code_started_ends_with_the_server(tmp_path: Path) -> None:
     expect_end(int((tmp_path / "pid").read_text()))
 
 
+@pytest.mark.usefixtures("server_lane")
 def test_slow_models_do_not_take_every_thread(tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text(
         "import pathlib, time\n"

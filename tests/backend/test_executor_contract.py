@@ -36,7 +36,7 @@ WITH_PROGRAMS = {"local": programs_executor}
 
 
 @pytest.fixture(params=sorted(EXECUTORS))
-def executor(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Executor]:
+def executor(server_lane: None, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Executor]:
     yield WITH_PROGRAMS[request.param]()
     assert process.kill_marked(tmp_path / "attempt") == []
     for left in strangers(tmp_path):

@@ -22,6 +22,8 @@ from engine.strategies import build_plan
 from tests.backend.executor_attempts import NOWHERE, ended, until
 from tests.labs import needs_lab
 
+pytestmark = pytest.mark.usefixtures("server_lane")
+
 
 def train(directory: Path, *, steps: int, workers: int = 2, hosts: int | None = None) -> Launch:
     """A small network on the digits under p3."""

@@ -107,6 +107,7 @@ def test_of_many_claims_one_succeeds(tmp_path: Path) -> None:
         assert files.claimed_by(tmp_path) == won[0]
 
 
+@pytest.mark.usefixtures("server_lane")
 def test_after_a_restart_of_the_machine_the_attempt_has_failed(tmp_path: Path) -> None:
     executor = programs_executor()
     handle = executor.launch(launch(tmp_path, "sleep"), NOWHERE)

@@ -144,6 +144,7 @@ def test_deep_networks_share_rows_of_wide_bins(api: TestClient, filled: Filled) 
     assert all(first % size == 0 for first, _ in areas if first >= 0)
 
 
+@pytest.mark.usefixtures("server_lane")
 def test_the_benchmark_asks_a_real_server_while_telemetry_comes_in(tmp_path: Path) -> None:
     database = Database(sqlite_url(tmp_path / "trainyard.db"))
     others = add_others(database, 2)

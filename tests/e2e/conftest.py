@@ -25,7 +25,7 @@ expect.set_options(timeout=TIMEOUT_MS)
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
+def server(server_lane: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
     """A server for all browser tests, its scheduler running."""
     if not (Settings().frontend_dir / "index.html").is_file():
         pytest.fail(NOT_BUILT)

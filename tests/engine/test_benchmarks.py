@@ -235,6 +235,7 @@ def test_before_anything_was_measured_nothing_is_written(tmp_path: Path) -> None
     assert not [*tmp_path.iterdir()]
 
 
+@pytest.mark.usefixtures("gang_lane")
 def test_a_run_outlives_the_failure_of_the_next(tmp_path: Path) -> None:
     jobs = {
         "first": bench_job("mlp", "single", workers=1, batch=4, steps=4),
@@ -247,6 +248,7 @@ def test_a_run_outlives_the_failure_of_the_next(tmp_path: Path) -> None:
     assert row["iteration_s"] > 0
 
 
+@pytest.mark.usefixtures("gang_lane")
 @pytest.mark.parametrize(
     ("strategy", "period", "record"), [("p3", 1, True), ("parameter-averaging", 2, False)]
 )

@@ -12,7 +12,10 @@ import torch
 from engine.runtime.gang import Gang
 from tests.jobs import Run, distance, job, prepare, reference
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+pytestmark = [
+    pytest.mark.usefixtures("gang_lane"),
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
+]
 
 
 @pytest.mark.parametrize(

@@ -152,6 +152,7 @@ def test_idle_bins_and_the_figure_of_them() -> None:
     assert len(ElementTree.fromstring(drawn).findall(".//{*}polygon")) == 4
 
 
+@pytest.mark.usefixtures("gang_lane")
 def test_bins_of_a_real_run_hold_what_its_worker_sent(tmp_path: Path) -> None:
     spec = small_job(
         strategy={"name": "p3", "options": {"slice_size": 500}},

@@ -10,6 +10,8 @@ import pytest
 from tests.jobs import job, succeed
 from tests.traffic import counted_bytes, declared_bytes
 
+pytestmark = pytest.mark.usefixtures("gang_lane")
+
 DEDICATED = {"where": "dedicated", "reducer": "dedicated"}
 
 

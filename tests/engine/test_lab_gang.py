@@ -17,6 +17,8 @@ from tests.jobs import Run, distance, job, prepare, reference, succeed
 from tests.labs import needs_lab
 from tests.traffic import counted_bytes, declared_bytes
 
+pytestmark = pytest.mark.usefixtures("gang_lane")
+
 
 def ours() -> list[str]:
     """Namespaces of the labs that this process owns."""

@@ -99,6 +99,7 @@ def computed_s(run: Run, rank: int) -> float:
     return float((steps["end"] - steps["start"] - steps["exposed"]).sum()) / 1e9
 
 
+@pytest.mark.usefixtures("gang_lane")
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_every_strategy_learns_the_same_and_sends_what_it_declares(strategy: str, tmp_path: Path) -> None:
     spec = rehearsal(strategy, tmp_path / "profile.json")
@@ -118,6 +119,7 @@ def test_every_strategy_learns_the_same_and_sends_what_it_declares(strategy: str
         assert computed_s(run, rank) >= least, "a sleep never ends early"
 
 
+@pytest.mark.usefixtures("gang_lane")
 def test_a_cut_model_learns_the_same_in_front_and_sends_scaled_activations(tmp_path: Path) -> None:
     """A ring in front, and a device of its own, which computes for everybody."""
     spec = rehearsal("hybrid", tmp_path / "profile.json")
@@ -137,6 +139,7 @@ def test_a_cut_model_learns_the_same_in_front_and_sends_scaled_activations(tmp_p
     )
 
 
+@pytest.mark.usefixtures("gang_lane")
 def test_stages_learn_the_same_and_send_scaled_activations(tmp_path: Path) -> None:
     """One replica in two stages, two micro-batches in flight."""
     spec = rehearsal(
@@ -154,6 +157,7 @@ def test_stages_learn_the_same_and_send_scaled_activations(tmp_path: Path) -> No
     assert counted == {(0, 1, 1): size, (1, 0, 1): size}
 
 
+@pytest.mark.usefixtures("gang_lane")
 def test_three_workers_with_micro_batches_and_uneven_shares_agree(tmp_path: Path) -> None:
     training = {"steps": 4, "global_batch": 8, "micro_batches": 2}
     strategy = "p3+late-multiply"  # three samples, three, and two: rows in two passes
@@ -165,6 +169,7 @@ def test_three_workers_with_micro_batches_and_uneven_shares_agree(tmp_path: Path
     assert {link.rate_bps for link in links if link.rate_source == "shaped"} == {10_000_000}, "30 Mbit/s / 3"
 
 
+@pytest.mark.usefixtures("gang_lane")
 def test_workers_that_average_agree_at_the_end(tmp_path: Path) -> None:
     """After a period, and after the last step, which is no multiple of it."""
     strategy = StrategySpec(name="parameter-averaging", options={"period": 4, "optimizer_state": True})
@@ -174,6 +179,7 @@ def test_workers_that_average_agree_at_the_end(tmp_path: Path) -> None:
     assert counted_bytes(run) == declared_bytes(run)
 
 
+@pytest.mark.usefixtures("gang_lane")
 def test_waits_are_per_layer_as_in_the_model_it_stands_for(tmp_path: Path) -> None:
     """Forward waits where a layer's module begins, not at the root: the first pass shows who uses what."""
     spec = rehearsal("p3", tmp_path / "profile.json", network={"rate": "3Mbit"})

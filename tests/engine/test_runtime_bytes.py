@@ -23,6 +23,8 @@ from engine.runtime.worker import seed_everything
 from tests.jobs import job, reference, succeed
 from tests.traffic import counted_bytes, declared_bytes
 
+pytestmark = pytest.mark.usefixtures("gang_lane")
+
 STRATEGIES: dict[str, dict[str, Any]] = {
     "central-reduce": {},
     "parameter-server": {"split_over": 1000},

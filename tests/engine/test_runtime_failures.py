@@ -91,6 +91,7 @@ def end_after_death_of(gang: Gang, party: str) -> GangEnd:
     return end
 
 
+@pytest.mark.usefixtures("gang_lane")
 @pytest.mark.parametrize(
     ("strategy", "options", "victim"),
     [
@@ -110,6 +111,7 @@ def test_a_killed_process_ends_the_job(
     assert "SIGKILL" in end.reason
 
 
+@pytest.mark.usefixtures("gang_lane")
 @pytest.mark.parametrize("strategy", ["ring-allreduce-overlap", "ddp"])
 def test_the_reason_is_the_own_error_of_who_failed_first(strategy: str, tmp_path: Path) -> None:
     with started(spec_of(strategy, 3, trouble="raise", marks=str(tmp_path)), tmp_path) as gang:
@@ -120,6 +122,7 @@ def test_the_reason_is_the_own_error_of_who_failed_first(strategy: str, tmp_path
     assert end.error["type"] == "ValueError"
 
 
+@pytest.mark.usefixtures("gang_lane")
 @pytest.mark.parametrize("trouble", ["leave", "vanish"])
 @pytest.mark.parametrize("workers", [1, 2])
 def test_leaving_early_is_a_failure(trouble: str, workers: int, tmp_path: Path) -> None:
@@ -132,6 +135,7 @@ def test_leaving_early_is_a_failure(trouble: str, workers: int, tmp_path: Path) 
     assert end.reason.startswith(f"{party} failed: ")
 
 
+@pytest.mark.usefixtures("gang_lane")
 def test_a_nan_loss_names_step_and_remedy(tmp_path: Path) -> None:
     end = run(spec_of("p3", 2, trouble="nan", marks=str(tmp_path)), tmp_path).end
     assert end.status == "failed"
@@ -140,6 +144,7 @@ def test_a_nan_loss_names_step_and_remedy(tmp_path: Path) -> None:
     assert "learning_rate" in end.reason
 
 
+@pytest.mark.usefixtures("gang_lane")
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
@@ -155,6 +160,7 @@ def test_a_worker_with_another_model_is_found_at_the_start(entry: str, message: 
     assert not list((tmp_path / "result").iterdir())
 
 
+@pytest.mark.usefixtures("gang_lane")
 def test_an_optimizer_option_that_torch_refuses_is_named(tmp_path: Path) -> None:
     optimizer = {"name": "sgd", "learning_rate": 0.1, "options": {"momentum": -0.9}}
     end = run(job(optimizer=optimizer, strategy={"name": "p3"}, cluster={"workers": 2}), tmp_path).end
@@ -164,6 +170,7 @@ def test_an_optimizer_option_that_torch_refuses_is_named(tmp_path: Path) -> None
     assert end.error["user"]["field"] == "optimizer.options"
 
 
+@pytest.mark.usefixtures("gang_lane")
 @pytest.mark.parametrize("strategy", ["p3", "ddp"])
 def test_stop_ends_every_process_without_force(strategy: str, tmp_path: Path) -> None:
     with started(spec_of(strategy, 2, marks=str(tmp_path)), tmp_path) as gang:
@@ -201,6 +208,7 @@ def heard(program: subprocess.Popen[bytes], timeout_s: float) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.usefixtures("gang_lane")
 @pytest.mark.parametrize(
     ("strategy", "fault", "exit_code", "word"),
     [
@@ -223,6 +231,7 @@ def test_injected_faults_end_the_job_with_their_reason(
     assert word in end["reason"]
 
 
+@pytest.mark.usefixtures("gang_lane")
 def test_nobody_outlives_the_supervisor(tmp_path: Path) -> None:
     spec = spec_of("parameter-server", 2, {"servers": 1, "where": "dedicated"}, marks=str(tmp_path))
     prepare(spec, tmp_path)
@@ -233,6 +242,7 @@ def test_nobody_outlives_the_supervisor(tmp_path: Path) -> None:
         wait_until(lambda: gone(pids.values()), "the end of all workers", timeout_s=10)
 
 
+@pytest.mark.usefixtures("gang_lane")
 def test_all_processes_start_or_none(tmp_path: Path) -> None:
     prepare(spec_of("parameter-server", 4), tmp_path)
     with supervised(tmp_path, "8") as program:
@@ -248,6 +258,7 @@ def test_a_start_that_does_not_come_says_what_is_missing_from_whom() -> None:
         initial.wait("worker 0")
 
 
+@pytest.mark.usefixtures("gang_lane")
 @pytest.mark.parametrize(
     ("strategy", "options"),
     [("p3", {}), ("ring-allreduce-overlap", {}), ("diloco", {"period": 6})],

@@ -15,7 +15,7 @@ from engine.transport.credit import SenderCredit
 from engine.transport.message import HEADER_BYTES, Outgoing, Start, decode
 from engine.transport.observer import NoObserver, Watch
 from engine.transport.outbound import Outbox
-from tests.engine.transport_parties import WAIT_S, Parties, connected
+from tests.engine.transport_parties import WAIT_S, WEIGHTS, Parties, connected
 
 NAMES = ("worker 0", "worker 1")
 RATE_BPS = 16_000_000
@@ -51,7 +51,9 @@ def wait_until_under_way(parties: Parties, unit: int) -> None:
 def test_only_what_is_more_urgent_interrupts(
     tmp_path: Path, priorities: tuple[int, int], order: list[int]
 ) -> None:
-    with connected(NAMES, pacer=lambda: Pacer(tmp_path / "pacer", RATE_BPS)) as parties:
+    # Handled as they come: a thread of their own, late on a busy machine, would take the more urgent one first.
+    handled = WEIGHTS["I/O thread"]
+    with connected(NAMES, pacer=lambda: Pacer(tmp_path / "pacer", RATE_BPS), weigh=handled) as parties:
         send(parties, 0, LARGE, priorities[0])
         wait_until_under_way(parties, 0)
         send(parties, 1, SMALL, priorities[1])

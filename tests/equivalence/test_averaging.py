@@ -22,6 +22,8 @@ from tests.averaging import one_after_another
 from tests.jobs import Run, distance, job, reference, succeed
 from tests.traffic import counted_by_our_transport, counted_bytes, declared_bytes
 
+pytestmark = pytest.mark.usefixtures("gang_lane")
+
 PLAIN = {"name": "sgd", "learning_rate": 0.05}
 MOMENTUM = {"name": "sgd", "learning_rate": 0.05, "options": {"momentum": 0.9, "weight_decay": 1e-3}}
 ADAM = {"name": "adam", "learning_rate": 0.003, "options": {"weight_decay": 1e-3}}

@@ -127,6 +127,7 @@ def test_a_few_pairs_are_known_to_be_refused() -> None:
     assert {pair: refusals[frozenset(pair)].rule for pair in expected} == expected
 
 
+@pytest.mark.usefixtures("gang_lane")
 @pytest.mark.parametrize("workers", [2, 3, 4])
 def test_every_pair_that_combines_is_exact_in_one_job(workers: int, tmp_path: Path) -> None:
     rows = holding_pairs(possible_and_refused(2)[0], exact=True)
@@ -136,6 +137,7 @@ def test_every_pair_that_combines_is_exact_in_one_job(workers: int, tmp_path: Pa
     assert {entry.exchange for entry in run.launch.plan.layers} == available
 
 
+@pytest.mark.usefixtures("gang_lane")
 def test_every_pair_with_a_codec_that_rounds_stays_close(tmp_path: Path) -> None:
     """Beside lossless layers of every exchange."""
     possible, _ = possible_and_refused(2)
@@ -146,6 +148,7 @@ def test_every_pair_with_a_codec_that_rounds_stays_close(tmp_path: Path) -> None
     assert 0 < far <= 1e-3
 
 
+@pytest.mark.usefixtures("gang_lane")
 def test_what_only_one_worker_can_hold_combines_there(tmp_path: Path) -> None:
     """`none`, beside every other exchange."""
     alone = [choices for choices in possible_and_refused(1)[0] if lossless(choices)]
@@ -158,6 +161,7 @@ def test_what_only_one_worker_can_hold_combines_there(tmp_path: Path) -> None:
     assert far <= 1e-12
 
 
+@pytest.mark.usefixtures("gang_lane")
 @pytest.mark.parametrize("exact", [True, False], ids=["lossless", "rounded"])
 def test_every_pair_that_sums_averages_in_one_job(exact: bool, tmp_path: Path) -> None:
     """Workers that train alone: with period 1, plain SGD and equal shards, synchronous SGD."""
@@ -197,6 +201,7 @@ def beside_p3(workers: int, servers: dict[str, Any]) -> tuple[list[Strategy], di
     return combined, reasons
 
 
+@pytest.mark.usefixtures("gang_lane")
 @pytest.mark.parametrize(("workers", "servers"), [(3, {"servers": 1}), (4, {})])
 def test_all_strategies_that_combine_are_exact_in_one_job(
     workers: int, servers: dict[str, Any], tmp_path: Path
@@ -208,6 +213,7 @@ def test_all_strategies_that_combine_are_exact_in_one_job(
     assert far <= 1e-12
 
 
+@pytest.mark.usefixtures("gang_lane")
 def test_the_layers_in_front_of_a_cut_combine_as_any_others(tmp_path: Path) -> None:
     """Hybrid parallelism with every strategy in front of the device that computes the last two layers."""
     servers = {"servers": 1}
@@ -219,6 +225,7 @@ def test_the_layers_in_front_of_a_cut_combine_as_any_others(tmp_path: Path) -> N
     assert [layer.placement for layer in run.launch.plan.layers][-3:] == ["replicated", "device", "device"]
 
 
+@pytest.mark.usefixtures("gang_lane")
 @pytest.mark.parametrize("exact", [True, False], ids=["lossless", "rounded"])
 def test_the_replicas_of_a_stage_exchange_each_layer_in_its_own_way(exact: bool, tmp_path: Path) -> None:
     """Two stages, two replicas, and every pair that they can hold."""

@@ -27,6 +27,7 @@ def spec_of(workers: int, options: dict[str, Any], **changes: Any) -> Any:
     return job(strategy={"name": "hybrid", "options": options}, cluster={"workers": workers}, **changes)
 
 
+@pytest.mark.usefixtures("gang_lane")
 def test_statistics_behind_the_cut_are_kept_for_each_worker(tmp_path: Path) -> None:
     """A ring in front; the device, beside the last worker, computes a convolution and two normalizations."""
     spec = spec_of(
@@ -42,6 +43,7 @@ def test_statistics_behind_the_cut_are_kept_for_each_worker(tmp_path: Path) -> N
     assert_evaluated(run)
 
 
+@pytest.mark.usefixtures("gang_lane")
 def test_a_device_and_a_reducer_of_their_own(tmp_path: Path) -> None:
     """Adam with a schedule and groups, passes without samples, and telemetry of the device."""
     spec = spec_of(
@@ -113,6 +115,7 @@ def assert_evaluated(run: Run) -> None:
     assert run.summary()["test_loss"] == pytest.approx(float(result.total) / weight(targets), rel=1e-9)
 
 
+@pytest.mark.usefixtures("gang_lane")
 def test_half_the_computation_in_half_precision(tmp_path: Path) -> None:
     """Under autocast activations travel in float32, and masks of absent gradients change nothing."""
     changes: dict[str, Any] = {"training": {"precision": "bf16", "steps": 4}}

@@ -52,6 +52,7 @@ def expected(case: str, workers: int) -> dict[str, Tensor]:
     return reference(spec_of("single", 1, **CASES[case][0]), workers)
 
 
+@pytest.mark.usefixtures("gang_lane")
 @pytest.mark.parametrize("workers", [2, 3, 4])
 @pytest.mark.parametrize(
     ("strategy", "case"),
@@ -70,6 +71,7 @@ def test_equals_one_process_on_the_same_shards(
     assert counted_bytes(found) == declared_bytes(found)
 
 
+@pytest.mark.usefixtures("gang_lane")
 @pytest.mark.parametrize("case", ["autocast", "half"])
 def test_sixteen_bits_halve_the_factors(case: str, tmp_path: Path) -> None:
     """Under autocast factors are bfloat16 and travel as they are; a codec rounds them, also where derivatives are below
@@ -95,6 +97,7 @@ def test_sixteen_bits_halve_the_factors(case: str, tmp_path: Path) -> None:
         assert away <= 2.0**-8 * (right - start[name]).norm(), name
 
 
+@pytest.mark.usefixtures("gang_lane")
 def test_passes_and_workers_without_samples_have_no_rows(tmp_path: Path) -> None:
     """Every other step has three samples only: three of four workers have one, in one of their two passes."""
     data = {"name": "synthetic", "options": {"shape": [1, 8, 8], "classes": 10, "samples": 11}}
@@ -103,12 +106,14 @@ def test_passes_and_workers_without_samples_have_no_rows(tmp_path: Path) -> None
     assert distance(found.state, reference(spec_of("single", 1, **changes), 1)) <= 1e-12
 
 
+@pytest.mark.usefixtures("gang_lane")
 def test_deterministic_jobs_repeat_bitwise(tmp_path: Path) -> None:
     spec = spec_of("p3+late-multiply", 3, training={"deterministic": True})
     first, second = (succeed(spec, tmp_path / name).state for name in ("first", "second"))
     assert distance(first, second) == 0
 
 
+@pytest.mark.usefixtures("gang_lane")
 def test_a_weight_that_is_also_used_elsewhere_ends_the_job(tmp_path: Path) -> None:
     """Where the description shows it, such a layer has no factors; here it does not."""
     end = run(spec_of("late-multiply", 2, "elsewhere"), tmp_path).end

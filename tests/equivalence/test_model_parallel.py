@@ -17,6 +17,8 @@ from engine.telemetry.spool import batches
 from tests.jobs import distance, job, reference, succeed
 from tests.traffic import counted_bytes, declared_bytes
 
+pytestmark = pytest.mark.usefixtures("gang_lane")
+
 CASES: dict[str, tuple[int, str, dict[str, Any], dict[str, Any], float]] = {
     # workers, model, options, training, the largest difference
     "two stages": (2, "cnn", {}, {"micro_batches": 4}, 1e-12),

@@ -13,6 +13,8 @@ from tests.jobs import distance, job, reference, succeed
 from tests.traffic import counted_bytes, declared_bytes
 from tests.words import write_text
 
+pytestmark = pytest.mark.usefixtures("gang_lane")
+
 WORDS = {"source_vocabulary": 50, "target_vocabulary": 20}
 VOCABULARY = 320
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any], float, dict[str, Any]]] = {

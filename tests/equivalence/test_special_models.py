@@ -70,6 +70,7 @@ CASES = [
 ]
 
 
+@pytest.mark.usefixtures("gang_lane")
 @pytest.mark.parametrize(("model", "workers", "strategy"), CASES)
 def test_special_models_equal_one_process(model: str, workers: int, strategy: str, tmp_path: Path) -> None:
     state = succeed(spec_of(model, strategy, workers), tmp_path).state
@@ -102,6 +103,7 @@ def user_spec(entrypoint: str, strategy: str, workers: int = 2, **options: Any) 
     )
 
 
+@pytest.mark.usefixtures("gang_lane")
 def test_dedicated_servers_start_where_worker_0_does(tmp_path: Path) -> None:
     """Also where layers of one shape are not registered in forward order."""
     spec = user_spec("uses:backwards", "p3", where="dedicated", servers=1)
@@ -109,12 +111,14 @@ def test_dedicated_servers_start_where_worker_0_does(tmp_path: Path) -> None:
     assert distance(state, reference(user_spec("uses:backwards", "single", 1), 2)) <= 1e-12
 
 
+@pytest.mark.usefixtures("gang_lane")
 @pytest.mark.parametrize("strategy", ["p3", "parameter-server-deferred", "ring-allreduce-overlap"])
 def test_a_parameter_used_outside_of_every_module_is_waited_for(strategy: str, tmp_path: Path) -> None:
     state = succeed(user_spec("rootless:model", strategy), tmp_path).state
     assert distance(state, reference(user_spec("rootless:model", "single", 1), 2)) <= 1e-12
 
 
+@pytest.mark.usefixtures("gang_lane")
 @pytest.mark.parametrize("strategy", ["p3", "ring-allreduce-overlap"])
 def test_a_gradient_that_comes_in_parts_is_refused(strategy: str, tmp_path: Path) -> None:
     """Reentrant checkpointing accumulates a shared layer's gradient once per segment."""

@@ -16,6 +16,8 @@ from engine.strategies import STRATEGIES
 from tests.jobs import distance, job, reference, succeed
 from tests.traffic import counted_by_our_transport, counted_bytes, declared_bytes
 
+pytestmark = pytest.mark.usefixtures("gang_lane")
+
 ELSEWHERE = ("single", "late-multiply", "p3+late-multiply", "model-parallel")
 """The reference, and what is held to the same in `test_late_multiply.py`, with layers of the kind that it is about, and
 in `test_model_parallel.py`, where workers are stages."""

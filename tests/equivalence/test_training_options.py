@@ -23,6 +23,8 @@ from engine.plan.plan import Plan
 from engine.runtime.worker import seed_everything
 from tests.jobs import distance, job, plan_of, reference, run, succeed
 
+pytestmark = pytest.mark.usefixtures("gang_lane")
+
 USER_CODE = Path(__file__).parent / "user_code"
 SMALL: dict[str, dict[str, Any]] = {
     "parameter-server": {"split_over": 1000},

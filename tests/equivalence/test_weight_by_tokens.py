@@ -49,6 +49,7 @@ def spec_of(text: str, strategy: str, workers: int, **training: Any) -> JobSpec:
     )
 
 
+@pytest.mark.usefixtures("gang_lane")
 @pytest.mark.parametrize(
     ("strategy", "workers", "micro_batches"),
     [("p3", 2, 1), ("p3", 3, 2), ("ring-allreduce-overlap", 2, 2), ("late-multiply", 3, 2), ("ddp", 2, 2)],
@@ -98,11 +99,13 @@ def own(data: str) -> JobSpec:
     )
 
 
+@pytest.mark.usefixtures("gang_lane")
 def test_a_users_own_data_count_their_words_themselves(tmp_path: Path) -> None:
     spec = own("counted")
     assert distance(succeed(spec, tmp_path).state, reference(spec, 1)) <= 1e-12
 
 
+@pytest.mark.usefixtures("gang_lane")
 def test_ignored_targets_that_nobody_counts_end_the_job(tmp_path: Path) -> None:
     end = run(own("uncounted"), tmp_path).end
     assert end.status == "failed"

@@ -1,0 +1,182 @@
+"""The lanes of the suite: every test belongs to exactly one, and its fixtures say to which.
+
+A test is in the lane of the most expensive thing that it uses. Fixtures stand for these things: `browser` is one by
+itself; a test or a fixture that starts gangs asks for `gang_lane`, one that starts servers or supervisors for
+`server_lane`. What asks for none of them is `light`, runs beside others, and may start neither: it fails when it tries.
+The marker `soak` goes before all: such a test runs under `make soak` only.
+
+This is a plugin of pytest: `--lane NAME` runs one lane. Without it all run, but for the soaks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.runtime.gang import Gang
+
+LEDGER = "TRAINYARD_LANE_LEDGER"
+"""The environment variable that names the file into which a run writes what it collected and what it ran."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lane:
+    """One lane."""
+
+    name: str
+    fixture: str | None
+    """Whoever has this fixture, directly or through another one, is in this lane; None: who has none of the others'."""
+    cpu_s: int
+    """Budget: processor seconds of all its processes. Unlike the time that passes they hardly depend on what else a
+    machine does."""
+    wall_s: int
+    """What it should take on two quiet cores: printed, not held."""
+    side_by_side: bool = False
+    """Whether its tests may run in several processes at once."""
+
+
+LANES = (
+    Lane(name="browser", fixture="browser", cpu_s=600, wall_s=300),
+    Lane(name="server", fixture="server_lane", cpu_s=400, wall_s=240),
+    Lane(name="gang", fixture="gang_lane", cpu_s=400, wall_s=240),
+    Lane(name="light", fixture=None, cpu_s=400, wall_s=200, side_by_side=True),
+)
+"""The most expensive first: a test with several of the fixtures is in the first lane of those."""
+SOAK = "soak"
+NAMES = (*(lane.name for lane in LANES), SOAK)
+
+
+@pytest.fixture(scope="session")
+def gang_lane() -> None:
+    """Whoever asks for this may start gangs, and is in their lane."""
+
+
+@pytest.fixture(scope="session")
+def server_lane() -> None:
+    """Whoever asks for this may start servers, executors and supervisors, and is in their lane."""
+
+
+def lane_of(item: pytest.Item) -> str:
+    """The one lane that a test belongs to."""
+    if item.get_closest_marker(SOAK):
+        return SOAK
+    fixtures = getattr(item, "fixturenames", ())
+    return next(lane.name for lane in LANES if lane.fixture is None or lane.fixture in fixtures)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--lane", choices=NAMES, help="run the tests of this lane only")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for name in NAMES:
+        config.addinivalue_line("markers", f"{name}: the lane; set by tests/lanes.py, but for soak")
+    config.pluginmanager.register(_Ledger(config), "lane-ledger")
+
+
+class _Ledger:
+    """Selects the tests of the lane, and writes down what was collected and what was run."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._lane: str | None = config.getoption("--lane")
+        self._soaks = self._lane == SOAK or SOAK in config.getoption("markexpr")
+        self._path = os.environ.get(LEDGER)
+        self._ran: set[str] = set()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        lanes = [lane_of(item) for item in items]
+        for item, lane in zip(items, lanes, strict=True):
+            item.add_marker(lane)
+        if self._path:
+            files: dict[str, list[str]] = {name: [] for name in NAMES}
+            for item, lane in zip(items, lanes, strict=True):
+                files[lane].append(item.nodeid.partition("::")[0])
+            found = {"collected": len(items), "lanes": Counter(lanes)}
+            _write(
+                f"{self._path}.collected", found | {"files": {n: sorted(set(f)) for n, f in files.items()}}
+            )
+        chosen = [item for item, lane in zip(items, lanes, strict=True) if self._wants(lane)]
+        config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
+        items[:] = chosen
+
+    def _wants(self, lane: str) -> bool:
+        return (self._soaks or lane != SOAK) if self._lane is None else lane == self._lane
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._ran.add(report.nodeid)
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if self._path and not hasattr(
+            session.config, "workerinput"
+        ):  # of those side by side, who started them
+            _write(f"{self._path}.ran", {"ran": len(self._ran)})
+
+
+def _write(path: str, found: dict[str, Any]) -> None:
+    """Whole or not at all: those who run side by side write the same."""
+    part = Path(f"{path}.{os.getpid()}")
+    part.write_text(json.dumps(found), encoding="utf-8")
+    part.replace(path)
+
+
+# --- what a light test may not do ---
+
+_fixtures: frozenset[str] = frozenset(("gang_lane", "server_lane"))
+"""Of the running test; outside of tests everything may be started."""
+_PROGRAMS = {
+    "-m backend.cli.main serve ": "server_lane",
+    "-m backend.executors.supervisor ": "server_lane",
+    "gang_of_programs.py ": "server_lane",
+    "-m tests.engine.gang_program ": "gang_lane",
+}
+"""What the command line of such a process holds -> the fixture."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    global _fixtures  # noqa: PLW0603
+    before, _fixtures = _fixtures, frozenset(getattr(item, "fixturenames", ()))
+    try:
+        return (yield)
+    finally:
+        _fixtures = before
+
+
+def require(*fixtures: str) -> None:
+    """Fail where the running test has none of these fixtures: it would be in the wrong lane."""
+    if not _fixtures.intersection(fixtures):
+        names = " or ".join(repr(name) for name in fixtures)
+        raise AssertionError(
+            f"this test has no fixture {names}, so it is in a lane for tests that start no such processes. "
+            f"Ask for the fixture, or mark the test: pytest.mark.usefixtures({fixtures[0]!r})"
+        )
+
+
+def _audited(event: str, arguments: tuple[Any, ...]) -> None:
+    if event == "subprocess.Popen":
+        command = arguments[1]
+        line = "" if isinstance(command, str | bytes) else " ".join(map(str, command)) + " "
+        for words, fixture in _PROGRAMS.items():
+            if words in line:
+                require(fixture)
+
+
+sys.addaudithook(_audited)
+_start = Gang.start
+
+
+def _start_where_allowed(gang: Gang) -> None:
+    require("gang_lane")
+    _start(gang)
+
+
+Gang.start = _start_where_allowed  # type: ignore[method-assign]
