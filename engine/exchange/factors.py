@@ -21,6 +21,9 @@ near 1 before, because derivatives that were divided by a large batch are below 
 Sums have one order, so replicas stay equal bit for bit where all multiply alike; on unlike processors they differ as
 sums of another order do.
 
+A worker whose gradient of a step is not its factors (`engine/runtime/capture.py`) sends the gradient itself to every
+other, (n-1) N K elements. Everybody takes both: the products first, then the gradients, in the order of the ranks.
+
 Deviations: the paper averages; our derivatives are divided by the global batch already. It multiplies n times
 and adds up; we multiply the stacked matrices once. Its Algorithm 1, which reduces gradients to worker 0 and
 broadcasts them, is `central-reduce` with `update: worker`.
@@ -39,36 +42,48 @@ import torch
 from torch import Tensor
 
 from engine.exchange.base import Choice, Context
+from engine.models.late_linear import Present
 from engine.plan.units import Unit
+from engine.runtime.capture import Capture
 from engine.runtime.host_memory import as_bytes
 from engine.runtime.messages import Lane, Message, Payload
 from engine.transport.message import Header
 
-_META = struct.Struct("<Ih")
-"""Rows, and the power of two that E was multiplied by. The name of the factors' type follows."""
+_META = struct.Struct("<BIh")
+"""Whose gradients the factors stand for (bit i: the layer's i-th trained parameter), rows, and the power of two that E
+was multiplied by. The name of the factors' type follows. Of a gradient, whose it is alone."""
 _MOST_POWER = 120
 """So that float32 knows the power of two and its inverse."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Part:
+class _Factors:
     """One worker's factors as they travel: 1-D, row after row."""
 
+    present: Present
     rows: int
     power: int
     inputs: Tensor
     errors: Tensor
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Whole:
+    """One worker's gradient as it travels: 1-D, one present parameter after the other."""
+
+    present: Present
+    flat: Tensor
+
+
 class FactorsExchange:
     """Everybody's factors to everybody."""
 
-    kinds: tuple[Message, ...] = (Message.FACTORS,)
+    kinds: tuple[Message, ...] = (Message.FACTORS, Message.WHOLE_GRADIENT)
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._lock = threading.Lock()
-        self._parts: dict[tuple[int, int], dict[int, _Part]] = {}
+        self._parts: dict[tuple[int, int], dict[int, _Factors | _Whole]] = {}
         """By unit and step, then by rank: who is ahead may already send the next step's. Under the lock: own parts come
         from the training or a staging thread, the others' from the lane's."""
         self._landing: dict[tuple[int, int, int], Tensor] = {}
@@ -78,10 +93,14 @@ class FactorsExchange:
         """Nothing to ask for."""
 
     def start(self, unit: Unit, step: int) -> None:
-        """Send the layer's factors of the step, whatever there are, none included."""
-        context = self._context
-        factors = context.captures[unit.index].take()
-        context.memory.when_readable(factors, partial(self._leave, context.choices[unit.index], step))
+        """Send what the worker has of the layer's gradient, whatever there is, nothing included."""
+        context, choice = self._context, self._context.choices[unit.index]
+        found = context.captures[unit.index].take(step)
+        if found.factors is not None:
+            context.memory.when_readable(found.factors, partial(self._leave, choice, step, found.present))
+        else:
+            flat = [gradient.view(-1) for gradient in found.gradients]
+            context.memory.when_readable(flat, partial(self._leave_whole, choice, step, found.present))
 
     def place(self, header: Header) -> list[memoryview] | None:
         """A buffer of its own: the message is needed until all others are there."""
@@ -92,33 +111,54 @@ class FactorsExchange:
         return [as_bytes(buffer)]
 
     def handle(self, header: Header, payload: Payload) -> None:
-        context = self._context
-        choice, capture = context.choices[header.unit], context.captures[header.unit]
-        rows, power = _META.unpack_from(header.meta)
-        dtype = choice.codec.wire_dtype(getattr(torch, header.meta[_META.size :].decode()))
-        buffer = self._landing.pop((header.unit, header.step, header.origin), None)
-        whole = torch.empty(0, dtype=dtype) if buffer is None else buffer.view(dtype)
+        choice = self._context.choices[header.unit]
+        received = self._landing.pop((header.unit, header.step, header.origin), None)
+        if received is None:
+            received = torch.empty(0, dtype=torch.uint8)
+        read = self._factors if header.kind == Message.FACTORS else self._whole
+        self._add(choice, header.step, header.origin, read(choice, header, received))
+
+    def _factors(self, choice: Choice, header: Header, received: Tensor) -> _Factors:
+        capture = self._context.captures[header.unit]
+        mask, rows, power = _META.unpack_from(header.meta)
+        whole = received.view(choice.codec.wire_dtype(getattr(torch, header.meta[_META.size :].decode())))
         split = rows * capture.inputs
-        if len(whole) != split + rows * capture.outputs:
-            raise RuntimeError(
-                f"worker {header.origin} sent {len(whole)} elements for {rows} rows of unit {header.unit}, which has"
-                f" {capture.inputs} inputs and {capture.outputs} outputs"
-            )
-        part = _Part(rows=rows, power=power, inputs=whole[:split], errors=whole[split:])
-        self._add(choice, header.step, header.origin, part)
+        _expect(header, whole, split + rows * capture.outputs)
+        present = _present(mask, capture)
+        return _Factors(present=present, rows=rows, power=power, inputs=whole[:split], errors=whole[split:])
+
+    def _whole(self, choice: Choice, header: Header, received: Tensor) -> _Whole:
+        capture = self._context.captures[header.unit]
+        present = _present(header.meta[0], capture)
+        flat = received.view(choice.codec.wire_dtype(capture.dtype))
+        _expect(header, flat, sum(capture.elements(present)))
+        return _Whole(present=present, flat=flat)
 
     def finish(self, unit: Unit, step: int) -> None:
-        """Multiply: the unit's gradients are there afterwards."""
+        """Multiply, and add: the unit's gradients are there afterwards."""
         context = self._context
         choice, capture = context.choices[unit.index], context.captures[unit.index]
         with self._lock:
             found = self._parts.pop((unit.index, step))
         parts = [found[rank] for rank in range(context.workers)]
-        rows = [part.rows for part in parts]
+        products = [part for part in parts if isinstance(part, _Factors) and any(part.present)]
         start_ns = context.recording.now_ns()
-        pinned = context.device.startswith(
-            "cuda"
-        )  # so that the way up to the device overlaps what it computes
+        # The forward pass that waits for this may run under autocast, which would round the product.
+        with torch.autocast(torch.device(context.device).type, enabled=False):
+            for present in dict.fromkeys(part.present for part in products):  # mostly alike on all workers
+                self._multiply(choice, capture, [part for part in products if part.present == present])
+            for part in parts:
+                if isinstance(part, _Whole):
+                    gradients = [torch.empty(n, dtype=capture.dtype) for n in capture.elements(part.present)]
+                    choice.codec.decode(part.flat, gradients)
+                    capture.add(gradients, part.present)
+        context.recording.multiplied(choice.layer_index, start_ns)
+
+    def _multiply(self, choice: Choice, capture: Capture, parts: Sequence[_Factors]) -> None:
+        """Add the product of these workers' factors to the gradients that they stand for."""
+        rows = [part.rows for part in parts]
+        # Pinned, so that the way up to the device overlaps what it computes.
+        pinned = self._context.device.startswith("cuda")
         inputs = torch.empty(sum(rows), capture.inputs, dtype=capture.dtype, pin_memory=pinned)
         errors = torch.empty(sum(rows), capture.outputs, dtype=capture.dtype, pin_memory=pinned)
         for part, x, e in zip(parts, inputs.split(rows), errors.split(rows), strict=True):
@@ -126,10 +166,7 @@ class FactorsExchange:
             choice.codec.decode(part.errors, [e.view(-1)])
             if part.power:
                 e.mul_(2.0**-part.power)
-        # The forward pass that waits for this may run under autocast, which would round the product.
-        with torch.autocast(torch.device(context.device).type, enabled=False):
-            capture.multiply(inputs, errors)
-        context.recording.multiplied(choice.layer_index, start_ns)
+        capture.multiply(inputs, errors, parts[0].present)
 
     def missing(self, unit: Unit) -> str:
         with self._lock:
@@ -141,18 +178,33 @@ class FactorsExchange:
     def close(self) -> None:
         """Nothing is held."""
 
-    def _leave(self, choice: Choice, step: int, factors: Sequence[Tensor]) -> None:
+    def _leave(self, choice: Choice, step: int, present: Present, factors: Sequence[Tensor]) -> None:
         """X and E are readable on the host. They stay as they are: nothing writes to them until they have left."""
-        context, rows, power = self._context, len(factors[0]), 0
-        with context.recording.encoding(choice, step):
+        rows, power = len(factors[0]), 0
+        with self._context.recording.encoding(choice, step):
             inputs, errors = (factor.view(-1) for factor in factors)
             if not choice.lossless:
                 power = _power(errors)
                 errors = errors * 2.0**power
             inputs, errors = choice.codec.encode([inputs, errors])
-        payload = [as_bytes(inputs), as_bytes(errors)] if rows else []
+        dtype = str(factors[0].dtype).removeprefix("torch.").encode()
+        meta = _META.pack(_mask(present), rows, power) + dtype
+        self._send(choice, step, Message.FACTORS, [inputs, errors], meta)
+        part = _Factors(present=present, rows=rows, power=power, inputs=inputs, errors=errors)
+        self._add(choice, step, self._context.rank, part)
+
+    def _leave_whole(self, choice: Choice, step: int, present: Present, gradients: Sequence[Tensor]) -> None:
+        """As `_leave`, of the gradients of those that are `present`, each 1-D."""
+        with self._context.recording.encoding(choice, step):
+            encoded = choice.codec.encode(gradients)
+        self._send(choice, step, Message.WHOLE_GRADIENT, encoded, bytes([_mask(present)]))
+        self._add(choice, step, self._context.rank, _Whole(present=present, flat=torch.cat(encoded)))
+
+    def _send(self, choice: Choice, step: int, kind: Message, parts: Sequence[Tensor], meta: bytes) -> None:
+        """To everybody else."""
+        context, payload = self._context, [as_bytes(part) for part in parts if len(part)]
         header = Header(
-            kind=Message.FACTORS,
+            kind=kind,
             lane=Lane.WORKER,
             origin=context.endpoint.index,
             step=step,
@@ -161,26 +213,40 @@ class FactorsExchange:
             priority=choice.priority(step),
             queued_ns=context.recording.now_ns(),
             payload_bytes=sum(map(len, payload)),
-            meta=_META.pack(rows, power) + str(factors[0].dtype).removeprefix("torch.").encode(),
+            meta=meta,
         )
         for distance in range(
             1, context.workers
         ):  # each begins with another, so that they do not all meet at one
             context.endpoint.send((context.rank + distance) % context.workers, header, payload)
-        part = _Part(rows=rows, power=power, inputs=inputs, errors=errors)
-        self._add(choice, step, context.rank, part)
 
-    def _add(self, choice: Choice, step: int, rank: int, part: _Part) -> None:
-        """One worker's factors are there; the last one's complete the unit."""
+    def _add(self, choice: Choice, step: int, rank: int, part: _Factors | _Whole) -> None:
+        """What one worker has is there; the last one's complete the unit."""
         unit = choice.unit.index
         with self._lock:
             parts = self._parts.setdefault((unit, step), {})
             if rank in parts:
-                raise RuntimeError(f"worker {rank} sent its factors of step {step} of unit {unit} twice")
+                raise RuntimeError(f"worker {rank} sent its part of step {step} of unit {unit} twice")
             parts[rank] = part
             complete = len(parts) == self._context.workers
         if complete:
             self._context.versions.advance(unit, step + 1)
+
+
+def _mask(present: Present) -> int:
+    return sum(1 << index for index, there in enumerate(present) if there)
+
+
+def _present(mask: int, capture: Capture) -> Present:
+    return tuple(bool(mask >> index & 1) for index in range(len(capture.parameters)))
+
+
+def _expect(header: Header, received: Tensor, elements: int) -> None:
+    """Raises RuntimeError where a message is not as long as it says."""
+    if len(received) != elements:
+        raise RuntimeError(
+            f"worker {header.origin} sent {len(received)} elements of unit {header.unit} where {elements} were expected"
+        )
 
 
 def _power(errors: Tensor) -> int:

@@ -13,7 +13,7 @@ import json
 import math
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -30,7 +30,7 @@ from engine.inputs.task import Task, classification
 from engine.models.build import build_model
 from engine.models.cut import find_cuts
 from engine.models.entrypoint import last_lines
-from engine.models.factors import counting_rows, factors_of, rows_per_sample
+from engine.models.factors import counting_rows, find_factors
 from engine.models.tracing import CannotCutError
 from engine.models.uses import UseFinder, Uses, tensors_in
 from engine.plan.description import (
@@ -53,6 +53,7 @@ def describe(
     Model and batch must be on one device; `meta` costs neither memory nor time.
     """
     owners = {path: module for path, module in model.named_modules() if next(_own(module), None) is not None}
+    parameters = _parameters_by_layer(model, owners)  # as it was built: a pass may freeze some
     output_bytes: Counter[str] = Counter()
 
     def count_output(path: str) -> Any:
@@ -73,9 +74,13 @@ def describe(
     finally:
         for handle in handles:
             handle.remove()
-    parameters, uses = _parameters_by_layer(model, owners), finder.uses()
-    rows = rows_per_sample(once, _rows_of_twice(model, inputs, targets, task) if once else {}, len(inputs))
+    uses = finder.uses()
     cuts, uncut = _cuts(model, inputs, targets, task)
+
+    def loss(times: int) -> Tensor:
+        return task(model, torch.cat([inputs] * times), torch.cat([targets] * times)).total
+
+    factors = find_factors(model, parameters, uses, once, samples=len(inputs), loss=loss)
     return ModelDescription(
         name=name,
         layers=tuple(
@@ -86,7 +91,8 @@ def describe(
                 parameters=parameters[path],
                 forward_flops=round(flops.found[path] / len(inputs)),
                 output_bytes=round(output_bytes[path] / len(inputs)),
-                factors=factors_of(path, owners[path], parameters[path], uses, rows=rows.get(path, 0)),
+                factors=factors[path][0],
+                no_factors=factors[path][1],
             )
             for index, path in enumerate(_forward_order(parameters, uses))
         ),
@@ -94,16 +100,6 @@ def describe(
         cuts=cuts,
         uncut=uncut,
     )
-
-
-def _rows_of_twice(model: nn.Module, inputs: Tensor, targets: Tensor, task: Task) -> Mapping[str, int]:
-    """Rows of a pass over twice the samples; none where the model takes no other number of them."""
-    try:
-        with torch.no_grad(), counting_rows(model) as rows:
-            task(model, torch.cat([inputs, inputs]), torch.cat([targets, targets]))
-    except Exception:
-        return {}
-    return rows
 
 
 def _cuts(

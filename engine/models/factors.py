@@ -2,18 +2,24 @@
 derivatives.
 
 That holds where the layer's own calls are the only use of its parameters: a weight that another module shares, or that
-some function takes directly, has a gradient with other parts.
+some function takes directly, has a gradient with other parts. One training pass shows what else is so: hooks on
+parameters, losses that are differentiated twice. What shows later only is found by the workers (`runtime/capture.py`).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.parametrize import is_parametrized
 
+from engine.models.late_linear import ELSEWHERE, LateLinear
 from engine.models.uses import Uses
 from engine.plan.description import Factors, ParameterDescription
 
@@ -23,12 +29,17 @@ _TYPES = ("float64", "float32", "float16", "bfloat16")
 def rows_of(module: nn.Module, output: Any) -> int:
     """Rows of one call that answered `output`; 0 where `module` computes anything but x W^T + b: a subclass of
     Linear may have another forward."""
-    if (
-        not isinstance(module, nn.Linear)
-        or getattr(module.forward, "__func__", None) is not nn.Linear.forward
-    ):
+    if not isinstance(module, nn.Linear) or not _is_product(module):
         return 0
     return int(output.numel()) // max(1, module.out_features)
+
+
+def _is_product(module: nn.Linear) -> bool:
+    """Whether it computes x W^T + b, of parameters of its own."""
+    if is_parametrized(module) or getattr(module.forward, "__func__", None) is not nn.Linear.forward:
+        return False
+    own = dict(module.named_parameters(recurse=False))
+    return own.get("weight") is module.weight and own.get("bias") is module.bias
 
 
 @contextmanager
@@ -64,31 +75,103 @@ def rows_per_sample(once: Mapping[str, int], twice: Mapping[str, int], samples: 
     }
 
 
-def factors_of(
-    path: str,
-    module: nn.Module,
-    parameters: Iterable[ParameterDescription],
+def find_factors(
+    model: nn.Module,
+    parameters: Mapping[str, Collection[ParameterDescription]],
     uses: Uses,
+    once: dict[str, int],
     *,
-    rows: int,
-) -> Factors | None:
-    """The factors of the layer at `path`, which has `rows` rows of inputs for each sample (0: they do not grow with the
-    samples), or None where its gradient is no such product."""
-    if not isinstance(module, nn.Linear) or rows == 0:
+    samples: int,
+    loss: Callable[[int], Tensor],
+) -> dict[str, tuple[Factors | None, str]]:
+    """By path: a layer's factors, or None and, of a fully-connected one, why not. `once`: the rows of a forward pass of
+    `samples`. `loss(n)` runs one of n times as many."""
+    passes = [training_pass(model, partial(loss, times)) for times in (1, 2)] if once else []
+    first, second = passes or (None, None)
+    if first is not None and second is not None:
+        # A use that leaves no gradient sends none; what has no gradient in these passes may have one later.
+        once = {path: first.rows.get(path) or rows for path, rows in once.items()}
+        twice = {path: second.rows.get(path) or 2 * rows for path, rows in once.items()}
+    else:
+        twice = _rows_of(model, partial(loss, 2))
+    rows, found = rows_per_sample(once, twice, samples), {}
+    for path, own in parameters.items():
+        module = model.get_submodule(path)
+        why = _why_not(path, module, own, uses) or (first.whole.get(path, "") if first is not None else "")
+        factors = None if why else factors_of(module, own, rows=rows.get(path, 0))
+        found[path] = factors, why if isinstance(module, nn.Linear) else ""
+    return found
+
+
+def _rows_of(model: nn.Module, loss: Callable[[], Tensor]) -> dict[str, int]:
+    """Rows of a forward pass; none where the model takes no such number of samples."""
+    try:
+        with torch.no_grad(), counting_rows(model) as rows:
+            loss()
+    except Exception:
+        return {}
+    return rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingPass:
+    """What one forward and backward pass left of the gradients of fully-connected layers, by path."""
+
+    rows: Mapping[str, int]
+    """Rows of factors."""
+    whole: Mapping[str, str]
+    """Of those with a gradient that was not left to factors: why."""
+
+
+def training_pass(model: nn.Module, loss: Callable[[], Tensor]) -> TrainingPass | None:
+    """Watch one pass. None where it fails: then it is for the workers to find what factors cannot express."""
+    layers = {
+        path: LateLinear(module)
+        for path, module in model.named_modules()
+        if isinstance(module, nn.Linear) and _is_product(module)
+    }
+    try:
+        total = loss()
+        for late in layers.values():
+            late.taking = True
+        parameters = [p for late in layers.values() for p in late.parameters if p.requires_grad]
+        if parameters:
+            torch.autograd.backward(total, inputs=parameters)
+    except Exception:
         return None
-    own = {p.name.rpartition(".")[2]: p for p in parameters}
-    weight = own.get("weight")
-    if weight is None or not weight.trainable or weight.dtype not in _TYPES:
-        return None
-    if len({p.dtype for p in own.values()}) > 1 or len(own) < sum(
-        1 for _ in module.parameters(recurse=False)
-    ):
-        return None
-    names = {p.name for p in own.values()}
-    elsewhere = (
-        names & {*uses.before_forward},
-        *(names & {*used} for user, used in uses.waits.items() if user != path),
+    finally:
+        for late in layers.values():
+            late.remove()
+    found = {path: late for path, late in layers.items() if any(p.grad is not None for p in late.parameters)}
+    return TrainingPass(
+        rows={path: sum(len(kept.inputs) for kept in late.kept) for path, late in layers.items()},
+        whole={path: late.why or ELSEWHERE for path, late in found.items()},
     )
-    if any(elsewhere) or any(p.also_used_by for p in own.values()):
+
+
+def factors_of(
+    module: nn.Module, parameters: Collection[ParameterDescription], *, rows: int
+) -> Factors | None:
+    """The factors of a layer that has `rows` rows of inputs for each sample (0: they do not grow with the samples), or
+    None where its gradient is no such product."""
+    trained = {p.name.rpartition(".")[2]: p for p in parameters if p.trainable}
+    if not isinstance(module, nn.Linear) or rows == 0 or "weight" not in trained:
+        return None
+    if trained["weight"].dtype not in _TYPES or len({p.dtype for p in parameters}) > 1:
         return None
     return Factors(rows=rows, inputs=module.in_features, outputs=module.out_features)
+
+
+def _why_not(path: str, module: nn.Module, parameters: Collection[ParameterDescription], uses: Uses) -> str:
+    """Why the gradient of the layer at `path` is no product of its own inputs and error derivatives; empty where no
+    use of it shows that."""
+    if not isinstance(module, nn.Linear) or not _is_product(module):
+        return "it computes anything but x W^T + b of its own parameters"
+    names = {p.name for p in parameters}
+    if names & {*uses.unseen}:
+        return "the pass that it was described with did not use it"
+    used = [names & {*uses.before_forward}]
+    used += [names & {*used} for user, used in uses.waits.items() if user != path]
+    if any(used) or any(p.also_used_by for p in parameters):
+        return ELSEWHERE
+    return ELSEWHERE if len(names) < sum(1 for _ in module.parameters(recurse=False)) else ""

@@ -25,6 +25,8 @@ from torch.utils.hooks import RemovableHandle
 
 _READS_VALUES = ("item", "tolist", "numpy", "__bool__", "__float__", "__int__", "equal", "allclose")
 """Functions that need a parameter's values although they return no tensor."""
+_READS_NONE = ("requires_grad_", "retain_grad", "register_hook")
+"""Functions that need none, although they may return the parameter."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,4 +167,6 @@ def _needs_values(func: Any, result: Any) -> bool:
     name = getattr(func, "__name__", "")
     if name == "__get__":  # an attribute: transposed views are uses, metadata and .grad are not
         return getattr(func, "__self__", None) is not Tensor.grad and isinstance(result, Tensor)
+    if name in _READS_NONE:
+        return False
     return name in _READS_VALUES or next(tensors_in(result), None) is not None

@@ -89,6 +89,8 @@ class LayerDescription:
     factors: Factors | None = None
     """Of a fully-connected layer (`nn.Linear`) whose parameters are used in its own calls and nowhere else;
     null for every other layer: its gradient is no product of what goes in and out."""
+    no_factors: str = ""
+    """Of a fully-connected layer without factors: why it has none."""
 
     @property
     def parameter_count(self) -> int:

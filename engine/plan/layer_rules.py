@@ -166,6 +166,8 @@ def _factors_have_a_product(layer: LayerPlan, described: LayerDescription, field
         return
     tied = [name for p in described.parameters for name in p.also_used_by]
     why = f"is tied to {', '.join(tied)}" if tied else f"is a {described.kind}"
+    if described.no_factors and not tied:
+        why += f", and {described.no_factors}"
     raise UserError(
         f"{field}.exchange",
         "factors",

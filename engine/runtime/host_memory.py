@@ -118,14 +118,19 @@ class HostMemory:
         parameter = self._parameters[name]
         gradient = parameter.grad
         assert gradient is not None
-        if gradient.layout != torch.strided:
-            raise TrainingError(
-                f"the gradient of {name} is {gradient.layout}; only dense gradients are exchanged."
-                " Build the layer with sparse=False"
-            )
+        check_dense(name, gradient)
         if not gradient.is_contiguous():
             parameter.grad = gradient = gradient.contiguous()
         return gradient.detach().view(-1)
+
+
+def check_dense(name: str, gradient: Tensor) -> None:
+    """Raises TrainingError for a gradient without an element for each of the parameter's."""
+    if gradient.layout != torch.strided:
+        raise TrainingError(
+            f"the gradient of {name} is {gradient.layout}; only dense gradients are exchanged."
+            " Build the layer with sparse=False"
+        )
 
 
 def contiguous_parameters(parameters: Mapping[str, Parameter]) -> list[str]:

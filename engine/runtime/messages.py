@@ -43,7 +43,9 @@ class Message(IntEnum):
     END = 10
     """Worker 0 tells the dedicated servers and devices that training is over [none]."""
     FACTORS = 11
-    """A worker's factors of a unit [inputs, then error derivatives, row by row; rows and type in meta]."""
+    """A worker's factors of a unit [inputs, then error derivatives, row by row; whose, rows and type in meta]."""
+    WHOLE_GRADIENT = 12
+    """In place of a unit's factors, in a step in which they are not its gradient [those present; whose in meta]."""
     ACTIVATION = 20
     """A worker's piece of a pass for the device that computes the rest [the activation; scale, shape and targets in
     meta]; part = the pass's number."""

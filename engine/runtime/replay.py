@@ -91,9 +91,9 @@ class Node(nn.Module):
         self._replay_time = LayerTime(layer="", forward_s=0.0, backward_s=0.0)
         self._replay_pace = Pace()
         self._replay_curvature = 0.0
-        self._replay_capture: tuple[Callable[[], None], Callable[[int, float], None]] | None = None
-        """Of a layer that travels by factors (`replay_capture.py`): told of every forward pass, and of every backward
-        pass with its samples and what its gradient is as a multiple of the parameters."""
+        self._replay_capture: Callable[[int, float], None] | None = None
+        """Of a layer that travels by factors (`replay_capture.py`): told of every backward pass, with its samples and
+        what its gradient is as a multiple of the parameters."""
 
     def forward(self, flow: Tensor, samples: int) -> Tensor:
         """`flow`: the scalar that came from the layer before; answers the one for the layer behind."""
@@ -106,9 +106,8 @@ class Node(nn.Module):
     def _replay_layer(self, flow: Tensor, samples: int) -> Tensor:
         backward_s, passed = self._replay_time.backward_s, None
         if self._replay_capture is not None:
-            used, came = self._replay_capture
-            used()
-            backward_s, passed = backward_s - self._replay_time.product_s, partial(came, samples)
+            backward_s -= self._replay_time.product_s
+            passed = partial(self._replay_capture, samples)
         with self._replay_pace.lasting(self._replay_time.forward_s * samples):
             # Torch functions here, where a watching UseFinder sees that the module uses all its parameters.
             values = [p.detach() for p in self.parameters(recurse=False)]

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -106,7 +105,7 @@ class PlanReplica:
         captured = {s.parameter: capture for i, capture in captures.items() for s in choices[i].unit.segments}
         for name, parameter in model.named_parameters():
             if name in captured:
-                captured[name].when_complete(partial(self._on_gradient(name), parameter))
+                captured[name].when_final(parameter, self._on_gradient(name))
             elif name in self._layer_of:
                 parameter.register_post_accumulate_grad_hook(self._on_gradient(name))
 
@@ -115,16 +114,12 @@ class PlanReplica:
     def begin_step(self, step: int, batch: StepBatch) -> None:
         self._step = step
         self._tell_exchanges(step)
-        for capture in self._captures:
-            capture.begin_step()
         if step == 0:
             self._finder = UseFinder(self.model)
 
     def begin_forward(self) -> None:
         self._recording.begin_pass()
         self._forward = True
-        for capture in self._captures:
-            capture.begin_forward()
         if self._finder is not None:
             self._finder.__enter__()
         for layer in self._first_waits:
@@ -136,8 +131,6 @@ class PlanReplica:
             self._finder.__exit__(None, None, None)
             self._install_waits(self._finder)
             self._finder = None
-        for capture in self._captures:
-            capture.end_forward()
         self._recording.end_forward()
         for layer in self._layers:
             self._wait(layer)
@@ -146,6 +139,8 @@ class PlanReplica:
     def begin_backward(self, last: bool) -> None:
         """`last`: the step's last micro-batch, after which gradients are final."""
         self._departing = last
+        for capture in self._captures:
+            capture.begin_backward()
         if last:
             self._announce(self._step, self._hyper(self._step))
             self._accumulated.clear()
@@ -160,6 +155,8 @@ class PlanReplica:
     def end_backward(self) -> None:
         """Units whose parameters were not all used leave now, with what they have or as absent."""
         self._recording.end_backward()
+        for capture in self._captures:
+            capture.end_backward()
         if not self._departing:
             return
         self._departing = False

@@ -150,7 +150,6 @@ def autocasting(job: JobSpec, device: torch.device) -> Autocast:
 def captures_of(model: nn.Module, launch: Launch, choices: Mapping[int, Choice]) -> dict[int, Capture]:
     """Where the factors of the layers that travel by them are kept; by unit index."""
     assert isinstance(launch.plan, Plan)
-    fixed = frozenset(t.untyped_storage().data_ptr() for t in (*model.parameters(), *model.buffers()))
     found: dict[int, Capture] = {}
     for index, choice in choices.items():
         if choice.layer.exchange != "factors":
@@ -163,7 +162,7 @@ def captures_of(model: nn.Module, launch: Launch, choices: Mapping[int, Choice])
             found[index] = ReplayCapture(module, layer, travels)
         else:
             assert isinstance(module, nn.Linear), f"{layer.name} was a Linear when it was described"
-            found[index] = LinearCapture(layer.name, module, fixed)
+            found[index] = LinearCapture(layer.name, module)
     return found
 
 

@@ -50,14 +50,18 @@ def by_factors(
     no layer is left for them."""
     assert cluster.workload is not None, "made by cluster_of"
     order, chosen = Order(unit="layer", depart="when-ready", rank=rank), list(plan.layers)
+    warnings = list(plan.warnings)
     for i, entry in enumerate(plan.layers):
         layer = model.layer(entry.layer)
         if layer.factors is not None and (
             layers == "all" or factors_against_gradient(layer, cluster.workload, codec) < 1
         ):
             chosen[i] = LayerPlan(layer=entry.layer, exchange="factors", codec=codec, order=order)
+        elif layer.no_factors:
+            warnings.append(f"{entry.layer} travels as a gradient, not by factors: {layer.no_factors}.")
     served = any("server" in EXCHANGE[entry.exchange].traits for entry in chosen)
-    return replace(plan, layers=tuple(chosen), servers=plan.servers if served else Servers())
+    servers = plan.servers if served else Servers()
+    return replace(plan, layers=tuple(chosen), servers=servers, warnings=tuple(warnings))
 
 
 STRATEGY = Strategy(

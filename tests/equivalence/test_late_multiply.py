@@ -16,7 +16,7 @@ from engine.models.build import build_model
 from engine.plan.job import JobSpec
 from engine.plan.plan import Plan
 from engine.runtime.worker import seed_everything
-from tests.jobs import describe, distance, job, reference, run, succeed
+from tests.jobs import describe, distance, job, reference, succeed
 from tests.traffic import counted_bytes, declared_bytes
 
 USER_CODE = Path(__file__).parent / "user_code"
@@ -114,12 +114,15 @@ def test_deterministic_jobs_repeat_bitwise(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("gang_lane")
-def test_a_weight_that_is_also_used_elsewhere_ends_the_job(tmp_path: Path) -> None:
+def test_a_weight_that_is_also_used_elsewhere_travels_as_a_gradient(tmp_path: Path) -> None:
     """Where the description shows it, such a layer has no factors; here it does not."""
-    end = run(spec_of("late-multiply", 2, "elsewhere"), tmp_path).end
-    assert end.status == "failed"
-    assert "first travels by factors, but its parameters were also used outside of its own call" in end.reason
-    assert "Choose another exchange for this layer" in end.reason
+    changes = {"training": {"precision": "float64"}}
+    found = succeed(spec_of("late-multiply", 2, "elsewhere", **changes), tmp_path)
+    assert distance(found.state, reference(spec_of("single", 1, "elsewhere", **changes), 2)) <= 1e-12
+    assert "first travels as a gradient of 8320 bytes to every other worker" in found.logs()
+    assert "its parameters are also used outside of its own call" in found.logs()
+    index = found.launch.model.layer("first").index
+    assert counted_bytes(found)[0, 1, index] == 10 * 8320
 
 
 def test_what_is_used_elsewhere_or_differently_has_no_factors() -> None:
