@@ -55,6 +55,7 @@ def expected(workers: int) -> dict[str, Tensor]:
     return reference(spec_of("single", 1, {}), workers)
 
 
+@pytest.mark.usefixtures("gang_lane")
 @pytest.mark.parametrize(
     ("strategy", "workers", "options"),
     [
