@@ -20,6 +20,11 @@ def _default_figure_processes() -> int:
     return min(4, max(1, (os.cpu_count() or 1) // 2))
 
 
+def _default_description_gib() -> float:
+    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
+    return max(2.0, round(machine / 4, 1))
+
+
 class Settings(BaseSettings):
     """Where the server keeps its data, where it listens, and what it may use."""
 
@@ -38,6 +43,11 @@ class Settings(BaseSettings):
     """How many workers fit on this machine's CPU at once."""
     figure_processes: int = Field(default_factory=_default_figure_processes, ge=1)
     """How many processes draw figures; they start with the first one."""
+    description_seconds: float = Field(default=60.0, gt=0)
+    """How long describing one model may take, the import of torch included. Jobs wait for it, and two are described at
+    a time."""
+    description_gib: float = Field(default_factory=_default_description_gib, gt=0)
+    """How much memory each process that describes may allocate. Its default is a quarter of this machine's."""
     executor: str = "local"
     """What starts the jobs' processes: a name of `backend.executors.registry`."""
     ingest_url: str | None = None

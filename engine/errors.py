@@ -75,6 +75,14 @@ def require_positive(field: str, value: float | None, unit: str) -> None:
         raise UserError(field, value, f"must be greater than zero ({unit})", "Give a positive number")
 
 
+def require_within(field: str, value: int, least: int, most: int) -> None:
+    """Raises UserError where a whole number is not from `least` to `most`."""
+    if value < least:
+        raise UserError(field, value, f"must be at least {least}", f"Give a number from {least} to {most}")
+    if value > most:
+        raise UserError(field, value, f"must be at most {most:,}", f"Give a number from {least} to {most}")
+
+
 def refusals(rule: Callable[P, object], *given: P.args, **named: P.kwargs) -> tuple[UserError, ...]:
     """What `rule` refuses of what it is given: nothing, one thing or several."""
     try:

@@ -13,17 +13,14 @@ import hashlib
 import json
 import logging
 import os
-import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from multiprocessing import Pipe
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from backend.services.describing import Allowance, ask
 from backend.services.errors import Busy
 from backend.services.remember import Remembered
 from engine import errors
@@ -36,9 +33,7 @@ from engine.runtime.launch import write_json
 logger = logging.getLogger(__name__)
 
 ENGINE = Path(errors.__file__).resolve().parent
-PROCESS_TIMEOUT_S = 180.0
-"""Importing torch on a loaded machine takes seconds; a model that needs longer than this to build does not
-end."""
+ALLOWED = Allowance(seconds=60, memory_bytes=4 * 2**30)
 AT_ONCE = 2
 """Processes that describe at one time: each holds an interpreter with torch."""
 WAITING = 6
@@ -53,10 +48,10 @@ LOOKED_AT = 20_000
 class Descriptions:
     """Describes models; safe to call from many threads."""
 
-    def __init__(self, cache_dir: Path, *, timeout_s: float = PROCESS_TIMEOUT_S) -> None:
+    def __init__(self, cache_dir: Path, allowed: Allowance = ALLOWED) -> None:
         self._directory = cache_dir
         self._directory.mkdir(parents=True, exist_ok=True)
-        self._timeout_s = timeout_s
+        self._allowed = allowed
         # A process that describes ends when our end closes, also because we were killed.
         self._lifeline, self._ours = Pipe(duplex=False)
         self._slots = threading.BoundedSemaphore(AT_ONCE)
@@ -100,52 +95,13 @@ class Descriptions:
 
     def _make(self, key: str, request: dict[str, Any]) -> ModelDescription:
         with self._slots:
-            answer = _run(json.dumps(request), self._timeout_s, self._lifeline)
+            subject = str(request["model"]["name"] or request["model"]["entrypoint"])
+            answer = ask(request, subject, self._allowed, self._lifeline)
         if error := answer.get("error"):
             raise UserError(error["field"], error["value"], error["rule"], error["remedy"])
         description = ModelDescription.from_dict(answer)
         write_json(self._directory / f"{key}.json", description.to_dict())
         return description
-
-
-def _run(request: str, timeout_s: float, lifeline: Connection) -> dict[str, Any]:
-    command = [sys.executable, "-m", "engine.models", str(lifeline.fileno())]
-    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
-    environment.pop("TRAINYARD_DATABASE_URL", None)  # may hold a password, and user code runs there
-    with subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment,
-        cwd=ENGINE.parent,
-        start_new_session=True,
-        pass_fds=[lifeline.fileno()],
-    ) as process:
-        try:
-            stdout, stderr = process.communicate(request, timeout_s)
-        except subprocess.TimeoutExpired:
-            with suppress(ProcessLookupError):  # it ended just now
-                os.killpg(process.pid, signal.SIGKILL)  # with what the user's code started
-            raise UserError(
-                "model",
-                None,
-                f"could not be described within {timeout_s:g} s",
-                "Build less when the model is constructed",
-            ) from None
-    try:
-        answer = json.loads(stdout)
-        assert isinstance(answer, dict)
-    except (AssertionError, json.JSONDecodeError):
-        last = "\n".join(stderr.strip().splitlines()[-8:]) or "it said nothing"
-        raise UserError(
-            "model",
-            None,
-            f"describing the model ended with exit code {process.returncode}: {last}",
-            "Build the model in Python first to see the error",
-        ) from None
-    return answer
 
 
 def _key(request: dict[str, Any], model: SourceSpec, data: SourceSpec) -> str:

@@ -12,6 +12,7 @@ from backend.scheduler.devices import take_inventory
 from backend.scheduler.loop import Scheduler
 from backend.services import lock
 from backend.services.context import Context
+from backend.services.describing import Allowance
 from backend.services.descriptions import Descriptions
 from backend.services.drawing import Drawing
 from backend.services.figures import Figures
@@ -41,7 +42,13 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
         views = Views()
         drawing = Drawing(settings.url, settings.figure_processes)
         stack.push_async_callback(asyncio.to_thread, drawing.close)
-        descriptions = Descriptions(settings.data_dir / "cache" / "descriptions")
+        descriptions = Descriptions(
+            settings.data_dir / "cache" / "descriptions",
+            Allowance(
+                seconds=settings.description_seconds,
+                memory_bytes=round(settings.description_gib * 2**30),
+            ),
+        )
         stack.callback(descriptions.close)
         planner = Planner(descriptions, inventory.check)
         hub = Hub(database, views, kept=settings.notices_kept)

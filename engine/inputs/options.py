@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.errors import UserError
+from engine.errors import UserError, require_within
 
+MOST_OF_A_SAMPLE = 2**24
+"""Values, e.g. 3 x 2,048 x 2,048 and more."""
+_SIZES = {
+    "classes": (1, 2**20),
+    "vocabulary": (1, 2**20),
+    "source_vocabulary": (1, 2**20),
+    "target_vocabulary": (2, 2**20),
+    "length": (1, 2**16),
+    "steps": (1, 2**16),
+    "size": (1, 2**12),
+    "samples": (1, 2**40),
+    "test_samples": (1, 2**40),
+}
+"""The smallest and the largest of every option that says how much there is."""
 _STRICT = {"use_attribute_docstrings": True, "extra": "forbid"}
 
 
@@ -52,11 +67,10 @@ class SyntheticOptions:
             raise UserError(
                 "shape", list(self.shape), "needs one or more positive sizes", "Example: [3, 32, 32]"
             )
-        for name in ("classes", "samples", "test_samples"):
-            if getattr(self, name) < 1:
-                raise UserError(
-                    name, getattr(self, name), "must be at least 1", "Give a positive whole number"
-                )
+        if math.prod(self.shape) > MOST_OF_A_SAMPLE:
+            rule = f"has more than {MOST_OF_A_SAMPLE:,} values"
+            raise UserError("shape", list(self.shape), rule, "Use smaller sizes")
+        _check_sizes(classes=self.classes, samples=self.samples, test_samples=self.test_samples)
         if not 0 <= self.signal < float("inf"):
             raise UserError("signal", self.signal, "must be zero or greater", "1 is the default")
         if not 0 <= self.seed < 2**32:
@@ -83,17 +97,13 @@ class SyntheticTokensOptions:
     """Another seed is another data set."""
 
     def __post_init__(self) -> None:
-        for name, least in (
-            ("source_vocabulary", 1),
-            ("target_vocabulary", 2),
-            ("length", 1),
-            ("samples", 1),
-            ("test_samples", 1),
-        ):
-            if getattr(self, name) < least:
-                raise UserError(
-                    name, getattr(self, name), f"must be at least {least}", "Give a larger whole number"
-                )
+        _check_sizes(
+            source_vocabulary=self.source_vocabulary,
+            target_vocabulary=self.target_vocabulary,
+            length=self.length,
+            samples=self.samples,
+            test_samples=self.test_samples,
+        )
         if not 0 <= self.seed < 2**32:
             raise UserError("seed", self.seed, "must be from 0 to 4294967295", "Use a small number")
 
@@ -122,8 +132,7 @@ class ImageFolderOptions:
     """Images are scaled and cropped to this many pixels in height and width."""
 
     def __post_init__(self) -> None:
-        if self.size < 1:
-            raise UserError("size", self.size, "must be at least 1", "224 is usual")
+        _check_sizes(size=self.size)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,7 +156,7 @@ class TextOptions:
     def __post_init__(self) -> None:
         _check_text(self.paths, "paths", self.pattern)
         _check_share(self.test_share, 0.02)
-        _check_at_least(1, vocabulary=self.vocabulary, steps=self.steps)
+        _check_sizes(vocabulary=self.vocabulary, steps=self.steps)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,8 +186,8 @@ class TextPairsOptions:
         if self.targets and not self.paths:
             raise UserError("targets", list(self.targets), "needs `paths` to translate", "Name both sides")
         _check_share(self.test_share, 0.02)
-        _check_at_least(1, vocabulary=self.vocabulary)
-        _check_at_least(2, length=self.length)
+        _check_sizes(vocabulary=self.vocabulary)
+        require_within("length", self.length, 2, _SIZES["length"][1])  # a word, and the sentence's end
 
 
 def _check_text(paths: tuple[str, ...], field: str, pattern: str) -> None:
@@ -189,7 +198,6 @@ def _check_text(paths: tuple[str, ...], field: str, pattern: str) -> None:
         raise UserError("pattern", pattern, "must be the pattern of a file's name", "Example: *.txt")
 
 
-def _check_at_least(least: int, **sizes: int) -> None:
+def _check_sizes(**sizes: int) -> None:
     for name, value in sizes.items():
-        if value < least:
-            raise UserError(name, value, f"must be at least {least}", "Give a larger whole number")
+        require_within(name, value, *_SIZES[name])

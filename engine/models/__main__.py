@@ -3,7 +3,7 @@
     python -m engine.models < request.json > description.json
 
 A number after it is a pipe's descriptor: when its other end closes, this process group ends (who asks leads no other
-one, since that would end, too).
+one, since that would end, too). A second one says how many bytes of memory the process may allocate.
 
 Most of its time goes to imports, and a third of that went to collecting garbage where there is none.
 """
@@ -21,6 +21,8 @@ import signal
 import sys
 import threading
 
+from engine.models.memory_limit import set_limit
+
 
 def _end_with(pipe: int) -> None:
     os.read(pipe, 1)
@@ -29,6 +31,9 @@ def _end_with(pipe: int) -> None:
 
 if len(sys.argv) > 1:
     threading.Thread(target=_end_with, args=(int(sys.argv[1]),), name="lifeline", daemon=True).start()
+
+if len(sys.argv) > 2:
+    set_limit(int(sys.argv[2]))
 
 import torch._dynamo  # the first operation without values would load it
 

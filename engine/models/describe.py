@@ -27,6 +27,7 @@ from engine.errors import UserError
 from engine.inputs.build import find_task, load_dataset
 from engine.inputs.source import Dataset
 from engine.inputs.task import Task, classification
+from engine.models import memory_limit
 from engine.models.build import build_model
 from engine.models.cut import find_cuts
 from engine.models.entrypoint import last_lines
@@ -42,6 +43,8 @@ from engine.plan.description import (
 from engine.plan.job import SourceSpec
 from engine.plan.serde import from_plain
 
+MOST_LAYERS = 10_000
+"""Of a model. Plans, tables and figures have a row for each; the deepest published network has two thousand."""
 _SAMPLES = 2  # batch normalization needs more than one value per channel
 
 
@@ -53,6 +56,9 @@ def describe(
     Model and batch must be on one device; `meta` costs neither memory nor time.
     """
     owners = {path: module for path, module in model.named_modules() if next(_own(module), None) is not None}
+    if len(owners) > MOST_LAYERS:
+        rule = f"has {len(owners):,} layers with parameters, and the most are {MOST_LAYERS:,}"
+        raise UserError("model", name, rule, "Use fewer layers, or larger ones")
     parameters = _parameters_by_layer(model, owners)  # as it was built: a pass may freeze some
     output_bytes: Counter[str] = Counter()
 
@@ -124,7 +130,7 @@ def describe_request(request: dict[str, Any]) -> ModelDescription:
     inputs, targets = dataset.train.batch((np.arange(_SAMPLES) + dataset.example) % len(dataset.train))
     if precision == "float64" and inputs.is_floating_point():
         inputs = inputs.double()
-    name = source.name or source.entrypoint or ""
+    name = _subject(request)
     scores: list[int] = []
     try:
         with torch.device("meta"):
@@ -173,11 +179,20 @@ def main() -> int:
     """Standard input to standard output; what user code prints goes to standard error."""
     try:
         with contextlib.redirect_stdout(sys.stderr):
-            answer = describe_request(json.load(sys.stdin)).to_dict()
-    except UserError as error:
-        answer = {"error": error.to_dict()}
+            request = json.load(sys.stdin)
+            answer = describe_request(request).to_dict()
+    except Exception as error:
+        refusal = memory_limit.broken(error, _subject(request)) or error
+        if not isinstance(refusal, UserError):
+            raise
+        answer = {"error": refusal.to_dict()}
     json.dump(answer, sys.stdout)
     return 1 if "error" in answer else 0
+
+
+def _subject(request: dict[str, Any]) -> str:
+    model = request["model"]
+    return str(model.get("name") or model.get("entrypoint"))
 
 
 class _FlopsByLayer(TorchDispatchMode):

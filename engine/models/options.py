@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.errors import UserError
+from engine.errors import UserError, require_within
 
 _STRICT = {"use_attribute_docstrings": True, "extra": "forbid"}
 
@@ -14,10 +14,25 @@ def _share(name: str, value: float) -> None:
         raise UserError(name, value, "is a share from 0 up to, not including, 1", "0 switches dropout off")
 
 
-def _positive(**sizes: int) -> None:
+_MOST = {
+    "classes": 2**20,
+    "vocabulary": 2**20,
+    "source_vocabulary": 2**20,
+    "target_vocabulary": 2**20,
+    "embedding": 2**16,
+    "hidden": 2**16,
+    "width": 2**12,
+    "channels": 2**12,
+    "layers": 128,
+    "blocks": 200,
+}
+"""Of every option that says how large a network is: ten times what has been trained, and little to describe. (ResNet's
+authors went to 200 blocks.)"""
+
+
+def _sizes(**sizes: int) -> None:
     for name, value in sizes.items():
-        if value < 1:
-            raise UserError(name, value, "must be at least 1", "Give a positive whole number")
+        require_within(name, value, 1, _MOST[name])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +47,7 @@ class DenseHeadOptions:
     """Share of activations dropped in the fully-connected part."""
 
     def __post_init__(self) -> None:
-        _positive(classes=self.classes)
+        _sizes(classes=self.classes)
         _share("dropout", self.dropout)
 
 
@@ -46,7 +61,7 @@ class ClassesOptions:
     """Number of classes."""
 
     def __post_init__(self) -> None:
-        _positive(classes=self.classes)
+        _sizes(classes=self.classes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +78,7 @@ class InceptionOptions:
     """Share of activations dropped before the classifier."""
 
     def __post_init__(self) -> None:
-        _positive(classes=self.classes, width=self.width)
+        _sizes(classes=self.classes, width=self.width)
         _share("dropout", self.dropout)
 
 
@@ -83,7 +98,7 @@ class Seq2SeqOptions:
     """Units of the decoder; the encoder has half as many in each direction, so an even number."""
 
     def __post_init__(self) -> None:
-        _positive(
+        _sizes(
             source_vocabulary=self.source_vocabulary,
             target_vocabulary=self.target_vocabulary,
             embedding=self.embedding,
@@ -114,7 +129,7 @@ class RecurrentOptions:
     """Share of activations dropped behind the embedding and every recurrent layer."""
 
     def __post_init__(self) -> None:
-        _positive(vocabulary=self.vocabulary, layers=self.layers, hidden=self.hidden)
+        _sizes(vocabulary=self.vocabulary, layers=self.layers, hidden=self.hidden)
         _share("dropout", self.dropout)
 
 
@@ -158,7 +173,7 @@ class VggSmallOptions:
     """Share of activations dropped in the fully-connected part."""
 
     def __post_init__(self) -> None:
-        _positive(classes=self.classes, width=self.width, hidden=self.hidden)
+        _sizes(classes=self.classes, width=self.width, hidden=self.hidden)
         _share("dropout", self.dropout)
 
 
@@ -178,7 +193,7 @@ class ResNetCifarOptions:
     """Number of classes."""
 
     def __post_init__(self) -> None:
-        _positive(blocks=self.blocks, width=self.width, channels=self.channels, classes=self.classes)
+        _sizes(blocks=self.blocks, width=self.width, channels=self.channels, classes=self.classes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,4 +230,4 @@ class SmallOptions:
     """Number of classes."""
 
     def __post_init__(self) -> None:
-        _positive(channels=self.channels, hidden=self.hidden, classes=self.classes)
+        _sizes(channels=self.channels, hidden=self.hidden, classes=self.classes)

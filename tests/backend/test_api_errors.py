@@ -40,6 +40,12 @@ BAD: dict[str, tuple[dict[str, Any], str, str]] = {
     "neither steps nor epochs": ({"training": {"global_batch": 32}}, "training.steps", "one of the two"),
     "unknown model": ({"model": {"name": "gpt"}}, "model.name", "resnet-digits"),
     "unknown model option": ({"model": {"name": "mlp", "options": {"depth": 3}}}, "model.options.depth", "hidden"),
+    "a network that takes minutes to describe": (
+        {"model": {"name": "lstm-lm", "options": {"layers": 100_000}}}, "model.options.layers", "from 1 to 128",
+    ),
+    "samples that fill the memory": (
+        {"data": {"name": "synthetic", "options": {"shape": [9_999, 9_999]}}}, "data.options.shape", "smaller",
+    ),
     "unknown data set": ({"data": {"name": "mnist"}}, "data.name", "digits"),
     "model and data that do not fit": ({"model": {"name": "vgg-small"}}, "model", "fit together"),
     "unknown optimizer": ({"optimizer": {"name": "sgdd"}}, "optimizer.name", "'sgd'"),

@@ -6,6 +6,7 @@ import os
 import select
 import subprocess
 import sys
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import httpx
 import pytest
 
 from backend.client import ApiError, Client
+from backend.services.describing import Allowance
 from backend.services.descriptions import AT_ONCE, RETRY_AFTER_S, WAITING, Descriptions
 from engine.errors import UserError
 from engine.plan.description import ModelDescription
@@ -46,6 +48,25 @@ def hangs(directory: Path) -> SourceSpec:
     return SourceSpec(entrypoint="mine:build", directory=str(directory))
 
 
+def refused(directory: Path, body: str | None, *, seconds: float = 60, gib: float = 2) -> UserError:
+    """What is said of a builder with this body, or of the `mine.py` that is there, within these limits."""
+    if body is not None:
+        lines = "".join(f"    {line}\n" for line in body.splitlines())
+        (directory / "mine.py").write_text(f"import os, sys, resource, torch\ndef build():\n{lines}")
+    allowed = Allowance(seconds=seconds, memory_bytes=round(gib * 2**30))
+    descriptions = Descriptions(directory / "cache", allowed)
+    with pytest.raises(UserError) as caught:
+        descriptions.describe(
+            SourceSpec(entrypoint="mine:build", directory=str(directory)),
+            SourceSpec(name="digits"),
+            "float32",
+        )
+    descriptions.close()
+    assert caught.value.field.split(".")[0] == "model"
+    assert caught.value.value == "mine:build"
+    return caught.value
+
+
 def expect_end(pid: int) -> None:
     try:
         child = os.pidfd_open(pid)
@@ -57,10 +78,66 @@ def expect_end(pid: int) -> None:
 
 
 def test_what_a_users_code_started_ends_with_the_time_limit(tmp_path: Path) -> None:
-    model = hangs(tmp_path)
-    with pytest.raises(UserError, match="within 8 s"):
-        Descriptions(tmp_path / "cache", timeout_s=8).describe(model, SourceSpec(name="digits"), "float32")
+    hangs(tmp_path)
+    refusal = refused(tmp_path, None, seconds=8)
+    assert "within 8 s" in refusal.rule
+    assert "TRAINYARD_DESCRIPTION_SECONDS" in refusal.remedy
     expect_end(int((tmp_path / "pid").read_text()))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return bytearray(2**40)",
+        "return torch.nn.Linear(2**16, 2**16, device='cpu')",
+        "return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10), Grows())",
+    ],
+)
+def test_a_model_that_needs_more_memory_than_is_allowed_is_refused(tmp_path: Path, body: str) -> None:
+    grows = (
+        "class Grows(torch.nn.Module):\n    forward = lambda self, x: torch.ones(2**32, device='cpu') and x\n"
+    )
+    refusal = refused(tmp_path, grows.replace("class", "global Grows\nclass") + body)
+    assert refusal.rule == "needs more than 2 GiB of memory to be described"
+    assert "TRAINYARD_DESCRIPTION_GIB" in refusal.remedy
+
+
+def test_the_limit_of_memory_holds_for_what_a_users_code_starts(tmp_path: Path) -> None:
+    program = "import resource; print(resource.getrlimit(resource.RLIMIT_DATA))"
+    output = f"__import__('subprocess').check_output([sys.executable, '-c', {program!r}], text=True)"
+    body = f"raise ValueError({output})"
+    assert str((2**31, 2**31)) in refused(tmp_path, body).rule
+
+
+def test_only_the_end_of_what_a_users_code_prints_is_kept(tmp_path: Path) -> None:
+    body = "for _ in range(2**12):\n    os.write(2, b'x' * 2**15)\nos.write(2, b'\\nat last\\n')\nos._exit(7)"
+    tracemalloc.start()
+    refusal = refused(tmp_path, body)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert "ended with exit code 7" in refusal.rule
+    assert refusal.rule.endswith("\nat last")
+    assert most < 2**24, "128 MiB were printed"
+
+
+def test_a_process_that_is_killed_is_told_by_its_signal(tmp_path: Path) -> None:
+    assert "was ended by SIGSEGV" in refused(tmp_path, "os.kill(os.getpid(), 11)").rule
+
+
+def test_what_outlives_its_process_does_not_hold_up_the_answer(tmp_path: Path) -> None:
+    """It inherits the pipes, so their end never comes."""
+    body = (
+        "child = __import__('subprocess').Popen(['sleep', '600'])\n"
+        "open(os.path.join(os.path.dirname(__file__), 'pid'), 'w').write(str(child.pid))\n"
+        "os._exit(0)"
+    )
+    assert "ended with exit code 0" in refused(tmp_path, body, seconds=300).rule
+    expect_end(int((tmp_path / "pid").read_text()))
+
+
+def test_a_model_of_too_many_layers_is_refused_before_it_runs(tmp_path: Path) -> None:
+    refusal = refused(tmp_path, "return torch.nn.ModuleList(torch.nn.LayerNorm(1) for _ in range(10_001))")
+    assert refusal.rule == "has 10,001 layers with parameters, and the most are 10,000"
 
 
 def test_what_a_users_code_started_ends_with_a_killed_server(tmp_path: Path) -> None:
@@ -95,6 +172,7 @@ def test_slow_models_do_not_take_every_thread(tmp_path: Path) -> None:
     slow = job_spec(model={"entrypoint": "slow:build", "directory": str(tmp_path)})
     room, more = AT_ONCE + WAITING, 3
     with LiveServer(tmp_path / "data", scheduler=False) as server, Client(server.url) as client:
+        client.preview(job_spec())
         with ThreadPoolExecutor(room + more) as threads:
             asked = [threads.submit(client.preview, slow) for _ in range(room + more)]
             ended = as_completed(asked, timeout=120)
@@ -106,6 +184,7 @@ def test_slow_models_do_not_take_every_thread(tmp_path: Path) -> None:
             answer = httpx.post(f"{server.url}/api/v1/plans", json=slow, trust_env=False)
             assert (answer.status_code, answer.headers["retry-after"]) == (503, str(RETRY_AFTER_S))
             assert client.health().status == "ok"
+            assert client.preview(job_spec()).layers, "what is described already waits for nobody"
             (tmp_path / "go").touch()
             errors = [future.exception() for future in ended]
         assert len(errors) == room

@@ -2,13 +2,16 @@
 
 import subprocess
 import sys
+from dataclasses import MISSING, fields
 
 import pytest
 import torch
 
 from engine.errors import UnknownNameError, UserError
+from engine.inputs.registry import DATASETS
 from engine.models.registry import MODELS, build, model
 from engine.plan.description import LayerDescription, ModelDescription, ParameterDescription
+from engine.plan.serde import from_plain
 
 PUBLISHED = {
     "alexnet": 60_965_224,
@@ -94,6 +97,16 @@ def test_unknown_names_and_options_list_the_known_ones():
         build("alexnet", {"clases": 10})
     with pytest.raises(UserError, match=r"model.options.classes = 0: must be at least 1"):
         build("alexnet", {"classes": 0})
+
+
+@pytest.mark.parametrize("entry", [*MODELS, *DATASETS], ids=lambda entry: entry.name)
+def test_every_size_has_an_upper_bound(entry):
+    """Whoever may submit a job must not be able to hold up the service with one number."""
+    for option in fields(entry.options):
+        if option.type == "int" and option.name != "seed":
+            needed = {f.name: "/" for f in fields(entry.options) if f.default is MISSING}
+            with pytest.raises(UserError, match=f"{option.name} = {2**62}: must be at most"):
+                from_plain(entry.options, needed | {option.name: 2**62})
 
 
 def test_listing_models_and_data_sets_imports_no_torch():

@@ -1,0 +1,129 @@
+"""The process that describes a model, within limits: a user's code runs there, and may take any time and memory and
+say anything.
+
+The process holds its own limit of memory, which each process that it starts inherits. Time, and how much of what they
+say is kept, are held here. Nothing that was started outlives the answer.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from engine import errors
+from engine.errors import UserError
+from engine.models.memory_limit import gib
+
+SOURCE = Path(errors.__file__).resolve().parent.parent
+ANSWER_BYTES = 2**26
+"""A description of ten thousand layers has five million."""
+SAID_BYTES = 2**14
+"""The end of what is printed, which says why a process failed."""
+SAID_LINES = 8
+PIECE = 2**16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Allowance:
+    """What describing one model may cost."""
+
+    seconds: float
+    memory_bytes: int
+    """Of each of its processes: what it allocates, used or not."""
+
+
+def ask(request: dict[str, Any], subject: str, allowed: Allowance, lifeline: Connection) -> dict[str, Any]:
+    """The answer of `python -m engine.models` to a request. It ends when the other end of `lifeline` closes, too.
+
+    Raises UserError naming the model, `subject`, where it takes more than what is allowed or does not answer.
+    """
+    command = [sys.executable, "-m", "engine.models", str(lifeline.fileno()), str(allowed.memory_bytes)]
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+    environment.pop("TRAINYARD_DATABASE_URL", None)  # may hold a password, and user code runs there
+    with tempfile.TemporaryFile() as given:
+        given.write(json.dumps(request).encode())
+        given.seek(0)
+        process = subprocess.Popen(
+            command,
+            stdin=given,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+            cwd=SOURCE,
+            start_new_session=True,
+            pass_fds=[lifeline.fileno()],
+        )
+    with process:
+        try:
+            answer, said = _listen(process, time.monotonic() + allowed.seconds)
+        except TimeoutError:
+            rule = f"could not be described within {allowed.seconds:g} s"
+            remedy = (
+                "Build less when the model is constructed, or allow more with TRAINYARD_DESCRIPTION_SECONDS"
+            )
+            raise UserError("model", subject, rule, remedy) from None
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # with what the user's code started
+    if len(answer) > ANSWER_BYTES:
+        rule = f"has a description of more than {ANSWER_BYTES // 2**20} MiB"
+        raise UserError("model", subject, rule, "Use fewer layers, or larger ones")
+    try:
+        found = json.loads(answer)
+        assert isinstance(found, dict)
+    except (AssertionError, ValueError):
+        raise _failed(process.returncode, said, subject, allowed) from None
+    return found
+
+
+def _listen(process: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, bytes]:
+    """What it answered, and the end of what it said, once it has ended. Raises TimeoutError."""
+    assert process.stdout is not None
+    assert process.stderr is not None
+    answer, said = bytearray(), bytearray()
+    watched = os.pidfd_open(process.pid)
+    with selectors.DefaultSelector() as selector:
+        try:
+            for pipe, kept in ((process.stdout, answer), (process.stderr, said)):
+                os.set_blocking(pipe.fileno(), False)
+                selector.register(pipe, selectors.EVENT_READ, kept)
+            selector.register(watched, selectors.EVENT_READ)  # who inherited a pipe may hold it open for ever
+            while True:
+                ready = selector.select(max(0.0, deadline - time.monotonic()))
+                if not ready or time.monotonic() > deadline:
+                    raise TimeoutError
+                pieces = [(key, os.read(key.fd, PIECE)) for key, _ in ready if key.data is not None]
+                for key, piece in pieces:
+                    key.data.extend(piece)
+                    if not piece:
+                        selector.unregister(key.fileobj)
+                del said[:-SAID_BYTES]
+                if len(answer) > ANSWER_BYTES:
+                    return bytes(answer), bytes(said)
+                if not pieces:  # it has ended, and the pipes are empty
+                    return bytes(answer), bytes(said)
+        finally:
+            os.close(watched)
+
+
+def _failed(code: int, said: bytes, subject: str, allowed: Allowance) -> UserError:
+    lines = said.decode("utf-8", "replace").strip().splitlines()
+    last = "\n".join(lines[-SAID_LINES:]) or "it said nothing"
+    how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+    return UserError(
+        "model",
+        subject,
+        f"describing the model {how}: {last}",
+        f"Build the model in Python first to see the error. Here it may use {gib(allowed.memory_bytes)} of memory",
+    )
