@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,12 +11,13 @@ from sqlalchemy import select
 
 from backend.app import create_app
 from backend.db import Database
+from backend.db.engine import sqlite_url
 from backend.db.models import Attempt
 from backend.executors import process
 from backend.settings import Settings
 from tests.backend.house import House
-from tests.backend.ingest_server import open_database
 from tests.backend.live_server import LiveServer
+from tests.postgres import Cluster, cluster
 
 CPU_DEVICES = 4
 
@@ -28,20 +29,41 @@ def descriptions(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def session_api(tmp_path_factory: pytest.TempPathFactory, descriptions: Path) -> Iterator[TestClient]:
+def postgres() -> Iterator[Cluster]:
+    """A PostgreSQL."""
+    with cluster() as running:
+        yield running
+
+
+@pytest.fixture(scope="session", params=("sqlite", pytest.param("postgresql", marks=pytest.mark.soak)))
+def settings_for(request: pytest.FixtureRequest, descriptions: Path) -> Callable[[Path], Settings]:
+    """Makes settings of an application that keeps its data in a folder: of SQLite, and then of PostgreSQL."""
+
+    def make(data_dir: Path) -> Settings:
+        url = None if request.param == "sqlite" else request.getfixturevalue("postgres").new_schema()
+        (data_dir / "cache").symlink_to(descriptions)
+        return Settings(data_dir=data_dir, cpu_devices=CPU_DEVICES, scheduler=False, database_url=url)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def session_api(
+    tmp_path_factory: pytest.TempPathFactory, settings_for: Callable[[Path], Settings]
+) -> Iterator[TestClient]:
     """The application with a database of its own, and no scheduler: jobs stay queued."""
-    yield from _api(tmp_path_factory.mktemp("api"), descriptions)
+    yield from _api(settings_for(tmp_path_factory.mktemp("api")))
 
 
 @pytest.fixture(scope="module")
-def api(tmp_path_factory: pytest.TempPathFactory, descriptions: Path) -> Iterator[TestClient]:
+def api(
+    tmp_path_factory: pytest.TempPathFactory, settings_for: Callable[[Path], Settings]
+) -> Iterator[TestClient]:
     """The same for one file of tests."""
-    yield from _api(tmp_path_factory.mktemp("api"), descriptions)
+    yield from _api(settings_for(tmp_path_factory.mktemp("api")))
 
 
-def _api(data_dir: Path, cache: Path) -> Iterator[TestClient]:
-    (data_dir / "cache").symlink_to(cache)
-    settings = Settings(data_dir=data_dir, cpu_devices=CPU_DEVICES, scheduler=False)
+def _api(settings: Settings) -> Iterator[TestClient]:
     with TestClient(create_app(settings), base_url="http://127.0.0.1") as client:
         yield client
 
@@ -57,17 +79,34 @@ def live(
         yield server
 
 
+@pytest.fixture(scope="module", params=("sqlite", "postgresql"))
+def new_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Callable[[], str]:
+    """Makes URLs of databases that are empty: of SQLite, and then the same tests of PostgreSQL."""
+    if request.param == "sqlite":
+        return lambda: sqlite_url(tmp_path_factory.mktemp("db") / "trainyard.db")
+    postgres: Cluster = request.getfixturevalue("postgres")
+    return postgres.new_schema
+
+
 @pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
-    """One for each file of tests, with the service's own writer and no server."""
-    database = open_database(tmp_path_factory.mktemp("db"))
+def database(new_url: Callable[[], str]) -> Iterator[Database]:
+    """One of each kind for each file of tests, with the service's own writer and no server."""
+    database = Database(new_url())
     yield database
     database.close()
 
 
 @pytest.fixture
-def house(server_lane: None, tmp_path: Path) -> Iterator[House]:
-    house = House(tmp_path)
+def new_database(new_url: Callable[[], str]) -> Iterator[Database]:
+    """One of each kind for each test."""
+    database = Database(new_url())
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def house(server_lane: None, tmp_path: Path, new_url: Callable[[], str]) -> Iterator[House]:
+    house = House(tmp_path, new_url())
     yield house
     with house.database.read() as session:
         directories = list(session.scalars(select(Attempt.directory)))

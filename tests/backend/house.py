@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from backend.db import uuid7
+from backend.db import Database, uuid7
 from backend.db.models import Attempt, Job
 from backend.executors import process
 from backend.lifecycle import ENDED
@@ -18,19 +18,20 @@ from backend.scheduler.decide import Device, Inventory
 from backend.scheduler.loop import Scheduler
 from engine.plan.serde import to_plain
 from tests.backend.executor_attempts import MODEL, PLAN, job, programs_executor, until
-from tests.backend.ingest_server import IngestServer, open_database
+from tests.backend.ingest_server import IngestServer
 
 
 class House:
     """A server's inner parts over one data directory; `restart` is its death and a new life."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, database_url: str) -> None:
         self.directory = directory
+        self._database_url = database_url
         self.port = 0
         self.open(2)
 
     def open(self, cpus: int, *, paused: bool = False) -> None:
-        self.database = open_database(self.directory)
+        self.database = Database(self._database_url)
         self.ingest = IngestServer(self.database, self.port)
         self.port = self.ingest.port
         self.scheduler = Scheduler(

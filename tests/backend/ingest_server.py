@@ -3,35 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import threading
 from collections.abc import Callable
 from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 from sqlalchemy.orm import Session
 
 from backend.db import Database, uuid7
-from backend.db.engine import open_engine, sqlite_url
 from backend.db.models import Attempt, Job
 from backend.ingest import IngestError, accept, seal, token_sha256
 
 TOKEN = "the attempt's own token"
-POSTGRES = os.environ.get("TRAINYARD_TEST_POSTGRES")
-"""URL of a PostgreSQL that tests may empty; None: they use SQLite."""
-
-
-def open_database(directory: Path) -> Database:
-    """An empty database: a SQLite file, or the PostgreSQL that TRAINYARD_TEST_POSTGRES names (it is emptied)."""
-    if POSTGRES is None:
-        return Database(sqlite_url(directory / "trainyard.db"))
-    engine = open_engine(POSTGRES, readonly=False)
-    with engine.begin() as connection:
-        connection.exec_driver_sql("DROP SCHEMA public CASCADE")
-        connection.exec_driver_sql("CREATE SCHEMA public")
-    engine.dispose()
-    return Database(POSTGRES)
 
 
 def add_attempt(database: Database, parties: list[str] | None = None) -> int:

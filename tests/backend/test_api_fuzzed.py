@@ -58,7 +58,7 @@ CHECKS = [
 
 @pytest.fixture(scope="module")
 def known(
-    servers: None, tmp_path_factory: pytest.TempPathFactory, descriptions: Path
+    server_lane: None, tmp_path_factory: pytest.TempPathFactory, descriptions: Path
 ) -> Iterator[tuple[LiveServer, str]]:
     """A server, and the id of a job whose events it has."""
     data_dir = tmp_path_factory.mktemp("fuzzed")

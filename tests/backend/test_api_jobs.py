@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 from fastapi.testclient import TestClient
+from sqlalchemy import make_url
 
 from tests.backend.job_specs import JSON, job_spec, submit
 
@@ -133,5 +134,7 @@ def test_health_counts_jobs(api: TestClient) -> None:
     before = api.get("/api/v1/health").json()
     submit(api)
     after = api.get("/api/v1/health").json()
-    assert (before["status"], before["database"]) == ("ok", "sqlite")
+    database = api.app.state.context.database  # type: ignore[attr-defined]
+    kind = make_url(database.url).get_backend_name()
+    assert (before["status"], before["database"]) == ("ok", kind)
     assert after["jobs"]["queued"] == before["jobs"]["queued"] + 1

@@ -20,9 +20,10 @@ from backend.executors import process
 from backend.executors.base import Running
 from backend.lifecycle import Reason
 from tests.backend.executor_attempts import NOWHERE, ended, launch, programs_executor, running, until
-from tests.backend.ingest_server import POSTGRES, TOKEN, add_attempt, open_database
+from tests.backend.ingest_server import TOKEN, add_attempt
 from tests.backend.job_specs import job_spec
 from tests.backend.live_server import LiveServer, run
+from tests.postgres import Cluster
 from tests.small_disk import small_disk
 
 pytestmark = pytest.mark.usefixtures("server_lane")
@@ -60,18 +61,17 @@ def test_a_second_server_on_the_same_database_is_refused(tmp_path: Path) -> None
     assert "Traceback" not in second.stderr
 
 
-@pytest.mark.skipif(POSTGRES is None, reason="needs a PostgreSQL: TRAINYARD_TEST_POSTGRES")
-def test_a_second_server_on_the_same_postgresql_is_refused(tmp_path: Path) -> None:
-    open_database(tmp_path).close()
-    with LiveServer(tmp_path / "one", scheduler=False, database_url=POSTGRES) as server:
-        second = run("serve", "--port", "0", data_dir=tmp_path / "two", database_url=POSTGRES)
+def test_a_second_server_on_the_same_postgresql_is_refused(tmp_path: Path, postgres: Cluster) -> None:
+    url = postgres.new_database()
+    with LiveServer(tmp_path / "one", scheduler=False, database_url=url) as server:
+        second = run("serve", "--port", "0", data_dir=tmp_path / "two", database_url=url)
         assert second.returncode == 2, second.stderr
         assert f"process {server.process.pid} at {server.url}" in second.stderr
         assert "Traceback" not in second.stderr
         server.process.kill()
         server.process.wait()
     with (
-        LiveServer(tmp_path / "two", scheduler=False, database_url=POSTGRES) as third,
+        LiveServer(tmp_path / "two", scheduler=False, database_url=url) as third,
         Client(third.url) as client,
     ):
         assert client.health().status == "ok", "whoever is killed holds nothing"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from pathlib import Path
 
 import pytest
 from sqlalchemy import text
@@ -12,21 +11,21 @@ from sqlalchemy import text
 from backend.db.engine import open_engine
 from backend.services import lock
 from engine.errors import UserError
-from tests.backend.ingest_server import POSTGRES, open_database
+from tests.postgres import Cluster
 
-pytestmark = pytest.mark.skipif(POSTGRES is None, reason="needs a PostgreSQL: TRAINYARD_TEST_POSTGRES")
 WAIT_S = 30.0
 
 
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    open_database(tmp_path).close()
+@pytest.fixture
+def url(monkeypatch: pytest.MonkeyPatch, postgres: Cluster) -> str:
+    """A database whose holders look at their sessions often."""
     monkeypatch.setattr(lock, "LOOK_S", 0.2)
+    return postgres.new_database()
 
 
-def end_session() -> None:
+def end_session(url: str) -> None:
     """What a restart of the database does to whoever has the lock."""
-    engine = open_engine(str(POSTGRES), readonly=False).execution_options(isolation_level="AUTOCOMMIT")
+    engine = open_engine(url, readonly=False).execution_options(isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
         ended = connection.scalar(
             text(
@@ -38,29 +37,31 @@ def end_session() -> None:
     assert ended == 1
 
 
-def holder() -> str:
+def holder(url: str) -> str:
     """Who has the database, as a second server is told; empty where nobody has it."""
     try:
-        with lock.database_held(str(POSTGRES), "http://second", lost=pytest.fail):
+        with lock.database_held(url, "http://second", lost=pytest.fail):
             return ""
     except UserError as error:
         return str(error)
 
 
-def test_a_session_that_ends_is_replaced() -> None:
+def test_a_session_that_ends_is_replaced(url: str) -> None:
     lost: list[UserError] = []
-    with lock.database_held(str(POSTGRES), "http://first", lost=lost.append):
-        assert "http://first" in holder()
-        end_session()
+    with lock.database_held(url, "http://first", lost=lost.append):
+        assert "http://first" in holder(url)
+        end_session(url)
         deadline = time.monotonic() + WAIT_S
-        while "http://first" not in holder():
+        while "http://first" not in holder(url):
             assert time.monotonic() < deadline
             time.sleep(0.5)  # whoever asks has the lock for a moment
         assert not lost
-    assert holder() == ""
+    assert holder(url) == ""
 
 
-def test_whoever_finds_another_server_in_its_place_hears_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whoever_finds_another_server_in_its_place_hears_of_it(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     heard = threading.Event()
     found: list[UserError] = []
 
@@ -69,8 +70,8 @@ def test_whoever_finds_another_server_in_its_place_hears_of_it(monkeypatch: pyte
         heard.set()
 
     monkeypatch.setattr(lock, "LOOK_S", 2.0)
-    with lock.database_held(str(POSTGRES), "http://first", lost=lost):
-        end_session()
-        with lock.database_held(str(POSTGRES), "http://second", lost=pytest.fail):
+    with lock.database_held(url, "http://first", lost=lost):
+        end_session(url)
+        with lock.database_held(url, "http://second", lost=pytest.fail):
             assert heard.wait(WAIT_S)
     assert "http://second" in str(found[0])

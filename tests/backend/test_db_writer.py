@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from sqlalchemy import func, select
@@ -13,14 +11,12 @@ from sqlalchemy.orm import Session
 
 from backend.db import Database, WriterError, notify, uuid7
 from backend.db.models import Job, Notice
-from tests.backend.ingest_server import open_database
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    database = open_database(tmp_path)
-    yield database
-    database.close()
+def database(new_database: Database) -> Database:
+    """One for each test."""
+    return new_database
 
 
 def add_job(session: Session, name: str = "a job") -> str:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -28,16 +26,15 @@ from engine.telemetry import batch as wire
 from engine.telemetry.detail import DetailPolicy
 from engine.telemetry.events import ALL_LAYERS, LEVELS, NO_LAYER, Direction, Kind, Track
 from engine.telemetry.recorder import Recorder
-from tests.backend.ingest_server import TOKEN, add_attempt, open_database
+from tests.backend.ingest_server import TOKEN, add_attempt
 
 MS = 1_000_000
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    database = open_database(tmp_path)
-    yield database
-    database.close()
+def database(new_database: Database) -> Database:
+    """One for each test."""
+    return new_database
 
 
 def recorded(attempt: int, *, party: int = 0, batches: int = 1, steps: int = 4) -> list[bytes]:

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from backend.db import Database
 from backend.ingest.benchmark import check
 from backend.ingest.benchmark_load import KINDS, Mix, Sender
 from engine.telemetry.batch import decode
-from tests.backend.ingest_server import TOKEN, IngestServer, add_attempt, open_database
+from tests.backend.ingest_server import TOKEN, IngestServer, add_attempt
 
 MIX = Mix(layers=3, events=100)
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    database = open_database(tmp_path)
-    yield database
-    database.close()
+def database(new_database: Database) -> Database:
+    """One for each test."""
+    return new_database
 
 
 def test_a_batch_holds_the_mix_that_is_stated(database: Database) -> None:

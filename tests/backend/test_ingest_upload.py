@@ -21,7 +21,7 @@ from engine.telemetry.recorder import Recorder
 from engine.telemetry.spool import parties
 from engine.telemetry.uploader import Uploader
 from tests.backend.executor_attempts import until
-from tests.backend.ingest_server import TOKEN, IngestServer, PostServer, add_attempt, open_database
+from tests.backend.ingest_server import TOKEN, IngestServer, PostServer, add_attempt
 
 DEADLINE_S = 60.0
 
@@ -55,10 +55,9 @@ def start_party(
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    database = open_database(tmp_path)
-    yield database
-    database.close()
+def database(new_database: Database) -> Database:
+    """One for each test."""
+    return new_database
 
 
 @pytest.fixture

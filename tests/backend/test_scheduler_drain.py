@@ -7,55 +7,56 @@ from pathlib import Path
 
 import pytest
 
+from backend.db import Database
 from backend.db.models import Attempt
 from backend.executors import files
 from backend.executors.base import Ingest
 from backend.scheduler import drain as drains
 from backend.scheduler.drain import Drain
 from tests.backend.executor_attempts import until
-from tests.backend.ingest_server import TOKEN, IngestServer, add_attempt, open_database
+from tests.backend.ingest_server import TOKEN, IngestServer, add_attempt
 
 
-def test_a_broken_directory_does_not_keep_the_telemetry_of_the_others(tmp_path: Path) -> None:
+def test_a_broken_directory_does_not_keep_the_telemetry_of_the_others(
+    tmp_path: Path, new_database: Database
+) -> None:
     broken, whole = tmp_path / "broken", tmp_path / "whole"
     for directory in (broken, whole):
         (directory / "spool").mkdir(parents=True)
     (broken / "ingest.json").write_text("{")
-    database = open_database(tmp_path)
-    attempt = add_attempt(database)
-    server = IngestServer(database, 0)
+    attempt = add_attempt(new_database)
+    server = IngestServer(new_database, 0)
     files.write_ingest(whole, Ingest(url=server.url, attempt=attempt, token=TOKEN))
     drain = Drain(server.url)
     drain.add(broken)
     drain.add(whole)
 
     def sealed() -> bool:
-        with database.read() as session:
+        with new_database.read() as session:
             return session.get_one(Attempt, attempt).sealed
 
     until(sealed, "the whole directory is sealed")
     server.close()
-    database.close()
 
 
-def test_what_cannot_be_sent_now_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_sent_now_is_tried_again(
+    tmp_path: Path, new_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(drains, "TIMEOUT_S", 0.2)
     monkeypatch.setattr(drains, "AGAIN_S", 0.2)
     (tmp_path / "spool").mkdir()
-    database = open_database(tmp_path)
-    attempt = add_attempt(database)
-    server = IngestServer(database, 0)
+    attempt = add_attempt(new_database)
+    server = IngestServer(new_database, 0)
     server.close()
     files.write_ingest(tmp_path, Ingest(url=server.url, attempt=attempt, token=TOKEN))
     drain = Drain(server.url)
     drain.add(tmp_path)
     time.sleep(0.5)  # the first try ends
-    server = IngestServer(database, server.port)
+    server = IngestServer(new_database, server.port)
 
     def sealed() -> bool:
-        with database.read() as session:
+        with new_database.read() as session:
             return session.get_one(Attempt, attempt).sealed
 
     until(sealed, "the attempt is sealed once the server is there")
     server.close()
-    database.close()
