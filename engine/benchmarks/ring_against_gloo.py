@@ -46,6 +46,10 @@ WAIT_S = 300.0
 COLUMNS = ("Mbit/s", "ours, s", "Gloo, s", "port, s", "Gloo's time over ours", "CPU, ours", "CPU, Gloo")
 
 
+TOKEN = b"ring against Gloo"
+"""Nobody else is on the benchmark's hosts."""
+
+
 def launch_of(count: int, directory: Path) -> Launch:
     """A job whose model is one parameter of `count` elements, with the plan that `ring-allreduce` makes of it."""
     parameter = ParameterDescription(name="tensor.weight", shape=(count,), dtype="float32", trainable=True)
@@ -62,13 +66,13 @@ class Ring:
 
     def __init__(self, place: Place, pipe: Connection, launch: Launch, parameter: Parameter) -> None:
         names = [f"worker {rank}" for rank in range(place.count)]
-        self._endpoint = Endpoint(index=place.index, names=names, hosts=names, deadline_s=WAIT_S)
+        self._endpoint = Endpoint(index=place.index, names=names, hosts=names, deadline_s=WAIT_S, token=TOKEN)
         self._choices = load_choices(launch)
         self._versions = Versions(len(self._choices), WAIT_S)
         self._step = 0
         self._endpoint.on_failure(self._versions.fail)
         recorder = StepTimes(place.index, names[place.index], time.monotonic_ns, None)
-        lane = Dispatch(self._endpoint, Lane.WORKER)
+        lane = Dispatch(self._endpoint, Lane.WORKER, 2**30)
         lane.expect(choice.unit for choice in self._choices.values())
         self._exchange = RingAllreduce(
             Context(

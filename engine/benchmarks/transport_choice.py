@@ -17,6 +17,7 @@ import importlib.util
 import multiprocessing
 import os
 import resource
+import secrets
 import socket
 import statistics
 import subprocess
@@ -25,6 +26,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Protocol
@@ -60,6 +62,7 @@ class Setting:
     urgent: bool
     port: int
     directory: str
+    token: bytes = field(default_factory=partial(secrets.token_bytes, 32))
 
 
 class HeapThread:
@@ -112,7 +115,7 @@ class EndpointSender:
 
 
 def _endpoint(index: int, setting: Setting, handle: Callable[[Header, memoryview | None], None]) -> Endpoint:
-    endpoint = Endpoint(index=index, names=NAMES, hosts=("a", "b"), deadline_s=WAIT_S)
+    endpoint = Endpoint(index=index, names=NAMES, hosts=("a", "b"), deadline_s=WAIT_S, token=setting.token)
     endpoint.listen(port=setting.port + index)
     endpoint.register(0, place=lambda _header: None, handle=handle)
     endpoint.connect({party: ("127.0.0.1", setting.port + party) for party in (0, 1)})

@@ -17,6 +17,7 @@ from engine.plan.telemetry import TelemetrySpec
 from engine.plan.units_of_measure import LARGEST, LEAST_RATE_BPS, format_rate, parse_duration, parse_rate
 from engine.plan.updates import OptimizerSpec, ScheduleSpec
 
+LEAST_SILENCE_S, MOST_SILENCE_S = 3.0, 86_400.0
 MOST_HOSTS = 64
 """Of a lab on one machine."""
 _STRICT = {"use_attribute_docstrings": True, "extra": "forbid"}
@@ -82,6 +83,9 @@ class ClusterSpec:
     """`auto`: CUDA where there are enough devices for the workers, else CPU."""
     threads: int = 1
     """Compute threads of each worker (CPU)."""
+    silence_s: float = 15.0
+    """Seconds without a sign of life after which a process of the job is given up as lost, and the job ends. Give more
+    where workers may stop for longer, e.g. in a debugger or while the machine swaps."""
 
     def __post_init__(self) -> None:
         if self.workers < 1:
@@ -90,6 +94,13 @@ class ClusterSpec:
             raise UserError("workers", self.workers, "more than 1024 workers cannot be trained", "Use fewer")
         if self.threads < 1:
             raise UserError("threads", self.threads, "a worker needs at least one thread", "Use 1 or more")
+        if not LEAST_SILENCE_S <= self.silence_s <= MOST_SILENCE_S:
+            raise UserError(
+                "silence_s",
+                self.silence_s,
+                f"processes give a sign of life each second: from {LEAST_SILENCE_S:g} to {MOST_SILENCE_S:g} seconds",
+                "15 is the default",
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

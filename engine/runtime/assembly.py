@@ -19,7 +19,6 @@ from engine.plan.plan import Peer
 from engine.runtime.averaging_replica import AveragingReplica, state_carriers
 from engine.runtime.capture import Capture
 from engine.runtime.crossing import Crossing
-from engine.runtime.dispatch import Dispatch
 from engine.runtime.gather import Gather
 from engine.runtime.host_memory import HostMemory, contiguous_parameters
 from engine.runtime.initial import InitialState, first_values
@@ -63,8 +62,8 @@ class Assembly:
         workers = launch.job.cluster.workers
         self.team = Team(launch.plan, base.party, workers, base.endpoint)
         self.gather = Gather(base.endpoint, self.rank, workers, launch.deadline_s)
-        self._worker_lane = Dispatch(base.endpoint, Lane.WORKER)
-        self._server_lane = Dispatch(base.endpoint, Lane.SERVER)
+        self._worker_lane = base.dispatch(Lane.WORKER)
+        self._server_lane = base.dispatch(Lane.SERVER)
         self._worker_lane.add(self.gather.kinds, self.gather)
         base.endpoint.on_failure(self.gather.fail)
 

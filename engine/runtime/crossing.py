@@ -133,7 +133,7 @@ class DeviceHome:
         self._torch_device = torch_device
         self._autocast = autocast
         contiguous_parameters(dict(back.named_parameters()))
-        self._lane = Dispatch(base.endpoint, Lane.DEVICE)
+        self._lane = base.dispatch(Lane.DEVICE)
         self._initial = InitialState(first_values(back), launch.deadline_s)
         self._lane.add(self._initial.kinds, self._initial)
         base.endpoint.on_failure(self._initial.fail)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Protocol
 
-from engine.plan.description import DTYPE_BYTES
+from engine.plan.description import DTYPE_BYTES, ModelDescription
 from engine.plan.units import Unit
 from engine.runtime.messages import Lane, Message, Payload
 from engine.transport.endpoint import Endpoint
+from engine.transport.errors import ProtocolError
 from engine.transport.message import Header
 
 
@@ -20,14 +22,30 @@ class Receiver(Protocol):
     def handle(self, header: Header, payload: Payload) -> None: ...
 
 
+_OF_UNITS = frozenset({Message.PUSH, Message.ANSWER, Message.ROUND})
+"""What carries a unit, or a part of one."""
+_META_BYTES = 1 << 20
+"""Of such a message: a mask with a byte for each piece of the unit."""
+
+
+def largest_message(model: ModelDescription, samples: int) -> int:
+    """Bytes that no message outside the units exceeds: state of an evaluation or a start, factors, activations and
+    targets of a pass of `samples`. A generous bound, against headers that ask for all of the memory."""
+    state = sum(math.prod(p.shape) * 8 for layer in model.layers for p in layer.parameters)
+    passed = samples * sum(layer.output_bytes for layer in model.layers)
+    return 2**30 + 8 * (state + passed)
+
+
 class Dispatch:
     """Routes a lane's messages by kind, and a server exchange's by unit."""
 
-    def __init__(self, endpoint: Endpoint, lane: Lane) -> None:
+    def __init__(self, endpoint: Endpoint, lane: Lane, largest_bytes: int) -> None:
+        """`largest_bytes`: of a message that is not about a unit, or is factors (`largest_message`)."""
+        self._largest_bytes = largest_bytes
         self._by_kind: dict[int, Receiver] = {}
         self._by_unit: dict[tuple[int, int], Receiver] = {}
         self._unit_bytes: dict[int, int] = {}
-        endpoint.register(lane, place=self._place, handle=self._handle, weigh=self._weigh)
+        endpoint.register(lane, place=self._place, handle=self._handle, weigh=self._weigh, allow=self._allow)
 
     def add(self, kinds: Iterable[Message], receiver: Receiver, units: Iterable[int] | None = None) -> None:
         """Messages of `kinds` (about `units`, where given) are for `receiver` from now on."""
@@ -45,6 +63,22 @@ class Dispatch:
         """A message about a unit may complete it, however short it is itself."""
         unit = self._unit_bytes.get(header.unit, 0) if header.layer >= 0 else 0
         return max(header.payload_bytes, unit)
+
+    def _allow(self, header: Header, meta_bytes: int) -> None:
+        """Refuse what announces more than the plan lets it have, before memory is taken for it."""
+        if header.kind in _OF_UNITS:
+            largest, meta = self._unit_bytes.get(header.unit, 0), _META_BYTES
+        else:
+            largest, meta = self._largest_bytes, self._largest_bytes
+        for what, announced, limit in (
+            ("payload", header.payload_bytes, largest),
+            ("meta", meta_bytes, meta),
+        ):
+            if announced > limit:
+                raise ProtocolError(
+                    f"a message of kind {header.kind} about unit {header.unit} announces {announced} bytes of {what};"
+                    f" the plan allows {limit}: a party that does not follow the plan"
+                )
 
     def _find(self, header: Header) -> Receiver:
         found = self._by_unit.get((header.kind, header.unit)) or self._by_kind.get(header.kind)

@@ -2,6 +2,7 @@
 
 Layout of an attempt's directory (every file is written to a temporary name and renamed):
   launch.json            this file's `Launch`
+  mesh-token             what the attempt's processes know and nobody else; readable by its owner only
   logs/<party>.log       standard output and error of each process
   errors/<party>.json    why a process failed, in its own words
   spool/                 telemetry batches that the server has not acknowledged
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +27,7 @@ from engine.plan.scaling import scaled_model, scaled_plan
 from engine.plan.serde import from_plain, to_plain
 from engine.profile import Profile, profile_of
 
+_TOKEN = "mesh-token"
 REPLAY = "replay"
 """The device of a rehearsal's workers: they wait as long as their profile says (`engine/runtime/replay.py`)."""
 
@@ -113,6 +116,13 @@ class Launch:
             "profile": to_plain(self.profile),
         }
         write_json(self.directory / "launch.json", data)
+        target = os.open(self.directory / _TOKEN, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(target, "wb") as file:
+            file.write(secrets.token_bytes(32))
+
+    def token(self) -> bytes:
+        """What proves to the attempt's other processes that one belongs to them (`engine/transport/greeting.py`)."""
+        return (self.directory / _TOKEN).read_bytes()
 
     @classmethod
     def read(cls, directory: Path) -> Launch:

@@ -19,7 +19,9 @@ from engine.plan.plan import LayerPlan, Plan
 from engine.plan.scaling import scaled_rate
 from engine.plan.telemetry import TelemetrySpec
 from engine.plan.units import Unit, cut
+from engine.runtime.dispatch import Dispatch, largest_message
 from engine.runtime.launch import Launch
+from engine.runtime.messages import Lane
 from engine.runtime.recording import Recording
 from engine.telemetry import asked
 from engine.telemetry.detail import DetailPolicy
@@ -75,11 +77,19 @@ class PartyBase:
             if rate is None or self._host is not None
             else Pacer(launch.directory / "pacing", rate),
             deadline_s=launch.deadline_s,
+            silence_s=launch.job.cluster.silence_s,
+            token=launch.token(),
         )
         self.rendezvous = Rendezvous(
             launch.rendezvous, index=party.index, names=self.names, deadline_s=launch.deadline_s
         )
+        self.endpoint.on_failure(self.rendezvous.fail)
         self._sampler: Sampler | None = None
+
+    def dispatch(self, lane: Lane) -> Dispatch:
+        """The table of a lane's messages; before `connect`."""
+        largest = largest_message(self.launch.model, self.launch.job.training.global_batch)
+        return Dispatch(self.endpoint, lane, largest)
 
     def connect(self) -> None:
         """Meet the others. Lanes must be registered; after this messages arrive."""

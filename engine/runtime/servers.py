@@ -11,7 +11,6 @@ from torch import Tensor
 from engine.exchange.base import Choice
 from engine.exchange.shard import Shard
 from engine.plan.cluster import Party
-from engine.runtime.dispatch import Dispatch
 from engine.runtime.initial import InitialState, empty_state
 from engine.runtime.launch import Launch
 from engine.runtime.messages import Lane, Message, Payload
@@ -70,7 +69,7 @@ class Server:
         base, launch = self._base, self._launch
         failed = threading.Event()
         base.endpoint.on_failure(lambda error: failed.set())
-        lane = Dispatch(base.endpoint, Lane.SERVER)
+        lane = base.dispatch(Lane.SERVER)
         described = {p.name: (p.shape, p.dtype) for p in launch.model.parameters}
         shapes = {name: described[name] for name in exchanged_parameters(launch)}
         initial = InitialState(empty_state(shapes), launch.deadline_s)

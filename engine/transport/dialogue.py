@@ -103,7 +103,10 @@ class Dialogue:
                 continue
             peer.control.put(Frame(Control.HEARTBEAT))
             if peer.heard_ns is not None and now_ns - peer.heard_ns > self._silence_ns:
-                raise peer.lost(f"no sign of life for {(now_ns - peer.heard_ns) / 1e9:.1f} s")
+                raise peer.lost(
+                    f"no sign of life for {(now_ns - peer.heard_ns) / 1e9:.1f} s; the job allows"
+                    f" {self._silence_ns / 1e9:g} s (cluster.silence_s: give more where workers may stop for so long)"
+                )
             if peer.data_ended_ns is not None and now_ns - peer.data_ended_ns > _DATA_END_GRACE_NS:
                 raise peer.lost(peer.data_end_reason)
 

@@ -18,7 +18,7 @@ from engine.transport.credit import ReceiverCredit, SenderCredit, Window
 from engine.transport.dialogue import Dialogue
 from engine.transport.errors import DeadlineMissed, PeerLost, ProtocolError
 from engine.transport.inbound import Inbox
-from engine.transport.lane import Delivery, Handle, Lane, Place, Weigh
+from engine.transport.lane import Allow, Delivery, Handle, Lane, Place, Weigh
 from engine.transport.loop import Loop
 from engine.transport.message import Buffer, Header, Outgoing
 from engine.transport.observer import NoObserver, Observer, Watch
@@ -27,6 +27,7 @@ from engine.transport.pacing import Pacer
 from engine.transport.peer import Peer
 
 FailureCallback = Callable[[BaseException], None]
+LEAST_TOKEN_BYTES = 16
 
 
 class Sender(Protocol):
@@ -72,7 +73,7 @@ class Endpoint:
         deadline_s: float = 60.0,
         heartbeat_s: float = 1.0,
         silence_s: float = 15.0,
-        token: bytes = b"",
+        token: bytes,
     ) -> None:
         """`names` and `hosts` list all parties in order; `index` is this one.
 
@@ -83,14 +84,15 @@ class Endpoint:
         unsent_bytes, send_buffer_bytes: TCP_NOTSENT_LOWAT and SO_SNDBUF of the data connections.
         deadline_s: for connecting, aligning clocks and closing. silence_s: a peer that gives no sign of life
             for so long is lost; every party gives one each heartbeat_s.
-        token: up to 16 bytes that only this job's parties know; connections with another one are refused.
+        token: at least 16 random bytes that only this attempt's parties know. Who cannot prove that it knows them
+            (`greeting`) is turned away.
         """
         if len(names) != len(hosts) or not 0 <= index < len(names):
             raise ValueError(f"index = {index}, {len(names)} names, {len(hosts)} hosts: one each per party")
         if silence_s < 3 * heartbeat_s:
             raise ValueError(f"silence_s = {silence_s}: at least three heartbeats of {heartbeat_s} s")
-        if len(token) > 16:
-            raise ValueError(f"token has {len(token)} bytes: at most 16")
+        if len(token) < LEAST_TOKEN_BYTES:
+            raise ValueError(f"token has {len(token)} bytes: give at least {LEAST_TOKEN_BYTES} random ones")
         self.index = index
         self.names = tuple(names)
         self.hosts = tuple(hosts)
@@ -106,7 +108,7 @@ class Endpoint:
         self._deadline_s = deadline_s
         self._heartbeat_s = heartbeat_s
         self._silence_s = silence_s
-        self._token = token.ljust(16, b"\0")
+        self._token = token
         self._pool = ScratchPool()
         self._lanes: dict[int, Lane] = {}
         self._outboxes: dict[int, Outbox] = {}
@@ -134,9 +136,19 @@ class Endpoint:
         host, port = self._listener.getsockname()[:2]
         return str(host), int(port)
 
-    def register(self, lane: int, *, place: Place, handle: Handle, weigh: Weigh | None = None) -> None:
+    def register(
+        self,
+        lane: int,
+        *,
+        place: Place,
+        handle: Handle,
+        weigh: Weigh | None = None,
+        allow: Allow | None = None,
+    ) -> None:
         """Declare a receive queue; before `connect`.
 
+        allow(header, meta_bytes): in the I/O thread, before memory is taken for a message from the wire; raises
+            ProtocolError where it announces more bytes than it can have.
         place(header): in the I/O thread, for a message from the wire with a payload: writable contiguous
             views that it is received into, `header.payload_bytes` in total, or None for scratch memory.
         weigh(header): how many bytes the handler has to work on. Where given, light messages are handled in the
@@ -148,7 +160,7 @@ class Endpoint:
         if self._loop is not None or lane in self._lanes or not 0 <= lane <= 255:
             raise ProtocolError(f"lane {lane}: register each lane of 0..255 once, before connect()")
         title = f"{self.name} lane {lane}"
-        self._lanes[lane] = Lane(title, place, handle, self._pool, self._fail, weigh=weigh)
+        self._lanes[lane] = Lane(title, place, handle, self._pool, self._fail, weigh=weigh, allow=allow)
 
     def connect(self, addresses: Mapping[int, mesh.Address]) -> None:
         """Connect with every party in `addresses` (number -> host, port; the own one may be among them).

@@ -186,6 +186,13 @@ class Inbox:
             self._report(self._current, self._start_ns)
             self._interrupted.append(self._current)
             self._current = None
+        lane = self._lanes.get(start.header.lane)
+        if lane is None:
+            raise ProtocolError(
+                f"{start.header} is for lane {start.header.lane}; registered: {sorted(self._lanes)}"
+            )
+        if lane.allow is not None:
+            lane.allow(start.header, start.meta_bytes)
         first = min(start.fragment_bytes, start.header.payload_bytes)
         self.credit.announce(HEADER_BYTES + start.meta_bytes + first)
         self.credit.arrived += HEADER_BYTES
@@ -211,9 +218,7 @@ class Inbox:
     def _begin(self, start: Start, meta: bytes) -> None:
         """The header is complete: find the place of its payload."""
         header = start.header._replace(meta=meta) if meta else start.header
-        lane = self._lanes.get(header.lane)
-        if lane is None:
-            raise ProtocolError(f"{header} is for lane {header.lane}; registered: {sorted(self._lanes)}")
+        lane = self._lanes[header.lane]
         scratch: memoryview | None = None
         targets: list[memoryview] = []
         if header.payload_bytes:

@@ -15,6 +15,8 @@ Place: TypeAlias = Callable[[Header], Sequence[memoryview] | None]
 Handle: TypeAlias = Callable[[Header, memoryview | None], None]
 Weigh: TypeAlias = Callable[[Header], int]
 """How many bytes the message's handler has to work on."""
+Allow: TypeAlias = Callable[[Header, int], None]
+"""Raises ProtocolError for a header, or so many bytes of meta, that announce more than such a message can have."""
 
 
 INLINE_BYTES = 64 * 1024
@@ -67,8 +69,10 @@ class Lane:
         failed: Callable[[BaseException], None],
         *,
         weigh: Weigh | None,
+        allow: Allow | None,
     ) -> None:
         self.place = place
+        self.allow = allow
         self._handle = handle
         self._pool = pool
         self._failed = failed

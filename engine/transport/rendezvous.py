@@ -30,7 +30,12 @@ class Rendezvous:
         self.index = index
         self._deadline_s = deadline_s
         self._rounds: dict[str, int] = {}
+        self._failure: BaseException | None = None
         self._store = _open(url, index, names, deadline_s)
+
+    def fail(self, error: BaseException) -> None:
+        """End every wait, now and later, with `error`: who is missing has been lost and will not come."""
+        self._failure = self._failure or error
 
     def publish(self, key: str, value: str) -> None:
         """Make this party's value of `key` known."""
@@ -42,6 +47,8 @@ class Rendezvous:
         end = time.monotonic() + self._deadline_s
         missing = list(parties)
         while missing := [party for party in missing if not self._store.check([self._key(key, party)])]:
+            if self._failure is not None:
+                raise self._failure
             if time.monotonic() >= end:
                 names = [self.names[party] for party in missing]
                 raise DeadlineMissed(f"{self.names[self.index]} waiting for {key!r}", self._deadline_s, names)

@@ -46,6 +46,8 @@ BROKEN: list[tuple[str, Any, str, str]] = [
     ("cluster.workers", 0, "cluster.workers", "at least one worker. Use 1 or more"),
     ("cluster.workers", 1025, "cluster.workers", "Use fewer"),
     ("cluster.threads", 0, "cluster.threads", "at least one thread"),
+    ("cluster.silence_s", 2.9, "cluster.silence_s", "from 3 to 86400 seconds. 15 is the default"),
+    ("cluster.silence_s", 86401, "cluster.silence_s", "from 3 to 86400 seconds"),
     ("cluster.device", "tpu", "cluster.device", "Known: auto, cpu, cuda"),
     ("network.rate", "fast", "network.rate", "Write it as 300Mbit or 10Gbit"),
     ("network", {"hosts": 65}, "network.hosts", "1 to 64 hosts"),

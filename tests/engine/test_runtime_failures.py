@@ -19,7 +19,7 @@ import pytest
 import torch
 
 from engine.errors import TrainingError
-from engine.plan.job import JobSpec
+from engine.plan.job import LEAST_SILENCE_S, JobSpec
 from engine.runtime.evaluation import write_state
 from engine.runtime.gang import Gang, GangEnd
 from engine.runtime.initial import InitialState
@@ -109,6 +109,19 @@ def test_a_killed_process_ends_the_job(
         end = end_after_death_of(gang, victim)
     assert (end.party, end.exit_code) == (victim, -signal.SIGKILL)
     assert "SIGKILL" in end.reason
+
+
+@pytest.mark.usefixtures("gang_lane")
+def test_a_job_says_how_long_a_worker_may_stop(tmp_path: Path) -> None:
+    spec = spec_of("parameter-server", 2, marks=str(tmp_path))
+    spec = replace(spec, cluster=replace(spec.cluster, silence_s=LEAST_SILENCE_S))
+    with started(spec, tmp_path) as gang:
+        wait_until((tmp_path / "worker 1").exists, "step 3 on worker 1")
+        os.kill(gang.pids["worker 1"], signal.SIGSTOP)
+        end = gang.wait(60.0)
+    assert end is not None, "the job waits for a worker that has stopped"
+    assert "lost worker 1: no sign of life" in end.reason
+    assert "the job allows 3 s (cluster.silence_s" in end.reason
 
 
 @pytest.mark.usefixtures("gang_lane")

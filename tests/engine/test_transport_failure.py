@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import re
 import signal
 import socket
 import threading
@@ -13,7 +14,7 @@ from multiprocessing.connection import Connection
 import pytest
 
 from engine.transport import DeadlineMissed, Endpoint, Header, PeerLost, ProtocolError
-from tests.engine.transport_parties import WAIT_S, WEIGHTS, connected, in_threads
+from tests.engine.transport_parties import TOKEN, WAIT_S, WEIGHTS, connected, in_threads
 
 NAMES = ("worker 0", "worker 1", "server 0")
 
@@ -21,7 +22,7 @@ NAMES = ("worker 0", "worker 1", "server 0")
 def test_connect_names_who_is_missing() -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))  # bound and not listening: calls are refused
-        endpoint = Endpoint(index=1, names=NAMES, hosts=["a"] * 3, deadline_s=0.3)
+        endpoint = Endpoint(index=1, names=NAMES, hosts=["a"] * 3, deadline_s=0.3, token=TOKEN)
         endpoint.register(0, place=lambda _: None, handle=lambda *_: None)
         addresses = {0: nobody.getsockname(), 1: endpoint.listen(), 2: ("127.0.0.1", 9)}
         with pytest.raises(DeadlineMissed, match=r"worker 1 connecting.* missing: worker 0, server 0"):
@@ -31,9 +32,11 @@ def test_connect_names_who_is_missing() -> None:
 
 def test_settings_without_meaning_are_refused() -> None:
     with pytest.raises(ValueError, match=r"silence_s = 1\.0: at least three heartbeats of 0\.5 s"):
-        Endpoint(index=0, names=NAMES, hosts=NAMES, heartbeat_s=0.5, silence_s=1.0)
+        Endpoint(index=0, names=NAMES, hosts=NAMES, heartbeat_s=0.5, silence_s=1.0, token=TOKEN)
     with pytest.raises(ValueError, match="index = 3, 3 names, 3 hosts"):
-        Endpoint(index=3, names=NAMES, hosts=NAMES)
+        Endpoint(index=3, names=NAMES, hosts=NAMES, token=TOKEN)
+    with pytest.raises(ValueError, match="token has 8 bytes: give at least 16 random ones"):
+        Endpoint(index=0, names=NAMES, hosts=NAMES, token=b"8 bytes!")
 
 
 def test_strangers_are_turned_away() -> None:
@@ -41,7 +44,7 @@ def test_strangers_are_turned_away() -> None:
     names = ("worker 0", "worker 1")
     endpoints = [
         Endpoint(index=index, names=names, hosts=names, deadline_s=1.0, token=token)
-        for index, token in enumerate((b"this job", b"another job"))
+        for index, token in enumerate((b"the token of this job", b"another job's token"))
     ]
     addresses = {index: endpoint.listen() for index, endpoint in enumerate(endpoints)}
     with socket.create_connection(addresses[0]) as stranger:
@@ -127,12 +130,15 @@ def test_a_silent_peer_is_lost() -> None:
         parties.endpoints[1].send(0, Header(kind=1, origin=1), on_sent=lambda: release.wait(WAIT_S) and None)
         assert lost.wait(WAIT_S)
         release.set()
-        assert "worker 1: no sign of life for" in str(parties.endpoints[0].failure)
+        assert re.search(
+            r"worker 1: no sign of life for .*; the job allows 0\.5 s \(cluster\.silence_s: give more",
+            str(parties.endpoints[0].failure),
+        )
 
 
 def _party(index: int, pipe: Connection) -> None:
     """A process that is one party: echoes sizes, reports how it ended."""
-    endpoint = Endpoint(index=index, names=NAMES, hosts=NAMES, deadline_s=WAIT_S)
+    endpoint = Endpoint(index=index, names=NAMES, hosts=NAMES, deadline_s=WAIT_S, token=TOKEN)
     failed = threading.Event()
     endpoint.on_failure(lambda _error: failed.set())
     endpoint.register(0, place=lambda _: None, handle=lambda header, _: pipe.send(header.payload_bytes))

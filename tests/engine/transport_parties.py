@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from engine.transport import AttemptClock, Endpoint, Header, Pacer
 
 WAIT_S = 30.0
+TOKEN = b"parties of a test"
 
 
 @dataclass
@@ -114,7 +115,8 @@ def connected(
     endpoints = [
         Endpoint(
             index=index, names=names, hosts=hosts or names, clock=clocks[index],
-            observer=records[index], pacer=pacer() if pacer else None, **{"deadline_s": WAIT_S, **options},
+            observer=records[index], pacer=pacer() if pacer else None,
+            **{"deadline_s": WAIT_S, "token": TOKEN, **options},
         )
         for index in range(len(names))
     ]  # fmt: skip

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+import secrets
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing.connection import Connection
 
 from engine.benchmarks.harness.hosts import Place, tasks
@@ -24,6 +26,8 @@ class Setting:
     pacing: str | None
     """The pacer's file; None: the links themselves are limited, or nothing is."""
     rate_bps: int | None
+    token: bytes = field(default_factory=partial(secrets.token_bytes, 32))
+    """What these processes know and nobody else."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +72,7 @@ class Party:
             hosts=names,
             clock=self._clock,
             deadline_s=WAIT_S,
+            token=setting.token,
             pacer=Pacer(str(setting.pacing), setting.rate_bps or 0) if paced else None,
         )
         self.endpoint.register(
