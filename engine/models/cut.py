@@ -7,8 +7,9 @@ normalization down for one of the two modes.) Every node of the traced pass that
 layer belongs to the front, the rest to the back; one tensor crosses from one to the other.
 
 What cannot be cut is said by `find_cuts`, with the reason: control flow that looks at values or at `self.training`,
-several values that cross, a layer used on both sides, a loss that looks at the inputs. Control flow that depends on
-anything else but the inputs, a random number say, is frozen as it was when the model was traced.
+several values that cross, a layer used on both sides, a forward pass that keeps something in an attribute, a loss that
+looks at the inputs or at more of the model than what it answers. Control flow that depends on anything else, a random
+number say, is frozen as it was when the model was traced.
 """
 
 from __future__ import annotations
@@ -74,6 +75,35 @@ class Rest(nn.Module):
         if inputs is not ELSEWHERE:
             raise _looks_at_inputs()
         return self._back(self.activation)
+
+    def __getattr__(self, name: str) -> Any:
+        """Raises UserError for what the whole model may have."""
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if name.startswith("__"):
+                raise
+            raise _looks_at_model(name) from None
+
+    def named_parameters(self, *args: Any, **options: Any) -> Any:
+        """Raises UserError: only some are here. So do the others that go through all of a model."""
+        raise _looks_at_model("named_parameters")
+
+    def named_buffers(self, *args: Any, **options: Any) -> Any:
+        """See named_parameters."""
+        raise _looks_at_model("named_buffers")
+
+    def named_modules(self, *args: Any, **options: Any) -> Any:
+        """See named_parameters."""
+        raise _looks_at_model("named_modules")
+
+    def named_children(self, *args: Any, **options: Any) -> Any:
+        """See named_parameters."""
+        raise _looks_at_model("named_children")
+
+    def state_dict(self, *args: Any, **options: Any) -> Any:
+        """See named_parameters."""
+        raise _looks_at_model("state_dict")
 
 
 def cut(model: nn.Module, layer: str) -> Parts:
@@ -193,6 +223,15 @@ def _looks_at_inputs() -> UserError:
         "the loss looks at the inputs, or changes them before the model does: they are not on the device that"
         " computes it",
         "Call model(inputs) with the inputs as they are, once, and use nothing else of them",
+    )
+
+
+def _looks_at_model(name: str) -> UserError:
+    return UserError(
+        "model",
+        "loss",
+        f"the loss asks the model for {name!r}: only a part of the model is where the loss is computed",
+        "Use nothing of the model but what model(inputs) answers",
     )
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 from torch import Tensor, fx, nn
 
+from engine.models.held import Held
+
 
 class CannotCutError(Exception):
     """The model cannot be cut anywhere; the message says why."""
@@ -17,14 +19,17 @@ class CannotCutError(Exception):
 def traced(model: nn.Module) -> Iterator[fx.Graph]:
     """The model's forward pass as a graph. Raises CannotCutError."""
     modes = {module: module.training for module in model.modules()}
-    own = set(vars(model))
+    held = Held(model)
     try:
         graphs = []
         for training in (True, False):
-            for name in vars(model).keys() - own:  # tensors made while tracing: the same names in both passes
-                delattr(model, name)
+            held.put_back()  # fx's own constants: the same names in both passes
             model.train(training)
             graphs.append(_trace(model))
+            if changed := held.changed():
+                raise CannotCutError(
+                    f"its forward pass sets {changed!r}, and a cut model would do so once only, as it is traced"
+                )
         if graphs[0].python_code("self").src != graphs[1].python_code("self").src:
             raise CannotCutError(
                 "its forward pass does other things in training than in evaluation (it looks at `self.training`;"
@@ -32,10 +37,9 @@ def traced(model: nn.Module) -> Iterator[fx.Graph]:
             )
         yield graphs[1]
     finally:
+        held.put_back()
         for module, training in modes.items():
             module.training = training
-        for name in vars(model).keys() - own:
-            delattr(model, name)
 
 
 def _trace(model: nn.Module) -> fx.Graph:

@@ -163,6 +163,49 @@ class Normed(Shaped):
         return self.third(self.norm(self.second(self.norm(self.first(x)))))
 
 
+class Counts(Shaped):
+    """Another layer from the second call on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        hidden = self.first(x)
+        return self.third(self.second(hidden) if self.calls == 1 else hidden)
+
+
+class Remembers(Shaped):
+    def __init__(self) -> None:
+        super().__init__()
+        self.past: list[Tensor] = []
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.past.append(self.first(x))
+        return self.third(self.second(self.past[-1]))
+
+
+class Replaces(Shaped):
+    """A buffer that forward replaces by another tensor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("level", torch.zeros(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = self.first(x)
+        self.level = 0.9 * self.level + 0.1 * hidden.detach().mean(0)
+        return self.third(self.second(hidden - self.level))
+
+
+class Builds(Shaped):
+    """Makes a tensor of nothing, which is a constant of the traced pass."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.third(self.second(self.first(x) + torch.tensor([1.0, 2.0, 3.0, 4.0])))
+
+
 INPUTS = torch.randn(2, 4)
 
 
@@ -206,11 +249,26 @@ def test_several_values_cannot_cross() -> None:
         (Looking, "torch.fx cannot trace its forward pass: TraceError"),
         (Unused, "does not use 'third'"),
         (Renamed, "uses 'second.weight' under another name only"),
+        (Counts, "sets 'calls'"),
+        (Remembers, "sets 'past'"),
+        (Replaces, "level"),
     ],
 )
 def test_a_model_that_cannot_be_traced_says_why(net: type[nn.Module], reason: str) -> None:
+    made = net()
     with pytest.raises(CannotCutError, match=reason):
-        offered(net(), INPUTS)
+        offered(made, INPUTS)
+    calls, past, level = (getattr(made, name, None) for name in ("calls", "past", "level"))
+    assert calls in (0, None), "as it was before it was traced"
+    assert past in ([], None)
+    assert level is None or torch.equal(level, torch.zeros(4))
+
+
+def test_a_constant_of_forward_belongs_to_its_part() -> None:
+    net = Builds()
+    assert offered(net, INPUTS)["second"] == ""
+    assert torch.equal(whole(cut(net, "second"), INPUTS), net(INPUTS))
+    assert not [name for name in vars(net) if "constant" in name]
 
 
 def test_a_loss_that_looks_at_the_inputs_is_refused() -> None:
@@ -231,3 +289,15 @@ def test_a_loss_that_looks_at_the_inputs_is_refused() -> None:
     rest = Rest(nn.Identity())
     rest.activation = INPUTS
     assert rest(ELSEWHERE) is INPUTS
+
+
+def test_a_loss_that_looks_at_the_model_is_refused() -> None:
+    def penalized(net: nn.Module, inputs: Tensor, targets: Tensor) -> BatchLoss:
+        return BatchLoss(net(inputs).sum() + sum(p.square().sum() for p in net.parameters()), None)
+
+    def cooled(net: Any, inputs: Tensor, targets: Tensor) -> BatchLoss:
+        return BatchLoss(net(inputs).sum() / net.first.weight.norm(), None)
+
+    for task, asked in ((penalized, "named_parameters"), (cooled, "first")):
+        with pytest.raises(CannotCutError, match=f"the loss asks the model for '{asked}'"):
+            offered(Around(), INPUTS, task)
