@@ -32,7 +32,15 @@ from backend.schemas.health import Health
 from backend.schemas.jobs import AttemptPage, Deletion, Job, JobPage, JobSummary, TransitionPage
 from backend.schemas.plans import PlanView
 from backend.schemas.problems import Problem
-from backend.schemas.telemetry import Events, Logs, MetricNames, Metrics, Recording, Summary
+from backend.schemas.telemetry import (
+    Events,
+    Logs,
+    MetricNames,
+    Metrics,
+    Recording,
+    SpeedUps,
+    Summary,
+)
 from backend.schemas.why import Why
 from engine.plan.job import JobSpec
 from engine.plan.serde import to_plain
@@ -152,6 +160,10 @@ class Client:
         """Ask for a job's end."""
         return self._read(Job, "POST", f"/jobs/{job_id}/cancel", json={})
 
+    def choose_baseline(self, job_id: str, baseline: str | None) -> Job:
+        """Measure a job's speed-up against another job from now on, or against none."""
+        return self._read(Job, "PUT", f"/jobs/{job_id}/baseline", json={"baseline": baseline})
+
     def clone(self, job_id: str, changes: Mapping[str, Any] | None = None, *, key: str | None = None) -> Job:
         """Submit a job's specification once more. `changes` replace what they name, object by object; None gives a
         field its default: `client.clone(id, {"name": "wider", "cluster": {"workers": 4}})`."""
@@ -204,6 +216,10 @@ class Client:
     def metric_names(self, job_id: str, *, attempt: int | None = None) -> MetricNames:
         """The series that `metrics` has."""
         return self._read(MetricNames, "GET", f"/jobs/{job_id}/metrics/names", params={"attempt": attempt})
+
+    def speed_ups(self, job_id: str, *, attempt: int | None = None) -> SpeedUps:
+        """Its speed-up over its baseline as it was stored over time, and what each value rests on."""
+        return self._read(SpeedUps, "GET", f"/jobs/{job_id}/speed-ups", params={"attempt": attempt})
 
     def events(self, job_id: str, **query: Any) -> Events:
         """A page of detailed events; `query`: attempt, worker, kind, layer, step_from, step_to, limit,

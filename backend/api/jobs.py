@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse
 from backend.api.deps import Services, problems
 from backend.api.fields import of_items
 from backend.schemas.base import SpecBody
-from backend.schemas.jobs import AttemptPage, Deletion, Job, JobPage, TransitionPage
+from backend.schemas.jobs import AttemptPage, BaselineRequest, Deletion, Job, JobPage, TransitionPage
 from backend.schemas.lists import AttemptQuery, HistoryQuery, JobQuery
 from backend.schemas.plans import PlanView
 
@@ -60,6 +60,12 @@ def list_jobs(services: Services, asked: Annotated[JobQuery, Query()]) -> JobPag
 def show_job(services: Services, job_id: str) -> Job:
     """One job with its plan, attempts and history."""
     return services.jobs.show(job_id)
+
+
+@router.put("/{job_id}/baseline", responses=problems(404, 415, 422))
+def choose_baseline(services: Services, job_id: str, asked: BaselineRequest) -> Job:
+    """Measure the job's speed-up against another job, or against none: what was stored is measured again."""
+    return services.jobs.choose_baseline(job_id, asked.baseline)
 
 
 @router.post("/{job_id}/cancel", responses=problems(404, 409, 415))

@@ -10,7 +10,16 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from backend.api.deps import AttemptAsked, Services, TimeAsked, problems
 from backend.api.fields import of_columns
 from backend.schemas.lists import EventQuery
-from backend.schemas.telemetry import Events, Logs, MetricNames, Metrics, Recording, RecordRequest, Summary
+from backend.schemas.telemetry import (
+    Events,
+    Logs,
+    MetricNames,
+    Metrics,
+    Recording,
+    RecordRequest,
+    SpeedUps,
+    Summary,
+)
 
 router = APIRouter(prefix="/jobs/{job_id}", tags=["telemetry"])
 BESIDE_COLUMNS = frozenset(
@@ -77,6 +86,12 @@ def export_trace(
 def record_steps(services: Services, job_id: str, asked: RecordRequest) -> Recording:
     """Keep every event of the next steps of a running job."""
     return services.telemetry.record(job_id, asked.steps)
+
+
+@router.get("/speed-ups", responses=problems(404, 422))
+def list_speed_ups(services: Services, job_id: str, attempt: AttemptAsked = None) -> SpeedUps:
+    """A job's speed-up over its baseline as it was stored over time and at its end, with what each value rests on."""
+    return services.telemetry.speed_ups(job_id, attempt)
 
 
 @router.get("/logs", responses=problems(404, 422))

@@ -12,6 +12,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from backend.db.models import Attempt, Job
+from backend.lifecycle import ENDED
 from engine.plan.rehearsal import RehearsalSpec
 from engine.plan.serde import from_plain
 from engine.plan.units_of_measure import format_rate, parse_rate
@@ -45,6 +46,8 @@ class JobFacts:
     threads: int
     device: str
     """Kind of device; a rehearsal's is its label, so that it compares with nothing but its like."""
+    device_models: tuple[str, ...]
+    """Every model of its devices once; empty where it is not known, or stands for nothing, as in a rehearsal."""
     rehearsed: str | None
     """The label of a rehearsal; None for a job that trains."""
     scale: float
@@ -63,6 +66,10 @@ class JobFacts:
     """Names by party number."""
     attempt: int | None
     """The id of the attempt that is shown; None while the job waits."""
+    attempt_number: int | None
+    ended: bool
+    """Nothing of it can change any longer, but for telemetry that is under way."""
+    revision: int
 
     @cached_property
     def layers(self) -> tuple[str, ...]:
@@ -132,6 +139,7 @@ def job_facts(job: Job, attempt: Attempt | None) -> JobFacts:
         global_batch=known(spec, "training.global_batch", int) or 32,
         threads=known(spec, "cluster.threads", int) or 1,
         device=rehearsed or _device(attempt) or known(spec, "cluster.device", str) or "auto",
+        device_models=() if rehearsed else _device_models(attempt),
         rehearsed=rehearsed,
         scale=scale,
         precision=known(spec, "training.precision", str) or "float32",
@@ -143,6 +151,9 @@ def job_facts(job: Job, attempt: Attempt | None) -> JobFacts:
         describe=lambda: job.description,
         parties=tuple(attempt.parties) if attempt else (),
         attempt=attempt.id if attempt else None,
+        attempt_number=attempt.number if attempt else None,
+        ended=job.state in ENDED,
+        revision=job.revision,
     )
 
 
@@ -173,3 +184,8 @@ def _device(attempt: Attempt | None) -> str | None:
     """Kind of the devices that an attempt was given: `cpu` or `cuda`; None before it was given any."""
     given = (attempt.devices if attempt else None) or []
     return " and ".join(sorted({device.partition(":")[0] for device in given})) or None
+
+
+def _device_models(attempt: Attempt | None) -> tuple[str, ...]:
+    """What the scheduler knew of the devices when it gave them."""
+    return tuple(sorted(set(filter(None, (attempt.device_models if attempt else None) or []))))

@@ -16,13 +16,14 @@ from sqlalchemy.orm import Session
 
 from backend.figures.base import finish, format_ms, notice, say_rehearsed
 from backend.figures.blame import blocker
+from backend.figures.compared import no_race
 from backend.figures.headline import Contender, headline
 from backend.figures.request import FigureRequest
 from backend.figures.rows import ROW_HEIGHT, Row, height_of, rows_of
 from backend.figures.scene import Part, View, add_key, paint, rules, scene_height, set_axes
 from backend.figures.several import names_of, rehearsals_of
 from backend.figures.source import Source
-from backend.figures.speed import Speed, measure, why_not_a_race
+from backend.figures.speed import Speed, measure
 from backend.figures.theme import COLOURS
 from backend.figures.waits import light_up, longest, look_up
 from backend.figures.why import Why
@@ -81,7 +82,7 @@ def race(session: Session, job_ids: Sequence[str], request: FigureRequest) -> Ra
     contenders = [
         _contender(source, name, speed) for source, name, speed in zip(sources, names, speeds, strict=True)
     ]
-    text = headline(contenders, why_not_a_race(sources), sources[0].job.short)
+    text = headline(contenders, no_race(sources), sources[0].job.short)
     revision = "race:" + ",".join(job_ids)
     if not len(common):
         reason = (

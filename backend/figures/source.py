@@ -13,7 +13,7 @@ import numpy as np
 from sqlalchemy import ColumnElement, Integer, Select, func, literal_column, select
 from sqlalchemy.orm import Session
 
-from backend.db.models import Attempt, Batch, Job, Link, LinkBin, Metric, StepRow
+from backend.db.models import Attempt, Batch, Job, Link, LinkBin, Metric, SpeedUpRow, StepRow
 from backend.db.models.rollups import STEP_FACTOR
 from backend.figures import rolled
 from backend.figures.batches import EventCache
@@ -95,6 +95,19 @@ class Source:
             select(func.min(StepRow.start_ns)).where(StepRow.attempt_id == self.attempt)
         )
         return int(first or 0)
+
+    def ended_at(self, step: int) -> int:
+        """When every worker that recorded `step` had ended it, in ns; 0 where none did."""
+        last = select(func.max(StepRow.end_ns)).where(
+            StepRow.attempt_id == self.attempt, StepRow.step == step
+        )
+        return int(self._session.scalar(last) or 0)
+
+    def speed_ups(self, newest: int | None = None) -> list[SpeedUpRow]:
+        """What was stored of its speed-up over its baseline, by step: all of it, or that of so many latest steps."""
+        rows = select(SpeedUpRow).where(SpeedUpRow.attempt_id == self.attempt)
+        found = self._session.scalars(rows.order_by(SpeedUpRow.step.desc()).limit(newest)).all()
+        return list(reversed(found))
 
     def steps_between(self, from_ns: int, to_ns: int) -> tuple[int, int]:
         """First and last step that overlap a window of time; (0, -1) where none does."""

@@ -1,5 +1,5 @@
 """How fast a job is, by the definitions: medians over its newest steps (or whole periods, where workers average),
-warm-up left out, and whether two jobs may be compared at all."""
+warm-up left out, and what the judgement of two jobs needs to know of each."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from backend.figures.source import Source
+from engine.telemetry.comparison import RunConditions
 from engine.telemetry.definitions import (
+    MIN_TIMES,
     WARM_UP_STEPS,
-    RunConditions,
-    Scaling,
-    SpeedUp,
+    Estimate,
+    Interval,
     iteration_times_ns,
     job_iteration_ns,
-    median_iteration_ns,
-    speed_up,
+    job_throughput,
+    median_interval,
     step_means,
-    worker_throughput,
 )
 
 WINDOW_STEPS = 1_000
@@ -27,8 +27,6 @@ speed. Of workers that average over more, see `window_steps`."""
 MOST_WINDOW_STEPS = 5_000
 """Of them, too: reading must stay bounded. As many of DiLoCo's periods of 500 steps fit in as an interval needs; a
 longer period than the window itself may hide its one average."""
-MIN_TIMES = 8
-"""Fewer iteration times say nothing about their median."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,18 +38,24 @@ class Speed:
     last: int
     iteration_ns: float | None
     """The slowest worker's median; None until every worker has one."""
-    interval_ns: tuple[float, float] | None
+    interval_ns: Interval | None
     """95 % confidence interval of that median; None with fewer than MIN_TIMES iterations."""
-    samples_per_s: float | None
+    throughput: Estimate | None
+    """In samples per second; None until every worker has one."""
     exposed_ns: float | None
     """Exposed communication of a step: the median of the worker that has most."""
     compute_ns: float | None
     """Computation of a step: the median of the worker that has most."""
 
+    @property
+    def samples_per_s(self) -> float | None:
+        return None if self.throughput is None else self.throughput.value
 
-def measure(source: Source) -> Speed:
-    """The speed of the attempt that `source` reads."""
-    last = source.last_step()
+
+def measure(source: Source, last: int | None = None) -> Speed:
+    """The speed of the attempt that `source` reads, over the window that ends with step `last` (None: its newest)."""
+    if last is None:
+        last = source.last_step()
     first = max(WARM_UP_STEPS, last - window_steps(source.period))
     return speed_of(source.step_rows(first, last), source.job.workers, source.period, first, last)
 
@@ -64,94 +68,45 @@ def window_steps(period: int) -> int:
 def speed_of(rows: np.ndarray, workers: int, period: int, first: int, last: int) -> Speed:
     """The speed of STEP_ROW `rows` of the steps from `first` to `last`, by periods of so many steps."""
     medians: list[float | None] = []
-    rates: list[float | None] = []
+    paces: list[tuple[np.ndarray, np.ndarray]] = []
     interval, exposed, compute = None, [], []
     for party in range(workers):
-        own = rows[rows["party"] == party]
-        times = own["step"], own["start"], own["end"]
-        median = median_iteration_ns(*times, period=period)
+        own = rows[(rows["party"] == party) & (rows["step"] >= WARM_UP_STEPS)]
+        times = iteration_times_ns(own["step"], own["start"], own["end"], period=period)
+        median = float(np.median(times)) if len(times) else None
         medians.append(median)
-        rates.append(worker_throughput(own["samples"], median))
+        paces.append((own["samples"], times))
         if median is not None and median == max(m for m in medians if m is not None):
-            interval = median_interval(iteration_times_ns(*times, period=period))
+            interval = median_interval(times)
         if len(own):
             exposed.append(float(np.median(step_means(own["step"], own["exposed"], period=period))))
             compute.append(float(np.median(step_means(own["step"], own["compute"], period=period))))
-    known = [rate for rate in rates if rate is not None]
     return Speed(
         first=first,
         last=last,
         iteration_ns=job_iteration_ns(medians),
         interval_ns=interval,
-        samples_per_s=sum(known) if known and len(known) == len(rates) else None,
+        throughput=job_throughput(paces),
         exposed_ns=max(exposed, default=None),
         compute_ns=max(compute, default=None),
     )
 
 
-def median_interval(values: np.ndarray) -> tuple[float, float] | None:
-    """95 % confidence interval of the median of (n) values by order statistics (no distribution is
-    assumed)."""
-    if len(values) < MIN_TIMES:
-        return None
-    ordered, reach = np.sort(values), 0.98 * np.sqrt(len(values))
-    low = max(int(np.floor(len(values) / 2 - reach)) - 1, 0)
-    high = min(int(np.ceil(len(values) / 2 + reach)), len(values) - 1)
-    return float(ordered[low]), float(ordered[high])
-
-
-def conditions(source: Source, samples_per_s: float | None) -> RunConditions:
-    """What the definitions must know of a run to compare it."""
+def conditions(source: Source, throughput: Estimate | None = None) -> RunConditions:
+    """What the judgement must know of a run to compare it."""
     job = source.job
     return RunConditions(
-        samples_per_s=samples_per_s,
-        workload=f"{job.model} on {job.data}, {job.precision}",
+        samples_per_s=throughput,
+        name=job.name,
+        model=job.model,
+        data=job.data,
+        precision=job.precision,
         global_batch=job.global_batch,
         workers=job.workers,
         threads=job.threads,
         device=job.device,
+        device_models=job.device_models,
         alone=source.ran_alone(),
         rate=job.rate,
+        limited_by_software=job.rate is not None and job.hosts is None,
     )
-
-
-def compare(job: Source, baseline: Source, ours: float | None, theirs: float | None) -> SpeedUp:
-    """The speed-up of a job that makes `ours` samples per second over another that makes `theirs`.
-
-    Strong where their global batches are equal, else weak where their batches per worker are; refused, with
-    the reasons, where neither is.
-    """
-    return speed_up(conditions(job, ours), conditions(baseline, theirs), scaling(job, baseline))
-
-
-def scaling(job: Source, baseline: Source) -> Scaling:
-    a, b = job.job, baseline.job
-    weak = a.global_batch * b.workers == b.global_batch * a.workers
-    return "weak" if weak and a.global_batch != b.global_batch else "strong"
-
-
-def why_not_a_race(sources: list[Source]) -> list[str]:
-    """Reasons why steps of these jobs may not be compared with one another; none where they may."""
-    first, reasons = sources[0].job, []
-    for what, field in (
-        ("model", "model"),
-        ("data", "data"),
-        ("workers", "workers"),
-        ("global batch", "global_batch"),
-        ("precision", "precision"),
-        ("device", "device"),
-        ("threads per worker", "threads"),
-        ("network rate", "rate"),
-    ):
-        values = [getattr(source.job, field) for source in sources]
-        if len(set(values)) > 1:
-            each = ", ".join(
-                f"{v or 'unlimited'} in {s.job.name}" for v, s in zip(values, sources, strict=True)
-            )
-            reasons.append(f"{what}: {each}")
-    reasons += [
-        f"{source.job.name} ran at the same time as another job"
-        for source in sources
-        if not source.ran_alone()
-    ]
-    return reasons if len(sources) > 1 else [f"{first.name} is alone: a race needs two jobs"]

@@ -30,6 +30,8 @@ class Device:
     kind: Kind
     name: str
     """What people call it."""
+    model: str = ""
+    """What was built: equal texts are equally fast. Empty: the machine does not say."""
     memory_bytes: int | None = None
     """Its own memory; None for a CPU slot, which shares the machine's."""
 

@@ -23,8 +23,21 @@ logger = logging.getLogger(__name__)
 
 def take_inventory(cpu_devices: int) -> Inventory:
     """Every device of this machine. Takes seconds where there is an NVIDIA driver, else no time."""
-    cpus = tuple(Device(id=f"cpu:{i}", kind="cpu", name=f"CPU slot {i}") for i in range(cpu_devices))
+    model = cpu_model()
+    cpus = tuple(
+        Device(id=f"cpu:{i}", kind="cpu", name=f"CPU slot {i}", model=model) for i in range(cpu_devices)
+    )
     return Inventory(devices=(*cpus, *cuda_devices()))
+
+
+def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """What the kernel calls the processor; empty where it has no name for it, as on many ARM machines."""
+    try:
+        lines = cpuinfo.read_text(errors="replace").splitlines()
+    except OSError:
+        return ""
+    named = (line.partition(":")[2] for line in lines if line.startswith("model name"))
+    return " ".join(next(named, "").split())
 
 
 def cuda_devices() -> tuple[Device, ...]:
@@ -47,6 +60,12 @@ def cuda_devices() -> tuple[Device, ...]:
         logger.warning("no CUDA device is used: PyTorch cannot list them: %s", last[0])
         return ()
     return tuple(
-        Device(id=f"cuda:{i}", kind="cuda", name=found["name"], memory_bytes=found["memory_bytes"])
+        Device(
+            id=f"cuda:{i}",
+            kind="cuda",
+            name=found["name"],
+            model=found["name"],
+            memory_bytes=found["memory_bytes"],
+        )
         for i, found in enumerate(json.loads(ran.stdout))
     )

@@ -114,6 +114,7 @@ class Starter:
             epoch_unix_ns=epoch,
             directory=str(self._data_dir / "jobs" / job.id / str(number)),
             devices=[device.id for device in place.devices],
+            device_models=[device.model for device in place.devices],
             created_unix_ns=epoch,
         )
         record.place(session, job, attempt)

@@ -77,7 +77,8 @@ class JobSummary(Schema):
     iteration_ms: float | None
     """Median iteration time over the window, warm-up left out."""
     speed_up: float | None
-    """Throughput over the baseline's. Null where there is none, or it cannot be compared."""
+    """Throughput over the baseline's, as it was stored last. Null where there is none, or it cannot be compared. That
+    over a baseline which was deleted stays."""
     speed_up_caveat: str | None
     """What a reader must know to trust it, such as another job that ran at the same time; where it cannot be compared,
     why."""
@@ -113,6 +114,8 @@ class Attempt(Schema):
     """Its processes by number: workers first, then servers."""
     devices: list[str]
     """What it was given, by worker: `cpu:0`, `cuda:1`."""
+    device_models: list[str] | None
+    """What each of them is, e.g. `NVIDIA H200`; empty text: the machine does not say. Null: nobody asked."""
     exit_code: int | None
     sealed: bool
     """Whether all its telemetry has arrived."""
@@ -145,6 +148,13 @@ class Job(JobSummary):
     """Oldest first."""
     history: list[Transition]
     """Every state the job went through, oldest first."""
+
+
+class BaselineRequest(Schema):
+    """What a job's speed-up is to be measured against from now on."""
+
+    baseline: str | None
+    """Id of another job. Null: against none, and what was measured goes."""
 
 
 class Deletion(Schema):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -109,13 +110,58 @@ class Logs(Schema):
 class SpeedUp(Schema):
     """Throughput against a baseline job."""
 
-    baseline_id: str
+    baseline_id: str | None
+    """Null: it was deleted; what was measured against it stays."""
     baseline_name: str
     value: float | None
+    low: float | None
+    """Ends of the value's 95 % confidence interval. Null: too little was measured to tell."""
+    high: float | None
     kind: Literal["strong", "weak"] | None
     """`strong`: equal global batch. `weak`: equal batch per worker."""
     comparable: bool
     why_not: str | None
+
+
+class SpeedUpSample(Schema):
+    """A job's speed-up as it was measured at some time, and what it rests on."""
+
+    step: int
+    """Last step of the job's window; -1: before its first step ended."""
+    first_step: int
+    time_ns: int
+    """When `step` ended, on the attempt's clock."""
+    measured_at: datetime
+    baseline_id: str
+    baseline_name: str
+    baseline_attempt: int | None
+    """Number of the baseline's attempt. Null: it had none yet."""
+    baseline_first_step: int
+    baseline_last_step: int
+    samples_per_s: float | None
+    baseline_samples_per_s: float | None
+    value: float | None
+    """Null: not comparable."""
+    low: float | None
+    """Ends of the value's 95 % confidence interval. Null: too little was measured to tell."""
+    high: float | None
+    kind: Literal["strong", "weak"]
+    refused: list[str]
+    """Why it is not comparable; empty where it is."""
+    caveats: list[str]
+    """What a reader must know to trust the value."""
+    final: bool
+    """Both jobs had ended."""
+
+
+class SpeedUps(Schema):
+    """A job's speed-up over its baseline, over time: every few seconds at first, more rarely later, and at its end."""
+
+    rehearsed: str | None
+    """The label of a rehearsal, which stands beside every value; null for a job that trains."""
+    items: list[SpeedUpSample]
+    """By step."""
+    revision: int
 
 
 class Summary(Schema):

@@ -13,6 +13,7 @@ from backend.services.inventory import Inventory
 from backend.services.jobs import Jobs
 from backend.services.lists import Lists
 from backend.services.notices import Hub
+from backend.services.speed_ups import SpeedUps
 from backend.services.telemetry import Telemetry
 from backend.settings import Settings
 
@@ -31,6 +32,7 @@ class Context:
     lists: Lists
     telemetry: Telemetry
     figures: Figures
+    speed_ups: SpeedUps
     hub: Hub
     ingest_threads: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(INGEST_THREADS))
     """Threads of telemetry's own: requests that wait for figures cannot take them all."""

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import delete, select
 from sqlalchemy.orm import Session, selectinload
 
 from backend.db import Database, models, uuid7
@@ -59,7 +59,7 @@ class Jobs:
     def preview(self, spec: JobSpec) -> PlanView:
         """What submitting would do, without doing it. Raises UserError as `submit` does."""
         with self._database.read() as session:
-            _check_baseline(session, spec)
+            _check_baseline(session, spec.baseline)
         return view(self._planner.plan(spec))
 
     def submit(self, spec: JobSpec, key: str | None) -> tuple[schema.Job, bool]:
@@ -74,13 +74,13 @@ class Jobs:
         with self._database.read() as session:
             if held := _repeated(session, key, body):
                 return self._views.whole(session, held), False
-            _check_baseline(session, spec)
+            _check_baseline(session, spec.baseline)
         row = _new_row(self._planner.plan(spec), key, body)
 
         def write(session: Session) -> tuple[str, bool]:
             if held := _repeated(session, key, body):
                 return held.id, False
-            _check_baseline(session, spec)
+            _check_baseline(session, spec.baseline)
             record.submitted(session, row)
             return row.id, True
 
@@ -121,6 +121,25 @@ class Jobs:
         """The job's plan. Raises NotFound."""
         with self._database.read() as session:
             return self._views.plan(find(session, job_id))
+
+    def choose_baseline(self, job_id: str, baseline_id: str | None) -> schema.Job:
+        """Measure the job against another one from now on; what was measured against the former goes. Raises NotFound,
+        and UserError for a baseline that is no job, or the job itself."""
+        if baseline_id == job_id:
+            raise UserError("baseline", job_id, "a job is not its own baseline", "Give the id of another job")
+
+        def write(session: Session) -> None:
+            job = find(session, job_id)
+            _check_baseline(session, baseline_id)
+            if job.baseline_id == baseline_id:
+                return
+            attempts = select(models.Attempt.id).where(models.Attempt.job_id == job_id)
+            session.execute(delete(models.SpeedUpRow).where(models.SpeedUpRow.attempt_id.in_(attempts)))
+            job.baseline_id = baseline_id
+            record.tell(session, job)
+
+        self._database.writer.run(write)
+        return self.show(job_id)
 
     def cancel(self, job_id: str) -> schema.Job:
         """Ask for the job's end; nothing changes where it is ending already. Raises NotFound, and Conflict
@@ -170,6 +189,6 @@ def _repeated(session: Session, key: str | None, body: str) -> models.Job | None
     return held
 
 
-def _check_baseline(session: Session, spec: JobSpec) -> None:
-    if spec.baseline is not None and session.get(models.Job, spec.baseline) is None:
-        raise UserError("baseline", spec.baseline, "no such job", "Give the id of a job, or leave it out")
+def _check_baseline(session: Session, baseline_id: str | None) -> None:
+    if baseline_id is not None and session.get(models.Job, baseline_id) is None:
+        raise UserError("baseline", baseline_id, "no such job", "Give the id of a job, or leave it out")

@@ -114,7 +114,7 @@ def _remove_row(session: Session, job_id: str) -> None:
         return  # somebody else was faster
     _check(job)
     for other in session.scalars(select(models.Job).where(models.Job.baseline_id == job_id)):
-        other.baseline_id = None
+        other.baseline_id = None  # what was measured against it stays, with its name
         record.tell(session, other)
     session.execute(delete(models.Job).where(models.Job.id == job_id))  # the rest follows by its foreign keys
     notify(session, None, DELETED, {"job_id": job_id})

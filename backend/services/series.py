@@ -17,6 +17,8 @@ MAX_POINTS = 2_000
 PER_STRETCH = 4
 """First, smallest, largest and last of every stretch are kept."""
 OF_STEPS = ("loss", "throughput", "iteration_ms", "exposed_ms")
+SPEED_UP = "speed_up"
+"""Over the job's baseline, as it was stored."""
 
 
 def thin(value: np.ndarray, limit: int = MAX_POINTS) -> np.ndarray:
@@ -41,6 +43,8 @@ def read(
     ones."""
     attempt_id = source.attempt
     measured = _measured(session, attempt_id, name, first, last)
+    if name in (None, SPEED_UP) and len((faster := _speed_up(source, first, last))[0]):
+        measured[SPEED_UP] = faster
     if name is not None and name not in {*OF_STEPS, *measured, *names(session, source)}:
         raise UnknownNameError("name", name, "series", {*OF_STEPS, *names(session, source)})
     wanted = OF_STEPS if name is None else {name} & set(OF_STEPS)
@@ -100,14 +104,26 @@ def _measured(
     }
 
 
+def _speed_up(source: Source, first: int, last: int | None) -> Columns:
+    rows = [row for row in source.speed_ups() if row.step >= first and (last is None or row.step <= last)]
+    return (
+        np.array([row.step for row in rows]),
+        np.array([np.nan if row.value is None else row.value for row in rows]),
+        np.array([row.at_ns for row in rows]),
+    )
+
+
 def names(session: Session, source: Source) -> dict[str, int]:
     """Every series that there is, and the last step that it has a value of."""
     last = source.last_step()
     measured = select(Metric.name, func.max(Metric.step)).where(Metric.attempt_id == source.attempt)
-    return {
+    found = {
         **(dict.fromkeys(OF_STEPS, last) if last >= 0 else {}),
         **dict(session.execute(measured.group_by(Metric.name)).all()),
     }
+    if faster := source.speed_ups(1):
+        found[SPEED_UP] = faster[0].step
+    return found
 
 
 def _points(step: np.ndarray, value: np.ndarray, time: np.ndarray) -> list[Point]:

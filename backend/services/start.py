@@ -21,6 +21,7 @@ from backend.services.jobs import Jobs
 from backend.services.lists import Lists
 from backend.services.notices import Hub
 from backend.services.plans import Planner
+from backend.services.speed_ups import SpeedUps
 from backend.services.telemetry import Telemetry
 from backend.services.views import Views
 from backend.settings import Settings
@@ -54,6 +55,9 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
         hub = Hub(database, views, kept=settings.notices_kept)
         await hub.start()
         stack.push_async_callback(hub.stop)
+        speed_ups = SpeedUps(database)
+        await asyncio.to_thread(speed_ups.start)
+        stack.push_async_callback(asyncio.to_thread, speed_ups.close)
         scheduler = Scheduler(
             database=database,
             executor=make_executor(settings.executor),
@@ -73,5 +77,6 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
             lists=Lists(database, views),
             telemetry=Telemetry(database, views),
             figures=Figures(database, views, drawing),
+            speed_ups=speed_ups,
             hub=hub,
         )

@@ -12,15 +12,17 @@ from sqlalchemy.orm import Session
 
 from backend.db import Database, models
 from backend.figures import rolled
+from backend.figures.compared import Compared
 from backend.figures.source import Source
 from backend.lifecycle import State
 from backend.schemas import telemetry as schema
 from backend.schemas.lists import EventQuery
-from backend.services import events, logs, series, trace
+from backend.services import events, logs, series, speed_ups, trace
 from backend.services.errors import Conflict
 from backend.services.jobs import find
 from backend.services.progress import ACCURACY
 from backend.services.stored import spec_of
+from backend.services.times import moment
 from backend.services.views import Views, attempt_of, latest_attempt, milliseconds
 from engine.errors import UserError
 from engine.telemetry import asked, definitions
@@ -64,6 +66,16 @@ class Telemetry:
         return schema.MetricNames(
             items=[schema.MetricName(name=name, last_step=step) for name, step in found.items()]
         )
+
+    def speed_ups(self, job_id: str, number: int | None) -> schema.SpeedUps:
+        """What was stored of an attempt's speed-up. Raises NotFound, and UserError for an attempt that there is
+        not."""
+        with self._database.read() as session:
+            job = find(session, job_id)
+            attempt_of(session, job, number)
+            source = Source(session, job_id, number)
+            items = [_sample(row) for row in source.speed_ups()]
+        return schema.SpeedUps(rehearsed=source.job.rehearsed, items=items, revision=job.revision)
 
     def events(self, job_id: str, query: EventQuery) -> schema.Events:
         """Detailed events; without a range of steps, those of the newest ones. Raises NotFound, and UserError for an
@@ -180,11 +192,12 @@ class Telemetry:
             if baseline_id is not None:
                 find(session, baseline_id)
             spec, progress = spec_of(job), self._views.of(session, job, attempt)
-            compared = self._views.speed_up(session, job, baseline_id, attempt=attempt)
+            compared = speed_ups.of(session, job, baseline_id, attempt)
             target = spec.training.target_accuracy
             ours, theirs = _time_to(session, attempt, target), None
-            if compared is not None and not compared[1].refused:
-                theirs = _time_to(session, latest_attempt(session, compared[0]), target)
+            if compared is not None and not compared.result.refused and not compared.baseline_gone:
+                baseline = find(session, compared.baseline_id)
+                theirs = _time_to(session, latest_attempt(session, baseline), target)
             return schema.Summary(
                 rehearsed=spec.rehearsed,
                 steps=progress.done,
@@ -194,7 +207,7 @@ class Telemetry:
                 exposed_ms=milliseconds(progress.exposed_ns),
                 input_ms=milliseconds(progress.input_ns),
                 samples_per_s=progress.samples_per_s,
-                speed_up=_speed_up(*compared) if compared else None,
+                speed_up=_speed_up(compared) if compared else None,
                 convergence_speed_up=definitions.convergence_speed_up(ours, theirs),
                 wire_bytes_per_step=self._views.plan(job).wire_bytes_per_step,
                 rate_bps=spec.network.rate_bps,
@@ -219,14 +232,40 @@ def _layers(job: models.Job) -> list[str]:
     return [layer["name"] for layer in (job.description or {}).get("layers", [])]
 
 
-def _speed_up(baseline: models.Job, compared: definitions.SpeedUp) -> schema.SpeedUp:
+def _speed_up(found: Compared) -> schema.SpeedUp:
+    low, high = found.result.interval or (None, None)
     return schema.SpeedUp(
-        baseline_id=baseline.id,
-        baseline_name=baseline.name,
-        value=compared.value,
-        kind=compared.scaling,
-        comparable=not compared.refused,
-        why_not=compared.caveat,
+        baseline_id=None if found.baseline_gone else found.baseline_id,
+        baseline_name=found.baseline_name,
+        value=found.result.value,
+        low=low,
+        high=high,
+        kind=found.result.scaling,
+        comparable=not found.result.refused,
+        why_not=found.result.caveat,
+    )
+
+
+def _sample(row: models.SpeedUpRow) -> schema.SpeedUpSample:
+    return schema.SpeedUpSample(
+        step=row.step,
+        first_step=row.first_step,
+        time_ns=row.at_ns,
+        measured_at=moment(row.measured_unix_ns),
+        baseline_id=row.baseline_id,
+        baseline_name=row.baseline_name,
+        baseline_attempt=row.baseline_attempt,
+        baseline_first_step=row.baseline_first_step,
+        baseline_last_step=row.baseline_last_step,
+        samples_per_s=row.samples_per_s,
+        baseline_samples_per_s=row.baseline_samples_per_s,
+        value=row.value,
+        low=row.low,
+        high=row.high,
+        kind="weak" if row.scaling == "weak" else "strong",
+        refused=row.refused,
+        caveats=row.caveats,
+        final=row.final,
     )
 
 

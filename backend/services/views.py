@@ -8,12 +8,10 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from backend.db import models
-from backend.figures import speed
 from backend.figures.facts import known
-from backend.figures.source import Source
 from backend.schemas import jobs as schema
 from backend.schemas.plans import PlanView
-from backend.services import dropped, plans
+from backend.services import dropped, plans, speed_ups
 from backend.services.progress import Progress, ProgressReader
 from backend.services.remember import Remembered
 from backend.services.stored import planned_of, source_name, spec_of
@@ -21,7 +19,6 @@ from backend.services.times import moment, moment_or_none
 from engine.errors import UserError
 from engine.plan.job import JobSpec
 from engine.plan.length import total_steps
-from engine.telemetry.definitions import SpeedUp
 
 PLANS_REMEMBERED = 256
 SUMMARIES_REMEMBERED = 8_192
@@ -39,8 +36,7 @@ class Views:
         self._summaries: Remembered[schema.JobSummary] = Remembered(room=SUMMARIES_REMEMBERED)
 
     def summary(self, session: Session, job: models.Job) -> schema.JobSummary:
-        """One row of the list. All that it says goes with the revisions of the job and of its baseline, but for a
-        speed-up's caveat about another job at the same time, which may outlive that one."""
+        """One row of the list. All that it says goes with the revisions of the job and of its baseline."""
         baseline = session.get(models.Job, job.baseline_id) if job.baseline_id else None
         key = (job.id, job.revision, baseline.revision if baseline else None)
         return self._summaries.get(key, lambda: self._summary(session, job))
@@ -64,30 +60,6 @@ class Views:
         """The plan that was made when the job was submitted."""
         return self._plans.get(job.id, lambda: plans.view(planned_of(job)))
 
-    def speed_up(
-        self,
-        session: Session,
-        job: models.Job,
-        baseline_id: str | None = None,
-        *,
-        attempt: models.Attempt | None = None,
-    ) -> tuple[models.Job, SpeedUp] | None:
-        """The baseline (the job's own, unless another is given) and the comparison of the job, or of that attempt, with
-        it; None without one."""
-        chosen = baseline_id or job.baseline_id
-        baseline = session.get(models.Job, chosen) if chosen else None
-        if baseline is None:
-            return None
-        try:
-            spec_of(baseline)
-        except UserError as error:
-            return baseline, SpeedUp(value=None, scaling="strong", refused=(f"the baseline: {error}",))
-        here = Source(session, job.id, attempt.number if attempt else None)
-        there = Source(session, baseline.id)
-        ours = self.of(session, job, attempt).samples_per_s
-        theirs = self.of(session, baseline).samples_per_s
-        return baseline, speed.compare(here, there, ours, theirs)
-
     def of(self, session: Session, job: models.Job, attempt: models.Attempt | None = None) -> Progress:
         """The newest figures of that attempt, else of the job's latest one."""
         return self.progress.of(session, job, attempt or latest_attempt(session, job))
@@ -99,7 +71,7 @@ class Views:
         except UserError as error:
             return _unreadable(job, attempt, error)
         progress = self.progress.of(session, job, attempt)
-        compared = self.speed_up(session, job)
+        compared = speed_ups.of(session, job)
         steps = spec.training.steps
         if steps is None and (samples := _samples(session, job)):
             steps = total_steps(spec.training, samples)
@@ -121,8 +93,8 @@ class Views:
             test_accuracy=progress.test_accuracy,
             samples_per_s=progress.samples_per_s,
             iteration_ms=milliseconds(progress.iteration_ns),
-            speed_up=compared[1].value if compared else None,
-            speed_up_caveat=compared[1].caveat if compared else None,
+            speed_up=compared.result.value if compared else None,
+            speed_up_caveat=compared.result.caveat if compared else None,
         )
 
 
@@ -212,6 +184,7 @@ def show_attempt(session: Session, row: models.Attempt) -> schema.Attempt:
         message=row.message,
         parties=row.parties,
         devices=row.devices,
+        device_models=row.device_models,
         exit_code=row.exit_code,
         sealed=row.sealed,
         started_at=moment_or_none(row.started_unix_ns),

@@ -1,12 +1,12 @@
 """What every figure means: the one place where metrics are defined, used by page, API and reports.
 
 Pure functions on arrays. Times are integer nanoseconds on the attempt's clock, sizes bytes, rates bits per
-second. Source: DESIGN, "Definitions"; speed-up at equal batch per worker is weak, at equal global batch
-strong scaling.
+second. Which runs may be compared at all is said in `comparison.py`. Source: DESIGN, "Definitions".
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -16,7 +16,10 @@ import numpy as np
 WARM_UP_STEPS = 5
 """Left out of every median: allocators, lazy kernels and connections settle in the first steps."""
 
-Scaling = Literal["strong", "weak"]
+MIN_TIMES = 8
+"""Fewer iteration times say nothing about their median."""
+Interval = tuple[float, float]
+"""Low and high end."""
 
 
 # --- time ---
@@ -150,81 +153,55 @@ def other_bytes(interface_bytes: np.ndarray, layer_bytes: np.ndarray) -> np.ndar
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunConditions:
-    """What must be known of a run to compare its speed with another's."""
+class Estimate:
+    """A measured quantity, and how sure it is."""
 
-    samples_per_s: float | None
-    """Throughput, warm-up left out; None where it is not known yet."""
-    workload: str
-    """Model and data, e.g. `resnet-digits on digits`."""
-    global_batch: int
-    workers: int
-    threads: int
-    """Per worker."""
-    device: str
-    """Kind of device, e.g. `cpu`."""
-    alone: bool
-    """No other job ran on the machine meanwhile."""
-    rate: str | None = None
-    """Limit of its network, e.g. `100Mbit`; None: unlimited."""
+    value: float
+    interval: Interval | None = None
+    """Its 95 % confidence interval (low, high); None where too little was measured to tell."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SpeedUp:
-    """One comparison. `value` is None where the runs cannot be compared, and `refused` says why."""
-
-    value: float | None
-    scaling: Scaling
-    refused: tuple[str, ...] = ()
-    caveats: tuple[str, ...] = ()
-    """What a reader must know to trust the value."""
-
-    @property
-    def caveat(self) -> str | None:
-        """Why there is no value, else what to know of it, in one line; None: nothing."""
-        return "; ".join(self.refused or self.caveats) or None
+def median_interval(values: np.ndarray) -> Interval | None:
+    """95 % confidence interval of the median of (n) values by order statistics: no distribution is assumed, but that
+    the values are independent. None with fewer than MIN_TIMES of them."""
+    if len(values) < MIN_TIMES:
+        return None
+    ordered, reach = np.sort(values), 0.98 * np.sqrt(len(values))
+    low = max(int(np.floor(len(values) / 2 - reach)) - 1, 0)
+    high = min(int(np.ceil(len(values) / 2 + reach)), len(values) - 1)
+    return float(ordered[low]), float(ordered[high])
 
 
-def speed_up(job: RunConditions, baseline: RunConditions, scaling: Scaling) -> SpeedUp:
-    """This job's throughput over its baseline's, in samples per second, at equal global batch (strong
-    scaling) or equal batch per worker (weak scaling). Unequal work, devices, threads or batch are refused."""
-    refused = [
-        f"{what}: {ours} here, {theirs} in the baseline; they must be equal"
-        for what, ours, theirs in (
-            ("work", job.workload, baseline.workload),
-            ("device", job.device, baseline.device),
-            ("threads per worker", job.threads, baseline.threads),
-        )
-        if ours != theirs
-    ]
-    if scaling == "strong" and job.global_batch != baseline.global_batch:
-        refused.append(
-            f"global batch: {job.global_batch} here, {baseline.global_batch} in the baseline; strong scaling "
-            "compares equal ones. For equal batches per worker ask for weak scaling"
-        )
-    if scaling == "weak" and job.global_batch * baseline.workers != baseline.global_batch * job.workers:
-        refused.append(
-            f"batch per worker: {job.global_batch / job.workers:g} here, "
-            f"{baseline.global_batch / baseline.workers:g} in the baseline; weak scaling compares equal "
-            "ones. For equal global batches ask for strong scaling"
-        )
-    refused.extend(
-        f"throughput: {who} has none after the warm-up yet"
-        for who, run in (("this job", job), ("the baseline", baseline))
-        if not run.samples_per_s
-    )
-    if refused or not job.samples_per_s or not baseline.samples_per_s:
-        return SpeedUp(value=None, scaling=scaling, refused=tuple(refused))
-    caveats = [
-        f"another job ran on the machine during {who}"
-        for who, run in (("this job", job), ("the baseline", baseline))
-        if not run.alone
-    ]
-    if job.rate != baseline.rate and min(job.workers, baseline.workers) > 1:
-        here, there = job.rate or "unlimited", baseline.rate or "unlimited"
-        caveats.append(f"network rate: {here} here, {there} in the baseline")
-    value = job.samples_per_s / baseline.samples_per_s
-    return SpeedUp(value=value, scaling=scaling, caveats=tuple(caveats))
+def job_throughput(workers: Sequence[tuple[np.ndarray, np.ndarray]]) -> Estimate | None:
+    """A job's samples per second with their interval, of `(samples of each step, iteration times in ns)` of every
+    worker: the sum of `worker_throughput`. None until every worker has one.
+
+    Workers that wait for one another are slow in the same steps, so the ends of their intervals are added as they are;
+    where workers are independent of one another the true interval is narrower than that.
+    """
+    rates, lows, highs = [], [], []
+    for samples, times in workers:
+        rate = worker_throughput(samples, float(np.median(times)) if len(times) else None)
+        if rate is None:
+            return None
+        rates.append(rate)
+        if (around := median_interval(times)) is not None and around[0] > 0:
+            lows.append(rate * float(np.median(times)) / around[1])
+            highs.append(rate * float(np.median(times)) / around[0])
+    if not rates:
+        return None
+    return Estimate(value=sum(rates), interval=(sum(lows), sum(highs)) if len(lows) == len(rates) else None)
+
+
+def ratio(ours: Estimate, theirs: Estimate) -> Estimate:
+    """`ours` over `theirs`, which are independent of each other, with the 95 % confidence interval of the ratio: each
+    end's two relative distances are added as squares (Zou and Donner, Statistics in Medicine 27, 2008: MOVER)."""
+    value = ours.value / theirs.value
+    if ours.interval is None or theirs.interval is None or min(*ours.interval, *theirs.interval) <= 0:
+        return Estimate(value=value)
+    below = math.hypot(math.log(ours.value / ours.interval[0]), math.log(theirs.interval[1] / theirs.value))
+    above = math.hypot(math.log(ours.interval[1] / ours.value), math.log(theirs.value / theirs.interval[0]))
+    return Estimate(value=value, interval=(value * math.exp(-below), value * math.exp(above)))
 
 
 def time_to_target_ns(
@@ -262,7 +239,8 @@ DEFINITIONS: Mapping[str, str] = {
     ),
     "speed-up": (
         "this job's throughput over its baseline's at equal global batch (strong scaling) or equal batch per "
-        "worker (weak scaling), with equal threads, one job at a time, warm-up left out"
+        "worker (weak scaling), with equal devices and threads, one job at a time, warm-up left out; its interval "
+        "covers the true value in 95 of 100 cases"
     ),
     "convergence speed-up": (
         "the baseline's time to reach a target over this job's time to reach it, where their speed-up is not refused"

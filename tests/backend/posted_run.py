@@ -55,8 +55,11 @@ class Posted:
         return api.post(url, json=last, headers={"Authorization": f"Bearer {self.token}"})
 
 
-def start_attempt(api: TestClient, job_id: str, directory: Path) -> Posted:
-    """Give a queued job an attempt that runs, as the scheduler does, without any process."""
+def start_attempt(
+    api: TestClient, job_id: str, directory: Path, *, devices: dict[str, str] | None = None
+) -> Posted:
+    """Give a queued job an attempt that runs, as the scheduler does, without any process; `devices` are those that it
+    gets, with their models."""
     token = new_token()
 
     def write(session: Session) -> int:
@@ -65,7 +68,8 @@ def start_attempt(api: TestClient, job_id: str, directory: Path) -> Posted:
             job_id=job_id,
             number=len(job.attempts) + 1,
             parties=["worker 0", "worker 1"],
-            devices=["cpu:0", "cpu:1"],
+            devices=["cpu:0", "cpu:1"] if devices is None else list(devices),
+            device_models=None if devices is None else list(devices.values()),
             token_sha256=token_sha256(token),
             epoch_unix_ns=time.time_ns(),
             directory=str(directory),
@@ -81,14 +85,16 @@ def start_attempt(api: TestClient, job_id: str, directory: Path) -> Posted:
 
 
 def end_attempt(api: TestClient, posted: Posted) -> None:
-    """The attempt succeeds."""
+    """The attempt succeeds, and all that follows from it is stored when this returns."""
 
     def write(session: Session) -> None:
         attempt = session.get_one(Attempt, posted.attempt)
         for event in (Event.FINISHED, Event.ENDED):
             record.advance(session, attempt.job, attempt, event, reason=Reason.COMPLETED, message="done")
 
-    api.app.state.context.database.writer.run(write)  # type: ignore[attr-defined]
+    context = api.app.state.context  # type: ignore[attr-defined]
+    context.database.writer.run(write)
+    context.speed_ups.look()
 
 
 def fail_attempt(api: TestClient, posted: Posted) -> None:

@@ -109,14 +109,20 @@ def _refusing(path: Path) -> None:
     raise PermissionError(13, "Permission denied", str(path))
 
 
-def test_who_was_compared_with_a_deleted_job_has_no_baseline(api: TestClient, tmp_path: Path) -> None:
-    baseline = posted(api, tmp_path / "baseline" / "1", cluster={"workers": 2})
+def test_who_was_compared_with_a_deleted_job_keeps_what_was_measured(api: TestClient, tmp_path: Path) -> None:
+    baseline = posted(api, tmp_path / "baseline" / "1", name="the first", cluster={"workers": 2})
     run = posted(api, tmp_path / "faster" / "1", baseline=baseline.job_id)
     before = api.get(f"/api/v1/jobs/{run.job_id}").json()
     assert before["speed_up"] is not None
     assert delete(api, baseline.job_id).status_code == 204
     after = api.get(f"/api/v1/jobs/{run.job_id}").json()
-    assert (after["baseline_id"], after["speed_up"]) == (None, None)
+    assert (after["baseline_id"], after["speed_up"]) == (None, before["speed_up"])
+    assert after["speed_up_caveat"] == "the baseline was deleted: this was measured before"
+    kept = api.get(f"/api/v1/jobs/{run.job_id}/summary").json()
+    assert (kept["speed_up"]["baseline_id"], kept["speed_up"]["baseline_name"]) == (None, "the first")
+    drawn = api.get(f"/api/v1/jobs/{run.job_id}/figures/speed-up").json()
+    assert drawn["layout"]["meta"]["speed_up"] == before["speed_up"]
+    assert "the first, its baseline" in drawn["layout"]["meta"]["alt"]
     assert after["revision"] > before["revision"]
     again = api.post(f"/api/v1/jobs/{run.job_id}/clone", json={})
     assert (again.status_code, again.json()["baseline_id"]) == (201, None)

@@ -12,7 +12,7 @@ from backend.figures.headline import Contender, headline
 from backend.figures.race import Race, race
 from backend.figures.request import FigureRequest
 from backend.figures.source import Source
-from backend.figures.speed import Speed, measure, median_interval
+from backend.figures.speed import Speed, measure
 from backend.figures.step_time import step_time
 from backend.services.progress import ProgressReader
 from engine.telemetry.events import Kind
@@ -230,7 +230,7 @@ def contender(name: str, ms: float, exposed: dict[int, float], compute: float = 
         last=50,
         iteration_ns=ms * 1e6,
         interval_ns=((ms - 0.1) * 1e6, (ms + 0.1) * 1e6),
-        samples_per_s=None,
+        throughput=None,
         exposed_ns=None,
         compute_ns=compute * 1e6,
     )
@@ -253,10 +253,3 @@ def test_headlines_without_a_blocking_layer() -> None:
     assert headline([contender("a", 10, {}), contender("b", 20, {}), contender("c", 10, {})], [], name) == (
         "a finishes a step 50 % sooner than b, level with c"
     )
-
-
-def test_the_medians_interval_covers_the_median_as_often_as_it_says() -> None:
-    random = np.random.default_rng(1)
-    intervals = [median_interval(random.exponential(size=40)) for _ in range(400)]
-    covered = [low <= np.log(2) <= high for low, high in (i for i in intervals if i)]
-    assert np.mean(covered) >= 0.93

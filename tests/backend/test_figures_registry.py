@@ -13,11 +13,12 @@ from sqlalchemy.orm import Session
 
 from backend.db import Database
 from backend.db.models import StepRow
+from backend.figures.compared import judged
 from backend.figures.memory import MAX_POINTS, highest
 from backend.figures.registry import FIGURES, figure
 from backend.figures.request import THEMES, FigureRequest
 from backend.figures.source import METRIC_ROW, Source
-from backend.figures.speed import WINDOW_STEPS, compare, measure
+from backend.figures.speed import WINDOW_STEPS, measure
 from backend.figures.step_time import straggler
 from backend.figures.theme import COLOURS, palette
 from backend.figures.timeline import LABEL_PX
@@ -165,7 +166,7 @@ def test_the_speed_up_is_the_definitions(database: Database, jobs: dict[str, str
     content = build(database, jobs["whole"], "speed-up")
     with database.read() as session:
         ours, theirs = Source(session, jobs["whole"]), Source(session, baseline.job_id)
-        result = compare(ours, theirs, measure(ours).samples_per_s, measure(theirs).samples_per_s)
+        result = judged(ours, theirs, measure(ours).throughput, measure(theirs).throughput)
     assert result.value is not None
     rates = [float(column(bar["x"])[0]) for bar in traces(content, "bar")]
     assert rates[1] / rates[0] == pytest.approx(result.value)

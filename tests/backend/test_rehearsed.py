@@ -13,12 +13,13 @@ from backend.cli.main import app
 from backend.client import Client
 from backend.db import Database
 from backend.db.models import Job
+from backend.figures.compared import judged, no_race
 from backend.figures.facts import JobFacts
 from backend.figures.source import Source
-from backend.figures.speed import compare, why_not_a_race
 from backend.scheduler import snapshot
 from engine.plan.documents import load_file
 from engine.profile import Profile
+from engine.telemetry.definitions import Estimate
 from tests.backend.job_specs import job_spec, submit
 from tests.backend.live_server import LiveServer
 from tests.backend.posted_run import end_attempt, record_steps, start_attempt
@@ -49,14 +50,12 @@ def test_a_rehearsal_is_compared_with_its_like_only(database: Database, rehearse
     ).job_id
     with database.read() as session:
         mine, theirs, like, unlike = (Source(session, id_) for id_ in (rehearsed, trained, other, coarser))
-        assert compare(mine, like, 2.0, 1.0).value == 2.0
+        assert judged(mine, like, Estimate(value=2.0), Estimate(value=1.0)).value == 2.0
         for wrong in (theirs, unlike):
-            refused = compare(mine, wrong, 2.0, 1.0)
+            refused = judged(mine, wrong, Estimate(value=2.0), Estimate(value=1.0))
             assert refused.value is None
             assert any(reason.startswith(f"device: {LABEL} here") for reason in refused.refused)
-            assert any(
-                reason.startswith(f"device: {LABEL} in p3") for reason in why_not_a_race([mine, wrong])
-            )
+            assert any(reason.startswith(f"device: {LABEL} in p3") for reason in no_race([mine, wrong]))
 
 
 def test_a_waiting_rehearsal_asks_for_cpu_slots(database: Database) -> None:

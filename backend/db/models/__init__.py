@@ -4,6 +4,7 @@ from backend.db.models.base import Base
 from backend.db.models.jobs import Attempt, Job, Transition
 from backend.db.models.notices import Notice
 from backend.db.models.rollups import DetailedStep, LayerWait, TransferTotal
+from backend.db.models.speed_ups import SpeedUpRow
 from backend.db.models.telemetry import Batch, DroppedDetail, LayerTotal, Link, LinkBin, Metric, StepRow
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "LinkBin",
     "Metric",
     "Notice",
+    "SpeedUpRow",
     "StepRow",
     "TransferTotal",
     "Transition",

@@ -79,6 +79,9 @@ class Attempt(Base):
     directory: Mapped[str] = mapped_column(Text)
     devices: Mapped[list[str]] = mapped_column(default=list)
     """What it occupies until it has ended, one per worker, e.g. `cpu:0`; `backend.scheduler` gives them."""
+    device_models: Mapped[list[str] | None]
+    """What each of them is, e.g. `NVIDIA H200`; empty text where the machine does not say. None: nobody asked, before
+    this column was there."""
     supervisor_boot_id: Mapped[str | None] = mapped_column(String(64))
     supervisor_pid: Mapped[int | None]
     supervisor_start: Mapped[BigInt | None]
