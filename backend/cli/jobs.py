@@ -175,6 +175,18 @@ def cancel(job_id: Id, url: Url = None) -> None:
         typer.echo(_ending(client.cancel(job_id)))
 
 
+def baseline(
+    job_id: Id,
+    other: Annotated[str | None, typer.Argument(help="The other job's id. Left out: none.")] = None,
+    url: Url = None,
+) -> None:
+    """Measure a job's speed-up against OTHER from now on."""
+    with reported(), Client(url) as client:
+        job = client.choose_baseline(job_id, other)
+        against = "nothing" if job.baseline_id is None else client.job(job.baseline_id).name
+        typer.echo(f"{job.name} is measured against {against}")
+
+
 def record(
     job_id: Id,
     url: Url = None,

@@ -45,6 +45,17 @@ def test_the_speed_up_is_against_the_job_that_is_chosen(
     expect(page.get_by_test_id("tile-accuracy")).to_contain_text(f", {sooner:.2f}× as soon as recorded p3")
 
 
+def test_a_chosen_baseline_is_kept(page: Page, client: Client, recorded: list[str]) -> None:
+    page.goto(f"/jobs/{recorded[0]}?baseline={recorded[1]}")
+    try:
+        page.get_by_test_id("baseline-keep").click()
+        expect(page).not_to_have_url(re.compile("baseline="))
+        expect(page.get_by_test_id("baseline-keep")).to_have_count(0)
+        assert client.job(recorded[0]).baseline_id == recorded[1]
+    finally:
+        assert client.choose_baseline(recorded[0], None).baseline_id is None, "as it was"
+
+
 def test_a_speed_up_with_a_caveat_is_marked_and_says_why(page: Page, recorded: list[str]) -> None:
     caveat = "another job ran on the machine during this job"
 

@@ -76,7 +76,7 @@ function Tiles({ job, summary }: { job: Job; summary: Summary | undefined }) {
         note={
           speedUp ? (speedUp.comparable ? `over ${speedUp.baseline_name}` : "not comparable") : "no baseline"
         }
-        hint={speedUp?.why_not ?? (speedUp?.kind ? `${speedUp.kind} scaling` : undefined)}
+        hint={speedUp ? sureness(speedUp) : undefined}
       />
       <Tile name="loss" label="Loss" value={formatNumber(summary?.loss)} note="last step" />
       <Tile
@@ -99,6 +99,16 @@ function Tiles({ job, summary }: { job: Job; summary: Summary | undefined }) {
       />
     </SimpleGrid>
   );
+}
+
+/** How sure a speed-up is, and what to know of it. */
+function sureness({ low, high, kind, why_not }: NonNullable<Summary["speed_up"]>): string {
+  const sure = typeof low === "number" && typeof high === "number";
+  const words = [
+    sure && `95 % confidence: ${low.toFixed(2)} to ${high.toFixed(2)}`,
+    why_not ?? (kind && `${kind} scaling`),
+  ];
+  return words.filter(Boolean).join("; ");
 }
 
 interface TileProps {

@@ -112,17 +112,18 @@ function SpeedUpCell({ summary, isBaseline }: { summary: Summary | undefined; is
   const against = `against ${speedUp.baseline_name}${speedUp.kind ? `, ${speedUp.kind} scaling` : ""}`;
   const faster = (speedUp.value ?? 0) > 1;
   const said = speedUp.comparable ? [against, speedUp.why_not] : [speedUp.why_not ?? against];
+  const look = {
+    fw: 700,
+    c: speedUp.value === null ? "dimmed" : faster ? "teal" : "inherit",
+    children: formatSpeedUp(speedUp.value, speedUp.why_not),
+  } as const;
   return (
     <Tooltip label={said.filter(Boolean).join("; but ")}>
-      <LinkAnchor
-        to="/jobs/$jobId"
-        params={{ jobId: speedUp.baseline_id }}
-        fw={700}
-        c={speedUp.value === null ? "dimmed" : faster ? "teal" : "inherit"}
-        underline="never"
-      >
-        {formatSpeedUp(speedUp.value, speedUp.why_not)}
-      </LinkAnchor>
+      {speedUp.baseline_id === null ? (
+        <Text span inherit tabIndex={0} {...look} />
+      ) : (
+        <LinkAnchor to="/jobs/$jobId" params={{ jobId: speedUp.baseline_id }} underline="never" {...look} />
+      )}
     </Tooltip>
   );
 }
