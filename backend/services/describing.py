@@ -15,12 +15,14 @@ import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from backend.executors import process
 from engine import errors
 from engine.errors import UserError
 from engine.models.memory_limit import gib
@@ -50,11 +52,13 @@ def ask(request: dict[str, Any], subject: str, allowed: Allowance, lifeline: Con
     """
     command = [sys.executable, "-m", "engine.models", str(lifeline.fileno()), str(allowed.memory_bytes)]
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+    marker = Path("/describing", uuid.uuid4().hex)
+    environment[process.MARKER] = str(marker)
     environment.pop("TRAINYARD_DATABASE_URL", None)  # may hold a password, and user code runs there
     with tempfile.TemporaryFile() as given:
         given.write(json.dumps(request).encode())
         given.seek(0)
-        process = subprocess.Popen(
+        child = subprocess.Popen(
             command,
             stdin=given,
             stdout=subprocess.PIPE,
@@ -64,9 +68,9 @@ def ask(request: dict[str, Any], subject: str, allowed: Allowance, lifeline: Con
             start_new_session=True,
             pass_fds=[lifeline.fileno()],
         )
-    with process:
+    with child:
         try:
-            answer, said = _listen(process, time.monotonic() + allowed.seconds)
+            answer, said = _listen(child, time.monotonic() + allowed.seconds)
         except TimeoutError:
             rule = f"could not be described within {allowed.seconds:g} s"
             remedy = (
@@ -75,7 +79,8 @@ def ask(request: dict[str, Any], subject: str, allowed: Allowance, lifeline: Con
             raise UserError("model", subject, rule, remedy) from None
         finally:
             with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)  # with what the user's code started
+                os.killpg(child.pid, signal.SIGKILL)  # with what the user's code started
+            process.kill_marked(marker)  # and what of that had left the group
     if len(answer) > ANSWER_BYTES:
         rule = f"has a description of more than {ANSWER_BYTES // 2**20} MiB"
         raise UserError("model", subject, rule, "Use fewer layers, or larger ones")
@@ -83,19 +88,19 @@ def ask(request: dict[str, Any], subject: str, allowed: Allowance, lifeline: Con
         found = json.loads(answer)
         assert isinstance(found, dict)
     except (AssertionError, ValueError):
-        raise _failed(process.returncode, said, subject, allowed) from None
+        raise _failed(child.returncode, said, subject, allowed) from None
     return found
 
 
-def _listen(process: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, bytes]:
+def _listen(child: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, bytes]:
     """What it answered, and the end of what it said, once it has ended. Raises TimeoutError."""
-    assert process.stdout is not None
-    assert process.stderr is not None
+    assert child.stdout is not None
+    assert child.stderr is not None
     answer, said = bytearray(), bytearray()
-    watched = os.pidfd_open(process.pid)
+    watched = os.pidfd_open(child.pid)
     with selectors.DefaultSelector() as selector:
         try:
-            for pipe, kept in ((process.stdout, answer), (process.stderr, said)):
+            for pipe, kept in ((child.stdout, answer), (child.stderr, said)):
                 os.set_blocking(pipe.fileno(), False)
                 selector.register(pipe, selectors.EVENT_READ, kept)
             selector.register(watched, selectors.EVENT_READ)  # who inherited a pipe may hold it open for ever

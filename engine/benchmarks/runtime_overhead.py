@@ -20,6 +20,7 @@ from engine.benchmarks.harness.jobs import bench_job, measure
 from engine.benchmarks.harness.pairs import METHOD, ratio, rounds
 from engine.benchmarks.harness.report import Report, arguments
 from engine.inputs.build import find_task, load_dataset
+from engine.inputs.fit import fitted
 from engine.inputs.loader import Loader
 from engine.models.build import build_model
 from engine.plan.job import JobSpec
@@ -36,7 +37,7 @@ def _plain(place: Place, pipe: Connection, job: JobSpec) -> None:
     for _ in tasks(pipe):
         torch.set_num_threads(job.cluster.threads)
         seed_everything(job.training.seed, False)
-        data, task = load_dataset(job.data), find_task(job.model, job.data)
+        data, task = load_dataset(fitted(job.data, job.model)), find_task(job.model, job.data)
         model = build_model(job.model)
         optimizer = build_optimizer(job.optimizer, model.named_parameters())
         loader = Loader(

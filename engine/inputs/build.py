@@ -12,8 +12,9 @@ from engine.errors import UserError
 from engine.inputs import registry
 from engine.inputs.source import Dataset, Source
 from engine.inputs.task import Task, UserLoss, classification
-from engine.models.entrypoint import call, load, load_module
+from engine.models.entrypoint import call, load_module
 from engine.plan.job import SourceSpec
+from engine.user_code import explain
 
 
 class MapStyleSource:
@@ -60,9 +61,7 @@ def _load(source: SourceSpec) -> Dataset:
     if source.name is not None:
         return registry.load(source.name, source.options)
     assert source.entrypoint is not None
-    assert source.directory is not None
-    function = load(source.entrypoint, source.directory, "data")
-    found = call(function, source.options, source.entrypoint, "data")
+    found = call(source, "data")
     if isinstance(found, Dataset):
         return found
     if not (isinstance(found, tuple) and len(found) == 2):
@@ -71,7 +70,8 @@ def _load(source: SourceSpec) -> Dataset:
     try:
         inputs, targets = train.batch(np.arange(1))
     except Exception as error:
-        raise _refuse(source, f"its first training sample cannot be read: {error!r}") from error
+        reason = explain(error, [source.directory])
+        raise _refuse(source, f"its first training sample cannot be read: {reason}") from error
     if not (isinstance(inputs, Tensor) and isinstance(targets, Tensor)):
         raise _refuse(source, "its samples are not (input, target) tensors or numbers")
     return Dataset(

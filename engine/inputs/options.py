@@ -49,10 +49,11 @@ class SyntheticOptions:
 
     __pydantic_config__ = _STRICT
 
-    shape: tuple[int, ...] = (3, 32, 32)
-    """Shape of one sample, e.g. channels, height, width."""
-    classes: int = 10
-    """Number of classes."""
+    shape: tuple[int, ...] | None = None
+    """Shape of one sample, e.g. channels, height, width. Null: the model's own where it is of the catalogue, else
+    3 x 32 x 32."""
+    classes: int | None = None
+    """Number of classes. Null: the model's own where it is of the catalogue, else 10."""
     samples: int = 1024
     """Training samples."""
     test_samples: int = 256
@@ -63,18 +64,27 @@ class SyntheticOptions:
     """Another seed is another data set."""
 
     def __post_init__(self) -> None:
-        if not self.shape or min(self.shape) < 1:
-            raise UserError(
-                "shape", list(self.shape), "needs one or more positive sizes", "Example: [3, 32, 32]"
-            )
-        if math.prod(self.shape) > MOST_OF_A_SAMPLE:
+        shape = self.sample_shape
+        if not shape or min(shape) < 1:
+            raise UserError("shape", list(shape), "needs one or more positive sizes", "Example: [3, 32, 32]")
+        if math.prod(shape) > MOST_OF_A_SAMPLE:
             rule = f"has more than {MOST_OF_A_SAMPLE:,} values"
-            raise UserError("shape", list(self.shape), rule, "Use smaller sizes")
-        _check_sizes(classes=self.classes, samples=self.samples, test_samples=self.test_samples)
+            raise UserError("shape", list(shape), rule, "Use smaller sizes")
+        _check_sizes(classes=self.class_count, samples=self.samples, test_samples=self.test_samples)
         if not 0 <= self.signal < float("inf"):
             raise UserError("signal", self.signal, "must be zero or greater", "1 is the default")
         if not 0 <= self.seed < 2**32:
             raise UserError("seed", self.seed, "must be from 0 to 4294967295", "Use a small number")
+
+    @property
+    def sample_shape(self) -> tuple[int, ...]:
+        """The shape, also where nothing says it."""
+        return (3, 32, 32) if self.shape is None else self.shape
+
+    @property
+    def class_count(self) -> int:
+        """The number of classes, also where nothing says it."""
+        return 10 if self.classes is None else self.classes
 
 
 @dataclass(frozen=True, kw_only=True)

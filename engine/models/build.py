@@ -6,7 +6,7 @@ from torch import nn
 
 from engine.errors import UserError
 from engine.models import registry
-from engine.models.entrypoint import call, load
+from engine.models.entrypoint import call
 from engine.plan.job import SourceSpec
 
 
@@ -19,10 +19,7 @@ def build_model(source: SourceSpec, precision: str = "float32") -> nn.Module:
     if source.name is not None:
         model = registry.build(source.name, source.options)
     else:
-        assert source.entrypoint is not None
-        assert source.directory is not None
-        function = load(source.entrypoint, source.directory)
-        model = call(function, source.options, source.entrypoint, "model")
+        model = call(source, "model")
         if not isinstance(model, nn.Module):
             raise UserError(
                 "model.entrypoint",

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -25,12 +26,12 @@ from torch.utils.flop_counter import flop_registry
 
 from engine.errors import UserError
 from engine.inputs.build import find_task, load_dataset
+from engine.inputs.fit import fitted
 from engine.inputs.source import Dataset
 from engine.inputs.task import Task, classification
-from engine.models import memory_limit
+from engine.models import memory_limit, registry
 from engine.models.build import build_model
 from engine.models.cut import find_cuts
-from engine.models.entrypoint import last_lines
 from engine.models.factors import counting_rows, find_factors
 from engine.models.tracing import CannotCutError
 from engine.models.uses import UseFinder, Uses, tensors_in
@@ -42,6 +43,7 @@ from engine.plan.description import (
 )
 from engine.plan.job import SourceSpec
 from engine.plan.serde import from_plain
+from engine.user_code import explain
 
 MOST_LAYERS = 10_000
 """Of a model. Plans, tables and figures have a row for each; the deepest published network has two thousand."""
@@ -125,7 +127,7 @@ def describe_request(request: dict[str, Any]) -> ModelDescription:
     source = from_plain(SourceSpec, request.get("model"), "model")
     data = from_plain(SourceSpec, request.get("data"), "data")
     precision = request.get("precision", "float32")
-    dataset = load_dataset(data)
+    dataset = load_dataset(fitted(data, source))
     task = find_task(source, data)
     inputs, targets = dataset.train.batch((np.arange(_SAMPLES) + dataset.example) % len(dataset.train))
     if precision == "float64" and inputs.is_floating_point():
@@ -144,13 +146,7 @@ def describe_request(request: dict[str, Any]) -> ModelDescription:
         except UserError:
             raise
         except Exception as error:
-            raise UserError(
-                "model",
-                name,
-                f"its forward pass fails on inputs {tuple(inputs.shape)}, targets {tuple(targets.shape)}:\n"
-                f"{last_lines(error)}\n",
-                "Choose a model and data that fit together",
-            ) from meta_error
+            raise _fails(source, data, inputs, targets, error) from meta_error
     if task is classification and dataset.classes is not None and scores and min(scores) < dataset.classes:
         raise UserError(
             "model",
@@ -160,6 +156,29 @@ def describe_request(request: dict[str, Any]) -> ModelDescription:
         )
     _check_words(model, dataset)
     return replace(described, samples=len(dataset.train))
+
+
+def _fails(
+    source: SourceSpec, data: SourceSpec, inputs: Tensor, targets: Tensor, error: Exception
+) -> UserError:
+    """The pass that describes the model has raised `error`."""
+    name = source.name or source.entrypoint
+    given = tuple(inputs.shape[1:])
+    if source.name is not None and given != (wanted := registry.model(source.name).input_shape):
+        return UserError(
+            "data",
+            data.name or data.entrypoint,
+            f"the model {name} takes samples of the shape {wanted}, and these data give {given}:"
+            f" {explain(error, [data.directory])}",
+            "Choose data of that shape (synthetic data take the model's own), or another model",
+        )
+    return UserError(
+        "model",
+        name,
+        f"its forward pass or its loss fails on inputs {tuple(inputs.shape)} and targets {tuple(targets.shape)}:"
+        f" {explain(error, [source.directory, data.directory])}",
+        "Correct the model, or choose data that fit it",
+    )
 
 
 def _check_words(model: nn.Module, dataset: Dataset) -> None:
@@ -176,17 +195,19 @@ def _check_words(model: nn.Module, dataset: Dataset) -> None:
 
 
 def main() -> int:
-    """Standard input to standard output; what user code prints goes to standard error."""
+    """Standard input to standard output; what user code prints, or writes to descriptor 1, goes to standard error."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # for who writes below Python, and for the processes that user code starts
     try:
-        with contextlib.redirect_stdout(sys.stderr):
-            request = json.load(sys.stdin)
-            answer = describe_request(request).to_dict()
+        request = json.load(sys.stdin)
+        answer = describe_request(request).to_dict()
     except Exception as error:
         refusal = memory_limit.broken(error, _subject(request)) or error
         if not isinstance(refusal, UserError):
             raise
         answer = {"error": refusal.to_dict()}
-    json.dump(answer, sys.stdout)
+    with answers:
+        json.dump(answer, answers)
     return 1 if "error" in answer else 0
 
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import importlib
 import sys
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from engine.errors import UserError
-
-_SHOWN_LINES = 6
+from engine.plan.job import SourceSpec
+from engine.user_code import explain
 
 
 def load(entrypoint: str, directory: str, field: str = "model") -> Callable[..., Any]:
@@ -67,9 +66,9 @@ def load_module(entrypoint: str, directory: str, field: str = "model") -> Module
                 f"there is no module {error.name!r} in {folder}",
                 f"The folder holds: {_listing(folder)}",
             ) from error
-        raise _failure(entrypoint, field, "its import fails", error) from error
+        raise _failure(entrypoint, field, "its import fails", error, directory) from error
     except Exception as error:
-        raise _failure(entrypoint, field, "its import fails", error) from error
+        raise _failure(entrypoint, field, "its import fails", error, directory) from error
     found = [Path(path).resolve() for path in (module.__file__ and [module.__file__]) or module.__path__]
     if not any(path.is_relative_to(folder) for path in found):
         raise UserError(
@@ -81,23 +80,27 @@ def load_module(entrypoint: str, directory: str, field: str = "model") -> Module
     return module
 
 
-def call(function: Callable[..., Any], options: dict[str, Any], entrypoint: str, field: str) -> Any:
-    """Call a user's function with its options; what it raises becomes a UserError with its last lines."""
+def call(source: SourceSpec, field: str) -> Any:
+    """Import and call the function that `source` names, with its options. What it raises becomes a UserError that says
+    where in the user's own files; a UserError of its own stays as it is."""
+    assert source.entrypoint is not None
+    assert source.directory is not None
+    function = load(source.entrypoint, source.directory, field)
     try:
-        return function(**options)
+        return function(**source.options)
+    except UserError:
+        raise
     except Exception as error:
-        raise _failure(entrypoint, field, f"it fails when called with {options}", error) from error
+        rule = f"it fails when called with {source.options}" if source.options else "it fails when called"
+        raise _failure(source.entrypoint, field, rule, error, source.directory) from error
 
 
-def last_lines(error: BaseException) -> str:
-    """The end of a traceback, in a few lines: where the user's own code failed, and why."""
-    lines = "".join(traceback.format_exception(error)).rstrip().splitlines()
-    return "\n".join(lines[-_SHOWN_LINES:])
-
-
-def _failure(entrypoint: str, field: str, rule: str, error: BaseException) -> UserError:
+def _failure(entrypoint: str, field: str, rule: str, error: BaseException, folder: str) -> UserError:
     return UserError(
-        f"{field}.entrypoint", entrypoint, f"{rule}:\n{last_lines(error)}\n", "Correct the code and try again"
+        f"{field}.entrypoint",
+        entrypoint,
+        f"{rule}: {explain(error, [folder])}",
+        "Correct the code and try again",
     )
 
 

@@ -82,15 +82,17 @@ def _explain(launch: Launch, index: int, error: BaseException) -> None:
     """Write down why, for the supervisor and for the log."""
     from engine.errors import UserError  # noqa: PLC0415
     from engine.transport.errors import PeerLost  # noqa: PLC0415
+    from engine.user_code import where  # noqa: PLC0415
 
     traceback.print_exception(error)
     party = launch.parties[index]
+    place = where(error, [launch.job.model.directory, launch.job.data.directory])
     write_json(
         launch.error(party),
         {
             "party": party.name,
             "type": type(error).__name__,
-            "message": str(error),
+            "message": f"{error} ({place})".lstrip() if place else str(error),
             "user": error.to_dict() if isinstance(error, UserError) else None,
             "consequence": isinstance(error, PeerLost),
             "traceback": traceback.format_exception(error)[-20:],

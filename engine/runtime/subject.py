@@ -15,6 +15,7 @@ from torch import nn
 
 from engine.errors import UserError
 from engine.inputs.build import find_task, load_dataset
+from engine.inputs.fit import fitted
 from engine.inputs.source import Source
 from engine.inputs.task import Task
 from engine.models.build import build_model
@@ -59,7 +60,7 @@ def load_subject(launch: Launch, rank: int, recording: Recording, *, back: bool 
     job, cuts = launch.job, cuts_of(launch.plan)
     pipeline = launch.plan.pipeline if isinstance(launch.plan, Plan) else None
     if launch.profile is None:
-        dataset = load_dataset(job.data)
+        dataset = load_dataset(fitted(job.data, job.model))
         built = build_model(job.model, job.training.precision)
         return Subject(
             model=built,

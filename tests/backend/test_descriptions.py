@@ -124,6 +124,24 @@ def test_a_process_that_is_killed_is_told_by_its_signal(tmp_path: Path) -> None:
     assert "was ended by SIGSEGV" in refused(tmp_path, "os.kill(os.getpid(), 11)").rule
 
 
+def test_what_a_users_code_writes_is_not_the_answer_and_what_it_started_ends_with_it(tmp_path: Path) -> None:
+    """It writes to standard output below Python, and starts a process in a session of its own."""
+    (tmp_path / "mine.py").write_text(
+        "import os, pathlib, subprocess, torch\n"
+        "def build():\n"
+        "    os.write(1, b'{\"layers\": []}')\n"
+        "    print('hello')\n"
+        "    child = subprocess.Popen(['sh', '-c', 'echo hello; exec sleep 600'], start_new_session=True)\n"
+        "    pathlib.Path(__file__).with_name('pid').write_text(str(child.pid))\n"
+        "    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))\n"
+    )
+    descriptions = Descriptions(tmp_path / "cache")
+    mine = SourceSpec(entrypoint="mine:build", directory=str(tmp_path))
+    assert descriptions.describe(mine, SourceSpec(name="digits"), "float32").parameter_count == 650
+    descriptions.close()
+    expect_end(int((tmp_path / "pid").read_text()))
+
+
 def test_what_outlives_its_process_does_not_hold_up_the_answer(tmp_path: Path) -> None:
     """It inherits the pipes, so their end never comes."""
     body = (

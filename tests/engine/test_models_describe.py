@@ -10,9 +10,13 @@ import torch
 from torch import nn
 
 from engine.errors import UserError
+from engine.inputs.build import load_dataset
+from engine.inputs.fit import fitted
 from engine.models.describe import describe, describe_request
 from engine.models.registry import MODELS, model
 from engine.plan.description import Factors, ModelDescription
+from engine.plan.job import SourceSpec
+from engine.plan.serde import from_plain
 
 DIGITS = {"name": "digits"}
 
@@ -192,9 +196,17 @@ def test_a_model_that_looks_at_values_is_described_on_the_cpu(folder):
 @pytest.mark.parametrize(
     ("function", "options", "expected"),
     [
-        ("fails", {}, "RuntimeError: no such luck"),
+        (
+            "fails",
+            {},
+            r"RuntimeError: no such luck \(net_\d+\.py, line 21, in fails: `raise RuntimeError\(.*\)`\)\. Correct",
+        ),
         ("build", {"depth": 3}, "unexpected keyword argument 'depth'"),
-        ("wrong_shape", {}, r"its forward pass fails on inputs \(2, 1, 8, 8\)"),
+        (
+            "wrong_shape",
+            {},
+            r"its loss fails on inputs \(2, 1, 8, 8\) and targets \(2,\): RuntimeError: mat1 and mat2",
+        ),
         ("no_model", {}, "returned a int, not a torch.nn.Module"),
         ("missing", {}, "has no 'missing'. It has: .*build"),
         ("NUMBER", {}, "cannot be called"),
@@ -203,6 +215,65 @@ def test_a_model_that_looks_at_values_is_described_on_the_cpu(folder):
 def test_errors_of_a_users_model_name_the_cause(folder, function, options, expected):
     with pytest.raises(UserError, match=expected):
         ask(folder, function, **options)
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("def build(:\n", r"its import fails: SyntaxError: .* \(NAME\.py, line 1: `def build\(:`\)"),
+        (
+            "import torch\nassert torch.nn is None\n",
+            r"AssertionError \(NAME\.py, line 2: `assert torch.nn is None`\)",
+        ),
+        (
+            "import torch\n\ndef build():\n    return torch.nn.Linear(3, -1)\n",
+            r"RuntimeError: .*negative dimension.* \(NAME\.py, line 4, in build: `return torch.nn.Linear\(3, -1\)`\)",
+        ),
+        (
+            "from torch import nn\n\nclass Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+            "        self.head = nn.Linear(3, 10)\n    def forward(self, x):\n        return self.head(x.flatten(1))\n"
+            "build = Net\n",
+            r"mat1 and mat2 .* \(NAME\.py, line 8, in forward: `return self.head\(x.flatten\(1\)\)`\)",
+        ),
+    ],
+)
+def test_errors_of_a_users_code_name_its_file_and_line_and_no_other(tmp_path, request, code, expected):
+    name = f"net_{abs(hash(request.node.name))}"
+    (tmp_path / f"{name}.py").write_text(code)
+    with pytest.raises(UserError, match=expected.replace("NAME", name)) as caught:
+        describe_request(
+            {"model": {"entrypoint": f"{name}:build", "directory": str(tmp_path)}, "data": DIGITS}
+        )
+    said = str(caught.value)
+    assert said.count(" line ") == 1, "one place, one time"
+    assert "\n" not in said
+    assert "site-packages" not in said
+    assert "^" not in said
+
+
+def test_synthetic_data_take_the_models_own_shapes():
+    for source, data, shape, classes in (
+        ({"name": "resnet50"}, {"name": "synthetic"}, (3, 224, 224), 1000),
+        ({"name": "resnet-digits"}, {"name": "synthetic"}, (1, 8, 8), 10),
+        ({"name": "vgg-small", "options": {"classes": 7}}, {"name": "synthetic"}, (3, 32, 32), 7),
+        ({"name": "cnn"}, {"name": "synthetic", "options": {"classes": 3}}, (1, 8, 8), 3),
+        ({"name": "cnn"}, {"name": "synthetic", "options": {"shape": [1, 8, 8]}}, (1, 8, 8), 10),
+    ):
+        found = load_dataset(fitted(from_plain(SourceSpec, data), from_plain(SourceSpec, source)))
+        assert (found.input_shape, found.classes) == (shape, classes)
+        assert describe_request({"model": source, "data": data}).samples == len(found.train)
+    words = {"source_vocabulary": 50, "target_vocabulary": 40, "embedding": 8, "hidden": 8}
+    translation = {"name": "sockeye-shape", "options": words}
+    assert describe_request({"model": translation, "data": {"name": "synthetic-tokens"}}).samples == 1024
+
+
+def test_data_that_do_not_fit_a_model_of_ours_are_told_both_shapes():
+    expected = (
+        r"data = 'digits': the model vgg19 takes samples of the shape \(3, 224, 224\), and these data give \(1, 8, 8\):"
+        r" RuntimeError: .*\. Choose data of that shape"
+    )
+    with pytest.raises(UserError, match=expected):
+        describe_request({"model": {"name": "vgg19"}, "data": DIGITS})
 
 
 def test_a_missing_directory_module_or_import_is_named(tmp_path):

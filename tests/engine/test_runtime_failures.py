@@ -130,7 +130,7 @@ def test_the_reason_is_the_own_error_of_who_failed_first(strategy: str, tmp_path
     with started(spec_of(strategy, 3, trouble="raise", marks=str(tmp_path)), tmp_path) as gang:
         end = end_after_death_of(gang, "worker 1")
     assert (end.party, end.exit_code) == ("worker 1", 1)
-    assert "this model dislikes Mondays" in end.reason
+    assert "this model dislikes Mondays (trouble.py, line " in end.reason
     assert end.error is not None
     assert end.error["type"] == "ValueError"
 

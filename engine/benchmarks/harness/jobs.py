@@ -128,15 +128,11 @@ def rehearsal_of(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _synthetic(entry: ModelEntry, samples: int) -> dict[str, Any]:
-    """Data in the model's own shape; for a language model text, of which there is always enough."""
+    """Data that take the model's own shape; for a language model text, of which there is always enough."""
     if entry.target_shape and entry.input_shape == entry.target_shape:
         return {"name": "text", "options": {"vocabulary": entry.classes, "steps": entry.input_shape[0]}}
-    if entry.target_shape:
-        (length,) = entry.target_shape
-        words = {"target_vocabulary": entry.classes, "length": length, "samples": samples}
-        return {"name": "synthetic-tokens", "options": words}
-    shape = {"shape": list(entry.input_shape), "classes": entry.classes}
-    return {"name": "synthetic", "options": {**shape, "samples": samples}}
+    name = "synthetic-tokens" if entry.target_shape else "synthetic"
+    return {"name": name, "options": {"samples": samples}}
 
 
 def prepare(spec: JobSpec, directory: Path, *, record: bool = True) -> Launch:

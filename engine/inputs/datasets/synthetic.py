@@ -29,13 +29,13 @@ class SyntheticSource:
         self.first = first
         self.samples = samples
         # The last two sizes are coarse, so that convolution and pooling do not average the pattern away.
-        limit = _COARSE_VECTOR if len(options.shape) == 1 else _COARSE_IMAGE
-        kept = max(0, len(options.shape) - 2)
-        coarse = [*options.shape[:kept], *(min(size, limit) for size in options.shape[kept:])]
+        limit = _COARSE_VECTOR if len(options.sample_shape) == 1 else _COARSE_IMAGE
+        kept = max(0, len(options.sample_shape) - 2)
+        coarse = [*options.sample_shape[:kept], *(min(size, limit) for size in options.sample_shape[kept:])]
         draw = generator(options.seed, PATTERN_KEY)
-        self._patterns = draw.standard_normal((options.classes, *coarse), dtype=np.float32)
+        self._patterns = draw.standard_normal((options.class_count, *coarse), dtype=np.float32)
         self._spread = np.ix_(
-            *(np.arange(size) * few // size for size, few in zip(options.shape, coarse, strict=True))
+            *(np.arange(size) * few // size for size, few in zip(options.sample_shape, coarse, strict=True))
         )
 
     def __len__(self) -> int:
@@ -43,13 +43,13 @@ class SyntheticSource:
 
     def batch(self, indices: np.ndarray) -> tuple[Tensor, Tensor]:
         """See Source.batch."""
-        inputs = np.empty((len(indices), *self.options.shape), dtype=np.float32)
+        inputs = np.empty((len(indices), *self.options.sample_shape), dtype=np.float32)
         targets = np.empty(len(indices), dtype=np.int64)
         for row, index in enumerate(indices.tolist()):
             if not 0 <= index < self.samples:
                 raise IndexError(f"sample {index} of {self.samples}")
             draw = generator(self.options.seed, self.first + index)
-            targets[row] = draw.integers(self.options.classes)
+            targets[row] = draw.integers(self.options.class_count)
             draw.standard_normal(dtype=np.float32, out=inputs[row])
             inputs[row] += self.options.signal * self._patterns[targets[row]][self._spread]
         inputs /= math.sqrt(1 + self.options.signal**2)
@@ -62,8 +62,8 @@ def load(options: SyntheticOptions) -> Dataset:
         name="synthetic",
         train=SyntheticSource(options, 0, options.samples),
         test=SyntheticSource(options, options.samples, options.test_samples),
-        input_shape=options.shape,
-        classes=options.classes,
+        input_shape=options.sample_shape,
+        classes=options.class_count,
     )
 
 

@@ -1,0 +1,56 @@
+"""Where a user's own code failed: its file and line, and what was raised, without the frames of this program or of
+PyTorch. No torch here."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+_MOST_CHARACTERS = 600
+_NATIVE_STACK = "\nException raised from "
+"""PyTorch appends its own stack behind this."""
+
+
+def explain(error: BaseException, folders: Sequence[str | None]) -> str:
+    """One line for who wrote the code in `folders`: "ValueError: too short (mine.py, line 12, in forward: `check(x)`)".
+
+    The place is the innermost frame in one of the folders; without one, only what was raised is said.
+    """
+    place = where(error, folders)
+    return f"{what(error)} ({place})" if place else what(error)
+
+
+def what(error: BaseException) -> str:
+    """Type and message, e.g. "ValueError: too short"."""
+    text = error.msg if isinstance(error, SyntaxError) else str(error)
+    text = " ".join(text.split(_NATIVE_STACK)[0].split())
+    if len(text) > _MOST_CHARACTERS:
+        text = text[:_MOST_CHARACTERS] + " ..."
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def where(error: BaseException, folders: Sequence[str | None]) -> str:
+    """File, line, function and source line of the innermost frame in `folders`; "" where there is none."""
+    homes = [Path(folder).resolve() for folder in folders if folder]
+    if isinstance(error, SyntaxError) and error.filename and (name := _within(error.filename, homes)):
+        return _place(name, error.lineno, None, error.text)
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if name := _within(frame.filename, homes):
+            return _place(name, frame.lineno, frame.name, frame.line)
+    return ""
+
+
+def _within(filename: str, homes: Sequence[Path]) -> str:
+    """The file's name as its author knows it, below one of `homes`; "" for a file elsewhere."""
+    path = Path(filename).resolve()
+    for home in homes:
+        if path.is_relative_to(home):
+            return str(path.relative_to(home))
+    return ""
+
+
+def _place(name: str, line: int | None, function: str | None, source: str | None) -> str:
+    inside = f", in {function}" if function and function != "<module>" else ""
+    shown = f": `{source.strip()}`" if source and source.strip() else ""
+    return f"{name}, line {line}{inside}{shown}"
