@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import typer
 
 from backend.client import ApiError, ServerUnreachableError
+from backend.errors import SurroundingsError
 from backend.schemas.problems import FieldProblem
 from engine.errors import UserError
 
@@ -30,7 +31,7 @@ def reported() -> Iterator[None]:
         if not error.problem.errors:
             typer.echo(f"error: {error}", err=True)
         raise typer.Exit(USER_ERROR if error.status < 500 else FAILURE) from None
-    except (ServerUnreachableError, TimeoutError) as error:
+    except (ServerUnreachableError, TimeoutError, SurroundingsError) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(FAILURE) from None
 

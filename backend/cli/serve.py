@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from pydantic import ValidationError
 
-from backend.cli.errors import FAILURE, reported
+from backend.cli.errors import reported
 from backend.settings import Settings
 from engine.errors import UserError
 
@@ -33,7 +33,6 @@ def serve(
     """Run the server until Ctrl-C. Jobs that are running go on, and are found again at the next start."""
     # Everything below needs the server's packages, which other commands do without.
     from backend.app import create_app  # noqa: PLC0415
-    from backend.db import DatabaseUnavailableError, SchemaError  # noqa: PLC0415
     from backend.server import Server, listen  # noqa: PLC0415
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -49,13 +48,7 @@ def serve(
             server = Server(
                 create_app(settings), ready=lambda: typer.echo(f"Trainyard is at {settings.address}")
             )
-            try:
-                server.run([sock])
-            except (DatabaseUnavailableError, SchemaError, ValueError) as error:
-                if isinstance(error, UserError):
-                    raise
-                typer.echo(f"error: {error}", err=True)
-                raise typer.Exit(FAILURE) from None
+            server.run([sock])
 
 
 def read_settings(**given: Any) -> Settings:

@@ -12,8 +12,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Engine, create_engine, event, make_url
+from sqlalchemy import URL, Engine, create_engine, event, exc, make_url
 from sqlalchemy.engine import Connection
+
+from engine.errors import UserError
+
+EXAMPLE = "sqlite:////var/lib/trainyard/trainyard.db"
 
 BUSY_TIMEOUT_S = 30
 POOL_TIMEOUT_S = 30
@@ -27,20 +31,22 @@ def sqlite_url(path: Path) -> str:
 
 def sqlite_file(url: str) -> Path | None:
     """The file that a URL names; None where it is no SQLite file."""
-    parsed = make_url(url)
+    parsed = _parse(url)
     if parsed.get_backend_name() != "sqlite" or parsed.database in {None, "", ":memory:"}:
         return None
     return Path(str(parsed.database)).resolve()
 
 
 def open_engine(url: str, *, readonly: bool, pool_size: int = 5) -> Engine:
-    """An engine with this project's settings. Raises ValueError for a URL that cannot work."""
-    parsed = make_url(url)
+    """An engine with this project's settings. Raises UserError for a URL that cannot work."""
+    parsed = _parse(url)
     if parsed.get_backend_name() == "sqlite":
         if parsed.database in {None, "", ":memory:"}:
-            raise ValueError(
-                f"database {url!r}: an in-memory SQLite is private to one connection. Give a file, as in "
-                "sqlite:////var/lib/trainyard/trainyard.db"
+            raise UserError(
+                "database_url",
+                url,
+                "an in-memory SQLite is private to one connection",
+                f"Give a file: {EXAMPLE}",
             )
         if "timeout" not in parsed.query:
             parsed = parsed.update_query_dict({"timeout": str(BUSY_TIMEOUT_S)})
@@ -53,9 +59,16 @@ def open_engine(url: str, *, readonly: bool, pool_size: int = 5) -> Engine:
         if readonly:  # REPEATABLE READ: one snapshot per session, as SQLite gives
             return engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
         return engine
-    raise ValueError(
-        f"database {url!r}: {parsed.get_backend_name()} is not supported. Use sqlite:///file or postgresql://..."
-    )
+    kind = parsed.get_backend_name()
+    raise UserError("database_url", kind, "is not supported", f"Use SQLite ({EXAMPLE}) or postgresql://...")
+
+
+def _parse(url: str) -> URL:
+    try:
+        return make_url(url)
+    except exc.ArgumentError:
+        shown = url.partition(":")[0][:20]  # what follows may hold a password
+        raise UserError("database_url", shown, "begins no URL of a database", f"Example: {EXAMPLE}") from None
 
 
 def _set_up_sqlite(engine: Engine, *, readonly: bool) -> None:

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 from sqlalchemy.orm import Session
 
-from backend.db.engine import open_engine
+from backend.db.engine import open_engine, sqlite_file
 from backend.db.migrate import upgrade
-from backend.db.trouble import explained
+from backend.db.trouble import check_file, explained
 from backend.db.writer import Writer
 
 
@@ -21,8 +21,10 @@ class Database:
 
     def __init__(self, url: str, *, readers: int = 8) -> None:
         """Open `url`, migrating it first. Raises SchemaError where its schema is newer than this
-        program's, DatabaseUnavailableError where it is locked, full or not there."""
+        program's, or of another one, DatabaseUnavailableError where it is locked, full, damaged or not there."""
         self.url = url
+        if (file := sqlite_file(url)) is not None:
+            check_file(file)
         self._write_engine = open_engine(url, readonly=False, pool_size=1)
         with explained(self._write_engine):
             upgrade(self._write_engine)

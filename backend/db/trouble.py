@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from sqlalchemy import Engine, exc
 
+from backend.errors import SurroundingsError
+
 NO_DATABASE = "not a database"
+DAMAGED = "malformed"
 REMEDIES = (
     ("full", "the disk under it is full", "Free space there; what was acknowledged is safe"),
     ("locked", "another program holds its lock", "End that program, or its open transaction"),
     (NO_DATABASE, "it is no SQLite database", "Name another file with TRAINYARD_DATABASE_URL"),
+    (
+        DAMAGED,
+        "it is damaged",
+        "Put a copy of it in its place, or move it away to begin with an empty one. `sqlite3 FILE .recover` may save "
+        "a part; the jobs' directories are not affected",
+    ),
     ("readonly", "it cannot be written", "Make the file and its folder writable for this user"),
     (
         "unable to open",
@@ -23,8 +35,26 @@ REMEDIES = (
 """A part of SQLite's message, and what it means."""
 
 
-class DatabaseUnavailableError(RuntimeError):
+class DatabaseUnavailableError(SurroundingsError):
     """The database cannot do it now: nothing of it is stored, and doing it again later may help."""
+
+
+def check_file(path: Path) -> None:
+    """Raises DatabaseUnavailableError for what SQLite has no words for: something else than a file in the place of a
+    database, and one that it could read only, which it would say at the first write."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return  # not there yet, or SQLite says what is wrong
+    if not stat.S_ISREG(mode):
+        what = "a directory" if stat.S_ISDIR(mode) else "a pipe, a socket or a device"
+        raise DatabaseUnavailableError(
+            f"database {path}: it is {what}, and no file. Move it away, or name another file with "
+            "TRAINYARD_DATABASE_URL"
+        )
+    if os.access(path, os.R_OK) and not os.access(path, os.W_OK):
+        rule, remedy = _meaning("readonly")
+        raise DatabaseUnavailableError(f"database {path}: {rule}. {remedy}")
 
 
 @contextmanager
@@ -34,9 +64,13 @@ def explained(engine: Engine) -> Iterator[None]:
         yield
     except exc.DatabaseError as error:
         said = str(error.orig)
-        if not isinstance(error, exc.OperationalError) and NO_DATABASE not in said:
+        if not isinstance(error, exc.OperationalError) and NO_DATABASE not in said and DAMAGED not in said:
             raise  # a statement of ours, or a rule of a table
-        known = ((rule, remedy) for part, rule, remedy in REMEDIES if part in said)
-        rule, remedy = next(known, ("it does not answer", "Look at it, then try again"))
+        rule, remedy = _meaning(said)
         name = engine.url.database if engine.dialect.name == "sqlite" else engine.url.render_as_string()
         raise DatabaseUnavailableError(f"database {name}: {rule} ({said.strip()}). {remedy}") from error
+
+
+def _meaning(said: str) -> tuple[str, str]:
+    known = ((rule, remedy) for part, rule, remedy in REMEDIES if part in said)
+    return next(known, ("it does not answer", "Look at it, then try again"))

@@ -17,6 +17,7 @@ from sqlalchemy import select
 
 from backend.db import Database
 from backend.db.models import Attempt
+from backend.errors import SurroundingsError
 from backend.executors.base import Ended, Executor, Handle, Running
 from backend.lifecycle import ENDED, State
 from backend.scheduler import changes, snapshot
@@ -99,7 +100,11 @@ class Scheduler:
                 trouble = None
             except Exception as error:  # a full disk, a locked database: jobs must go on when it is over
                 if trouble != repr(error):
-                    logger.exception("the scheduler could not finish a pass; it tries again")
+                    # A reason that stands by itself needs no trace of ours.
+                    trace = None if isinstance(error, SurroundingsError) else error
+                    logger.error(
+                        "the scheduler could not finish a pass: %s; it tries again", error, exc_info=trace
+                    )
                 trouble = repr(error)
             if self._wake.wait(pause):
                 self._wake.clear()

@@ -17,7 +17,7 @@ from typing import Any
 from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
 
-from backend.db import Database, WriterError, models
+from backend.db import Database, DatabaseUnavailableError, WriterError, models
 from backend.services.removal import DELETED
 from backend.services.views import Views
 
@@ -121,6 +121,8 @@ class Hub:
             try:
                 await self._tell()
                 await asyncio.to_thread(self._prune)
+            except DatabaseUnavailableError as error:
+                logger.error("notices could not be delivered: %s", error)
             except Exception:  # the feed outlives one failed look; the next commit wakes it again
                 logger.exception("notices could not be delivered")
             await asyncio.sleep(PACE_S)
