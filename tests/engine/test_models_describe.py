@@ -199,7 +199,7 @@ def test_a_model_that_looks_at_values_is_described_on_the_cpu(folder):
         (
             "fails",
             {},
-            r"RuntimeError: no such luck \(net_\d+\.py, line 21, in fails: `raise RuntimeError\(.*\)`\)\. Correct",
+            r"RuntimeError: no such luck \(net_\d+\.py, line 17, in fails: `raise RuntimeError\(.*\)`\)\. Correct",
         ),
         ("build", {"depth": 3}, "unexpected keyword argument 'depth'"),
         (
