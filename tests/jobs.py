@@ -154,12 +154,12 @@ def reference(spec: JobSpec, workers: int, *, steps: int | None = None) -> dict[
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
     averaged = {
-        n: torch.stack([b[n].double() for b in buffers]).mean(0).to(t.dtype)
-        if t.is_floating_point()
+        n: torch.stack([b[n] if t.is_complex() else b[n].double() for b in buffers]).mean(0).to(t.dtype)
+        if t.is_floating_point() or t.is_complex()
         else torch.stack([b[n] for b in buffers]).amax(0)
         for n, t in model.named_buffers()
     }
-    return {**{n: t.detach().clone() for n, t in model.state_dict().items()}, **averaged}
+    return {n: averaged.get(n, t.detach().clone()) for n, t in model.state_dict().items()}
 
 
 def distance(found: dict[str, Tensor], expected: dict[str, Tensor]) -> float:
@@ -167,13 +167,22 @@ def distance(found: dict[str, Tensor], expected: dict[str, Tensor]) -> float:
     assert found.keys() == expected.keys()
     worst = 0.0
     for name, value in expected.items():
-        left, right = found[name].double(), value.double()
+        exact = torch.complex128 if value.is_complex() else torch.float64
+        left, right = found[name].to(exact), value.to(exact)
         norm = right.norm()
         worst = max(worst, float((left - right).norm() / (norm if norm > 0 else 1.0)))
     return worst
 
 
+@torch.no_grad()
 def _load(model: torch.nn.Module, buffers: dict[str, Tensor]) -> None:
-    with torch.no_grad():
-        for name, buffer in model.named_buffers():
-            buffer.copy_(buffers[name])
+    """The model has these buffers, and none that another rank's pass has registered."""
+    for name in dict(model.named_buffers()).keys() | buffers.keys():
+        owner, _, own = name.rpartition(".")
+        where = model.get_submodule(owner)._buffers
+        if name not in buffers:
+            del where[own]
+        elif own in where and buffers[name].stride() == where[own].stride():
+            where[own].copy_(buffers[name])  # in place: another module may have it, too
+        else:
+            where[own] = buffers[name].clone()

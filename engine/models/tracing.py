@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -10,23 +11,48 @@ from torch import Tensor, fx, nn
 
 from engine.models.held import Held
 
+_OPERATORS = {
+    getattr(operator, name)
+    for name in (
+        "iadd",
+        "isub",
+        "imul",
+        "itruediv",
+        "ifloordiv",
+        "imod",
+        "ipow",
+        "iand",
+        "ior",
+        "ixor",
+        "setitem",
+    )
+}
+"""Those that write in place."""
+
 
 class CannotCutError(Exception):
     """The model cannot be cut anywhere; the message says why."""
 
 
+class _Tracer(fx.Tracer):
+    """Sees buffers as it sees parameters, and does not compute with what they hold while it traces."""
+
+    proxy_buffer_attributes = True
+
+
 @contextmanager
 def traced(model: nn.Module) -> Iterator[fx.Graph]:
     """The model's forward pass as a graph. Raises CannotCutError."""
-    modes = {module: module.training for module in model.modules()}
-    held = Held(model)
+    settings, held = _settings(model), Held(model)
     try:
         graphs = []
         for training in (True, False):
             held.put_back()  # fx's own constants: the same names in both passes
             model.train(training)
+            before = _settings(model)
             graphs.append(_trace(model))
-            if changed := held.changed():
+            _refuse_writing(model, graphs[-1])
+            if changed := held.changed() or _first_other(before, _settings(model)):
                 raise CannotCutError(
                     f"its forward pass sets {changed!r}, and a cut model would do so once only, as it is traced"
                 )
@@ -38,13 +64,45 @@ def traced(model: nn.Module) -> Iterator[fx.Graph]:
         yield graphs[1]
     finally:
         held.put_back()
-        for module, training in modes.items():
-            module.training = training
+        for (owner, _, name), value in settings.items():
+            setattr(owner, name, value)
+
+
+_Settings = dict[tuple[nn.Module | nn.Parameter, str, str], bool]
+"""By object, its path, and the attribute's name."""
+
+
+def _settings(model: nn.Module) -> _Settings:
+    """Modes, and what is trained."""
+    found: _Settings = {(module, path, "training"): module.training for path, module in model.named_modules()}
+    return found | {(p, path, "requires_grad"): p.requires_grad for path, p in model.named_parameters()}
+
+
+def _first_other(before: _Settings, now: _Settings) -> str | None:
+    return next(
+        (f"{p}.{name}".lstrip(".") for (o, p, name), v in now.items() if before[o, p, name] != v), None
+    )
+
+
+def _refuse_writing(model: nn.Module, graph: fx.Graph) -> None:
+    """What is written in place is written in one part, and may be read in the other. PyTorch's own modules stay whole,
+    and may write."""
+    buffers = {name for name, _ in model.named_buffers(remove_duplicate=False)}
+    for node in graph.nodes:
+        name = str(getattr(node.target, "__name__", node.target))
+        in_place = node.target in _OPERATORS or (name.endswith("_") and not name.endswith("__"))
+        if node.op not in ("call_method", "call_function") or not in_place:
+            continue
+        written = node
+        while written.args and isinstance(written.args[0], fx.Node):
+            written = written.args[0]
+        if written.op == "get_attr" and str(written.target) in buffers:
+            raise CannotCutError(f"its forward pass writes to the buffer {written.target!r}")
 
 
 def _trace(model: nn.Module) -> fx.Graph:
     try:
-        return fx.Tracer().trace(model)
+        return _Tracer().trace(model)
     except Exception as error:  # whatever a user's code says to a tensor without values
         lines = str(error).strip().splitlines() or [""]
         raise CannotCutError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from engine.runtime.evaluation import average
+from engine.runtime.buffers import average
 
 
 class BuffersByRank:
@@ -19,15 +19,25 @@ class BuffersByRank:
         """Where a buffer is registered; one that two modules share is there twice."""
         held = {id(buffer): buffer for buffer in module.buffers()}
         self._of_rank = [{key: b.detach().clone() for key, b in held.items()} for _ in range(ranks)]
+        self._rank: int | None = None
+        """Whose buffers the module has; None for the average."""
 
     def use(self, rank: int) -> None:
         """From now on the module reads and writes the buffers of `rank`."""
-        self._put(self._of_rank[rank])
+        self._put(rank, self._of_rank[rank])
 
     def use_average(self) -> None:
         """From now on it reads the average over all ranks; what it writes there is forgotten."""
-        self._put({key: average([mine[key] for mine in self._of_rank]) for key in self._of_rank[0]})
+        self._put(None, {})
+        self._put(None, {key: average([mine[key] for mine in self._of_rank]) for key in self._of_rank[0]})
 
-    def _put(self, values: dict[int, Tensor]) -> None:
+    def _put(self, rank: int | None, values: dict[int, Tensor]) -> None:
+        if self._rank is not None:  # a forward pass may have put another tensor in a buffer's place
+            for owner, name, key in self._slots:
+                kept = owner._buffers[name]
+                assert kept is not None, f"{name} is a buffer no more"
+                self._of_rank[self._rank][key] = kept
+        self._rank = rank
         for owner, name, key in self._slots:
-            owner._buffers[name] = values[key]
+            if key in values:
+                owner._buffers[name] = values[key]

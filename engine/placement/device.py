@@ -19,7 +19,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 
 import torch
 from torch import Tensor, nn
@@ -32,6 +32,7 @@ from engine.placement.buffers import BuffersByRank
 from engine.placement.pieces import Piece, Room, edge_header, unpack
 from engine.runtime.host_memory import as_bytes
 from engine.runtime.messages import Lane, Message, Payload
+from engine.runtime.modes import evaluating
 from engine.runtime.recording import Recording
 from engine.runtime.updates import Hyper, LayerUpdater
 from engine.transport.endpoint import Endpoint
@@ -88,6 +89,9 @@ class Device:
         self._deterministic = deterministic
         self._deadline_s = deadline_s
         self._buffers = BuffersByRank(back, workers)
+        self._evaluating = False
+        self._modes = ExitStack()
+        """What turns the modules' modes back after an evaluation."""
         self._turn = 0
         self._step = -1
         self._room = Room()
@@ -187,9 +191,12 @@ class Device:
         if training and piece.step != self._step:
             self._step = piece.step
             self._begin_step(piece.step)
-        turned = self.back.training != training
+        turned = self._evaluating == training
         if turned:
-            self.back.train(training)
+            self._evaluating = not training
+            self._modes.close()
+            if self._evaluating:
+                self._modes.enter_context(evaluating(self.back))
         if training:
             self._buffers.use(piece.rank)
         elif turned:
@@ -260,7 +267,7 @@ class Device:
 
     def _entering(self, layer: DeviceLayer) -> Callable[[nn.Module, object], None]:
         def hook(module: nn.Module, inputs: object) -> None:
-            if self.back.training:
+            if not self._evaluating:
                 self._recording.entering(layer.index)
 
         return hook

@@ -1,13 +1,13 @@
 """Evaluation and results: what people train for.
 
-Buffers (batch statistics) are local in training. For an evaluation, and in the saved state, they are averaged over
-the workers: floating ones by their mean, counters by their maximum. The test data are shared out over the workers.
+For an evaluation, and in the saved state, buffers are averaged over the workers (`buffers.py`). The test data are
+shared out over the workers. An evaluation leaves no trace: modes and buffers are afterwards what they were.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -18,31 +18,15 @@ from engine.errors import TrainingError
 from engine.inputs.sharding import shard
 from engine.inputs.source import Source
 from engine.inputs.task import weight
+from engine.runtime.buffers import averaged_buffers, looking_with
 from engine.runtime.gather import Gather
+from engine.runtime.modes import evaluating
 from engine.runtime.trainer import PassLoss
 
 _BATCH = 256
 """Samples at a time, where each has one target."""
 _TARGETS = 1024
 """Targets at a time: each of a sentence's words has a score for every word of the vocabulary."""
-
-
-def averaged_buffers(model: nn.Module, gather: Gather) -> dict[str, Tensor]:
-    """The model's buffers, averaged over the workers. Collective."""
-    # Under every name of its own: a buffer that two modules share is twice in the state_dict.
-    named = dict(model.named_buffers(remove_duplicate=False))
-    names, local = list(named), [buffer.detach().cpu() for buffer in named.values()]
-    if not names:
-        return {}
-    everyone = gather.run(local)
-    return {name: average([part[position] for part in everyone]) for position, name in enumerate(names)}
-
-
-def average(values: Sequence[Tensor]) -> Tensor:
-    """What one buffer is over all workers: the mean of numbers with a fraction, the largest count."""
-    stacked = torch.stack(list(values))
-    counts = not (stacked.is_floating_point() or stacked.is_complex())
-    return stacked.amax(0) if counts else stacked.mean(0)
 
 
 class Evaluator:
@@ -77,16 +61,8 @@ class Evaluator:
         """(accuracy, mean loss per target) of the test data, the same on every worker; accuracy is None where the
         task counts nothing. Collective."""
         averaged = averaged_buffers(self._model, self._team)
-        buffers = dict(self._model.named_buffers())
-        local = {name: buffer.detach().clone() for name, buffer in buffers.items()}
-        training = self._model.training
-        self._model.eval()
-        try:
-            _write(buffers, averaged)
+        with evaluating(self._model), looking_with(self._model, averaged):
             totals = self._gather.sum(self._measure())
-        finally:
-            _write(buffers, local)
-            self._model.train(training)
         loss, correct, counted, targets = totals
         return (correct / targets if counted else None), loss / targets
 
@@ -151,10 +127,3 @@ def _whole(tensor: Tensor) -> Tensor:
     """What a sharded parameter is a part of (collective); any other tensor itself."""
     gather: Callable[[], Tensor] = getattr(tensor, "full_tensor", tensor.detach)
     return gather().detach()
-
-
-def _write(buffers: dict[str, Tensor], values: dict[str, Tensor]) -> None:
-    with torch.no_grad():
-        for name, buffer in buffers.items():
-            if name in values:
-                buffer.copy_(values[name])

@@ -9,8 +9,6 @@ from collections.abc import Iterable, Mapping
 import torch
 from torch import Tensor, nn
 
-from engine.errors import UserError
-from engine.runtime.gather import Gather
 from engine.runtime.host_memory import as_bytes
 from engine.runtime.launch import Launch
 from engine.runtime.messages import Lane, Message, Payload
@@ -102,24 +100,6 @@ def share(initial: InitialState, model: nn.Module, launch: Launch, base: PartyBa
         # In the description's order: a server knows no other, and messages carry positions only.
         parameters = {name: initial.tensors[name] for name in exchanged_parameters(launch)}
         InitialState(parameters, launch.deadline_s).send(base.endpoint, servers)
-
-
-def agree_on_buffers(model: nn.Module, gather: Gather, title: str) -> None:
-    """Buffers are not part of the description of the model called `title`, but they are handed out and averaged.
-    Collective; every worker raises, so that none goes on and sends what another has no place for."""
-    mine = ", ".join(f"{name} {tuple(b.shape)} {b.dtype}" for name, b in model.named_buffers()).encode()
-    width = max(int(part[0]) for part in gather.run([torch.tensor(len(mine))]))
-    padded = torch.tensor(list(mine.ljust(width)), dtype=torch.uint8)
-    everyone = [bytes(part[0].tolist()).decode().strip() for part in gather.run([padded])]
-    for rank, theirs in enumerate(everyone):
-        if theirs != everyone[0]:
-            raise UserError(
-                "model",
-                title,
-                f"its buffers on worker {rank} ({theirs or 'none'}) differ from"
-                f" worker 0's ({everyone[0] or 'none'})",
-                "Build the same model on every worker",
-            )
 
 
 def first_values(module: nn.Module) -> dict[str, Tensor]:

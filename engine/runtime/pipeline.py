@@ -9,9 +9,9 @@ from engine.models.cut import cut_in_a_row
 from engine.placement.neighbours import Neighbours, patience
 from engine.placement.stage import StagePasses
 from engine.plan.plan import Plan
+from engine.runtime.buffers import averaged_buffers
 from engine.runtime.crossing import edge_choice
 from engine.runtime.dispatch import Dispatch
-from engine.runtime.evaluation import averaged_buffers
 from engine.runtime.gather import Gather
 from engine.runtime.launch import Launch
 from engine.runtime.messages import Message

@@ -15,9 +15,10 @@ import torch
 
 from engine.plan.cluster import Party
 from engine.runtime.assembly import Assembly
+from engine.runtime.buffers import agree_on_buffers
 from engine.runtime.evaluation import Evaluator, save_state
 from engine.runtime.faults import Faults
-from engine.runtime.initial import agree_on_buffers, share
+from engine.runtime.initial import share
 from engine.runtime.launch import Launch, write_json
 from engine.runtime.party import PartyBase
 from engine.runtime.servers import end_training

@@ -301,3 +301,50 @@ def test_a_loss_that_looks_at_the_model_is_refused() -> None:
     for task, asked in ((penalized, "named_parameters"), (cooled, "first")):
         with pytest.raises(CannotCutError, match=f"the loss asks the model for '{asked}'"):
             offered(Around(), INPUTS, task)
+
+
+class Counting(Shaped):
+    """It counts in a buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls.view(-1).add_(1)
+        return self.third(self.second(self.first(x)) * self.calls)
+
+
+class Freezing(Shaped):
+    """It freezes a layer whenever it runs."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.second.requires_grad_(False)
+        return self.third(self.second(self.first(x)))
+
+
+class Moding(Shaped):
+    """It sets a module's mode whenever it runs."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.second.eval()
+        return self.third(self.second(self.first(x)))
+
+
+@pytest.mark.parametrize(
+    ("net", "reason"),
+    [
+        (Counting, "writes to the buffer 'calls'"),
+        (Freezing, r"sets 'second.weight.requires_grad'"),
+        (Moding, r"sets 'second.training'"),
+    ],
+)
+def test_a_model_that_changes_itself_is_not_cut_and_stays_as_it_was(
+    net: type[nn.Module], reason: str
+) -> None:
+    model = net()
+    with pytest.raises(CannotCutError, match=reason):
+        offered(model, INPUTS)
+    assert all(module.training for module in model.modules())
+    assert all(parameter.requires_grad for parameter in model.parameters())
+    assert not any(buffer.any() for buffer in model.buffers())

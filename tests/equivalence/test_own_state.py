@@ -1,0 +1,54 @@
+"""Exact class, modules with modes and buffers of their own, with evaluations in between, which leave no trace."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch import Tensor
+
+from engine.plan.job import JobSpec
+from tests.jobs import distance, job, reference, succeed
+
+USER_CODE = Path(__file__).parent / "user_code"
+
+
+def spec_of(model: str, strategy: str, workers: int, **options: Any) -> JobSpec:
+    """Two evaluations between the steps, and one at the end."""
+    shape = {"shape": [1, 8, 8], "classes": 10, "samples": 91, "test_samples": 5}
+    return job(
+        model={"entrypoint": f"own_state:{model}", "directory": str(USER_CODE)},
+        data={"name": "synthetic", "options": shape},
+        strategy={"name": strategy, "options": options},
+        cluster={"workers": workers},
+        training={"steps": 7, "global_batch": 13, "precision": "float64"},
+        evaluation={"every_epochs": 0.4, "at_end": True},
+    )
+
+
+@cache
+def expected(model: str, workers: int) -> dict[str, Tensor]:
+    return reference(spec_of(model, "single", 1), workers)
+
+
+@pytest.mark.usefixtures("gang_lane")
+@pytest.mark.parametrize(
+    ("model", "strategy", "workers", "options"),
+    [
+        ("build", "single", 1, {}),
+        ("build", "ring-allreduce-overlap", 2, {}),
+        ("build", "ddp", 2, {}),
+        ("build", "p3+late-multiply", 3, {}),
+        ("convolutional", "hybrid", 2, {"cut": "second"}),
+        ("convolutional", "model-parallel", 2, {"stages": 2}),
+    ],
+)
+def test_equals_one_process_that_never_evaluates(
+    model: str, strategy: str, workers: int, options: dict[str, Any], tmp_path: Path
+) -> None:
+    run = succeed(spec_of(model, strategy, workers, **options), tmp_path)
+    replicas = 1 if strategy == "model-parallel" else workers
+    assert distance(run.state, expected(model, replicas)) <= 1e-11
+    assert run.summary()["test_loss"] > 0
