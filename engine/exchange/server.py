@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from engine.codec.fp32 import FullPrecision
 from engine.exchange.base import Choice, Context
 from engine.plan.units import Unit
 from engine.runtime.host_memory import as_bytes, as_tensor, present
@@ -58,8 +57,7 @@ class ServerExchange:
             return None
         memory, unit = self._context.memory, choice.unit
         if choice.layer.update == "server":
-            memory.about_to_write(unit.segments)
-            return memory.places(unit)
+            return memory.landing_places(unit)
         if not choice.lossless:
             return None
         return [as_bytes(p) for p in memory.sums(present(unit, header.meta))]
@@ -71,11 +69,7 @@ class ServerExchange:
             return
         memory, unit = self._context.memory, choice.unit
         if choice.layer.update == "server":
-            if payload is not None:  # it came from a shard in this process, or through a scratch buffer
-                memory.about_to_write(unit.segments)
-                parts = memory.parameters(unit.segments)
-                FullPrecision().decode(as_tensor(payload, parts[0].dtype), parts)
-            memory.parameters_written(unit)
+            memory.land(unit, payload)
         else:
             segments = present(unit, header.meta)
             if payload is not None and segments:

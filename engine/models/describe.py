@@ -73,7 +73,6 @@ def describe(
     handles = [module.register_forward_hook(count_output(path)) for path, module in owners.items()]
     try:
         with (
-            torch.no_grad(),
             UseFinder(model) as finder,
             _FlopsByLayer(finder, set(owners)) as flops,
             counting_rows(model) as once,

@@ -74,6 +74,8 @@ class AveragingReplica(PlanReplica):
         """Samples (or targets) since the last average: this worker's, all workers'."""
         self._left: dict[int, int] = {}
         """By unit: how many of its layers have not been updated in this step."""
+        self._contributed: set[Layer] = set()
+        """Layers that have been updated since backward began."""
 
     # --- what the trainer calls ---
 
@@ -86,6 +88,7 @@ class AveragingReplica(PlanReplica):
         super().begin_backward(last)
         if last:
             self._left = {index: len(choice.unit.layers) for index, choice in self._choices.items()}
+            self._contributed.clear()
 
     @contextmanager
     def common(self) -> Iterator[None]:
@@ -118,8 +121,16 @@ class AveragingReplica(PlanReplica):
 
     def _layer_is_final(self, layer: Layer) -> None:
         super()._layer_is_final(layer)
-        if self._clip_norm is None and self._average.follows(self._step):
+        if self._clip_norm is None and self._average.follows(self._step) and not self._may_be_read(layer):
             self._contribute(layer)
+
+    def _may_be_read(self, layer: Layer) -> bool:
+        """Whether something in backward may still look at what the layer's parameters are."""
+        reads = self._reads_in_backward or not self._knows_backward
+        return reads or any(self._memory.is_shared(name) for name in layer.parameters)
+
+    def _keeps(self, name: str) -> bool:
+        return self._layer_of[name] not in self._contributed
 
     def _depart(self, unit: Unit) -> None:
         """Not with its gradients: when all of its layers have been updated."""
@@ -134,11 +145,12 @@ class AveragingReplica(PlanReplica):
         if self._clip_norm is not None:
             self._clip(self._clip_norm)
         for layer in self._layers:
-            if self._clip_norm is not None or self._layer_gradients[layer.name] > 0:
+            if layer not in self._contributed:
                 self._contribute(layer)
 
     def _contribute(self, layer: Layer) -> None:
         """Update the layer and let its units carry how far it has come."""
+        self._contributed.add(layer)
         updater = _updater(layer)
         start_ns = self._recording.now_ns()
         updater.update(self._hyper(self._step))
@@ -152,6 +164,8 @@ class AveragingReplica(PlanReplica):
                     if value is not None:
                         carrier.grad.copy_(value).mul_(self._share)
         self._recording.applied(layer.index, start_ns)
+        for name in layer.parameters:
+            self._close(name)
         for unit in layer.units:
             self._left[unit.index] -= 1
             if self._left[unit.index] == 0:
@@ -168,15 +182,12 @@ class AveragingReplica(PlanReplica):
 
     # --- pull ---
 
-    def _wait(self, layer: Layer) -> None:
-        """Before a use: the averaged step where one is due, else the layer's own update."""
-        if layer.version >= self._step or not self._average.follows(self._step - 1):
-            super()._wait(layer)
+    def _bring(self, layer: Layer, needed: int) -> None:
+        """The averaged step where one is due, else the layer's own update."""
+        if not self._average.follows(self._step - 1):
+            super()._bring(layer, needed)
             return
-        self._wait_for_units(layer, self._step)
-        self._memory.before_use(layer.units)
-        for unit in layer.units:
-            self._exchanges[unit.index].finish(unit, self._step - 1)
+        self._take_units(layer, needed)
         updater = _updater(layer)
         start_ns = self._recording.now_ns()
         with torch.no_grad():

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 from torch.nn import Parameter
+from torch.utils.hooks import RemovableHandle
 
 from engine.models.late_linear import ELSEWHERE, Kept, LateLinear, Present
 from engine.runtime.host_memory import check_dense
@@ -49,9 +50,9 @@ class Capture(ABC):
         self._names = list(parameters)
         self._said: set[str] = set()
 
-    def when_final(self, parameter: Parameter, call: Callable[[Tensor], None]) -> None:
+    def when_final(self, parameter: Parameter, call: Callable[[Tensor], None]) -> RemovableHandle:
         """Call it when a backward pass has computed all that it has for `parameter`, factors or gradient."""
-        parameter.register_post_accumulate_grad_hook(call)
+        return parameter.register_post_accumulate_grad_hook(call)
 
     @abstractmethod
     def begin_backward(self) -> None:
@@ -133,8 +134,10 @@ class LinearCapture(Capture):
         self._late = LateLinear(module, own)
         self._weighs = [parameter is module.weight for parameter in self.parameters]
 
-    def when_final(self, parameter: Parameter, call: Callable[[Tensor], None]) -> None:
-        self._late.own_hooks.add(parameter.register_post_accumulate_grad_hook(call).id)
+    def when_final(self, parameter: Parameter, call: Callable[[Tensor], None]) -> RemovableHandle:
+        handle = super().when_final(parameter, call)
+        self._late.own_hooks.add(handle.id)
+        return handle
 
     def begin_backward(self) -> None:
         self._late.taking = True

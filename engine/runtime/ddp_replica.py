@@ -6,29 +6,46 @@ computation and each bucket's allreduce.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
+from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import nn
+from torch import Tensor, nn
 from torch.futures import Future
 from torch.nn.parallel import DistributedDataParallel
 
+from engine.inputs.task import BatchLoss, Task
 from engine.runtime.peer_replica import PeerReplica
 from engine.telemetry.events import Kind, Track
+
+
+class _Pass(nn.Module):
+    """A whole pass, the loss included: DDP looks there for what is used, and the loss gets the model itself."""
+
+    def __init__(self, model: nn.Module, task: Task) -> None:
+        super().__init__()
+        self.model = model
+        self._task = task
+
+    def forward(self, inputs: Tensor, targets: Tensor) -> BatchLoss:
+        return self._task(self.model, inputs, targets)
 
 
 class DdpReplica(PeerReplica):
     """A whole model, whose gradients DDP sums in buckets during backward."""
 
-    def _wrap(self, model: nn.Module, bucket_bytes: int, device: str, all_used: bool) -> nn.Module:
-        self._wrapped = DistributedDataParallel(
-            model,
-            device_ids=[torch.device(device)] if device.startswith("cuda") else None,
-            broadcast_buffers=False,
-            bucket_cap_mb=bucket_bytes / 2**20,
-            find_unused_parameters=not all_used,
-        )
+    def _wrap(self, bucket_bytes: int, device: str, all_used: bool) -> None:
+        self._options: dict[str, Any] = {
+            "device_ids": [torch.device(device)] if device.startswith("cuda") else None,
+            "broadcast_buffers": False,
+            "bucket_cap_mb": bucket_bytes / 2**20,
+            "find_unused_parameters": not all_used,
+        }
+
+    def passing(self, task: Task) -> Callable[[Tensor, Tensor], BatchLoss]:
+        self._wrapped = DistributedDataParallel(_Pass(self.model, task), **self._options)
         self._wrapped.register_comm_hook(None, self._allreduce)
         return self._wrapped
 

@@ -29,7 +29,8 @@ _USED_FROM_OUTSIDE = (nn.MultiheadAttention,)
 class FsdpReplica(PeerReplica):
     """A model in groups of modules, each of them sharded as one."""
 
-    def _wrap(self, model: nn.Module, bucket_bytes: int, device: str, all_used: bool) -> nn.Module:
+    def _wrap(self, bucket_bytes: int, device: str, all_used: bool) -> None:
+        model = self.model
         mesh = init_device_mesh(device.partition(":")[0], (dist.get_world_size(),))
         for module in (*groups(model, bucket_bytes), model):
             fully_shard(module, mesh=mesh)
@@ -39,7 +40,6 @@ class FsdpReplica(PeerReplica):
             group.set_force_sum_reduction_for_comms(True)  # Gloo cannot multiply as it sums
             group.set_reduce_scatter_unused_params(not all_used, recurse=False)
         self._whole = False
-        return model
 
     @contextmanager
     def accumulating(self) -> Iterator[None]:

@@ -12,8 +12,12 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
+from engine.codec.fp32 import FullPrecision
 from engine.errors import TrainingError
 from engine.plan.units import Segment, Unit
+from engine.runtime.gate import past_gates
+from engine.runtime.landing import Landing
+from engine.runtime.sharing import Sharing
 
 
 def as_bytes(part: Tensor) -> memoryview:
@@ -49,7 +53,10 @@ class HostMemory:
 
     def __init__(self, parameters: Mapping[str, Parameter]) -> None:
         self._parameters = parameters
-        self._places: dict[int, tuple[list[int], list[memoryview]]] = {}
+        self.landing = Landing()
+        self.sharing = Sharing(parameters)
+        self._places: dict[int, tuple[list[int], list[int], list[memoryview]]] = {}
+        """By unit: where its parameters lie, in which memory, and their bytes."""
 
     def when_gradients_are_readable(self, unit: Unit, then: Callable[[], None]) -> None:
         """Call `then` once the unit's gradients can be read on the host: on the CPU, now."""
@@ -59,6 +66,7 @@ class HostMemory:
         """Call `then` with the contiguous `tensors` once they can be read on the host: on the CPU, now, as they are."""
         then(list(tensors))
 
+    @past_gates
     def mask(self, unit: Unit) -> bytes:
         """Which segments have a gradient on this worker in this step."""
         there = [self._parameters[s.parameter].grad is not None for s in unit.segments]
@@ -67,6 +75,7 @@ class HostMemory:
         bits = sum(1 << i for i, one in enumerate(there) if one)
         return bits.to_bytes(-(-len(unit.segments) // 8), "little")
 
+    @past_gates
     def gradients(self, segments: Sequence[Segment]) -> list[Tensor]:
         """Views of the present gradients of `segments`."""
         return [self._flat_gradient(s.parameter)[s.start : s.stop] for s in segments]
@@ -75,6 +84,7 @@ class HostMemory:
         """Views of where the summed gradients of `segments` belong; absent gradients become zeros first."""
         return self.device_gradients(segments)
 
+    @past_gates
     def device_gradients(self, segments: Sequence[Segment]) -> list[Tensor]:
         """Views of the gradients on the worker's own device; absent ones become zeros first."""
         for segment in segments:
@@ -83,36 +93,68 @@ class HostMemory:
                 parameter.grad = torch.zeros_like(parameter, memory_format=torch.contiguous_format)
         return [self._flat_gradient(s.parameter)[s.start : s.stop] for s in segments]
 
+    @past_gates
     def drop_gradients(self, segments: Iterable[Segment]) -> None:
         """Forget the gradients of parameters that no worker used in this step, so that their update is skipped."""
         for segment in segments:
             self._parameters[segment.parameter].grad = None
 
+    @past_gates
     def parameters(self, segments: Sequence[Segment]) -> list[Tensor]:
         """Views of the parameters of `segments`, for reading or for writing what was received."""
         return [self._parameters[s.parameter].detach().view(-1)[s.start : s.stop] for s in segments]
 
-    def places(self, unit: Unit) -> list[memoryview]:
-        """The bytes of the unit's parameters, to receive into; looked up anew only where a parameter has moved."""
-        where = [self._parameters[s.parameter].data_ptr() for s in unit.segments]
-        kept = self._places.get(unit.index)
-        if kept is None or kept[0] != where:
-            kept = self._places[unit.index] = where, [as_bytes(p) for p in self.parameters(unit.segments)]
-        return kept[1]
+    def landing_places(self, unit: Unit) -> list[memoryview] | None:
+        """The bytes of the unit's parameters, to receive into; None where they may not be overwritten now."""
+        if not self.landing.may_land(unit):
+            return None
+        self._about_to_write(unit.segments)
+        return self._places_of(unit)
 
-    def about_to_write(self, segments: Sequence[Segment]) -> None:
-        """Tell autograd that these parameters change, so that it objects if backward still needs them."""
-        for segment in segments:
-            torch.autograd.graph.increment_version(self._parameters[segment.parameter])
-
-    def parameters_written(self, unit: Unit) -> None:
-        """The unit's parameters have been received. On the CPU they are in place."""
+    def land(self, unit: Unit, payload: memoryview | None) -> None:
+        """The unit's parameters are here: as `payload`, valid during the call, or where `landing_places` said."""
+        if payload is None:
+            return
+        received = as_tensor(payload, getattr(torch, unit.dtype))
+        if self.landing.may_land(unit):
+            self._write(unit, received)
+        else:
+            self.landing.keep_beside(unit, received.clone())
 
     def sums_written(self, unit: Unit, segments: Sequence[Segment]) -> None:
         """The sums of the unit's `segments` have been received. On the CPU they are in place."""
 
     def before_use(self, units: Sequence[Unit]) -> None:
-        """The units' parameters or sums are about to be used. On the CPU they are in place."""
+        """The units' parameters or sums are about to be used. What was kept beside goes to its place."""
+        for unit in units:
+            _, beside = self.landing.take(unit)
+            if beside is not None:
+                self._write(unit, beside)
+
+    @past_gates
+    def is_shared(self, name: str) -> bool:
+        """Whether another tensor holds the parameter's memory."""
+        return self.sharing.is_shared(name)
+
+    @past_gates
+    def _places_of(self, unit: Unit) -> list[memoryview]:
+        """Looked up anew only where a parameter has moved."""
+        where = [self._parameters[s.parameter].data_ptr() for s in unit.segments]
+        kept = self._places.get(unit.index)
+        if kept is None or kept[0] != where:
+            memory = self.sharing.keeps_views(kept[1] if kept else (), (s.parameter for s in unit.segments))
+            places = [as_bytes(p) for p in self.parameters(unit.segments)]
+            kept = self._places[unit.index] = where, memory, places
+        return kept[2]
+
+    def _about_to_write(self, segments: Sequence[Segment]) -> None:
+        """Tell autograd that these parameters change, so that it objects if backward still needs them."""
+        for segment in segments:
+            torch.autograd.graph.increment_version(self._parameters[segment.parameter])
+
+    def _write(self, unit: Unit, received: Tensor) -> None:
+        self._about_to_write(unit.segments)
+        FullPrecision().decode(received, self.parameters(unit.segments))
 
     def _flat_gradient(self, name: str) -> Tensor:
         parameter = self._parameters[name]

@@ -10,13 +10,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from importlib import import_module
 
 import torch
 import torch.distributed as dist
-from torch import nn
+from torch import Tensor, nn
 
 from engine.inputs.loader import StepBatch
+from engine.inputs.task import BatchLoss, Task
 from engine.plan.plan import Peer
 from engine.plan.updates import OptimizerSpec
 from engine.runtime.recording import Recording
@@ -46,7 +48,7 @@ class PeerReplica(ABC):
     ) -> None:
         """`layer_index`: the trainable parameters' layers' forward positions, by name. `all_used`: every pass uses
         every parameter, so that nobody need look for those that have no gradient."""
-        self._inner = model
+        self.model = model
         self._layer_index = layer_index
         self._recording = recording
         self._hyper = hyper
@@ -54,7 +56,7 @@ class PeerReplica(ABC):
         self._step = 0
         self._departing = False
         self._first_forward = True
-        self.model = self._wrap(model, peer.bucket_bytes, device, all_used)
+        self._wrap(peer.bucket_bytes, device, all_used)
         self._parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
         self._updater = LayerUpdater(optimizer, self._parameters)
         self._layer_size: dict[int, int] = {}
@@ -65,8 +67,8 @@ class PeerReplica(ABC):
         self._layer_left = dict(self._layer_size)
 
     @abstractmethod
-    def _wrap(self, model: nn.Module, bucket_bytes: int, device: str, all_used: bool) -> nn.Module:
-        """What a forward pass calls."""
+    def _wrap(self, bucket_bytes: int, device: str, all_used: bool) -> None:
+        """Prepare the model for its exchange."""
 
     @abstractmethod
     def accumulating(self) -> AbstractContextManager[None]:
@@ -75,6 +77,9 @@ class PeerReplica(ABC):
     @abstractmethod
     def settle(self) -> None:
         """Let the model hold the result of every step so far, whole. Collective."""
+
+    def passing(self, task: Task) -> Callable[[Tensor, Tensor], BatchLoss]:
+        return partial(task, self.model)
 
     def begin_step(self, step: int, batch: StepBatch) -> None:
         self._step = step
@@ -116,7 +121,7 @@ class PeerReplica(ABC):
     def _mark_layers(self) -> None:
         """Tell forward spans apart by the modules that own parameters."""
         self._first_forward = False
-        modules = dict(self._inner.named_modules())
+        modules = dict(self.model.named_modules())
         owners: dict[str, int] = {}
         for name, index in self._layer_index.items():
             owners.setdefault(name.rpartition(".")[0], index)

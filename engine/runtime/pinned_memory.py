@@ -17,8 +17,10 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
+from engine.codec.fp32 import FullPrecision
 from engine.plan.units import Segment, Unit
-from engine.runtime.host_memory import HostMemory
+from engine.runtime.gate import past_gates
+from engine.runtime.host_memory import HostMemory, as_bytes, as_tensor
 
 
 class PinnedMemory(HostMemory):
@@ -33,10 +35,13 @@ class PinnedMemory(HostMemory):
         self._up = torch.cuda.Stream(self._device)
         self._values = {name: _mirror(p) for name, p in parameters.items()}
         self._gradients = {name: _mirror(p) for name, p in parameters.items()}
+        self._bytes: dict[int, list[memoryview]] = {}
+        """By unit: the mirror's bytes, to receive parameters into."""
         self._arrivals: dict[int, torch.cuda.Event] = {}
         self._copying: queue.SimpleQueue[tuple[torch.cuda.Event, Callable[[], None]]] = queue.SimpleQueue()
         threading.Thread(target=self._release, name="staging", daemon=True).start()
 
+    @past_gates
     def when_gradients_are_readable(self, unit: Unit, then: Callable[[], None]) -> None:
         """Copy the unit's gradients down once backward has computed them; `then` runs in the staging thread."""
         here = [s for s in unit.segments if self._parameters[s.parameter].grad is not None]
@@ -62,6 +67,7 @@ class PinnedMemory(HostMemory):
     def gradients(self, segments: Sequence[Segment]) -> list[Tensor]:
         return [self._mirror_of(s) for s in segments]
 
+    @past_gates
     def sums(self, segments: Sequence[Segment]) -> list[Tensor]:
         for segment in segments:
             if self._parameters[segment.parameter].grad is None:
@@ -71,15 +77,23 @@ class PinnedMemory(HostMemory):
     def parameters(self, segments: Sequence[Segment]) -> list[Tensor]:
         return [self._values[s.parameter][s.start : s.stop] for s in segments]
 
-    def parameters_written(self, unit: Unit) -> None:
-        """Copy the received parameters up."""
-        with torch.no_grad(), torch.cuda.stream(self._up):
-            self._up.wait_stream(self._down)
-            for segment, value in zip(unit.segments, self.parameters(unit.segments), strict=True):
-                self._parameters[segment.parameter].detach().view(-1)[segment.start : segment.stop].copy_(
-                    value, non_blocking=True
-                )
-            self._arrivals[unit.index] = self._up.record_event()
+    def landing_places(self, unit: Unit) -> list[memoryview]:
+        """The mirror's: nobody looks there."""
+        kept = self._bytes.get(unit.index)
+        if kept is None:
+            kept = self._bytes[unit.index] = [as_bytes(p) for p in self.parameters(unit.segments)]
+        return kept
+
+    def land(self, unit: Unit, payload: memoryview | None) -> None:
+        """As HostMemory.land; what was received goes up to the device, or stays in the mirror until it may."""
+        if payload is not None:
+            FullPrecision().decode(
+                as_tensor(payload, getattr(torch, unit.dtype)), self.parameters(unit.segments)
+            )
+        if self.landing.may_land(unit):
+            self._copy_up(unit)
+        else:
+            self.landing.keep_beside(unit, None)
 
     def sums_written(self, unit: Unit, segments: Sequence[Segment]) -> None:
         """Copy the received sums up into the gradients."""
@@ -94,9 +108,24 @@ class PinnedMemory(HostMemory):
         """Let the device's current stream wait for what is still on its way up."""
         stream = torch.cuda.current_stream(self._device)
         for unit in units:
+            if self.landing.take(unit)[0]:
+                self._up.wait_stream(stream)  # someone may still look at what was held
+                self._copy_up(unit)
             arrival = self._arrivals.pop(unit.index, None)
             if arrival is not None:
                 stream.wait_event(arrival)
+
+    @past_gates
+    def _copy_up(self, unit: Unit) -> None:
+        """Copy the received parameters up."""
+        self._about_to_write(unit.segments)
+        with torch.no_grad(), torch.cuda.stream(self._up):
+            self._up.wait_stream(self._down)
+            for segment, value in zip(unit.segments, self.parameters(unit.segments), strict=True):
+                self._parameters[segment.parameter].detach().view(-1)[segment.start : segment.stop].copy_(
+                    value, non_blocking=True
+                )
+            self._arrivals[unit.index] = self._up.record_event()
 
     def _mirror_of(self, segment: Segment) -> Tensor:
         return self._gradients[segment.parameter][segment.start : segment.stop]

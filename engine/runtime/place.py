@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Protocol
 
 from torch import Tensor, nn
@@ -44,8 +45,8 @@ class Whole:
 
     def open(self, replica: Replica, total_steps: int) -> tuple[Passes, PassLoss]:
         """See Place."""
-        loss = LocalLoss(replica.model, self._task, self._autocast)
-        measure = LocalLoss(self.model, self._task, self._autocast)
+        loss = LocalLoss(replica.passing(self._task), self._autocast)
+        measure = LocalLoss(partial(self._task, self.model), self._autocast)
         return OneByOne(replica, loss, self._recording), measure
 
     def end(self) -> None:

@@ -3,32 +3,53 @@
 The trainer calls the methods in the order of a step:
     begin_step -> [begin_forward, model(...), end_forward, begin_backward(last), loss.backward(), end_backward] per
     micro-batch -> next step ... -> settle
-Hooks do the rest: each module's forward pre-hook waits for the versions of the parameters that it truly uses
-(`engine/models/uses.py`), each parameter's accumulate hook counts its unit towards departure.
+Hooks do the rest: each parameter's accumulate hook counts its unit towards departure; from then on a gate
+(`gate.py`) stands before the parameter, and whoever reads it next, in forward or anywhere else, waits for its version.
+What reads it in backward sees what forward saw (`landing.py`).
 """
 
 from __future__ import annotations
 
+import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import Parameter
+from torch.utils.hooks import RemovableHandle
 
 from engine.consistency.every_step import EveryStep
 from engine.errors import TrainingError
 from engine.exchange.base import Choice, Exchange
 from engine.inputs.loader import StepBatch
-from engine.models.uses import UseFinder
+from engine.inputs.task import BatchLoss, Task
 from engine.order import DEPART
 from engine.plan.units import Unit
 from engine.runtime.capture import Capture
+from engine.runtime.gate import Gate, past_gates
 from engine.runtime.host_memory import HostMemory
 from engine.runtime.recording import Recording
 from engine.runtime.updates import Hyper, LayerUpdater
 from engine.runtime.versions import Versions
+
+
+class NotCopied:
+    """A module's forward pre-hook that calls `function()`. In a copy of the module, which nobody trains, it does
+    nothing."""
+
+    def __init__(self, function: Callable[[], None] | None = None) -> None:
+        self._function = function
+
+    def __call__(self, module: nn.Module, inputs: object) -> None:
+        if self._function is not None:
+            self._function()
+
+    def __reduce__(self) -> tuple[type[NotCopied], tuple[()]]:
+        return NotCopied, ()
 
 
 class Layer:
@@ -82,12 +103,20 @@ class PlanReplica:
         self._step = 0
         self._forward = False
         self._departing = False
-        self._finder: UseFinder | None = None
-        self._first_waits: list[Layer] = []
-        """What a pass may use before it calls any module."""
-        self._waits: dict[str, list[Layer]] = {}
-        self._names = {module: name for name, module in model.named_modules()}
+        """A backward pass runs after which gradients are final."""
+        self._lock = threading.RLock()
+        """Around bringing a layer up to date: a thread of the user's own may read, too."""
         self._layer_of = {name: layer for layer in layers for name in layer.parameters}
+        self._gated = Gate(self._before_read)
+        self._parameters = {name: p for layer in layers for name, p in layer.parameters.items()}
+        self._name_of = {id(parameter): name for name, parameter in self._parameters.items()}
+        self._first_waits: dict[Layer, None] = {}
+        """What the next forward pass may read in a way that no gate sees."""
+        self._reads_in_backward = False
+        """Whether parameters are read in backward after their gradient has left."""
+        self._knows_backward = False
+        """A backward pass has shown whether they are."""
+        self._install_waits()
         self._units_of: dict[str, list[Unit]] = defaultdict(list)
         for choice in choices.values():
             for name in dict.fromkeys(s.parameter for s in choice.unit.segments):
@@ -103,34 +132,36 @@ class PlanReplica:
         }
         self._captures = list(captures.values())
         captured = {s.parameter: capture for i, capture in captures.items() for s in choices[i].unit.segments}
-        for name, parameter in model.named_parameters():
-            if name in captured:
-                captured[name].when_final(parameter, self._on_gradient(name))
-            elif name in self._layer_of:
-                parameter.register_post_accumulate_grad_hook(self._on_gradient(name))
+        self._hooks: dict[str, RemovableHandle] = {}
+        self._hook: dict[str, Callable[[], RemovableHandle]] = {}
+        """By parameter: hook it to know when its gradient is final."""
+        for name, parameter in self._parameters.items():
+            hook = (
+                captured[name].when_final
+                if name in captured
+                else Parameter.register_post_accumulate_grad_hook
+            )
+            self._hook[name] = partial(hook, parameter, self._on_gradient(name))
+            self._hooks[name] = self._hook[name]()
 
     # --- what the trainer calls ---
+
+    def passing(self, task: Task) -> Callable[[Tensor, Tensor], BatchLoss]:
+        return partial(task, self.model)
 
     def begin_step(self, step: int, batch: StepBatch) -> None:
         self._step = step
         self._tell_exchanges(step)
-        if step == 0:
-            self._finder = UseFinder(self.model)
 
     def begin_forward(self) -> None:
         self._recording.begin_pass()
         self._forward = True
-        if self._finder is not None:
-            self._finder.__enter__()
         for layer in self._first_waits:
             self._wait(layer)
+        self._first_waits.clear()
 
     def end_forward(self) -> None:
         """Wait for the layers that this pass did not use, too: their gradients are about to be due again."""
-        if self._finder is not None:
-            self._finder.__exit__(None, None, None)
-            self._install_waits(self._finder)
-            self._finder = None
         self._recording.end_forward()
         for layer in self._layers:
             self._wait(layer)
@@ -145,6 +176,8 @@ class PlanReplica:
             self._announce(self._step, self._hyper(self._step))
             self._accumulated.clear()
             self._started.clear()
+            self._memory.landing.begin_backward(holds_all=self._reads_in_backward or not self._knows_backward)
+            self._keep_hooks_last()
             self._layer_gradients = {layer.name: len(layer.parameters) for layer in self._layers}
             self._unit_gradients = {
                 index: len({s.parameter for s in choice.unit.segments})
@@ -160,9 +193,12 @@ class PlanReplica:
         if not self._departing:
             return
         self._departing = False
+        self._knows_backward |= bool(self._accumulated)
         self._depart_late()
         for departure in self._departures.values():
             departure.backward_ended()
+        for name in self._parameters:
+            self._close(name)
         self._step += 1
 
     def accumulating(self) -> AbstractContextManager[None]:
@@ -190,43 +226,48 @@ class PlanReplica:
 
     # --- forward ---
 
-    def _install_waits(self, finder: UseFinder) -> None:
-        """Wait where the first pass truly used the parameters, and in every module that registers them, because a
-        later pass may take another way; where no use was seen, in the root."""
-        uses = finder.uses()
-        names = {id(parameter): name for name, parameter in self.model.named_parameters()}
-        self._first_waits = self._layers_of(uses.before_forward)
+    def _install_waits(self) -> None:
+        """A module waits for the parameters that it registers when it is entered: its own code may read them in ways
+        that no gate sees."""
         for path, module in self.model.named_modules():
-            registered = [names[id(parameter)] for parameter in module.parameters(recurse=False)]
-            layers = self._layers_of([*uses.waits.get(path, ()), *registered])
+            names = (self._name_of.get(id(p)) for p in module.parameters(recurse=False))
+            layers = list(dict.fromkeys(self._layer_of[name] for name in names if name is not None))
             if layers:
-                self._waits[path] = layers
-                module.register_forward_pre_hook(self._before_module, prepend=True)
+                module.register_forward_pre_hook(
+                    NotCopied(partial(self._before_module, path, layers)), prepend=True
+                )
 
-    def _layers_of(self, parameters: Iterable[str]) -> list[Layer]:
-        return list(dict.fromkeys(self._layer_of[name] for name in parameters if name in self._layer_of))
-
-    def _before_module(self, module: nn.Module, inputs: object) -> None:
+    def _before_module(self, path: str, layers: list[Layer]) -> None:
         if not self._forward:
             return  # evaluation, or recomputation during backward
-        name = self._names[module]
-        layers = self._waits[name]
-        if name or layers[0].name == name:  # the root may only be waiting for what no module was seen to use
+        if path or layers[0].name == path:  # the root may hold what is another's
             self._recording.entering(layers[0].index)
         for layer in layers:
             self._wait(layer)
 
+    def _before_read(self, parameter: Parameter, function: Any) -> bool:
+        """A closed parameter is about to be read. In backward it stays closed, and keeps the value that it has."""
+        name = self._name_of[id(parameter)]
+        if self._departing:
+            self._read_in_backward(name, function)
+            return False
+        if not self._forward:  # between two steps
+            self._tell_exchanges(self._step)
+        self._wait(self._layer_of[name])
+        return True
+
     def _wait(self, layer: Layer) -> None:
         needed = self._consistency.version_needed(self._step)
-        if layer.version >= needed:
-            return
+        if layer.version < needed:
+            with self._lock:
+                if layer.version < needed:
+                    self._bring(layer, needed)
+
+    def _bring(self, layer: Layer, needed: int) -> None:
+        """Block until the layer's version has come, and let the parameters hold it."""
         waiting = self._layers if self._clip_norm is not None else [layer]
         for other in waiting:
-            self._wait_for_units(other, needed)
-            self._memory.before_use(other.units)
-            if other.updater is not None:
-                for unit in other.units:
-                    self._exchanges[unit.index].finish(unit, needed - 1)
+            self._take_units(other, needed)
         hyper = self._hyper(needed - 1)
         if self._clip_norm is not None:
             self._clip(self._clip_norm)
@@ -238,6 +279,16 @@ class PlanReplica:
             for parameter in other.parameters.values():
                 parameter.grad = None
             other.version = needed
+
+    def _take_units(self, layer: Layer, version: int) -> None:
+        """Block until what has been exchanged for the layer is in its place, and open its gates."""
+        self._wait_for_units(layer, version)
+        self._memory.before_use(layer.units)
+        for parameter in layer.parameters.values():
+            self._gated.open(parameter)
+        if layer.updater is not None:
+            for unit in layer.units:
+                self._exchanges[unit.index].finish(unit, version - 1)
 
     def _wait_for_units(self, layer: Layer, version: int) -> None:
         if self._versions.reached(layer.units, version):
@@ -255,6 +306,14 @@ class PlanReplica:
         torch.nn.utils.clip_grad_norm_(parameters, limit)
 
     # --- backward ---
+
+    def _keep_hooks_last(self) -> None:
+        """What hooks of the user's own do to a gradient, they do before it leaves."""
+        for name, handle in self._hooks.items():
+            parameter: Any = self._parameters[name]
+            if next(reversed(parameter._post_accumulate_grad_hooks)) != handle.id and parameter.requires_grad:
+                handle.remove()
+                self._hooks[name] = self._hook[name]()
 
     def _on_gradient(self, name: str) -> Callable[[Tensor], None]:
         layer, units = self._layer_of[name], self._units_of[name]
@@ -292,7 +351,49 @@ class PlanReplica:
     def _depart(self, unit: Unit) -> None:
         self._departures[self._choices[unit.index].layer.order.depart].ready(unit)
 
+    @past_gates
     def _start(self, unit: Unit) -> None:
         assert unit.index not in self._started, f"unit {unit.index} left twice in step {self._step}"
         self._started.add(unit.index)
+        for segment in unit.segments:
+            self._close(segment.parameter)
         self._exchanges[unit.index].start(unit, self._step)
+
+    # --- between a parameter's departure and its next version ---
+
+    def _close(self, name: str) -> None:
+        """Who reads the parameter from now on, waits; where its memory is shared, forward waits before it begins."""
+        parameter = self._parameters.get(name)
+        if parameter is None or self._gated.is_closed(parameter):
+            return
+        if self._memory.is_shared(name) or not self._gated.can_close(parameter):
+            self._first_waits[self._layer_of[name]] = None
+            self._memory.landing.hold(name, self._units_of[name])
+        self._gated.close(parameter)
+
+    def _read_in_backward(self, name: str, function: Any) -> None:
+        """Raises TrainingError where forward's value is no longer there."""
+        layer = self._layer_of[name]
+        if function in _GRADIENT and self._choices[layer.units[0].index].layer.exchange != "none":
+            raise TrainingError(
+                f"the gradient of {name} was read or set in backward after it had left to be summed. {_AFTER_BACKWARD}"
+            )
+        if not self._keeps(name):
+            raise TrainingError(
+                f"{name} was read in backward, for the first time in this job, when it had been updated already."
+                f" {_AFTER_BACKWARD}"
+            )
+        self._reads_in_backward = True
+        self._first_waits[layer] = None  # a view of it may have been kept
+
+    def _keeps(self, name: str) -> bool:
+        """Let the parameter keep its value until backward has ended. False where it has lost it."""
+        return self._memory.landing.hold(name, self._units_of[name])
+
+
+_ACCESS: Any = Tensor.grad
+_GRADIENT = frozenset([_ACCESS.__get__, _ACCESS.__set__, _ACCESS.__delete__])
+_AFTER_BACKWARD = (
+    "Read it in a hook of the parameter itself, or choose a strategy whose gradients leave after backward, such as"
+    " ring-allreduce"
+)

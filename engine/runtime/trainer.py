@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from engine.errors import TrainingError
 from engine.inputs.loader import Loader, MicroBatch, StepBatch
@@ -26,9 +26,8 @@ from engine.runtime.recording import Recording
 class Replica(Protocol):
     """One worker's model and how it is kept in step with the others'."""
 
-    @property
-    def model(self) -> nn.Module:
-        """What a forward pass calls."""
+    def passing(self, task: Task) -> Callable[[Tensor, Tensor], BatchLoss]:
+        """(inputs, targets) -> the loss of a training pass of `task`. Called once; collective."""
         ...
 
     def begin_step(self, step: int, batch: StepBatch) -> None: ...
@@ -66,10 +65,12 @@ class LocalLoss:
     """The whole model is here."""
 
     def __init__(
-        self, model: nn.Module, task: Task, autocast: Callable[[], AbstractContextManager[None]]
+        self,
+        compute: Callable[[Tensor, Tensor], BatchLoss],
+        autocast: Callable[[], AbstractContextManager[None]],
     ) -> None:
-        self._model = model
-        self._task = task
+        """`compute`: (inputs, targets) -> loss, of a batch with samples."""
+        self._compute = compute
         self._autocast = autocast
 
     def __call__(self, inputs: Tensor, targets: Tensor) -> BatchLoss | None:
@@ -77,7 +78,7 @@ class LocalLoss:
         if len(targets) == 0:  # a small batch left this worker without samples, and it needs no filler
             return None
         with self._autocast(), enough_samples():
-            return self._task(self._model, inputs, targets)
+            return self._compute(inputs, targets)
 
 
 class OneByOne:

@@ -1,0 +1,209 @@
+"""Gate: whoever reads a parameter whose next value is outstanding is told, however the read comes.
+
+A closed parameter has another class for the time being: a subclass of its own, with `__torch_function__`. PyTorch asks
+that before it runs any function on the parameter, wherever the function found it: as a module's attribute, in
+`parameters()` or a state_dict, in a list, in a closure, tied to another module, through `.data` or NumPy. Whoever the
+gate tells (`read`) waits for the value and opens the gate, or says that the parameter may be read as it is. An open
+parameter has its own class again, and reading it costs nothing.
+
+What does not pass here, and who cares for it:
+    a tensor that shares the parameter's memory     `HostMemory.is_shared` counts them; the layer waits before forward
+    TorchScript, C++ extensions                     the module that owns the parameter waits when it is entered
+    torch.func's transforms                         `ask_before_transforms`: all is read when one begins
+    torch.tensor(p) and torch.Tensor(p), which copy or wrap p without asking     nobody, in the module of another layer
+
+Cost: two assignments of a class and one Python call, for each parameter and step.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+
+from engine.models.uses import tensors_in
+
+Read = Callable[[Parameter, Any], bool]
+"""(parameter, function that is about to get it) -> whether it is open now; if not, the function gets it as it is."""
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_METADATA = frozenset(
+    [
+        *(
+            getattr(Tensor, name).__get__
+            for name in (
+                "device", "dtype", "is_cpu", "is_cuda", "is_leaf", "is_meta", "itemsize", "layout", "name",
+                "nbytes", "ndim", "requires_grad", "shape", "_backward_hooks", "_post_accumulate_grad_hooks",
+            )
+        ),
+        *(
+            getattr(Tensor, name)
+            for name in (
+                "__len__", "dim", "element_size", "get_device", "is_complex", "is_contiguous", "is_floating_point",
+                "ndimension", "nelement", "numel", "register_hook", "register_post_accumulate_grad_hook", "size",
+                "stride",
+            )
+        ),
+        torch.is_complex,
+        torch.is_floating_point,
+        torch.numel,
+    ]
+)  # fmt: skip
+"""What says nothing of a parameter's value or gradient. `requires_grad_` is not among them: the outstanding value is of
+a step before it."""
+
+
+_TRANSFORMS = {
+    "torch._functorch.eager_transforms": (
+        "_func_increment_nesting",
+        "_grad_increment_nesting",
+        "_jvp_increment_nesting",
+    ),
+    "torch._functorch.vmap": ("_vmap_increment_nesting",),
+}
+"""What begins a transform of torch.func, as its modules call it. Dynamo knows transforms by other names."""
+
+
+class Gate:
+    """Closes and opens parameters. Any thread may read a closed one."""
+
+    def __init__(self, read: Read) -> None:
+        self._read = read
+        self._closed: dict[int, Parameter] = {}
+        self._closed_class: dict[type, type | None] = {}
+        """By a parameter's own class; None where its instances take no other one."""
+        _GATES.add(self)
+        _ask_before_transforms()
+
+    def can_close(self, parameter: Parameter) -> bool:
+        """Whether the parameter's class allows it; nearly every one does."""
+        own = type(parameter)
+        if own not in self._closed_class:
+            closed = _closed_class(own, self)
+            try:
+                parameter.__class__ = closed
+                parameter.__class__ = own
+            except TypeError:
+                self._closed_class[own] = None
+            else:
+                self._closed_class[own] = closed
+        return self._closed_class[own] is not None
+
+    def close(self, parameter: Parameter) -> None:
+        """From now on, who reads the parameter is told. One that cannot be closed stays open."""
+        if id(parameter) not in self._closed and self.can_close(parameter):
+            closed = self._closed_class[type(parameter)]
+            assert closed is not None
+            self._closed[id(parameter)] = parameter
+            parameter.__class__ = closed
+
+    def open(self, parameter: Parameter) -> None:
+        """The parameter may be read."""
+        if self._closed.pop(id(parameter), None) is not None:
+            parameter.__class__ = _own_class(parameter)
+
+    def is_closed(self, parameter: Parameter) -> bool:
+        """Whether who reads the parameter is told."""
+        return id(parameter) in self._closed
+
+    def read_all(self) -> None:
+        """Something is about to read that does not say what."""
+        for parameter in list(self._closed.values()):
+            self._read(parameter, None)
+
+    def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run a function that has a closed parameter among its arguments."""
+        if function in _METADATA:
+            with torch._C.DisableTorchFunctionSubclass():
+                return function(*args, **kwargs)
+        found: list[Any] = [t for t in tensors_in((args, kwargs)) if hasattr(type(t), "_trainyard_gate")]
+        as_it_is: list[tuple[Any, type]] = []
+        try:
+            # Where none is found, it is in a container of the user's own.
+            for parameter in found or list(self._closed.values()):
+                gate: Gate | None = getattr(type(parameter), "_trainyard_gate", None)
+                if gate is not None and not gate._read(parameter, function):
+                    as_it_is.append((parameter, type(parameter)))
+                    parameter.__class__ = _own_class(parameter)
+            return function(*args, **kwargs)
+        finally:
+            for parameter, closed in as_it_is:
+                parameter.__class__ = closed
+
+
+_GATES: weakref.WeakSet[Gate] = weakref.WeakSet()
+
+
+def _own_class(parameter: Parameter) -> type:
+    own: type = getattr(type(parameter), "_trainyard_own", type(parameter))
+    return own
+
+
+def _closed_class(own: type, gate: Gate) -> type:
+    """A subclass of `own` that looks like it and asks `gate`."""
+
+    def ask(
+        cls: type, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        return gate.call(function, args, kwargs or {})
+
+    def asking(name: str) -> Callable[..., Any]:
+        """These look at the instance's class before they call any torch function."""
+        inherited = getattr(own, name)
+
+        def method(self: Parameter, *args: Any) -> Any:
+            return gate.call(inherited, (self, *args), {})
+
+        return method
+
+    return type(own)(
+        own.__name__,
+        (own,),
+        {
+            "__module__": own.__module__,
+            "__qualname__": own.__qualname__,
+            "__torch_function__": classmethod(ask),
+            "__deepcopy__": asking("__deepcopy__"),
+            "__reduce_ex__": asking("__reduce_ex__"),
+            "_trainyard_gate": gate,
+            "_trainyard_own": own,
+        },
+    )
+
+
+def past_gates(function: Function) -> Function:
+    """A function of the runtime's own, which knows what it reads: it passes closed parameters, in its thread only."""
+
+    @functools.wraps(function)
+    def passing(*args: Any, **kwargs: Any) -> Any:
+        with torch._C.DisableTorchFunctionSubclass():
+            return function(*args, **kwargs)
+
+    return passing  # type: ignore[return-value]
+
+
+@functools.cache
+def _ask_before_transforms() -> None:
+    """Let every transform of torch.func read all closed parameters first: it takes tensors without asking them."""
+
+    def asking(begin: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(begin)
+        def after_asking(*args: Any) -> Any:
+            for gate in list(_GATES):
+                gate.read_all()
+            return begin(*args)
+
+        return after_asking
+
+    for path, names in _TRANSFORMS.items():
+        module = import_module(path)
+        for name in names:
+            if hasattr(module, name):
+                setattr(module, name, asking(getattr(module, name)))

@@ -1,0 +1,179 @@
+"""The gate: every way of reading a closed parameter is told, and leaves the parameter as it would be without."""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import Parameter, functional
+
+from engine.runtime.gate import Gate, past_gates
+
+
+class Watched:
+    """A layer whose parameters are closed, and a list of what was read."""
+
+    def __init__(self, layer: nn.Module, opens: bool = True) -> None:
+        self.layer = layer
+        self.read: list[str] = []
+        self.opens = opens
+        self.gate = Gate(self._on_read)
+        self.names = {id(p): name for name, p in layer.named_parameters()}
+        for parameter in layer.parameters():
+            self.gate.close(parameter)
+
+    def _on_read(self, parameter: Parameter, function: Any) -> bool:
+        self.read.append(self.names[id(parameter)])
+        if self.opens:
+            self.gate.open(parameter)
+        return self.opens
+
+
+class _Double(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, weight: Tensor) -> Tensor:
+        return weight * 2
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        return gradient * 2
+
+
+READS: dict[str, Callable[[nn.Linear], Any]] = {
+    "call": lambda layer: layer(torch.zeros(1, 3)),
+    "data": lambda layer: layer.weight.data,
+    "detach": lambda layer: layer.weight.detach(),
+    "numpy": lambda layer: np.asarray(layer.weight.detach()),
+    "gradient": lambda layer: layer.weight.grad,
+    "item": lambda layer: layer.weight[0, 0].item(),
+    "comparison": lambda layer: bool((layer.weight > 5).any()),
+    "transposed": lambda layer: layer.weight.T,
+    "pointer": lambda layer: layer.weight.data_ptr(),
+    "storage": lambda layer: layer.weight.untyped_storage(),
+    "in a list": lambda layer: torch.stack([layer.weight, layer.weight]),
+    "by keyword": lambda layer: functional.linear(torch.zeros(1, 3), weight=layer.weight),
+    "right operand": lambda layer: torch.zeros(3) + layer.weight,
+    "vector": lambda layer: nn.utils.parameters_to_vector([layer.weight]),
+    "operator": lambda layer: torch.ops.aten.mm(layer.weight, torch.zeros(3, 3)),
+    "foreach": lambda layer: torch._foreach_add([layer.weight], 1),
+    "custom function": lambda layer: _Double.apply(layer.weight),
+    "state": lambda layer: layer.state_dict(),
+    "saved": lambda layer: torch.save(layer.state_dict(), io.BytesIO()),
+    "pickled": lambda layer: pickle.dumps(layer.weight),
+    "copy": lambda layer: copy.copy(layer.weight),
+    "deep copy": lambda layer: copy.deepcopy(layer.weight),
+    "deep copy of the layer": copy.deepcopy,
+    "printed": lambda layer: repr(layer.weight),
+    "functional": lambda layer: torch.func.functional_call(
+        layer, dict(layer.named_parameters()), torch.zeros(1, 3)
+    ),
+    "grad transform": lambda layer: torch.func.grad(lambda w: w.sum())(layer.weight),
+    "vmap": lambda layer: torch.vmap(lambda w: w * 2)(layer.weight),
+    "jvp": lambda layer: torch.func.jvp(lambda w: w * 2, (layer.weight,), (torch.ones(4, 3),)),
+    "autograd": lambda layer: torch.autograd.grad(layer.weight.sum(), layer.weight),
+    "written": lambda layer: torch.no_grad()(layer.weight.clamp_)(0, 1),
+    "frozen": lambda layer: layer.weight.requires_grad_(False),
+    "version": lambda layer: layer.weight._version,
+}
+
+
+@pytest.mark.parametrize("how", READS)
+def test_every_way_of_reading_is_told(how: str) -> None:
+    watched = Watched(nn.Linear(3, 4))
+    READS[how](watched.layer)
+    assert "weight" in watched.read
+    assert type(watched.layer.weight) is Parameter
+
+
+@pytest.mark.parametrize("how", READS)
+def test_what_stays_closed_is_read_as_it_is(how: str) -> None:
+    plain, watched = nn.Linear(3, 4), Watched(nn.Linear(3, 4), opens=False)
+    with torch.no_grad(), torch._C.DisableTorchFunctionSubclass():
+        watched.layer.load_state_dict(plain.state_dict())
+    watched.read.clear()
+    found, expected = READS[how](watched.layer), READS[how](plain)
+    assert "weight" in watched.read
+    assert watched.gate.is_closed(watched.layer.weight)
+    if isinstance(expected, Tensor):
+        assert type(found) is type(expected) or found is watched.layer.weight
+        with torch._C.DisableTorchFunctionSubclass():
+            assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda w: w.shape, lambda w: w.dtype, lambda w: w.device, lambda w: w.requires_grad, lambda w: w.is_leaf,
+        lambda w: w.ndim, lambda w: w.size(0), lambda w: w.numel(), len, hash,
+        lambda w: w.is_contiguous(), lambda w: w.is_floating_point(), lambda w: isinstance(w, Parameter),
+        torch.is_tensor, lambda w: w.register_hook(lambda g: g).remove(),
+    ],
+)  # fmt: skip
+def test_what_says_nothing_of_the_value_does_not_wait(look: Callable[[Tensor], Any]) -> None:
+    watched = Watched(nn.Linear(3, 4))
+    look(watched.layer.weight)
+    assert not watched.read
+    assert watched.gate.is_closed(watched.layer.weight)
+
+
+def test_recurrent_layers_pass_their_weights_in_a_list() -> None:
+    watched = Watched(nn.LSTM(3, 4, 2))
+    watched.layer(torch.zeros(5, 1, 3))
+    assert set(watched.read) == set(watched.names.values())
+
+
+def test_a_class_of_the_users_own_keeps_its_ways() -> None:
+    class Mine(Parameter):
+        asked = 0
+
+        @classmethod
+        def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            cls.asked += 1
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    layer = nn.Linear(3, 4)
+    layer.weight = Mine(torch.ones(4, 3))
+    watched = Watched(layer)
+    assert layer.weight.sum().item() == 12
+    assert watched.read == ["weight"]
+    assert Mine.asked
+    assert type(layer.weight) is Mine
+
+
+def test_what_the_gate_raises_reaches_who_read() -> None:
+    def refuse(parameter: Parameter, function: Any) -> bool:
+        raise ValueError("not now")
+
+    layer = nn.Linear(3, 4)
+    gate = Gate(refuse)
+    gate.close(layer.weight)
+    with pytest.raises(ValueError, match="not now"):
+        layer(torch.zeros(1, 3))
+
+
+def test_the_runtime_passes() -> None:
+    watched = Watched(nn.Linear(3, 4))
+    assert past_gates(watched.layer.weight.detach)().shape == (4, 3)
+    past_gates(lambda: setattr(watched.layer.weight, "grad", torch.ones(4, 3)))()
+    assert not watched.read
+    assert type(past_gates(watched.layer.weight.detach)()) is Tensor
+
+
+def test_gradients_pass_a_closed_parameter() -> None:
+    layer = nn.Linear(3, 4)
+    total = layer(torch.ones(2, 3)).sum()
+    watched = Watched(layer)
+    seen: list[Tensor] = []
+    layer.weight.register_post_accumulate_grad_hook(seen.append)
+    total.backward()
+    assert seen[0] is layer.weight
+    assert not watched.read
+    watched.gate.open(layer.weight)
+    assert layer.weight.grad is not None

@@ -1,0 +1,133 @@
+"""Who else holds a parameter's memory, and when what a server sends may overwrite it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import Parameter, functional
+
+from engine.plan.units import Segment, Unit
+from engine.runtime.host_memory import HostMemory, as_bytes
+
+
+def memory_of(*parameters: Parameter) -> HostMemory:
+    return HostMemory({f"p{index}": parameter for index, parameter in enumerate(parameters)})
+
+
+def unit_of(*segments: Segment) -> Unit:
+    return Unit(index=0, layers=("layer",), segments=segments, dtype="float32", position=0, shard=None)
+
+
+HOLDERS: dict[str, Callable[[Parameter], Any]] = {
+    "detached": lambda p: p.detach(),
+    "data": lambda p: p.data,
+    "view": lambda p: p.view(-1),
+    "slice": lambda p: p[1:],
+    "transposed": lambda p: p.t(),
+    "array": lambda p: p.detach().numpy(),
+    "saved for backward": lambda p: torch.ones(4, 4, requires_grad=True) @ p.data,
+}
+
+
+@pytest.mark.parametrize("how", HOLDERS)
+def test_another_holder_is_found_for_as_long_as_it_lives(how: str) -> None:
+    parameter = Parameter(torch.ones(4, 4))
+    memory = memory_of(parameter)
+    assert not memory.is_shared("p0")
+    holder = HOLDERS[how](parameter)
+    assert memory.is_shared("p0")
+    del holder
+    assert not memory.is_shared("p0")
+
+
+@pytest.mark.parametrize(
+    "layer", [nn.Linear(4, 4), nn.LSTM(4, 4), nn.Embedding(4, 4), nn.MultiheadAttention(4, 2)]
+)
+def test_a_layers_own_backward_holds_nothing_when_its_gradient_is_there(layer: nn.Module) -> None:
+    memory = HostMemory(dict(layer.named_parameters()))
+    shared: list[bool] = []
+    for name, parameter in layer.named_parameters():
+        parameter.register_post_accumulate_grad_hook(
+            lambda p, name=name: shared.append(memory.is_shared(name))
+        )
+    inputs = torch.zeros(2, 3, 4)
+    found = {
+        nn.Embedding: lambda: layer(torch.tensor([1, 2])),
+        nn.MultiheadAttention: lambda: layer(inputs, inputs, inputs)[0],
+        nn.LSTM: lambda: layer(inputs)[0],
+        nn.Linear: lambda: layer(inputs),
+    }[type(layer)]()
+    found.sum().backward()
+    assert shared
+    assert not any(shared)
+
+
+def test_a_use_of_the_data_that_backward_still_needs_is_found() -> None:
+    weight = Parameter(torch.ones(4, 4))
+    memory = memory_of(weight)
+    shared: list[bool] = []
+    weight.register_post_accumulate_grad_hook(lambda p: shared.append(memory.is_shared("p0")))
+    inputs = torch.ones(2, 4, requires_grad=True)
+    functional.linear(functional.linear(inputs, weight.data), weight).sum().backward()
+    assert shared == [True]
+
+
+def test_parameters_that_lie_together_and_the_runtimes_views_are_no_others() -> None:
+    flat = torch.ones(8)
+    first, second = Parameter(flat[:4]), Parameter(flat[4:])
+    memory = memory_of(first, second)
+    assert memory.is_shared("p0")
+    del flat
+    assert not memory.is_shared("p0")
+    memory.landing.begin_backward(holds_all=False)
+    assert memory.landing_places(unit_of(Segment("p0", 0, 4))) is not None
+    assert not memory.is_shared("p0")
+    assert not memory.is_shared("p1")
+    kept = second.detach()
+    assert memory.is_shared("p0"), "it may be a view of all that lies there"
+    del kept
+    moved = torch.zeros(4)
+    first.data = moved
+    assert memory.is_shared("p0")
+    del moved
+    assert not memory.is_shared("p0")
+    assert not memory.is_shared("p1")
+
+
+def received(value: float) -> memoryview:
+    return as_bytes(torch.full((4,), value))
+
+
+def value(parameter: Tensor) -> float:
+    return float(parameter.detach()[0])
+
+
+def test_what_is_received_lands_at_once_where_nobody_looks() -> None:
+    parameter = Parameter(torch.ones(4))
+    memory, unit = memory_of(parameter), unit_of(Segment("p0", 0, 4))
+    memory.landing.begin_backward(holds_all=False)
+    before = parameter._version
+    memory.land(unit, received(2.0))
+    assert value(parameter) == 2.0
+    assert parameter._version > before, "autograd is told"
+    assert not memory.landing.hold("p0", [unit]), "forward's value is gone"
+
+
+@pytest.mark.parametrize("all_of_them", [True, False])
+def test_what_is_held_is_kept_beside_until_it_is_used(all_of_them: bool) -> None:
+    parameter = Parameter(torch.ones(4))
+    memory, unit = memory_of(parameter), unit_of(Segment("p0", 0, 4))
+    memory.landing.begin_backward(holds_all=all_of_them)
+    assert memory.landing.hold("p0", [unit])
+    assert memory.landing_places(unit) is None
+    memory.land(unit, received(2.0))
+    assert value(parameter) == 1.0
+    memory.before_use([unit])
+    assert value(parameter) == 2.0
+    memory.landing.begin_backward(holds_all=False)
+    memory.land(unit, received(3.0))
+    assert value(parameter) == 3.0

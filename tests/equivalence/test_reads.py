@@ -1,0 +1,117 @@
+"""Exact class: every read of a parameter sees what plain PyTorch would, whenever and however it comes."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch import Tensor
+
+from engine.plan.job import JobSpec
+from tests import plain
+from tests.jobs import distance, job, run, succeed
+
+USER_CODE = Path(__file__).parent / "user_code"
+STRATEGIES: dict[str, dict[str, Any]] = {
+    "single": {},
+    "p3": {"slice_size": 300},
+    "parameter-server": {},
+    "parameter-server-deferred": {},
+    "ring-allreduce-overlap": {"bucket_bytes": 4000},
+    "native-allreduce": {},
+    "ddp": {},
+}
+
+
+def spec_of(entrypoint: str, strategy: str, workers: int, **options: Any) -> JobSpec:
+    return job(
+        model={"entrypoint": entrypoint, "directory": str(USER_CODE), "options": options},
+        strategy={"name": strategy, "options": STRATEGIES[strategy]},
+        cluster={"workers": workers},
+        training={"steps": 8, "precision": "float64"},
+    )
+
+
+@cache
+def expected(entrypoint: str, workers: int, **options: Any) -> dict[str, Tensor]:
+    return plain.train(spec_of(entrypoint, "single", 1, **options), workers)
+
+
+def holds(entrypoint: str, strategy: str, workers: int, directory: Path, **options: Any) -> None:
+    state = succeed(spec_of(entrypoint, strategy, workers, **options), directory).state
+    assert distance(state, expected(entrypoint, workers, **options)) <= 1e-11
+
+
+WAYS = [
+    "attribute", "data", "array", "parameter_list", "state", "functional", "copied", "whole_copy", "vector",
+    "derivative", "mapped",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_a_read_that_sets_in_late_waits_for_its_version(how: str, tmp_path: Path) -> None:
+    holds("reads:early", "p3", 2, tmp_path, how=how)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "workers"),
+    [("single", 1), ("p3", 1), ("parameter-server", 3), ("parameter-server-deferred", 2),
+     ("ring-allreduce-overlap", 2), ("native-allreduce", 2)],
+)  # fmt: skip
+def test_it_waits_under_every_exchange(strategy: str, workers: int, tmp_path: Path) -> None:
+    holds("reads:early", strategy, workers, tmp_path, how="attribute")
+
+
+@pytest.mark.parametrize(
+    ("strategy", "workers"), [("single", 1), ("p3", 2), ("ring-allreduce-overlap", 2), ("ddp", 2)]
+)
+def test_a_penalty_that_sets_in_late_before_the_model_is_called(
+    strategy: str, workers: int, tmp_path: Path
+) -> None:
+    holds("penalty:model", strategy, workers, tmp_path)
+
+
+@pytest.mark.parametrize("how", ["detached", "array"])
+@pytest.mark.parametrize(("strategy", "workers"), [("p3", 2), ("ring-allreduce-overlap", 2)])
+def test_what_shares_memory_with_a_parameter_is_waited_for(
+    how: str, strategy: str, workers: int, tmp_path: Path
+) -> None:
+    holds("reads:aliased", strategy, workers, tmp_path, how=how)
+
+
+@pytest.mark.parametrize("how", ["hook", "module_hook", "detached", "recomputed"])
+@pytest.mark.parametrize(("strategy", "workers"), [("p3", 2), ("ring-allreduce-overlap", 2)])
+def test_what_backward_reads_is_what_forward_saw(
+    how: str, strategy: str, workers: int, tmp_path: Path
+) -> None:
+    """Also where the weight has left and its new value has come."""
+    holds("reads:in_backward", strategy, workers, tmp_path, how=how)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "workers"), [("p3", 2), ("parameter-server-deferred", 2), ("single", 1)]
+)
+def test_what_backward_reads_late_is_what_forward_saw_or_refused(
+    strategy: str, workers: int, tmp_path: Path
+) -> None:
+    """A server's answer may have been received in place before anybody read the parameter in backward."""
+    spec = spec_of("reads:in_backward", strategy, workers, how="hook", when=3)
+    found = run(spec, tmp_path)
+    if found.end.status == "succeeded":
+        assert distance(found.state, expected("reads:in_backward", workers, how="hook", when=3)) <= 1e-11
+    else:
+        assert strategy == "p3", found.end.reason
+        assert "last.weight was read in backward" in found.end.reason
+        assert "ring-allreduce" in found.end.reason
+
+
+def test_a_gradient_that_has_left_cannot_be_read_in_backward(tmp_path: Path) -> None:
+    end = run(spec_of("reads:in_backward", "p3", 2, how="gradient"), tmp_path).end
+    assert end.status == "failed"
+    assert "gradient of last.weight was read" in end.reason
+
+
+def test_a_gradient_that_stays_may_be_read_in_backward(tmp_path: Path) -> None:
+    holds("reads:in_backward", "single", 1, tmp_path, how="gradient")

@@ -1,0 +1,181 @@
+"""A user's models that read parameters at other times and in other ways than a layer's own call, some from the fourth
+call on only."""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+
+LATE = 3
+
+
+class Body(nn.Module):
+    """Three layers, and a count of calls."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(64, 24)
+        self.middle = nn.Linear(24, 24)
+        self.last = nn.Linear(24, 10)
+        self.calls = 0
+
+    def late(self) -> bool:
+        """Whether this is the fourth call or a later one."""
+        self.calls += 1
+        return self.calls > LATE
+
+    def plain(self, x: Tensor) -> Tensor:
+        hidden = torch.tanh(self.middle(torch.tanh(self.first(x))))
+        logits: Tensor = self.last(hidden)
+        return logits
+
+
+class Early(Body):
+    """Reads its last layer before its first one, in one of many ways; in the first calls it does not."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how = how
+        self.register_buffer("average", torch.zeros(10, 24))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x, factor = x.flatten(1), 1.0
+        if self.late():
+            with torch.no_grad():
+                self.average.mul_(0.9).add_(getattr(self, self.how)(), alpha=0.1)
+            factor = 1.0 + self.average.abs().sum() * 1e-2
+        return self.plain(x) * factor
+
+    def attribute(self) -> Tensor:
+        return self.last.weight
+
+    def data(self) -> Tensor:
+        return self.last.weight.data
+
+    def array(self) -> Tensor:
+        return torch.from_numpy(self.last.weight.detach().numpy())
+
+    def parameter_list(self) -> Tensor:
+        return next(p for p in self.parameters() if p.shape == (10, 24))
+
+    def state(self) -> Tensor:
+        found: Tensor = self.state_dict()["last.weight"]
+        return found
+
+    def functional(self) -> Tensor:
+        found = torch.func.functional_call(
+            self.last, dict(self.last.named_parameters()), torch.eye(24).double()
+        )
+        return found.t()
+
+    def copied(self) -> Tensor:
+        return copy.deepcopy(self.last).weight
+
+    def whole_copy(self) -> Tensor:
+        return copy.deepcopy(self).last.weight
+
+    def vector(self) -> Tensor:
+        return nn.utils.parameters_to_vector(self.last.parameters())[:240].view(10, 24)
+
+    def derivative(self) -> Tensor:
+        """By a transform of torch.func, which asks no tensor whether it may."""
+        return torch.func.grad(lambda weight: (weight**2).sum())(self.last.weight)
+
+    def mapped(self) -> Tensor:
+        return torch.vmap(lambda row: row + 1.0)(self.last.weight)
+
+
+def early(how: str = "attribute") -> nn.Module:
+    return Early(how)
+
+
+class Aliased(Body):
+    """Keeps what shares memory with its last layer, and reads that before its first one."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how = how
+        self.kept: list[Tensor] = []
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.flatten(1)
+        if self.late() and not self.kept:
+            weight = self.last.weight
+            self.kept.append(
+                {"detached": weight.detach, "array": lambda: torch.from_numpy(weight.detach().numpy())}[
+                    self.how
+                ]()
+            )
+        factor = 1.0 + sum(float(kept.abs().sum()) for kept in self.kept) * 1e-3
+        return self.plain(x) * factor
+
+
+def aliased(how: str = "detached") -> nn.Module:
+    return Aliased(how)
+
+
+class InBackward(Body):
+    """Backward needs the last layer's weight after that layer's gradient is final."""
+
+    def __init__(self, how: str, when: int) -> None:
+        super().__init__()
+        self.how = how
+        self.when = when
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        x = x.flatten(1)
+        if self.calls <= self.when:
+            return self.plain(x)
+        return getattr(self, self.how)(x)
+
+    def hook(self, x: Tensor) -> Tensor:
+        hidden = torch.tanh(self.first(x))
+        hidden.register_hook(lambda g: g * (1.0 + self.last.weight.abs().sum() * 1e-2))
+        return self.last(torch.tanh(self.middle(hidden)))
+
+    def gradient(self, x: Tensor) -> Tensor:
+        """The last layer's gradient, before backward has ended."""
+
+        def scaled(g: Tensor) -> Tensor:
+            assert self.last.weight.grad is not None
+            return g * (1.0 + self.last.weight.grad.abs().sum() * 1e-2)
+
+        hidden = torch.tanh(self.first(x))
+        hidden.register_hook(scaled)
+        return self.last(torch.tanh(self.middle(hidden)))
+
+    def module_hook(self, x: Tensor) -> Tensor:
+        """The module's own weight, in its backward hook: its gradient is there before that of its inputs."""
+
+        def scaled(
+            module: nn.Linear, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]
+        ) -> tuple[Tensor, ...]:
+            return (inputs[0] * (1.0 + module.weight.abs().sum() * 1e-2),)
+
+        if not self.middle._backward_hooks:
+            self.middle.register_full_backward_hook(scaled)
+        return self.plain(x)
+
+    def detached(self, x: Tensor) -> Tensor:
+        """Saved for backward without autograd's knowing of the weight."""
+        hidden = torch.tanh(self.first(x))
+        tied = torch.tanh(functional.linear(hidden, self.last.weight.data))
+        return self.last(torch.tanh(self.middle(hidden))) * (1.0 + tied)
+
+    def recomputed(self, x: Tensor) -> Tensor:
+        def region(h: Tensor) -> Tensor:
+            with torch.no_grad():
+                factor = 1.0 + self.last.weight.abs().sum() * 1e-2
+            return torch.tanh(self.first(h)) * factor
+
+        hidden = checkpoint(region, x, use_reentrant=False)
+        return self.last(torch.tanh(self.middle(hidden)))
+
+
+def in_backward(how: str = "hook", when: int = 0) -> nn.Module:
+    return InBackward(how, when)
