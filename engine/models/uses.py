@@ -3,8 +3,8 @@
 To own a parameter is not to use it: MultiheadAttention hands its projection's weight to a function and never calls the
 projection; tied weights and functional calls cross modules. So every torch function of the pass is searched for
 parameters, also inside lists and dictionaries (LSTM's), and each find is booked on the innermost active module. A plan
-orders layers by this, and knows by it whose gradient is a product of factors. Training does not rely on it: a later pass
-may go another way (`engine/runtime/gate.py`).
+orders layers by this, and knows by it whose gradient is a product of factors. Training does not rely on it: a later
+pass may go another way (`engine/runtime/gate.py`).
 
     with UseFinder(model) as finder:
         loss = ...                   # real or meta tensors

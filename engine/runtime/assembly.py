@@ -23,13 +23,14 @@ from engine.runtime.gather import Gather
 from engine.runtime.host_memory import HostMemory, contiguous_parameters
 from engine.runtime.initial import InitialState, first_values
 from engine.runtime.launch import Launch
+from engine.runtime.layer import Layer
 from engine.runtime.messages import Lane
 from engine.runtime.party import PATIENCE_S, PartyBase, home_of, load_choices, of_shard
 from engine.runtime.peer_replica import peer_class
 from engine.runtime.pinned_memory import PinnedMemory
 from engine.runtime.pipeline import Stage
 from engine.runtime.place import Place, Whole
-from engine.runtime.replica import Layer, PlanReplica
+from engine.runtime.replica import PlanReplica
 from engine.runtime.servers import announce, make_shard
 from engine.runtime.subject import (
     Subject,

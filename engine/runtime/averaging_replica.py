@@ -26,7 +26,8 @@ from engine.plan.description import ModelDescription
 from engine.plan.optimizers import STEP_COUNT
 from engine.plan.units import Unit, carried, state_name
 from engine.runtime.gather import Gather
-from engine.runtime.replica import Layer, PlanReplica
+from engine.runtime.layer import Layer
+from engine.runtime.replica import PlanReplica
 from engine.runtime.updates import Hyper, LayerUpdater, with_rate
 
 
@@ -126,11 +127,10 @@ class AveragingReplica(PlanReplica):
 
     def _may_be_read(self, layer: Layer) -> bool:
         """Whether something in backward may still look at what the layer's parameters are."""
-        reads = self._reads_in_backward or not self._knows_backward
-        return reads or any(self._memory.is_shared(name) for name in layer.parameters)
+        return self._reads.expected_in_backward or self._reads.shared(layer)
 
-    def _keeps(self, name: str) -> bool:
-        return self._layer_of[name] not in self._contributed
+    def _lost(self, layer: Layer) -> bool:
+        return layer in self._contributed
 
     def _depart(self, unit: Unit) -> None:
         """Not with its gradients: when all of its layers have been updated."""
@@ -165,7 +165,7 @@ class AveragingReplica(PlanReplica):
                         carrier.grad.copy_(value).mul_(self._share)
         self._recording.applied(layer.index, start_ns)
         for name in layer.parameters:
-            self._close(name)
+            self._reads.close(name)
         for unit in layer.units:
             self._left[unit.index] -= 1
             if self._left[unit.index] == 0:

@@ -30,10 +30,12 @@ from engine.inputs.task import BatchLoss, Task
 from engine.order import DEPART
 from engine.plan.units import Unit
 from engine.runtime.capture import Capture
-from engine.runtime.gate import Gate, past_gates
+from engine.runtime.gate import past_gates
 from engine.runtime.host_memory import HostMemory
+from engine.runtime.layer import Layer
+from engine.runtime.reads import Reads
 from engine.runtime.recording import Recording
-from engine.runtime.updates import Hyper, LayerUpdater
+from engine.runtime.updates import Hyper
 from engine.runtime.versions import Versions
 
 
@@ -50,22 +52,6 @@ class NotCopied:
 
     def __reduce__(self) -> tuple[type[NotCopied], tuple[()]]:
         return NotCopied, ()
-
-
-class Layer:
-    """One layer of the plan on this worker."""
-
-    def __init__(
-        self, index: int, name: str, parameters: Mapping[str, Parameter], updater: LayerUpdater | None
-    ) -> None:
-        self.index = index
-        self.name = name
-        self.parameters = parameters
-        self.updater = updater
-        """None where a server updates."""
-        self.units: list[Unit] = []
-        self.version = 0
-        """Steps whose result the parameters hold."""
 
 
 class PlanReplica:
@@ -107,20 +93,20 @@ class PlanReplica:
         self._lock = threading.RLock()
         """Around bringing a layer up to date: a thread of the user's own may read, too."""
         self._layer_of = {name: layer for layer in layers for name in layer.parameters}
-        self._gated = Gate(self._before_read)
         self._parameters = {name: p for layer in layers for name, p in layer.parameters.items()}
-        self._name_of = {id(parameter): name for name, parameter in self._parameters.items()}
-        self._first_waits: dict[Layer, None] = {}
-        """What the next forward pass may read in a way that no gate sees."""
-        self._reads_in_backward = False
-        """Whether parameters are read in backward after their gradient has left."""
-        self._knows_backward = False
-        """A backward pass has shown whether they are."""
-        self._install_waits()
         self._units_of: dict[str, list[Unit]] = defaultdict(list)
         for choice in choices.values():
             for name in dict.fromkeys(s.parameter for s in choice.unit.segments):
                 self._units_of[name].append(choice.unit)
+        self._reads = Reads(
+            layers,
+            units_of=self._units_of,
+            memory=memory,
+            wait=self._wait_for_reader,
+            lost=self._lost,
+            gradient_stays=lambda layer: self._choices[layer.units[0].index].layer.exchange == "none",
+        )
+        self._install_waits()
         self._layer_gradients: dict[str, int] = {}
         self._unit_gradients: dict[int, int] = {}
         self._accumulated: set[str] = set()
@@ -136,11 +122,8 @@ class PlanReplica:
         self._hook: dict[str, Callable[[], RemovableHandle]] = {}
         """By parameter: hook it to know when its gradient is final."""
         for name, parameter in self._parameters.items():
-            hook = (
-                captured[name].when_final
-                if name in captured
-                else Parameter.register_post_accumulate_grad_hook
-            )
+            plain = Parameter.register_post_accumulate_grad_hook
+            hook = captured[name].when_final if name in captured else plain
             self._hook[name] = partial(hook, parameter, self._on_gradient(name))
             self._hooks[name] = self._hook[name]()
 
@@ -156,9 +139,9 @@ class PlanReplica:
     def begin_forward(self) -> None:
         self._recording.begin_pass()
         self._forward = True
-        for layer in self._first_waits:
+        for layer in self._reads.before_forward:
             self._wait(layer)
-        self._first_waits.clear()
+        self._reads.before_forward.clear()
 
     def end_forward(self) -> None:
         """Wait for the layers that this pass did not use, too: their gradients are about to be due again."""
@@ -176,7 +159,7 @@ class PlanReplica:
             self._announce(self._step, self._hyper(self._step))
             self._accumulated.clear()
             self._started.clear()
-            self._memory.landing.begin_backward(holds_all=self._reads_in_backward or not self._knows_backward)
+            self._reads.begin_backward()
             self._keep_hooks_last()
             self._layer_gradients = {layer.name: len(layer.parameters) for layer in self._layers}
             self._unit_gradients = {
@@ -193,12 +176,11 @@ class PlanReplica:
         if not self._departing:
             return
         self._departing = False
-        self._knows_backward |= bool(self._accumulated)
+        self._reads.end_backward(ran=bool(self._accumulated))
         self._depart_late()
         for departure in self._departures.values():
             departure.backward_ended()
-        for name in self._parameters:
-            self._close(name)
+        self._reads.close_all()
         self._step += 1
 
     def accumulating(self) -> AbstractContextManager[None]:
@@ -229,9 +211,10 @@ class PlanReplica:
     def _install_waits(self) -> None:
         """A module waits for the parameters that it registers when it is entered: its own code may read them in ways
         that no gate sees."""
+        owners = {id(p): layer for layer in self._layers for p in layer.parameters.values()}
         for path, module in self.model.named_modules():
-            names = (self._name_of.get(id(p)) for p in module.parameters(recurse=False))
-            layers = list(dict.fromkeys(self._layer_of[name] for name in names if name is not None))
+            own = [id(parameter) for parameter in module.parameters(recurse=False)]
+            layers = list(dict.fromkeys(owners[each] for each in own if each in owners))
             if layers:
                 module.register_forward_pre_hook(
                     NotCopied(partial(self._before_module, path, layers)), prepend=True
@@ -245,16 +228,15 @@ class PlanReplica:
         for layer in layers:
             self._wait(layer)
 
-    def _before_read(self, parameter: Parameter, function: Any) -> bool:
-        """A closed parameter is about to be read. In backward it stays closed, and keeps the value that it has."""
-        name = self._name_of[id(parameter)]
-        if self._departing:
-            self._read_in_backward(name, function)
-            return False
+    def _wait_for_reader(self, layer: Layer) -> None:
+        """Somebody reads the layer, anywhere but in backward."""
         if not self._forward:  # between two steps
             self._tell_exchanges(self._step)
-        self._wait(self._layer_of[name])
-        return True
+        self._wait(layer)
+
+    def _lost(self, layer: Layer) -> bool:
+        """Whether the layer no longer holds what it held when backward began."""
+        return False
 
     def _wait(self, layer: Layer) -> None:
         needed = self._consistency.version_needed(self._step)
@@ -284,8 +266,7 @@ class PlanReplica:
         """Block until what has been exchanged for the layer is in its place, and open its gates."""
         self._wait_for_units(layer, version)
         self._memory.before_use(layer.units)
-        for parameter in layer.parameters.values():
-            self._gated.open(parameter)
+        self._reads.open(layer)
         if layer.updater is not None:
             for unit in layer.units:
                 self._exchanges[unit.index].finish(unit, version - 1)
@@ -356,44 +337,5 @@ class PlanReplica:
         assert unit.index not in self._started, f"unit {unit.index} left twice in step {self._step}"
         self._started.add(unit.index)
         for segment in unit.segments:
-            self._close(segment.parameter)
+            self._reads.close(segment.parameter)
         self._exchanges[unit.index].start(unit, self._step)
-
-    # --- between a parameter's departure and its next version ---
-
-    def _close(self, name: str) -> None:
-        """Who reads the parameter from now on, waits; where its memory is shared, forward waits before it begins."""
-        parameter = self._parameters.get(name)
-        if parameter is None or self._gated.is_closed(parameter):
-            return
-        if self._memory.is_shared(name) or not self._gated.can_close(parameter):
-            self._first_waits[self._layer_of[name]] = None
-            self._memory.landing.hold(name, self._units_of[name])
-        self._gated.close(parameter)
-
-    def _read_in_backward(self, name: str, function: Any) -> None:
-        """Raises TrainingError where forward's value is no longer there."""
-        layer = self._layer_of[name]
-        if function in _GRADIENT and self._choices[layer.units[0].index].layer.exchange != "none":
-            raise TrainingError(
-                f"the gradient of {name} was read or set in backward after it had left to be summed. {_AFTER_BACKWARD}"
-            )
-        if not self._keeps(name):
-            raise TrainingError(
-                f"{name} was read in backward, for the first time in this job, when it had been updated already."
-                f" {_AFTER_BACKWARD}"
-            )
-        self._reads_in_backward = True
-        self._first_waits[layer] = None  # a view of it may have been kept
-
-    def _keeps(self, name: str) -> bool:
-        """Let the parameter keep its value until backward has ended. False where it has lost it."""
-        return self._memory.landing.hold(name, self._units_of[name])
-
-
-_ACCESS: Any = Tensor.grad
-_GRADIENT = frozenset([_ACCESS.__get__, _ACCESS.__set__, _ACCESS.__delete__])
-_AFTER_BACKWARD = (
-    "Read it in a hook of the parameter itself, or choose a strategy whose gradients leave after backward, such as"
-    " ring-allreduce"
-)

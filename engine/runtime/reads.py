@@ -1,0 +1,125 @@
+"""Reads: what happens to who reads a parameter between its departure and its next version.
+
+In forward, and between two steps, a reader waits for the version. In backward, where a hook or a recomputation may read
+a parameter whose gradient has left already, it sees what forward saw. Where that can be read without asking the gate,
+the layer waits before the next forward pass begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from torch import Tensor
+from torch.nn import Parameter
+
+from engine.errors import TrainingError
+from engine.plan.units import Unit
+from engine.runtime.gate import Gate
+from engine.runtime.host_memory import HostMemory
+from engine.runtime.layer import Layer
+
+_WATCHED = 10
+_GRADIENT: Any = Tensor.grad
+_OF_GRADIENT = frozenset([_GRADIENT.__get__, _GRADIENT.__set__, _GRADIENT.__delete__])
+_REMEDY = (
+    "Read it in a hook of the parameter itself, or choose a strategy whose gradients leave after backward, such as"
+    " ring-allreduce"
+)
+
+
+class Reads:
+    """The gates of one worker's parameters."""
+
+    def __init__(
+        self,
+        layers: Sequence[Layer],
+        *,
+        units_of: Mapping[str, Sequence[Unit]],
+        memory: HostMemory,
+        wait: Callable[[Layer], None],
+        lost: Callable[[Layer], bool],
+        gradient_stays: Callable[[Layer], bool],
+    ) -> None:
+        """`units_of`: a parameter's units, by its name. `wait(layer)`: until its parameters hold their version, and are
+        open. `lost(layer)`: whether this worker has updated it since backward began. `gradient_stays(layer)`: whether
+        nobody but this worker adds to its gradient."""
+        self._layer_of = {name: layer for layer in layers for name in layer.parameters}
+        self._parameters = {name: p for layer in layers for name, p in layer.parameters.items()}
+        self._name_of = {id(parameter): name for name, parameter in self._parameters.items()}
+        self._units_of = units_of
+        self._memory = memory
+        self._wait = wait
+        self._lost = lost
+        self._gradient_stays = gradient_stays
+        self._gate = Gate(self._before_read)
+        self._backward = False
+        self._watched = 0
+        """Backward passes in which it showed whether parameters are read after their gradient has left."""
+        self._seen = False
+        """One has been."""
+        self.before_forward: dict[Layer, None] = {}
+        """Layers that the next forward pass may read without the gate's knowing."""
+
+    @property
+    def expected_in_backward(self) -> bool:
+        """Whether any parameter may be read in backward after its gradient has left, as far as is known."""
+        return self._seen or self._watched < _WATCHED
+
+    def begin_backward(self) -> None:
+        """Gradients leave from now on."""
+        self._backward = True
+        self._memory.landing.begin_backward(holds_all=self.expected_in_backward)
+
+    def end_backward(self, *, ran: bool) -> None:
+        """`ran`: whether there was anything to differentiate."""
+        self._backward = False
+        self._watched += ran
+
+    def close_all(self) -> None:
+        """The step is over: the next version of everything is outstanding."""
+        for name in self._parameters:
+            self.close(name)
+
+    def close(self, name: str) -> None:
+        """The parameter's next version is outstanding. Other names are of what travels beside parameters."""
+        parameter = self._parameters.get(name)
+        if parameter is None or self._gate.is_closed(parameter):
+            return
+        if self._memory.is_shared(name) or not self._gate.can_close(parameter):
+            self.before_forward[self._layer_of[name]] = None
+            self._memory.landing.hold(name, self._units_of[name])
+        self._gate.close(parameter)
+
+    def open(self, layer: Layer) -> None:
+        """The layer's parameters hold what is to be read."""
+        for parameter in layer.parameters.values():
+            self._gate.open(parameter)
+
+    def shared(self, layer: Layer) -> bool:
+        """Whether other tensors hold the memory of the layer's parameters."""
+        return any(self._memory.is_shared(name) for name in layer.parameters)
+
+    def _before_read(self, parameter: Parameter, function: Any) -> bool:
+        """See `gate.Read`."""
+        name = self._name_of[id(parameter)]
+        layer = self._layer_of[name]
+        if self._backward:
+            self._in_backward(name, layer, function)
+            return False
+        self._wait(layer)
+        return True
+
+    def _in_backward(self, name: str, layer: Layer, function: Any) -> None:
+        """Raises TrainingError where what forward saw is no longer there."""
+        if function in _OF_GRADIENT and not self._gradient_stays(layer):
+            raise TrainingError(
+                f"the gradient of {name} was read or set in backward after it had left to be summed. {_REMEDY}"
+            )
+        self._seen = True
+        if not self._memory.landing.hold(name, self._units_of[name]) or self._lost(layer):
+            raise TrainingError(
+                f"{name} was read in backward when it had been updated already: in the first {_WATCHED} steps nobody"
+                f" read a parameter there whose gradient had left. {_REMEDY}"
+            )
+        self.before_forward[layer] = None  # a view of it may have been kept
