@@ -12,6 +12,7 @@ from starlette.middleware.gzip import GZipMiddleware
 
 from backend.api import document, page, problems, router
 from backend.api.deps import problems as problem_responses
+from backend.api.gate import Gate
 from backend.api.guard import Guard
 from backend.services.health import program_version
 from backend.services.start import started
@@ -44,7 +45,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         responses=problem_responses(422),
     )
     app.add_middleware(GZipMiddleware, minimum_size=2_000, compresslevel=4)
-    app.add_middleware(Guard, hosts=settings.hosts, max_json_bytes=MAX_BODY_BYTES)
+    app.add_middleware(Gate)
+    app.add_middleware(Guard, hosts=settings.hosts, any_ip=settings.for_others, max_json_bytes=MAX_BODY_BYTES)
     problems.install(app)
     document.install(app)
     app.include_router(router.build(), max_body_size=MAX_BODY_BYTES)

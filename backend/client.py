@@ -7,7 +7,8 @@
         job = trainyard.wait(job.id)
         trainyard.figure(job.id, "timeline").show()
 
-Errors: ServerUnreachableError where nobody answers, ApiError for everything that the service refuses. Jobs go on while
+A server that asks for its token gets it from TRAINYARD_TOKEN. Errors: ServerUnreachableError where nobody answers,
+ApiError for everything that the service refuses. Jobs go on while
 the server restarts, so what waits for them (`wait`, `follow`) waits for the server, too, for PATIENCE_S.
 """
 
@@ -26,6 +27,7 @@ from typing import IO, TYPE_CHECKING, Any, NoReturn, TypeVar
 import httpx
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from backend.access import token as tokens
 from backend.schemas.catalogue import Device, SourceEntry, StrategyEntry
 from backend.schemas.figures import Race
 from backend.schemas.health import Health
@@ -82,20 +84,27 @@ class Client:
         self,
         url: str | None = None,
         *,
+        token: str | None = None,
         timeout_s: float = 200.0,
         on_away: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """`url`: the server's address; default: $TRAINYARD_URL, else http://127.0.0.1:8000. `on_away` hears, in a
-        sentence, that the server is gone and waited for.
+        """`url`: the server's address; default: $TRAINYARD_URL, else http://127.0.0.1:8000. `token`: the server's,
+        where it asks for one; default: $TRAINYARD_TOKEN, else what the file $TRAINYARD_TOKEN_FILE holds. `on_away`
+        hears, in a sentence, that the server is gone and waited for.
 
-        The time limit is long because a first submission of a model waits for its description.
+        The time limit is long because a first submission of a model waits for its description. Raises UserError where
+        the token cannot be one.
         """
         self._on_away = on_away
         self._answered = False
         """Somebody has been at the address: it is not a mistyped one."""
         self.url = (url or os.environ.get("TRAINYARD_URL") or DEFAULT_URL).rstrip("/")
         # trust_env: a proxy that is meant for the internet has no business between us and loopback.
-        self._http = httpx.Client(base_url=self.url + PREFIX, timeout=timeout_s, trust_env=False)
+        token = tokens.from_environment() if token is None else tokens.checked(token)
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self._http = httpx.Client(
+            base_url=self.url + PREFIX, headers=headers, timeout=timeout_s, trust_env=False
+        )
 
     def __enter__(self) -> Client:
         return self

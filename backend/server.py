@@ -13,22 +13,27 @@ from contextlib import contextmanager
 import uvicorn
 from fastapi import FastAPI
 
+from backend.access.addresses import is_loopback
+from backend.access.token import MAKE_ONE
 from engine.errors import UserError
 
 STREAMS_END_S = 5
 """How long open requests may take after the server was told to end."""
 
 
-def listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int, *, for_others: bool) -> socket.socket:
     """A bound socket, so that the address is ours before anything else starts. Port 0: any free one.
 
-    Raises UserError where the port is taken or the address is not this machine's.
+    Raises UserError where the port is taken, the address is not this machine's, or others reach it and it is not
+    `for_others` (who have to show a token, or need not because somebody said so).
     """
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except socket.gaierror as error:
         raise UserError("host", host, f"is no address ({error.strerror})", "Use 127.0.0.1") from None
     family, _, _, _, address = found[0]
+    if not for_others and not is_loopback(str(address[0])):
+        raise _open_to_all(host, str(address[0]))
     sock = socket.socket(family, socket.SOCK_STREAM)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -45,6 +50,17 @@ def listen(host: str, port: int) -> socket.socket:
             ) from None
         raise UserError("host", host, f"cannot be listened on ({error.strerror})", "Use 127.0.0.1") from None
     return sock
+
+
+def _open_to_all(host: str, address: str) -> UserError:
+    which = "this address" if host == address else f"it, as {address}"
+    return UserError(
+        "host",
+        host,
+        f"other machines reach {which}, and whoever reaches the server can run programs here: jobs are programs",
+        f"Listen on 127.0.0.1; or set a token, which everybody then has to show ({MAKE_ONE}); or say --insecure "
+        "(TRAINYARD_INSECURE=1), where all who reach it may do all that you may",
+    )
 
 
 class Server(uvicorn.Server):
@@ -64,6 +80,7 @@ class Server(uvicorn.Server):
                 lifespan="off",
                 log_level="warning",
                 access_log=False,
+                ws="none",
                 timeout_graceful_shutdown=STREAMS_END_S,
             )
         )

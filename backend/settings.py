@@ -4,12 +4,16 @@ serve`."""
 from __future__ import annotations
 
 import os
+import socket
 from pathlib import Path
+from typing import Annotated, Any
 
-from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from backend.access import token as tokens
 from backend.db.engine import sqlite_url
+from engine.errors import UserError
 
 
 def _default_devices() -> int:
@@ -28,15 +32,22 @@ def _default_description_gib() -> float:
 class Settings(BaseSettings):
     """Where the server keeps its data, where it listens, and what it may use."""
 
-    model_config = SettingsConfigDict(env_prefix="TRAINYARD_", use_attribute_docstrings=True, frozen=True)
+    model_config = SettingsConfigDict(
+        env_prefix="TRAINYARD_", use_attribute_docstrings=True, frozen=True, hide_input_in_errors=True
+    )
 
     data_dir: Path = Field(default_factory=lambda: Path("~/.local/share/trainyard").expanduser())
     """The database, the jobs' directories, caches. One server at a time."""
     host: str = "127.0.0.1"
-    """The address to listen on. Anything but loopback lets others run code on this machine: jobs are
-    programs."""
+    """The address to listen on. Jobs are programs, so anything but loopback needs a token, or `insecure`."""
     port: int = Field(default=8000, ge=0, le=65535)
     """0: any free port."""
+    token: SecretStr | None = None
+    """What page, command line, client and every other program have to show. None: nobody is asked."""
+    token_file: Path | None = None
+    """A file that holds the token, in place of `token`."""
+    insecure: bool = False
+    """Answer everybody who reaches the address, wherever that is."""
     database_url: str | None = None
     """SQLAlchemy URL. None: a SQLite file in data_dir."""
     cpu_devices: int = Field(default_factory=_default_devices, ge=1)
@@ -56,13 +67,40 @@ class Settings(BaseSettings):
     """Take jobs in, but start none: for maintenance. Those that run go on, and can be cancelled."""
     scheduler: bool = True
     """False, for tests and benchmarks: nobody looks after jobs, so rows of jobs that nothing runs stay as they are."""
-    allowed_hosts: tuple[str, ...] = ()
-    """Host names that requests may ask for, besides loopback's and `host`: others are refused, which stops
-    pages of other sites from reaching the server through a name that resolves to it."""
+    allowed_hosts: Annotated[tuple[str, ...], NoDecode] = ()
+    """Host names that requests may ask for, with commas between them, besides those that `hosts` knows: others are
+    refused, which stops pages of other sites from reaching the server through a name that resolves to it."""
     frontend_dir: Path = Path(__file__).resolve().parents[1] / "frontend" / "dist"
     """The built page."""
     notices_kept: int = Field(default=100_000, ge=1)
     """How many notices a page that was away may ask for again."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_token(cls, given: Any) -> Any:
+        file = given.get("token_file")
+        tokens.only_one(given.get("token"), file)
+        return given if file is None else {**given, "token": tokens.read(Path(file))}
+
+    @field_validator("token")
+    @classmethod
+    def _check_token(cls, token: SecretStr | None) -> SecretStr | None:
+        return None if token is None else SecretStr(tokens.checked(token.get_secret_value()))
+
+    @field_validator("allowed_hosts", mode="before")
+    @classmethod
+    def _split(cls, given: Any) -> Any:
+        """`a,b` as people write it, or a list in JSON."""
+        if not isinstance(given, str):
+            return given
+        return tuple(name for part in given.split(",") if (name := part.strip(' []"')))
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Settings:
+        if self.insecure and self.token is not None:
+            rule = "a token is set, too, which everybody would have to show"
+            raise UserError("insecure", True, rule, "Leave --insecure, or the token, out")
+        return self
 
     @property
     def url(self) -> str:
@@ -76,7 +114,21 @@ class Settings(BaseSettings):
         return f"http://[{reached}]:{self.port}" if ":" in reached else f"http://{reached}:{self.port}"
 
     @property
+    def own_token(self) -> str | None:
+        """The token as it is sent."""
+        return None if self.token is None else self.token.get_secret_value()
+
+    @property
+    def for_others(self) -> bool:
+        """Whether other machines are meant to reach the server."""
+        return self.insecure or self.token is not None
+
+    @property
     def hosts(self) -> frozenset[str]:
-        """Every host name that requests may ask for, without ports."""
+        """Every host name that requests may ask for, without ports and in lower case: loopback's, `host`, this
+        machine's where others are meant to reach it, and `allowed_hosts`."""
         own = {self.host} - {"0.0.0.0", "::"}
-        return frozenset({"127.0.0.1", "localhost", "::1", *own, *self.allowed_hosts})
+        if self.for_others:
+            own |= {(name := socket.gethostname()), name.partition(".")[0]}
+        names = {"127.0.0.1", "localhost", "::1", *own, *self.allowed_hosts}
+        return frozenset(name.lower() for name in names)

@@ -1,10 +1,11 @@
 """What every request must satisfy before any route sees it.
 
-A job is a program: whoever can submit one runs code here. The server listens on loopback, but the pages of
-other sites run in a browser on the same machine. Two rules keep them out: a request must ask for a host name
-of ours (so that a name of theirs which resolves to 127.0.0.1 is of no use), and a write must carry a content
-type that a browser does not send across origins without asking first (we never answer that question).
-And no page may frame ours: a click that somebody means for elsewhere could launch or cancel a job.
+A job is a program: whoever can submit one runs code here. Pages of other sites run in browsers that reach the server,
+and their requests may carry a session's cookie. Three rules keep them out: a request must ask for a host name of ours
+(so that a name of theirs which resolves to our address is of no use); a write must carry a content type that a browser
+does not send across origins without asking first (we never answer that question); and where a browser says which origin
+a write comes from, that must be the address that it asks. And no page may frame ours: a click that somebody means for
+elsewhere could launch or cancel a job.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from backend.access.addresses import parsed
 from backend.api.problems import problem
 
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -29,9 +31,12 @@ HEADERS = (
 class Guard:
     """ASGI middleware: host allow-list, content types and sizes of writes, a few headers for the browser."""
 
-    def __init__(self, app: ASGIApp, hosts: frozenset[str], max_json_bytes: int) -> None:
+    def __init__(self, app: ASGIApp, hosts: frozenset[str], any_ip: bool, max_json_bytes: int) -> None:
+        """`hosts`: names in lower case. `any_ip`: an address in figures is known, too, which no name of another site
+        is."""
         self.app = app
         self.hosts = hosts
+        self.any_ip = any_ip
         self.max_json_bytes = max_json_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -45,13 +50,16 @@ class Guard:
             await send(message)
 
         headers = Headers(scope=scope)
-        refusal = self._host(headers) or _address(scope) or self._body(scope["method"], headers)
+        write = scope["method"] not in READS
+        refusal = self._host(headers) or _address(scope)
+        if write:
+            refusal = refusal or _origin(headers) or self._body(headers)
         await (refusal or self.app)(scope, receive, send_with_headers)
 
     def _host(self, headers: Headers) -> ASGIApp | None:
         asked = headers.get("host", "")
-        name = asked[1 : asked.find("]")] if asked.startswith("[") else asked.partition(":")[0]
-        if name.lower() in self.hosts:
+        name = _name(asked)
+        if name.lower() in self.hosts or (self.any_ip and parsed(name) is not None):
             return None
         known = ", ".join(sorted(self.hosts))
         return problem(
@@ -59,12 +67,12 @@ class Guard:
             "unknown-host",
             "Unknown host",
             f"Host = {asked!r}: this server answers only for {known}. Use one of these, or start it with "
-            f"TRAINYARD_ALLOWED_HOSTS='[\"{name or 'name'}\"]'",
+            f"TRAINYARD_ALLOWED_HOSTS={name or 'name'}",
         )
 
-    def _body(self, method: str, headers: Headers) -> ASGIApp | None:
+    def _body(self, headers: Headers) -> ASGIApp | None:
         given = headers.get("content-type", "").partition(";")[0].strip().lower()
-        if method in READS or (given == BATCH and "authorization" in headers):
+        if given == BATCH and "authorization" in headers:
             return None
         if given == JSON:
             return self._too_large(headers.get("content-length", "0"))
@@ -81,6 +89,28 @@ class Guard:
             return None
         detail = f"Content-Length = {length}: a JSON body has at most {self.max_json_bytes} bytes. Send less"
         return problem(413, "too-large", "Content too large", detail)
+
+
+def _name(host: str) -> str:
+    """The host without its port; empty where it is none."""
+    if not host.startswith("["):
+        return host.partition(":")[0]
+    name, bracket, _ = host[1:].partition("]")
+    return name if bracket else ""
+
+
+def _origin(headers: Headers) -> ASGIApp | None:
+    """Ports of one host are one site to browsers, so a cookie's SameSite does not keep their pages out."""
+    origin, host = headers.get("origin"), headers.get("host", "").lower()
+    if origin is None or origin.partition("://")[2].lower() == host:
+        return None
+    return problem(
+        403,
+        "cross-origin",
+        "Another site's request",
+        f"Origin = {origin!r}: a browser may write only from the address that it asks, which is {host!r}. Use this "
+        "server's own page; a proxy in between has to pass the Host header on as it came",
+    )
 
 
 def _address(scope: Scope) -> ASGIApp | None:

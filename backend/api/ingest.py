@@ -13,7 +13,8 @@ from backend.schemas.ingest import Accepted, Sealed
 from backend.services.ingest import MAX_BODY_BYTES, accept, authorize, seal
 
 router = APIRouter(prefix="/attempts/{attempt}", tags=["ingest"])
-Authorization = Annotated[str, Header(description="`Bearer` and the attempt's token")]
+Authorization = Annotated[str, Header(include_in_schema=False)]
+"""`Bearer` and the attempt's token, as the document's security scheme says."""
 
 AttemptId = Annotated[int, Path(ge=1, le=2**62)]
 

@@ -18,7 +18,7 @@ from starlette.middleware.body_limit import MAX_BODY_SIZE_SCOPE_KEY
 from starlette.requests import ClientDisconnect
 
 from backend.schemas.problems import FieldProblem, Problem
-from backend.services.errors import Busy, DatabaseUnavailableError, IngestError, ServiceError, WriterError
+from backend.services.errors import DatabaseUnavailableError, IngestError, ServiceError, WriterError
 from engine.errors import UserError
 
 logger = logging.getLogger(__name__)
@@ -82,7 +82,15 @@ def _user_error(_: Request, error: Exception) -> JSONResponse:
 
 def _ingest_error(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, IngestError)
-    return problem(error.status, "ingest", "Telemetry refused", _said(error), errors=[field_problem(error)])
+    headers = {"WWW-Authenticate": "Bearer"} if error.status == 401 else None  # RFC 9110 wants one
+    return problem(
+        error.status,
+        "ingest",
+        "Telemetry refused",
+        _said(error),
+        errors=[field_problem(error)],
+        headers=headers,
+    )
 
 
 def _invalid_request(_: Request, error: Exception) -> JSONResponse:
@@ -114,16 +122,21 @@ def _from_pydantic(entry: Mapping[str, Any]) -> FieldProblem:
     )
 
 
-def _service_error(_: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, ServiceError)
+def refusal(error: ServiceError) -> JSONResponse:
+    """What a service refused, as a response."""
     return problem(
         error.status,
         error.kind,
         error.title,
         error.detail,
         errors=map(field_problem, error.errors),
-        headers={"Retry-After": str(error.retry_after_s)} if isinstance(error, Busy) else None,
+        headers=error.headers,
     )
+
+
+def _service_error(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, ServiceError)
+    return refusal(error)
 
 
 def _http_error(request: Request, error: Exception) -> JSONResponse:

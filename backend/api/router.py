@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from fastapi import APIRouter, Depends, Request
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
-from backend.api import catalogue, figures, health, ingest, jobs, notices, plans, telemetry, templates
+from backend.api import (
+    catalogue,
+    figures,
+    health,
+    ingest,
+    jobs,
+    notices,
+    plans,
+    session,
+    telemetry,
+    templates,
+)
 from backend.api.body import check_body
 
 PREFIX = "/api/v1"
@@ -19,8 +32,12 @@ ROUTERS = (
     catalogue.router,
     notices.router,
     ingest.router,
+    session.router,
     health.router,
 )
+OPEN = (health.router, session.router, ingest.router)
+"""Those that answer without the server's token: how the service is, signing in, and telemetry, which comes with the
+attempt's own."""
 
 
 def build() -> APIRouter:
@@ -46,8 +63,19 @@ def build() -> APIRouter:
     return api
 
 
+def is_open(path: str) -> bool:
+    """Whether an address, or an address with its parameters' names, is one of OPEN. The routes themselves say so: no
+    spelling can pass here and then reach another."""
+    return path.startswith(PREFIX) and bool(_routes(OPEN, path.removeprefix(PREFIX)))
+
+
 def _methods(path: str) -> str:
     """Methods of the routes at `path` (below the prefix), with commas; empty where there is no route."""
-    routes = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
-    found = {method for route in routes if route.path_regex.match(path) for method in route.methods or ()}
+    found = {method for route in _routes(ROUTERS, path) for method in route.methods or ()}
     return ", ".join(sorted(found))
+
+
+def _routes(routers: Iterable[APIRouter], path: str) -> list[APIRoute]:
+    """Those at `path` (below the prefix)."""
+    routes = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
+    return [route for route in routes if route.path_regex.match(path)]

@@ -69,8 +69,8 @@ def _listen(settings: Settings) -> socket:
     last = settings.port + TRIES - 1 if settings.port else 0
     for port in range(settings.port, last):
         try:
-            return listen(settings.host, port)
+            return listen(settings.host, port, for_others=settings.for_others)
         except UserError as error:
             if error.field != "port":
                 raise
-    return listen(settings.host, last)
+    return listen(settings.host, last, for_others=settings.for_others)

@@ -15,7 +15,7 @@ import typer
 from backend.cli.demo_jobs import RACE, RUNS, Run
 from backend.cli.demo_report import clock, ending, table
 from backend.cli.errors import FAILURE, reported
-from backend.cli.serve import read_settings
+from backend.cli.serve import read_settings, warn, where
 from backend.cli.text import progress
 from backend.client import ENDED, Client
 
@@ -37,10 +37,15 @@ def demo(once: Once = False) -> None:
     # One device per worker of the widest run: jobs wait for each other, and nothing disturbs a measurement.
     wanted = read_settings(cpu_devices=max(run.workers for run in RUNS))
     try:
-        with reported(), BackgroundServer(wanted) as server, Client(server.settings.address) as client:
+        with (
+            reported(),
+            BackgroundServer(wanted) as server,
+            Client(server.settings.address, token=wanted.own_token) as client,
+        ):
             if server.settings.port != wanted.port:
                 typer.echo(f"Port {wanted.port} is taken; this server took {server.settings.port}.")
-            typer.echo(f"Trainyard is at {server.settings.address}")
+            typer.echo(where(server.settings))
+            warn(server.settings)
             typer.echo(f"Its data are in {wanted.data_dir.resolve()}")
             succeeded = Demo(client, interrupt).run()
             if not once:

@@ -6,7 +6,7 @@ import json
 
 import typer
 
-from backend.cli import compare, demo, jobs, plans, profiles, serve, top, trace
+from backend.cli import compare, demo, jobs, plans, profiles, serve, tokens, top, trace
 
 app = typer.Typer(
     name="trainyard", no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None
@@ -28,6 +28,7 @@ def openapi() -> None:
 
 app.command("serve")(serve.serve)
 app.command("demo")(demo.demo)
+app.command("token")(tokens.token)
 app.command("submit")(jobs.submit)
 app.command("list")(jobs.list_jobs)
 app.command("show")(jobs.show)

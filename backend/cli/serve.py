@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 import os
 from pathlib import Path
@@ -25,12 +24,25 @@ CpuDevices = Annotated[
     int | None,
     typer.Option(help="Workers that fit on the CPU at once; TRAINYARD_CPU_DEVICES. Default: its cores."),
 ]
+Insecure = Annotated[
+    bool,
+    typer.Option(
+        "--insecure",
+        help="Answer everybody who reaches the address, also from other machines, without a token; TRAINYARD_INSECURE.",
+    ),
+]
 
 
 def serve(
-    host: Host = None, port: Port = None, data_dir: DataDir = None, cpu_devices: CpuDevices = None
+    host: Host = None,
+    port: Port = None,
+    data_dir: DataDir = None,
+    cpu_devices: CpuDevices = None,
+    insecure: Insecure = False,
 ) -> None:
-    """Run the server until Ctrl-C. Jobs that are running go on, and are found again at the next start."""
+    """Run the server until Ctrl-C. Jobs that are running go on, and are found again at the next start. With
+    TRAINYARD_TOKEN (or TRAINYARD_TOKEN_FILE) set, everybody has to show that token; other machines reach a server only
+    then, or with --insecure."""
     # Everything below needs the server's packages, which other commands do without.
     from backend.app import create_app  # noqa: PLC0415
     from backend.server import Server, listen  # noqa: PLC0415
@@ -39,16 +51,15 @@ def serve(
     for noisy in ("alembic", "httpx"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     with reported():
-        settings = read_settings(host=host, port=port, data_dir=data_dir, cpu_devices=cpu_devices)
-        _warn_if_open(settings)
+        settings = read_settings(
+            host=host, port=port, data_dir=data_dir, cpu_devices=cpu_devices, insecure=insecure or None
+        )
+        warn(settings)
         # The processes that it starts keep their caches there.
         os.environ["TRAINYARD_DATA_DIR"] = str(settings.data_dir.absolute())
-        with listen(settings.host, settings.port) as sock:
+        with listen(settings.host, settings.port, for_others=settings.for_others) as sock:
             settings = settings.model_copy(update={"port": sock.getsockname()[1]})
-            server = Server(
-                create_app(settings), ready=lambda: typer.echo(f"Trainyard is at {settings.address}")
-            )
-            server.run([sock])
+            Server(create_app(settings), ready=lambda: typer.echo(where(settings))).run([sock])
 
 
 def read_settings(**given: Any) -> Settings:
@@ -58,20 +69,29 @@ def read_settings(**given: Any) -> Settings:
         return Settings(**{name: value for name, value in given.items() if value is not None})
     except ValidationError as error:
         first = error.errors()[0]
+        if isinstance(cause := first.get("ctx", {}).get("error"), UserError):
+            raise cause from None
         field = ".".join(map(str, first["loc"]))
         raise UserError(
             field, first["input"], first["msg"].lower(), f"Correct TRAINYARD_{field.upper()}"
         ) from None
 
 
-def _warn_if_open(settings: Settings) -> None:
-    try:
-        loopback = settings.host == "localhost" or ipaddress.ip_address(settings.host).is_loopback
-    except ValueError:
-        loopback = False
-    if not loopback:
+def where(settings: Settings) -> str:
+    """What a server says of itself when it is ready."""
+    return f"Trainyard is at {settings.address}" + (" and asks for its token" if settings.token else "")
+
+
+def warn(settings: Settings) -> None:
+    """Say what leaves the server open: that nobody is asked for a token, or that others can read it."""
+    file = settings.token_file
+    if file is not None and file.stat().st_mode & 0o077:
         typer.echo(
-            f"warning: listening on {settings.host}: whoever reaches it can run programs on this machine,"
-            " since jobs are programs. Keep it behind a firewall, or use 127.0.0.1",
+            f"warning: {file}: other users of this machine can read the token. chmod 600 {file}", err=True
+        )
+    if settings.insecure:
+        typer.echo(
+            f"warning: --insecure: nobody is asked for a token at {settings.host}, so whoever reaches it"
+            " can run programs on this machine: jobs are programs. Keep it behind a firewall, or set TRAINYARD_TOKEN",
             err=True,
         )

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from backend.executors import files, process
 from backend.executors.base import Ended, Executor, Handle, Ingest, LaunchError, Running
+from backend.executors.environment import inherited
 from backend.executors.process import Identity
 from backend.lifecycle import Reason
 from engine import lab
@@ -99,8 +100,7 @@ class LocalExecutor(Executor):
         process.send(handle.identity, signal.SIGKILL if force else signal.SIGTERM)
 
     def _start(self, directory: Path, threads: int) -> subprocess.Popen[bytes]:
-        environment = dict(os.environ)
-        environment.pop("TRAINYARD_DATABASE_URL", None)  # may hold a password, and user code runs there
+        environment = inherited()
         environment.update(dict.fromkeys(THREAD_VARIABLES, str(threads)))
         environment[process.MARKER] = str(directory)
         environment["PYTHONPATH"] = os.pathsep.join(

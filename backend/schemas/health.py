@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from backend.schemas.base import Schema
+from backend.schemas.session import Kind
 
 
 class JobCounts(Schema):
@@ -20,6 +21,8 @@ class Health(Schema):
     status: str
     """`ok`, or what is wrong."""
     version: str
+    access: Kind
+    """Whom the server answers: as in `SessionView`."""
     database: str
     """`sqlite` or `postgresql`."""
     uptime_s: float

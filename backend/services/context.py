@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from anyio import CapacityLimiter
 
 from backend.db import Database
+from backend.services.access import Access
 from backend.services.figures import Figures
 from backend.services.inventory import Inventory
 from backend.services.jobs import Jobs
@@ -26,6 +27,7 @@ class Context:
     """The services of one running server."""
 
     settings: Settings
+    access: Access
     database: Database
     inventory: Inventory
     jobs: Jobs

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from backend.executors import process
+from backend.executors.environment import inherited
 from engine import errors
 from engine.errors import UserError
 from engine.models.memory_limit import gib
@@ -51,10 +52,9 @@ def ask(request: dict[str, Any], subject: str, allowed: Allowance, lifeline: Con
     Raises UserError naming the model, `subject`, where it takes more than what is allowed or does not answer.
     """
     command = [sys.executable, "-m", "engine.models", str(lifeline.fileno()), str(allowed.memory_bytes)]
-    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+    environment = {**inherited(), "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
     marker = Path("/describing", uuid.uuid4().hex)
     environment[process.MARKER] = str(marker)
-    environment.pop("TRAINYARD_DATABASE_URL", None)  # may hold a password, and user code runs there
     with tempfile.TemporaryFile() as given:
         given.write(json.dumps(request).encode())
         given.seek(0)

@@ -1,14 +1,17 @@
 """What services raise besides `engine.errors.UserError`; the API answers each with its status.
 
 ServiceError
-    NotFound      404  no such job, figure, party, ...
-    Conflict      409  what is asked for contradicts what is there
-    Busy          503  too much is under way already; says when to ask again
+    Unauthorized    401  the server asks for its token
+    NotFound        404  no such job, figure, party, ...
+    Conflict        409  what is asked for contradicts what is there
+    TooManyGuesses  429  this client sent too many wrong tokens; says when to try again
+    Busy            503  too much is under way already; says when to ask again
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 
 from backend.db import DatabaseUnavailableError, WriterError
 from backend.ingest import IngestError
@@ -21,6 +24,8 @@ __all__ = [
     "IngestError",
     "NotFound",
     "ServiceError",
+    "TooManyGuesses",
+    "Unauthorized",
     "WriterError",
 ]
 
@@ -37,8 +42,24 @@ class ServiceError(Exception):
         self.detail = detail
         self.errors = tuple(errors)
 
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Of the answer."""
+        return {}
 
-class NotFound(ServiceError):  # noqa: N818 - named as HTTP names it
+
+class Unauthorized(ServiceError):  # noqa: N818 - named as HTTP names it
+    status, kind, title = 401, "unauthorized", "Sign in"
+
+    def __init__(self, rule: str, remedy: str) -> None:
+        super().__init__(f"{rule}. {remedy}", [UserError("", "the token", rule, remedy)])
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return {"WWW-Authenticate": 'Bearer realm="trainyard"'}
+
+
+class NotFound(ServiceError):  # noqa: N818
     status, kind, title = 404, "not-found", "Not found"
 
 
@@ -46,9 +67,19 @@ class Conflict(ServiceError):  # noqa: N818
     status, kind, title = 409, "conflict", "Conflict"
 
 
-class Busy(ServiceError):  # noqa: N818
-    status, kind, title = 503, "busy", "Busy"
-
-    def __init__(self, detail: str, *, retry_after_s: int) -> None:
+class _Later(ServiceError):  # noqa: N818
+    def __init__(self, detail: str, *, retry_after_s: float) -> None:
         super().__init__(detail)
-        self.retry_after_s = retry_after_s
+        self.retry_after_s = math.ceil(retry_after_s)
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return {"Retry-After": str(self.retry_after_s)}
+
+
+class TooManyGuesses(_Later):
+    status, kind, title = 429, "too-many-guesses", "Too many wrong tokens"
+
+
+class Busy(_Later):
+    status, kind, title = 503, "busy", "Busy"

@@ -31,6 +31,7 @@ def check(context: Context) -> Health:
     return Health(
         status="ok",
         version=program_version(),
+        access=context.access.kind,
         database=make_url(context.database.url).get_backend_name(),
         uptime_s=round(time.monotonic() - context.started, 3),
         jobs=JobCounts(running=sum(states.values()), queued=queued),

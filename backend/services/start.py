@@ -11,6 +11,7 @@ from backend.executors.registry import make_executor
 from backend.scheduler.devices import take_inventory
 from backend.scheduler.loop import Scheduler
 from backend.services import lock
+from backend.services.access import Access
 from backend.services.context import Context
 from backend.services.describing import Allowance
 from backend.services.descriptions import Descriptions
@@ -71,6 +72,7 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
             stack.push_async_callback(asyncio.to_thread, scheduler.close)
         yield Context(
             settings=settings,
+            access=await asyncio.to_thread(Access, database, settings),
             database=database,
             inventory=inventory,
             jobs=Jobs(database, planner, views, changed=scheduler.wake),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from sqlalchemy import select
 
@@ -15,6 +16,7 @@ from backend.db.engine import sqlite_url
 from backend.db.models import Attempt
 from backend.executors import process
 from backend.settings import Settings
+from tests.backend.guarded import application, browser
 from tests.backend.house import House
 from tests.backend.live_server import LiveServer
 from tests.postgres import Cluster, cluster
@@ -66,6 +68,19 @@ def api(
 def _api(settings: Settings) -> Iterator[TestClient]:
     with TestClient(create_app(settings), base_url="http://127.0.0.1") as client:
         yield client
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FastAPI]:
+    """The application with a token, running."""
+    app = application(tmp_path_factory.mktemp("guarded"))
+    with TestClient(app):
+        yield app
+
+
+@pytest.fixture
+def stranger(guarded: FastAPI) -> TestClient:
+    return browser(guarded)
 
 
 @pytest.fixture(scope="module")

@@ -114,15 +114,18 @@ def test_a_model_that_fails_to_import_gives_its_own_error(api: TestClient, tmp_p
     assert answer.json()["errors"][0]["field"].startswith("model")
 
 
-def test_a_models_code_does_not_get_the_databases_password(
+def test_a_models_code_gets_neither_token_nor_the_databases_password(
     api: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRAINYARD_DATABASE_URL", "postgresql://me:secret@nowhere/trainyard")
+    monkeypatch.setenv("TRAINYARD_TOKEN", "a-token-of-the-server")
+    monkeypatch.setenv("trainyard_token_file", "/run/secrets/token")  # settings are read in any case
     (tmp_path / "mine.py").write_text("import os\nraise RuntimeError(sorted(os.environ))\n")
     model = {"entrypoint": "mine:build", "directory": str(tmp_path)}
     detail = api.post("/api/v1/plans", json=job_spec(model=model)).json()["detail"]
     assert "OMP_NUM_THREADS" in detail
     assert "TRAINYARD_DATABASE_URL" not in detail
+    assert "TOKEN" not in detail.upper()
 
 
 def test_a_directory_that_holds_everything_is_not_searched_to_its_end(

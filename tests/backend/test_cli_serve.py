@@ -71,9 +71,10 @@ def test_a_port_in_use_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_address_of_another_machine_is_refused(tmp_path: Path) -> None:
-    refused = run("serve", "--port", "0", "--host", "192.0.2.1", data_dir=tmp_path)
+    refused = run("serve", "--port", "0", "--host", "192.0.2.1", "--insecure", data_dir=tmp_path)
     assert refused.returncode == 2
     assert "host = '192.0.2.1'" in refused.stderr
+    assert "cannot be listened on" in refused.stderr
 
 
 def test_settings_out_of_range_are_refused(tmp_path: Path) -> None:
@@ -103,7 +104,7 @@ def test_a_database_of_a_newer_program_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_listening_for_others_warns(tmp_path: Path) -> None:
-    with LiveServer(tmp_path, scheduler=False, host="0.0.0.0") as server:
+    with LiveServer(tmp_path, scheduler=False, host="0.0.0.0", insecure=True) as server:
         assert server.url.startswith("http://127.0.0.1:")
     assert any("can run programs on this machine" in line for line in server.output)
 

@@ -4,6 +4,7 @@ from backend.db.models.base import Base
 from backend.db.models.jobs import Attempt, Job, Transition
 from backend.db.models.notices import Notice
 from backend.db.models.rollups import DetailedStep, LayerWait, TransferTotal
+from backend.db.models.sign_ins import SignIn
 from backend.db.models.speed_ups import SpeedUpRow
 from backend.db.models.telemetry import Batch, DroppedDetail, LayerTotal, Link, LinkBin, Metric, StepRow
 
@@ -20,6 +21,7 @@ __all__ = [
     "LinkBin",
     "Metric",
     "Notice",
+    "SignIn",
     "SpeedUpRow",
     "StepRow",
     "TransferTotal",

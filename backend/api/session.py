@@ -1,0 +1,55 @@
+"""Signing in and out with a browser.
+
+The cookie holds a random name for the session. It does not tell the token, scripts cannot read it, and browsers leave
+it out of requests that other sites make.
+"""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+
+from backend.api.credentials import admit, client_of, cookie_name, session_of
+from backend.api.deps import Services, problems
+from backend.schemas.session import SessionView, SignIn
+from backend.services.access import SESSION_S
+from backend.services.errors import TooManyGuesses, Unauthorized
+
+router = APIRouter(prefix="/session", tags=["session"])
+
+
+@router.get("")
+def show_session(services: Services, request: Request) -> SessionView:
+    """Whether this server asks for its token, and whether this request shows it, or a session."""
+    kind = services.access.kind
+    try:
+        return SessionView(access=kind, signed_in=True, ends_unix_ns=admit(services.access, request))
+    except (Unauthorized, TooManyGuesses):
+        return SessionView(access=kind, signed_in=False)
+
+
+@router.post("", responses=problems(401, 409, 415, 429))
+def start_session(services: Services, request: Request, response: Response, body: SignIn) -> SessionView:
+    """Sign in with the server's token. The answer sets an HttpOnly cookie."""
+    id_, ends = services.access.sign_in(body.token.get_secret_value(), client_of(request))
+    _set_cookie(response, request, id_, SESSION_S)
+    return SessionView(access=services.access.kind, signed_in=True, ends_unix_ns=ends)
+
+
+@router.delete("", status_code=204, responses=problems(415))
+def end_session(services: Services, request: Request, response: Response) -> None:
+    """Sign out. The session ends for everybody who has its cookie; harmless where there is none."""
+    if id_ := session_of(request):
+        services.access.sign_out(id_)
+        _set_cookie(response, request, "", 0)
+
+
+def _set_cookie(response: Response, request: Request, value: str, seconds: int) -> None:
+    response.set_cookie(
+        cookie_name(request),
+        value,
+        max_age=seconds,
+        path="/api",
+        secure=request.scope["scheme"] == "https",
+        httponly=True,
+        samesite="strict",
+    )

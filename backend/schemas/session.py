@@ -1,0 +1,33 @@
+"""Signing in with a browser."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, SecretStr
+
+from backend.schemas.base import Schema
+
+Kind = Literal["token", "loopback", "insecure"]
+"""Whom a server answers."""
+
+
+class SignIn(BaseModel):
+    """What a person shows."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True, extra="forbid", hide_input_in_errors=True)
+
+    token: SecretStr
+    """The server's token."""
+
+
+class SessionView(Schema):
+    """Whom this server answers, and whether that includes who asks."""
+
+    access: Kind
+    """`token`: who shows the server's token. `loopback`: everybody, on this machine only. `insecure`: everybody who
+    reaches it, as its `--insecure` wants."""
+    signed_in: bool
+    """Whether everything else is answered, too."""
+    ends_unix_ns: int | None = None
+    """When the browser's session ends; null where there is none."""

@@ -1,0 +1,300 @@
+"""A real server with a token, listening for others: strangers who write their own requests, jobs, clients, commands."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from http.client import HTTPConnection, HTTPResponse
+from pathlib import Path
+from socket import create_connection
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+import yaml
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from backend.cli.background import BackgroundServer
+from backend.cli.main import app
+from backend.cli.serve import warn
+from backend.client import ApiError, Client
+from backend.settings import Settings
+from tests.backend.guarded import TOKEN, WITH_TOKEN
+from tests.backend.job_specs import JSON, job_spec
+from tests.backend.live_server import ROOT, LiveServer, environment, run
+
+pytestmark = pytest.mark.usefixtures("server_lane")
+LIMIT_S = 120.0
+HOST = "Host: 127.0.0.1"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
+    """Afterwards: nothing that it said tells the token, and nothing made it stumble."""
+    with LiveServer(
+        tmp_path_factory.mktemp("guarded"), scheduler=False, token=TOKEN, host="0.0.0.0"
+    ) as found:
+        yield found
+        found.stop()
+    said = "".join(found.output)
+    assert "and asks for its token" in said
+    assert TOKEN not in said
+    assert "Traceback" not in said
+
+
+def spoken(server: LiveServer, *lines: str) -> tuple[int, str, str | None]:
+    """Status, body and redirection that a head of exactly these lines gets."""
+    address = urlsplit(server.url)
+    with create_connection((str(address.hostname), address.port or 80), timeout=30) as connection:
+        connection.sendall("\r\n".join([*lines, "Connection: close", "", ""]).encode("latin-1"))
+        answer = HTTPResponse(connection, method=lines[0].partition(" ")[0])
+        answer.begin()
+        return answer.status, answer.read().decode(), answer.getheader("location")
+
+
+# --- strangers ---
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/v1/jobs", "/api/v1/jobs/", "//api/v1/jobs", "/api//v1/jobs", "/api/v1//jobs", "/API/v1/jobs",
+        "/api/V1/jobs", "/%61pi/v1/jobs", "/api%2Fv1%2Fjobs", "/api/v1/./jobs", "/x/../api/v1/jobs",
+        "/api/v1/health/../jobs", "/api/v1/health/%2e%2e/jobs", "/api/v1/health%2F..%2Fjobs", "/api/v1/health/x",
+        "/api/v1/jobs%0A", "/api/v1/jobs%20", "/api/v1/jobs;a=b", "/api/v1/jobs%3F", "/api/v1/jobs%00",
+        "/api/v1/attempts/1/batches/../../../jobs", "\\api\\v1\\jobs", "/\\api/v1/jobs", "/api\\v1\\jobs",
+        "/./api/v1/jobs", "/api/v1/jobs#", "/api/v1/jobs?/api/v1/health", "/api/v1/%6aobs", "api/v1/jobs", "*",
+        "http://127.0.0.1/api/v1/jobs", "http://evil.example/api/v1/jobs", "//evil.example/api/v1/jobs",
+        "/api/v1/openapi.json", "/api/v1/openapi.json/", "/openapi.json", "/docs", "/redoc",
+        "/assets/../../../etc/passwd", "/..%2f..%2f..%2fetc/passwd", "/%2e%2e/%2e%2e/pyproject.toml",
+    ],
+)  # fmt: skip
+def test_no_spelling_of_an_address_passes(server: LiveServer, path: str) -> None:
+    """It is refused, or answered with the page, which is the same for everybody; and nobody is sent elsewhere."""
+    for version in ("1.1", "1.0"):
+        status, body, location = spoken(server, f"GET {path} HTTP/{version}", HOST)
+        assert status in (400, 401, 404, 405, 422) or (
+            status == 200 and body.startswith("<!doctype html>")
+        ), body
+        assert '"items"' not in body
+        assert location is None
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: AAAA"],
+        ["Upgrade: h2c", "Connection: Upgrade, HTTP2-Settings", "HTTP2-Settings: AAMAAABk"],
+        ["X-Original-URL: /api/v1/health"], ["X-Rewrite-URL: /api/v1/health"], ["X-HTTP-Method-Override: OPTIONS"],
+        ["X-Forwarded-Prefix: /api/v1/jobs"], ["X-Forwarded-For: 127.0.0.1"], ["X-Forwarded-Host: localhost"],
+        ["Forwarded: for=127.0.0.1;host=localhost"], ["Referer: http://127.0.0.1/"], ["Origin: http://127.0.0.1"],
+        ["Authorization:"], ["Authorization: Bearer"], ["Authorization: Bearer \t "], ["Authorization: Basic Og=="],
+        ["Authorization: Bearer " + "x" * 30_000], ["Authorization: Bearer \xe4\xf6\xfc-\xff\xfe-latin-one"],
+        ["Cookie: trainyard-session="], ["Cookie: trainyard-session"], ["Cookie: " + "trainyard-session=x; " * 1_000],
+        ["Cookie: trainyard-session=\"\\303\\244\""], ["Cookie: trainyard-session=\xe4"], ["Cookie: ;=;=;"],
+    ],
+)  # fmt: skip
+def test_no_head_of_a_request_passes(server: LiveServer, lines: list[str]) -> None:
+    for method in ("GET", "HEAD", "OPTIONS", "CONNECT", "TRACE", "PROPFIND", "get"):
+        status, _, _ = spoken(
+            server, f"{method} /api/v1/jobs HTTP/1.1", HOST, "Content-Type: application/json", *lines
+        )
+        assert status in (400, 401, 431), method
+
+
+@pytest.mark.parametrize(
+    "hosts", [[], ["Host:"], ["Host: rebound.example"], [HOST, "Host: rebound.example"], ["Host: [::1"]]
+)
+def test_a_host_of_nobody_is_refused_with_the_token_too(server: LiveServer, hosts: list[str]) -> None:
+    for version in ("1.1", "1.0"):
+        first = f"GET /api/v1/jobs HTTP/{version}"
+        assert spoken(server, first, *hosts, f"Authorization: Bearer {TOKEN}")[0] in (400, 421)
+
+
+def test_a_strangers_body_is_not_read(server: LiveServer) -> None:
+    for path in ("/api/v1/jobs", "/api/v1/plans", "/anything"):
+        connection = HTTPConnection(urlsplit(server.url).netloc, timeout=60)
+        connection.putrequest("POST", path)
+        for name, value in {**JSON, "Content-Length": "1000000"}.items():
+            connection.putheader(name, value)
+        connection.endheaders()  # and no body: a server that reads it first waits for ever
+        assert connection.getresponse().status == 401
+        connection.close()
+
+
+# --- those who may ---
+
+
+def test_the_live_feed_comes_with_a_session_and_with_the_token(server: LiveServer) -> None:
+    with httpx.Client(base_url=server.url, timeout=30, trust_env=False) as http:
+        assert http.get("/api/v1/notices").status_code == 401
+        http.post("/api/v1/session", json={"token": TOKEN}).raise_for_status()
+        for headers in ({}, WITH_TOKEN):
+            with http.stream("GET", "/api/v1/notices", headers=headers) as feed:
+                assert feed.status_code == 200
+                assert next(line for line in feed.iter_lines() if line.startswith("event:")) == "event: ready"
+            http.cookies.clear()
+
+
+def test_the_client_takes_the_token_as_it_finds_it(
+    server: LiveServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Client(server.url, token=TOKEN) as client:
+        assert list(client.jobs()) == []
+    with Client(server.url) as client, pytest.raises(ApiError, match="TRAINYARD_TOKEN") as refused:
+        client.strategies()
+    assert refused.value.status == 401
+    monkeypatch.setenv("TRAINYARD_TOKEN_FILE", str(tmp_path / "token"))
+    (tmp_path / "token").write_text(f"{TOKEN}\n")
+    with Client(server.url) as client:
+        assert client.strategies()
+        assert client.health().access == "token"
+
+
+def test_commands_take_the_token_and_say_what_to_do_without(server: LiveServer) -> None:
+    listed = run("list", "--url", server.url, token=TOKEN)
+    assert (listed.returncode, listed.stderr) == (0, "")
+    without = run("list", "--url", server.url)
+    assert without.returncode == 2
+    assert "this server asks for its token" in without.stderr
+    assert "TRAINYARD_TOKEN" in without.stderr
+    assert "Traceback" not in without.stderr
+
+
+def test_no_command_takes_a_token_as_an_argument() -> None:
+    """Arguments are in the process list of every user."""
+    commands = get_command(app).commands  # type: ignore[attr-defined]
+    assert {"serve", "list", "submit", "token"} <= set(commands)
+    options = {option for command in commands.values() for given in command.params for option in given.opts}
+    assert "--url" in options
+    assert not [option for option in options if "token" in option]
+
+
+def test_the_images_health_check_needs_no_token(server: LiveServer) -> None:
+    (line,) = re.findall(r"HEALTHCHECK .*\\\n\s+CMD (\[.*\])", (ROOT / "docker" / "Dockerfile").read_text())
+    program, *arguments = json.loads(line)
+    port = urlsplit(server.url).port
+    checked = subprocess.run(
+        [program, *arguments], env={**os.environ, "TRAINYARD_PORT": str(port)}, check=False
+    )
+    assert checked.returncode == 0
+
+
+def test_the_compose_file_wants_a_token_and_publishes_on_loopback() -> None:
+    compose = yaml.safe_load((ROOT / "docker" / "compose.yaml").read_text())
+    for name in ("server", "server-gpu"):
+        service = compose["services"][name]
+        assert service["environment"]["TRAINYARD_TOKEN"].startswith("${TRAINYARD_TOKEN:?")
+        assert service["ports"] == ["${TRAINYARD_PUBLISH:-127.0.0.1}:${TRAINYARD_PORT:-8000}:8000"]
+
+
+@pytest.mark.parametrize("token", [None, TOKEN])
+def test_a_program_that_is_both_server_and_client_works_with_and_without(
+    tmp_path: Path, token: str | None
+) -> None:
+    wanted = Settings(data_dir=tmp_path, port=0, cpu_devices=2, scheduler=False, token=token)  # type: ignore[arg-type]
+    with (
+        BackgroundServer(wanted) as server,
+        Client(server.settings.address, token=wanted.own_token) as client,
+    ):
+        assert list(client.jobs()) == []
+        assert httpx.get(f"{server.settings.address}/api/v1/jobs", trust_env=False).status_code == (
+            200 if token is None else 401
+        )
+
+
+# --- jobs ---
+
+
+def test_a_jobs_telemetry_arrives_and_its_code_does_not_get_the_token(
+    tmp_path: Path, descriptions: Path
+) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "cache").symlink_to(descriptions)
+    (tmp_path / "mine.py").write_text(
+        "import json, os, pathlib\n"
+        "from torch import nn\n"
+        "def build():\n"
+        "    seen = pathlib.Path(__file__).with_name(f'seen-{os.getpid()}.json')\n"
+        "    seen.write_text(json.dumps(dict(os.environ)))\n"
+        "    return nn.Sequential(nn.Flatten(), nn.Linear(64, 10))\n"
+    )
+    spec = job_spec(
+        model={"entrypoint": "mine:build", "directory": str(tmp_path)},
+        training={"steps": 3, "global_batch": 32},
+    )
+    with (
+        LiveServer(tmp_path / "data", cpu_devices=2, token=TOKEN, host="0.0.0.0") as server,
+        Client(server.url, token=TOKEN) as client,
+    ):
+        job = client.wait(client.submit(spec).id, timeout_s=LIMIT_S)
+        assert (job.state, job.attempts[0].sealed) == ("succeeded", True), job.message
+        assert len(client.metrics(job.id, "loss").series["loss"]) == 3
+        kept = [path for path in (tmp_path / "data" / "jobs").rglob("*") if path.is_file()]
+    seen = [json.loads(path.read_text()) for path in tmp_path.glob("seen-*.json")]
+    assert len(seen) >= 3, "described once, and built by two workers"
+    assert any("TRAINYARD_ATTEMPT_DIRECTORY" in each for each in seen)
+    for each in seen:
+        assert TOKEN not in each.values()
+        assert not {"TRAINYARD_TOKEN", "TRAINYARD_TOKEN_FILE", "TRAINYARD_DATABASE_URL"} & set(each)
+    assert len(kept) > 5
+    assert not [path for path in kept if TOKEN.encode() in path.read_bytes()], (
+        "what an attempt leaves has no token"
+    )
+    assert TOKEN not in "".join(server.output)
+
+
+# --- starting ---
+
+
+@pytest.mark.parametrize(
+    ("command", "host"), [(("serve", "--port", "0"), "0.0.0.0"), (("demo", "--once"), "::")]
+)
+def test_a_server_for_everybody_does_not_start_unasked(tmp_path: Path, command: list[str], host: str) -> None:
+    refused = run(*command, data_dir=tmp_path, host=host)
+    assert refused.returncode == 2
+    assert f"host = '{host}'" in refused.stderr
+    for word in ("jobs are programs", "trainyard token", "--insecure"):
+        assert word in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert not (tmp_path / "trainyard.db").exists()
+
+
+def test_an_empty_token_is_not_taken_for_none(tmp_path: Path) -> None:
+    refused = run("serve", "--port", "0", data_dir=tmp_path, token=" ")
+    assert refused.returncode == 2
+    assert "TRAINYARD_TOKEN = '(empty)'" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+def test_a_crash_does_not_tell_the_token(tmp_path: Path) -> None:
+    """The application made by another program than ours, which lets the error through."""
+    crashed = subprocess.run(
+        [sys.executable, "-c", "from backend.app import create_app; create_app()"],
+        env=environment(data_dir=tmp_path, token="too-short", port="many", cpu_devices=0),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert crashed.returncode == 1
+    assert "TRAINYARD_TOKEN = '(9 characters)'" in crashed.stderr
+    assert "too-short" not in crashed.stderr
+
+
+def test_a_token_that_others_can_read_is_warned_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert CliRunner().invoke(app, ["token", "--out", str(tmp_path / "token")]).exit_code == 0
+    capsys.readouterr()
+    settings = Settings(token_file=tmp_path / "token")
+    warn(settings)
+    assert capsys.readouterr().err == ""
+    (tmp_path / "token").chmod(0o644)
+    warn(settings)
+    assert "chmod 600" in capsys.readouterr().err
