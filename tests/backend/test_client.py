@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 import pytest
 from sqlalchemy.orm import Session
 
-from backend import client as clients
+from backend import connection
 from backend.cli.top import SHOWN, look
 from backend.client import ApiError, Client, ServerUnreachableError
 from backend.db import Database, models
@@ -60,7 +60,7 @@ def test_who_waits_for_a_job_waits_for_a_server_that_restarts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`wait`, `follow` and `top` go on with the next server, on the same port."""
-    monkeypatch.setattr(clients, "AGAIN_S", 0.05)
+    monkeypatch.setattr(connection, "AGAIN_S", 0.05)
     heard: list[str] = []
     with LiveServer(tmp_path, scheduler=False) as server:
         url, port = server.url, int(server.url.rpartition(":")[2])
@@ -82,7 +82,7 @@ def test_who_waits_for_a_job_waits_for_a_server_that_restarts(
         assert (done["wait"], done["follow"]) == ("cancelled", "")
         assert url in done["top"]
     assert f"no answer from {url}: waiting 60 s for the server" in heard
-    monkeypatch.setattr(clients, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(connection, "PATIENCE_S", 0.2)
     with pytest.raises(ServerUnreachableError):
         client.wait(job_id)
     client.close()
