@@ -94,6 +94,7 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         gc.collect()
         gc.freeze()  # modules, routes and schemas stay: to look at them again takes up to a tenth of a second
+        gc.enable()
         self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -12,7 +12,6 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from backend.access import token as tokens
-from backend.db.engine import sqlite_url
 from engine.errors import UserError
 
 
@@ -105,6 +104,8 @@ class Settings(BaseSettings):
     @property
     def url(self) -> str:
         """The database's URL."""
+        from backend.db.engine import sqlite_url  # noqa: PLC0415 - commands that ask a server do without databases
+
         return self.database_url or sqlite_url(self.data_dir / "trainyard.db")
 
     @property

@@ -1,18 +1,34 @@
-"""What every JSON body must satisfy, whatever the route makes of it."""
+"""What every JSON body must satisfy, whatever the route makes of it; and the body that is a job specification."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import Request
+from fastapi import Body, Request
+from pydantic import PlainValidator
 from starlette.datastructures import Headers
 
 from backend.api.guard import JSON, READS
 from engine.errors import UserError
+from engine.plan.job import JobSpec
+from engine.plan.serde import from_plain
 
 MOST_LEVELS = 64
 """Of objects and lists in one another. A specification has a few; what walks through it takes a frame or two of the
 interpreter's stack for each."""
+
+
+def _specification(data: Any) -> JobSpec:
+    """The engine's own reader: the same strictness and the same messages in API, terminal and workers."""
+    return from_plain(JobSpec, data)
+
+
+SpecBody = Annotated[
+    JobSpec,
+    PlainValidator(_specification, json_schema_input_type=JobSpec),
+    Body(description="The job's specification"),
+]
+"""A request body that is a job specification."""
 
 
 async def check_body(request: Request) -> None:

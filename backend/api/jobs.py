@@ -7,9 +7,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Header, Query, Response
 from fastapi.responses import JSONResponse
 
+from backend.api.body import SpecBody
 from backend.api.deps import Services, problems
 from backend.api.fields import of_items
-from backend.schemas.base import SpecBody
 from backend.schemas.jobs import AttemptPage, BaselineRequest, Deletion, Job, JobPage, TransitionPage
 from backend.schemas.lists import AttemptQuery, HistoryQuery, JobQuery
 from backend.schemas.plans import PlanView

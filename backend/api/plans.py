@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
+from backend.api.body import SpecBody
 from backend.api.deps import Services, problems
-from backend.schemas.base import SpecBody
 from backend.schemas.plans import PlanView
 
 router = APIRouter(prefix="/plans", tags=["plans"])

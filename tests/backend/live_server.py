@@ -1,4 +1,4 @@
-"""A real server, started as a person starts it: `trainyard serve` in a process of its own."""
+"""A real server: `trainyard serve` in a process of its own."""
 
 from __future__ import annotations
 
@@ -9,12 +9,17 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from tempfile import TemporaryFile
 from types import TracebackType
-from typing import Any
+from typing import IO, Any
+
+from tests.backend import forks
+from tests.lanes import require
 
 ROOT = Path(__file__).resolve().parents[2]
 START_S = 60.0
 STOP_S = 30.0
+RUN_S = 120.0
 
 
 def command(*arguments: str) -> list[str]:
@@ -30,38 +35,41 @@ def environment(**settings: object) -> dict[str, str]:
 
 def run(*arguments: str, **settings: object) -> subprocess.CompletedProcess[str]:
     """Run one command to its end."""
-    return subprocess.run(
-        command(*arguments),
-        env=environment(**settings),
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    require("server_lane")
+    with TemporaryFile("w+") as stdout, TemporaryFile("w+") as stderr:
+        code = forks.start(list(arguments), environment(**settings), stdout, stderr).wait(RUN_S)
+        for file in (stdout, stderr):
+            file.seek(0)
+        return subprocess.CompletedProcess(arguments, code, stdout.read(), stderr.read())
 
 
 class LiveServer:
     """Serves while the block runs. `url` is its address."""
 
-    def __init__(self, data_dir: Path, *, port: int = 0, **settings: Any) -> None:
+    def __init__(self, data_dir: Path, *, port: int = 0, anew: bool = False, **settings: Any) -> None:
+        """`anew`: as a person starts it, with a Python that has loaded nothing (see forks.py)."""
         self.data_dir = data_dir
         self._port = port
+        self._anew = anew
         self._settings = settings
         self.url = ""
         self.output: list[str] = []
         self._ready = threading.Event()
 
     def __enter__(self) -> LiveServer:
-        self.process = subprocess.Popen(
-            command("serve", "--port", str(self._port)),
-            env=environment(data_dir=self.data_dir, **self._settings),
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        self._reader = threading.Thread(target=self._read, daemon=True)
+        require("server_lane", "browser")
+        arguments = ["serve", "--port", str(self._port)]
+        settings = environment(data_dir=self.data_dir, **self._settings)
+        reading, writing = (os.fdopen(end, mode) for end, mode in zip(os.pipe(), "rw", strict=True))
+        self.process: subprocess.Popen[bytes] | forks.Forked
+        with writing:
+            if self._anew:
+                self.process = subprocess.Popen(
+                    command(*arguments), env=settings, cwd=ROOT, stdout=writing, stderr=writing
+                )
+            else:
+                self.process = forks.start(arguments, settings, writing, writing)
+        self._reader = threading.Thread(target=self._read, args=(reading,), daemon=True)
         self._reader.start()
         if not self._ready.wait(START_S) or not self.url:
             self.process.kill()
@@ -85,11 +93,11 @@ class LiveServer:
         self._reader.join(STOP_S)
         return code
 
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self.output.append(line)
-            if found := re.search(r"Trainyard is at (http\S+)", line):
-                self.url = found[1]
-                self._ready.set()
+    def _read(self, said: IO[str]) -> None:
+        with said:
+            for line in said:
+                self.output.append(line)
+                if found := re.search(r"Trainyard is at (http\S+)", line):
+                    self.url = found[1]
+                    self._ready.set()
         self._ready.set()  # it has ended

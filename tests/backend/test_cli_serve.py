@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("server_lane")
 
 
 def test_it_starts_answers_and_ends(tmp_path: Path) -> None:
-    with LiveServer(tmp_path, scheduler=False) as server:
+    with LiveServer(tmp_path, scheduler=False, anew=True) as server:
         with Client(server.url) as client:
             assert client.health().status == "ok"
         assert f"process {server.process.pid} at {server.url}" in (tmp_path / "server.lock").read_text()
