@@ -14,6 +14,7 @@ from backend.api import document, page, problems, router
 from backend.api.deps import problems as problem_responses
 from backend.api.gate import Gate
 from backend.api.guard import Guard
+from backend.api.methods import Methods
 from backend.services.health import program_version
 from backend.services.start import started
 from backend.settings import Settings
@@ -37,7 +38,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         summary="A control plane for distributed training",
         version=program_version(),
         lifespan=lifespan,
-        openapi_url=f"{router.PREFIX}/openapi.json",
+        openapi_url=router.DOCUMENT,
         docs_url=None,  # FastAPI's page loads its scripts from elsewhere; nothing here does
         redoc_url=None,
         separate_input_output_schemas=False,
@@ -45,6 +46,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         responses=problem_responses(422),
     )
     app.add_middleware(GZipMiddleware, minimum_size=2_000, compresslevel=4)
+    app.add_middleware(Methods)
     app.add_middleware(Gate)
     app.add_middleware(Guard, hosts=settings.hosts, any_ip=settings.for_others, max_json_bytes=MAX_BODY_BYTES)
     problems.install(app)

@@ -16,7 +16,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from backend.access.addresses import parsed
 from backend.api.problems import problem
 
-READS = frozenset({"GET", "HEAD", "OPTIONS"})
+READS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+KNOWN = READS | {"POST", "PUT", "PATCH", "DELETE"}
+"""Methods that this server knows, though an address may not have them."""
 JSON = "application/json"
 BATCH = "application/octet-stream"
 """Telemetry batches travel in binary, with a bearer token: neither may cross origins unasked."""
@@ -51,7 +53,7 @@ class Guard:
 
         headers = Headers(scope=scope)
         write = scope["method"] not in READS
-        refusal = self._host(headers) or _address(scope)
+        refusal = self._host(headers) or _address(scope) or _method(scope["method"])
         if write:
             refusal = refusal or _origin(headers) or self._body(headers)
         await (refusal or self.app)(scope, receive, send_with_headers)
@@ -111,6 +113,13 @@ def _origin(headers: Headers) -> ASGIApp | None:
         f"Origin = {origin!r}: a browser may write only from the address that it asks, which is {host!r}. Use this "
         "server's own page; a proxy in between has to pass the Host header on as it came",
     )
+
+
+def _method(method: str) -> ASGIApp | None:
+    if method in KNOWN:
+        return None
+    detail = f"{method}: this server has no such method. Use one of {', '.join(sorted(KNOWN))}"
+    return problem(501, "not-implemented", "Not implemented", detail)
 
 
 def _address(scope: Scope) -> ASGIApp | None:

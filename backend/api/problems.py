@@ -152,7 +152,10 @@ def _http_error(request: Request, error: Exception) -> JSONResponse:
     elif detail == phrase:
         detail = f"{request.method} {request.url.path}: {phrase.lower()}"
     kind = phrase.lower().replace(" ", "-").replace("'", "")
-    return problem(error.status_code, kind, phrase, detail, headers=error.headers)
+    headers = error.headers
+    if error.status_code == 405 and headers is None:  # of the page's files
+        headers = {"Allow": "GET, HEAD"}
+    return problem(error.status_code, kind, phrase, detail, headers=headers)
 
 
 def _unavailable(_: Request, error: Exception) -> JSONResponse:

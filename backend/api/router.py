@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends
 from fastapi.routing import APIRoute
-from starlette.exceptions import HTTPException
 
 from backend.api import (
     catalogue,
@@ -23,6 +22,8 @@ from backend.api import (
 from backend.api.body import check_body
 
 PREFIX = "/api/v1"
+DOCUMENT = f"{PREFIX}/openapi.json"
+"""Where the API's description is."""
 ROUTERS = (
     jobs.router,
     plans.router,
@@ -46,20 +47,6 @@ def build() -> APIRouter:
     api = APIRouter(prefix=PREFIX)
     for router in ROUTERS:
         api.include_router(router, dependencies=[] if router is ingest.router else [Depends(check_body)])
-
-    @api.api_route("/{path:path}", methods=["GET", "POST", "PUT", "PATCH", "DELETE"], include_in_schema=False)
-    def nothing_here(path: str, request: Request) -> None:
-        # Without this, the page's fallback would answer a mistyped path with HTML and 200.
-        if allowed := _methods(f"/{path}"):
-            raise HTTPException(
-                405,
-                f"{request.method} {PREFIX}/{path}: this resource only has {allowed}",
-                headers={"Allow": allowed},
-            )
-        raise HTTPException(
-            404, f"{request.method} {PREFIX}/{path}: no such resource. See {PREFIX}/openapi.json"
-        )
-
     return api
 
 
@@ -69,10 +56,11 @@ def is_open(path: str) -> bool:
     return path.startswith(PREFIX) and bool(_routes(OPEN, path.removeprefix(PREFIX)))
 
 
-def _methods(path: str) -> str:
-    """Methods of the routes at `path` (below the prefix), with commas; empty where there is no route."""
-    found = {method for route in _routes(ROUTERS, path) for method in route.methods or ()}
-    return ", ".join(sorted(found))
+def methods(path: str) -> list[str]:
+    """The methods of an address below the prefix, HEAD wherever there is GET; none where there is no route."""
+    routes = _routes(ROUTERS, path.removeprefix(PREFIX))
+    found = {"GET"} if path == DOCUMENT else {method for route in routes for method in route.methods or ()}
+    return sorted(found | {"HEAD"} if "GET" in found else found)
 
 
 def _routes(routers: Iterable[APIRouter], path: str) -> list[APIRoute]:

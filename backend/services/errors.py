@@ -1,6 +1,7 @@
 """What services raise besides `engine.errors.UserError`; the API answers each with its status.
 
 ServiceError
+    BadRequest      400  a header that says nothing
     Unauthorized    401  the server asks for its token
     NotFound        404  no such job, figure, party, ...
     Conflict        409  what is asked for contradicts what is there
@@ -18,6 +19,7 @@ from backend.ingest import IngestError
 from engine.errors import UserError
 
 __all__ = [
+    "BadRequest",
     "Busy",
     "Conflict",
     "DatabaseUnavailableError",
@@ -48,7 +50,11 @@ class ServiceError(Exception):
         return {}
 
 
-class Unauthorized(ServiceError):  # noqa: N818 - named as HTTP names it
+class BadRequest(ServiceError):  # noqa: N818 - named as HTTP names it
+    status, kind, title = 400, "bad-request", "Bad request"
+
+
+class Unauthorized(ServiceError):  # noqa: N818
     status, kind, title = 401, "unauthorized", "Sign in"
 
     def __init__(self, rule: str, remedy: str) -> None:

@@ -85,8 +85,8 @@ class Hub:
         if self._task is not None:
             await self._task
 
-    async def subscribe(self, last_seen: str | None) -> AsyncIterator[Event]:
-        """The feed from after `last_seen` (an id as text) on, or from now; ends when the hub closes."""
+    async def subscribe(self, last_seen: int | None) -> AsyncIterator[Event]:
+        """The feed from after `last_seen` (an id) on, or from now; ends when the hub closes."""
         queue: asyncio.Queue[Event | None] = asyncio.Queue(QUEUE)
         self._listeners.add(queue)
         try:
@@ -100,16 +100,15 @@ class Hub:
         finally:
             self._listeners.discard(queue)
 
-    def _catch_up(self, last_seen: str | None, now: int) -> tuple[int, list[Event]]:
+    def _catch_up(self, since: int | None, now: int) -> tuple[int, list[Event]]:
         """The newest id that the listener has, at least `now`, and what it missed."""
         with self._database.read() as session:
             newest = session.scalar(select(func.max(models.Notice.id))) or 0
-            if last_seen is None:
+            if since is None:
                 return now, [Event(id=max(newest, now), kind="ready", data={"revision": None})]
             oldest = session.scalar(select(func.min(models.Notice.id))) or 1
-            since = int(last_seen) if last_seen.isdecimal() else -1
             if not oldest - 1 <= since <= newest or newest - since > CATCH_UP:
-                reason = f"{last_seen} is not kept any more"
+                reason = f"{since} is not kept any more"
                 return now, [Event(id=newest, kind="reset", data={"reason": reason})]
             # It may have caught up from the database beyond what was handed out until now.
             return max(now, since), self._events(session, since)

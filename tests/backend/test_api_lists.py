@@ -159,9 +159,9 @@ def test_what_a_list_cannot_answer_is_refused(
 
 def test_a_resource_says_which_methods_it_has(api: TestClient) -> None:
     answer = api.request("DELETE", "/api/v1/jobs/nobody/plan", headers=JSON)
-    assert (answer.status_code, answer.headers["allow"]) == (405, "GET")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD")
     assert answer.headers["content-type"] == "application/problem+json"
-    assert answer.json()["detail"].endswith("this resource only has GET")
+    assert answer.json()["detail"].endswith("this resource only has GET, HEAD")
 
 
 def test_a_body_that_is_too_large_is_told_the_limit(api: TestClient) -> None:

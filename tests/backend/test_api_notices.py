@@ -115,7 +115,24 @@ def test_who_cannot_send_the_header_resumes_by_the_address(live: LiveServer, cli
         assert min(int(event["id"]) for event in feed.until("job", third)) > int(after)
 
 
-@pytest.mark.parametrize("last_seen", ["999999999", "not a number", "-5"])
+NO_IDS = ("not a number", "-5", "9" * 5_000, "9" * 19, "1e3", "1_0", "\xb2", "")
+
+
+@pytest.mark.parametrize("last_seen", NO_IDS, ids=lambda given: ascii(given[:20]))
+def test_what_is_no_id_is_refused(live: LiveServer, last_seen: str) -> None:
+    headers = {"Last-Event-ID": last_seen.encode("latin-1")}
+    for given in ({"headers": headers}, {"params": {"last_event_id": last_seen[:100]}}):
+        answer = httpx.get(f"{live.url}/api/v1/notices", trust_env=False, **given)  # type: ignore[arg-type]
+        assert answer.status_code == 400, answer.text
+        (error,) = answer.json()["errors"]
+        assert error["field"] == "Last-Event-ID"
+        assert "a whole number from 0 to 9223372036854775807" in error["rule"]
+        assert "or none to begin now" in error["remedy"]
+        assert len(answer.text) < 1_500
+    assert "Traceback" not in "".join(live.output)
+
+
+@pytest.mark.parametrize("last_seen", ["999999999", "9223372036854775807"])
 def test_an_id_that_is_not_kept_means_ask_again(live: LiveServer, client: Client, last_seen: str) -> None:
     with Feed(live, last_seen) as feed:
         reset = feed.until("reset")[0]

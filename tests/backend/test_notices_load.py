@@ -61,7 +61,7 @@ def test_whoever_comes_and_goes_sees_every_jobs_last_state_and_ids_that_only_gro
         dice, revisions, times = random.Random(seed), dict[str, int](), 0
         last = 0
         while True:
-            feed = hub.subscribe(str(last) if times else None)
+            feed = hub.subscribe(last if times else None)
             patience = dice.randrange(1, 12)
             async for event in feed:
                 assert event.kind == "job" or (event.kind, times) == ("ready", 0), "never a reset"
@@ -120,7 +120,7 @@ def test_who_does_not_read_is_cut_off_and_misses_nothing_when_it_comes_back(
             while len(heard) < len(jobs):
                 heard.append((await anext(watcher)).data["job_id"])
             assert [event async for event in slow] == [], "it was cut off, with nothing in between"
-            again, caught_up = hub.subscribe(str(ready.id)), []
+            again, caught_up = hub.subscribe(ready.id), []
             while len(caught_up) < len(jobs):
                 caught_up.append((await anext(again)).data["job_id"])
             for feed in (again, watcher):
@@ -150,11 +150,11 @@ def test_who_caught_up_further_than_what_was_handed_out_hears_nothing_twice(
             await asyncio.to_thread(database.writer.run, change(first))
             await anext(others)  # delivered; the next delivery comes after the pause
             await asyncio.to_thread(database.writer.run, change(second))
-            feed = hub.subscribe(str(ready.id))
+            feed = hub.subscribe(ready.id)
             caught_up = [await anext(feed), await anext(feed)]
             await feed.aclose()
             assert caught_up[-1].id > hub._last, "the second change is not delivered yet"
-            feed = hub.subscribe(str(caught_up[-1].id))
+            feed = hub.subscribe(caught_up[-1].id)
             coming = asyncio.ensure_future(anext(feed))
             await anext(others)  # the second change, delivered now
             await asyncio.to_thread(database.writer.run, change(first))
