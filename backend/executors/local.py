@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from backend.executors import files, process
+from backend.executors import files, process, scratch
 from backend.executors.base import Ended, Executor, Handle, Ingest, LaunchError, Running
 from backend.executors.environment import inherited
 from backend.executors.process import Identity
@@ -65,6 +65,7 @@ class LocalExecutor(Executor):
 
     def find(self, directory: Path) -> Handle | None:
         if not directory.exists() or files.claim(directory, None):
+            scratch.remove(directory)
             return None
         who = files.claimed_by(directory)
         return Handle(directory=directory, identity=who) if who else None
@@ -103,19 +104,24 @@ class LocalExecutor(Executor):
         environment = inherited()
         environment.update(dict.fromkeys(THREAD_VARIABLES, str(threads)))
         environment[process.MARKER] = str(directory)
+        environment[scratch.VARIABLE] = str(scratch.make(directory))
         environment["PYTHONPATH"] = os.pathsep.join(
             filter(None, [str(SOURCE), environment.get("PYTHONPATH")])
         )
-        with (directory / "logs" / "supervisor.log").open("ab") as log:
-            return subprocess.Popen(
-                [*self._command, str(directory)],
-                cwd=directory,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+        try:
+            with (directory / "logs" / "supervisor.log").open("ab") as log:
+                return subprocess.Popen(
+                    [*self._command, str(directory)],
+                    cwd=directory,
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
+        except OSError:
+            scratch.remove(directory)
+            raise
 
     def _reap(self, who: Identity) -> int | None:
         """Exit code of a supervisor that this server started and that is gone."""
@@ -125,6 +131,7 @@ class LocalExecutor(Executor):
     def _lost(self, handle: Handle, exit_code: int | None) -> Ended:
         """The supervisor is gone without a word: end what it left, and say what is known."""
         stuck = process.kill_marked(handle.directory)
+        scratch.remove(handle.directory)
         lab.sweep()
         _, gang = files.read_progress(handle.directory)
         if gang is not None:  # it vanished while it sent telemetry: the gang's end stands

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from backend.executors import files, process, watchdog
+from backend.executors import files, process, scratch, watchdog
 from backend.executors.base import Ended, Running
 from backend.lifecycle import Reason
 from engine.runtime.gang import Gang, GangEnd
@@ -48,7 +48,7 @@ class Supervisor:
         if not files.claim(self._directory, process.identity(os.getpid())):
             logger.error("the attempt in %s is taken or abandoned: nothing to do", self._directory)
             return False
-        watchdog.split(self._stop.set)
+        watchdog.split(self._stop.set, partial(scratch.remove, self._directory))
         end = self._supervise()
         files.insist(partial(files.write_end, self._directory, end))
         return True

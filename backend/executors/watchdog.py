@@ -23,26 +23,33 @@ LOST = signal.SIGUSR1
 """To the supervisor: the watchdog is gone."""
 
 
-def split(stop: Callable[[], None]) -> None:
+def split(stop: Callable[[], None], clean: Callable[[], None]) -> None:
     """Return as the supervisor, in a child of the calling process; that one becomes the watchdog and does not return.
-    `stop` is called for a signal that asks for the end. On the main thread, and before there are others."""
+    `stop` is called for a signal that asks for the end, `clean` when no other process is left. On the main thread, and
+    before there are others."""
+
+    def end_alone(*_: int | FrameType | None) -> NoReturn:
+        process.kill_descendants()
+        clean()
+        os._exit(1)
+
     process.become_subreaper()
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # until both can act on one
     watchdog = os.getpid()
     if supervisor := os.fork():
-        _watch(supervisor)
+        _watch(supervisor, clean)
     process.become_subreaper()
     # Handlers run between two steps of the main thread: it cannot meanwhile report how the gang ended.
-    signal.signal(LOST, _end_alone)
+    signal.signal(LOST, end_alone)
     process.signal_at_parents_end(LOST)
     if os.getppid() != watchdog:
-        _end_alone()
+        end_alone()
     for number in ENDING:
         signal.signal(number, lambda *_: stop())
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
 
 
-def _watch(supervisor: int) -> NoReturn:
+def _watch(supervisor: int, clean: Callable[[], None]) -> NoReturn:
     """Hand signals on, wait for the supervisor's end, end what it left, and end as it did."""
     for number in ENDING:
         signal.signal(number, lambda given, _: os.kill(supervisor, given))
@@ -52,6 +59,7 @@ def _watch(supervisor: int) -> NoReturn:
     )  # until it is reaped, its number is its own
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     process.kill_descendants()
+    clean()
     assert end is not None, "a call that waits answers"
     if end.si_code == os.CLD_EXITED:
         os._exit(end.si_status)
@@ -61,8 +69,3 @@ def _watch(supervisor: int) -> NoReturn:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {end.si_status})
     os.kill(os.getpid(), end.si_status)
     os._exit(1)  # a signal that does not end a process: it cannot have been
-
-
-def _end_alone(*_: int | FrameType | None) -> NoReturn:
-    process.kill_descendants()
-    os._exit(1)

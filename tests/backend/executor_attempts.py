@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
+
+import pytest
 
 from backend.executors.base import Ended, Executor, Handle, Ingest, Running
 from backend.executors.local import LocalExecutor
@@ -86,3 +91,12 @@ def ended(executor: Executor, handle: Handle) -> Ended:
 
 def running(executor: Executor, handle: Handle) -> None:
     until(lambda: executor.poll(handle) == Running(phase="running"), "the attempt runs")
+
+
+@contextmanager
+def empty_in_the_end() -> Iterator[None]:
+    """The system's folder for temporary files, which a test begins with empty, is empty again when it has ended."""
+    with tempfile.TemporaryDirectory(prefix="ty-") as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", folder)
+        yield
+        until(lambda: not os.listdir(folder), "no temporary file is left", within_s=ORPHAN_S)  # noqa: PTH208

@@ -24,6 +24,7 @@ from tests.backend.executor_attempts import (
     DEADLINE_S,
     NOWHERE,
     ORPHAN_S,
+    empty_in_the_end,
     ended,
     launch,
     programs_executor,
@@ -37,10 +38,14 @@ WITH_PROGRAMS = {"local": programs_executor}
 
 @pytest.fixture(params=sorted(EXECUTORS))
 def executor(server_lane: None, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Executor]:
-    yield WITH_PROGRAMS[request.param]()
-    assert process.kill_marked(tmp_path / "attempt") == []
-    for left in strangers(tmp_path):
-        os.kill(left, signal.SIGKILL)
+    with empty_in_the_end():
+        made = WITH_PROGRAMS[request.param]()
+        yield made
+        assert process.kill_marked(tmp_path / "attempt") == []
+        if handle := made.find(tmp_path / "attempt"):
+            ended(made, handle)
+        for left in strangers(tmp_path):
+            os.kill(left, signal.SIGKILL)
 
 
 def test_executors_are_made_by_name_and_an_unknown_name_lists_the_known_ones() -> None:

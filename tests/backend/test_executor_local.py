@@ -19,7 +19,7 @@ from engine.models.describe import describe_request
 from engine.plan.job import ClusterSpec, JobSpec, NetworkSpec, SourceSpec, StrategySpec, TrainingSpec
 from engine.runtime.launch import Launch
 from engine.strategies import build_plan
-from tests.backend.executor_attempts import NOWHERE, ended, until
+from tests.backend.executor_attempts import NOWHERE, empty_in_the_end, ended, until
 from tests.labs import needs_lab
 
 pytestmark = pytest.mark.usefixtures("server_lane")
@@ -63,8 +63,9 @@ def workers_of(handle: Handle) -> list[process.Identity]:
 
 
 def test_a_real_job_trains_to_its_end_and_leaves_its_result_and_no_process(tmp_path: Path) -> None:
-    executor = LocalExecutor()
-    end = ended(executor, executor.launch(train(tmp_path, steps=4), NOWHERE))
+    executor, launch = LocalExecutor(), train(tmp_path, steps=4)
+    with empty_in_the_end():
+        end = ended(executor, executor.launch(launch, NOWHERE))
     assert (end.status, end.reason) == ("succeeded", Reason.COMPLETED)
     summary = json.loads((tmp_path / "attempt" / "result" / "summary.json").read_text())
     assert (summary["steps"], summary["samples"]) == (4, 64)
