@@ -6,9 +6,10 @@ from __future__ import annotations
 import traceback
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import combinations, product
 from pathlib import Path
+from typing import Literal, get_args, get_origin, get_type_hints
 
 from engine.codec import CODEC
 from engine.errors import UserError
@@ -17,6 +18,7 @@ from engine.memory import ACTIVATIONS
 from engine.order import DEPART, RANK, RETURNS, UNIT
 from engine.plan.description import ModelDescription
 from engine.plan.plan import LayerPlan, Order, Servers
+from engine.strategies.base import Strategy
 from tests.plans import resolved
 
 AXES: dict[str, tuple[str, ...]] = {
@@ -110,6 +112,30 @@ def every_pair() -> set[Pair]:
 
 def pairs_in(choices: Iterable[Choices]) -> set[Pair]:
     return {pair for one in choices for pair in pairs_of(one)}
+
+
+def choices_of(layer: LayerPlan) -> Choices:
+    """What a resolved layer answers on every axis."""
+    order = {name: getattr(layer.order, name) for name in ("unit", "depart", "rank", "returns")}
+    found = order | {name: getattr(layer, name) for name in ("exchange", "codec", "activations", "update")}
+    return {axis: found[axis] for axis in AXES}
+
+
+def every_option(entry: Strategy) -> Iterator[dict[str, object]]:
+    """A strategy's options in every combination of those that are chosen from a few values."""
+    hints = get_type_hints(entry.options)
+    few: dict[str, tuple[object, ...]] = {}
+    for name in (field.name for field in fields(entry.options)):
+        if get_origin(hints[name]) is Literal:
+            few[name] = get_args(hints[name])
+        elif hints[name] is bool:
+            few[name] = (False, True)
+        elif name == "codec":
+            few[name] = AXES["codec"]
+        elif name == "servers":
+            few[name] = (None, 1)
+    for values in product(*few.values()):
+        yield dict(zip(few, values, strict=True))
 
 
 def lossless(choices: Choices) -> bool:

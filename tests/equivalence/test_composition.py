@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,17 @@ from engine.strategies import STRATEGIES, build_plan, strategy
 from engine.strategies.base import Strategy
 from tests.equivalence.test_synchronous_strategies import OPTIONS
 from tests.jobs import Run, describe, distance, job, reference, succeed
-from tests.pairs import SIZES, Choices, covering, every_pair, lossless, pairs_in, table
+from tests.pairs import (
+    SIZES,
+    Choices,
+    choices_of,
+    covering,
+    every_option,
+    every_pair,
+    lossless,
+    pairs_in,
+    table,
+)
 from tests.traffic import counted_bytes, declared_bytes
 
 USER_CODE = Path(__file__).parent / "user_code"
@@ -34,6 +45,8 @@ DEPTH = 6
 """Of the network for which plans are composed only: deep enough to be cut for every number of workers."""
 STAGES: dict[str, Any] = {"name": "model-parallel", "options": {"stages": 2}}
 IN_ROUNDS = ("ring-allreduce", "tree-allreduce", "recursive-halving-doubling")
+PEERS = ("ddp", "fsdp")
+"""PyTorch's own wrappers choose for no layer."""
 SMALL = OPTIONS | {name: {"layers": "all"} for name in ("late-multiply", "p3+late-multiply")}
 """Options that suit the small network: many units, and factors although they move more."""
 
@@ -137,28 +150,51 @@ def test_every_pair_that_combines_is_exact_in_one_job(workers: int, tmp_path: Pa
     assert {entry.exchange for entry in run.launch.plan.layers} == available
 
 
-@pytest.mark.usefixtures("gang_lane")
-def test_every_pair_with_a_codec_that_rounds_stays_close(tmp_path: Path) -> None:
-    """Beside lossless layers of every exchange."""
+def rounding_rows() -> list[Choices]:
+    """Every pair with a codec that rounds, beside lossless layers of every exchange."""
     possible, _ = possible_and_refused(2)
     exact = [choices for choices in possible if lossless(choices)]
-    rows = holding_pairs(possible, exact=False)
-    rows += covering(exact, {frozenset({("exchange", c["exchange"]), ("codec", c["codec"])}) for c in exact})
-    _, far = trained(by_layer(rows), 2, tmp_path, name="p3", options={"servers": 1})
+    beside = {frozenset({("exchange", c["exchange"]), ("codec", c["codec"])}) for c in exact}
+    return holding_pairs(possible, exact=False) + covering(exact, beside)
+
+
+@pytest.mark.usefixtures("gang_lane")
+def test_every_pair_with_a_codec_that_rounds_stays_close(tmp_path: Path) -> None:
+    _, far = trained(by_layer(rounding_rows()), 2, tmp_path, name="p3", options={"servers": 1})
     assert 0 < far <= 1e-3
+
+
+def rows_of_one_worker() -> list[Choices]:
+    """Every pair that two workers cannot hold: `none`, beside every other exchange."""
+    alone = [choices for choices in possible_and_refused(1)[0] if lossless(choices)]
+    wanted = pairs_in(alone) - pairs_in(possible_and_refused(2)[0])
+    beside = {frozenset({("exchange", c["exchange"]), ("unit", c["unit"])}) for c in alone}
+    return covering(alone, wanted | beside)
 
 
 @pytest.mark.usefixtures("gang_lane")
 def test_what_only_one_worker_can_hold_combines_there(tmp_path: Path) -> None:
-    """`none`, beside every other exchange."""
-    alone = [choices for choices in possible_and_refused(1)[0] if lossless(choices)]
-    two = possible_and_refused(2)[0]
-    wanted = pairs_in(alone) - pairs_in(two)
-    rows = covering(
-        alone, wanted | {frozenset({("exchange", c["exchange"]), ("unit", c["unit"])}) for c in alone}
-    )
-    _, far = trained(by_layer(rows), 1, tmp_path, name="p3", options={"servers": 1})
+    _, far = trained(by_layer(rows_of_one_worker()), 1, tmp_path, name="p3", options={"servers": 1})
     assert far <= 1e-12
+
+
+@pytest.mark.parametrize("entry", [e for e in STRATEGIES if e.name not in PEERS], ids=lambda e: e.name)
+def test_what_a_strategy_chooses_for_a_layer_was_trained_above(entry: Strategy) -> None:
+    """With whatever options: every two of a layer's choices stand together in a layer of one of those three jobs."""
+    trained_pairs = pairs_in(
+        [*holding_pairs(possible_and_refused(2)[0], exact=True), *rounding_rows(), *rows_of_one_worker()]
+    )
+    plans = 0
+    for workers, options in product((1, 2, 4), every_option(entry)):
+        try:
+            plan = build_plan(spec_of(workers, DEPTH, name=entry.name, options=options), model(DEPTH))
+        except UserError:
+            continue
+        assert isinstance(plan, Plan)
+        plans += 1
+        for layer in plan.layers:
+            assert pairs_in([choices_of(layer)]) <= trained_pairs, (workers, options, layer)
+    assert plans, "no plan was possible"
 
 
 @pytest.mark.usefixtures("gang_lane")

@@ -1,0 +1,119 @@
+"""The suite itself: every test has one lane, a test in the wrong one fails, and covering arrays cover."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from itertools import combinations, product
+from pathlib import Path
+
+import pytest
+
+from tests.arrays import covering_rows
+from tests.facilities import REQUIRED, required
+from tests.lanes import LANES, LEDGER, NAMES, require
+
+ROOT = Path(__file__).resolve().parent.parent
+TESTS = """
+import subprocess, sys
+import pytest
+
+@pytest.fixture
+def browser(): pass
+
+@pytest.fixture
+def page(browser, server_lane): pass
+
+@pytest.fixture
+def running(server_lane): pass
+
+def test_light(): pass
+
+@pytest.mark.parametrize("servers", [1, 2])
+def test_a_parameter_is_no_lane(servers): pass
+
+@pytest.mark.usefixtures("gang_lane")
+def test_gang(): pass
+
+def test_server(running, gang_lane): pass
+
+def test_browser(page): pass
+
+@pytest.mark.soak
+def test_soak(page): pass
+
+def test_in_the_wrong_lane():
+    subprocess.run([sys.executable, "-m", "backend.cli.main", "serve", "--help"])
+"""
+
+
+def lane_run(folder: Path, *arguments: str) -> tuple[str, dict[str, int], int]:
+    """Run TESTS; pytest's last line, the count of every lane, and how many tests ran."""
+    (folder / "test_them.py").write_text(TESTS)
+    (folder / "pytest.ini").write_text("[pytest]\naddopts = --strict-markers\n")
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "tests.lanes",
+        "-p",
+        "no:cacheprovider",
+        *arguments,
+    ]
+    environment = os.environ | {LEDGER: str(folder / "ledger"), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    collected = json.loads((folder / "ledger.collected").read_text())
+    assert sum(collected["lanes"].values()) == collected["collected"] == 8
+    ran = json.loads((folder / "ledger.ran").read_text())["ran"]
+    return done.stdout.splitlines()[-1].partition(" in ")[0], collected["lanes"], ran
+
+
+def test_every_test_is_in_the_lane_of_the_most_expensive_thing_that_it_uses(tmp_path: Path) -> None:
+    said, lanes, ran = lane_run(tmp_path)
+    assert lanes == {"light": 4, "gang": 1, "server": 1, "browser": 1, "soak": 1}
+    assert said == "1 failed, 6 passed, 1 deselected", "the soak stays out, the test in the wrong lane fails"
+    assert ran == 7
+
+
+@pytest.mark.parametrize(("lane", "count"), [("gang", 1), ("soak", 1)])
+def test_a_lane_runs_its_own_tests_only(lane: str, count: int, tmp_path: Path) -> None:
+    said, _, ran = lane_run(tmp_path, "--lane", lane)
+    assert said == f"{count} passed, {8 - count} deselected"
+    assert ran == count
+
+
+def test_lanes_have_names_fixtures_and_budgets_of_their_own() -> None:
+    assert [lane.name for lane in LANES if lane.fixture is None] == ["light"]
+    assert LANES[-1].fixture is None, "the others come first"
+    assert len(set(NAMES)) == len(LANES) + 1
+    assert all(0 < lane.wall_s < lane.cpu_s for lane in LANES)
+
+
+def test_what_needs_a_lane_says_which_fixture_is_missing() -> None:
+    with pytest.raises(AssertionError, match=r"no fixture 'gang_lane'.*usefixtures\('gang_lane'\)"):
+        require("gang_lane")
+
+
+def test_a_machine_must_have_what_is_required_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(REQUIRED, "disk, lab")
+    assert required() == {"disk", "lab"}
+    monkeypatch.setenv(REQUIRED, "disk,laboratory")
+    with pytest.raises(pytest.UsageError, match=r"names laboratory\. Known: browser, d"):
+        required()
+
+
+@pytest.mark.parametrize("sizes", [(12, 3, 4), (2, 2, 2, 2), (5, 1)])
+def test_covering_rows_hold_every_pair(sizes: tuple[int, ...]) -> None:
+    axes = [[f"{axis}{value}" for value in range(size)] for axis, size in enumerate(sizes)]
+    rows = covering_rows(*axes)
+    wanted = {pair for one, other in combinations(axes, 2) for pair in map(frozenset, product(one, other))}
+    assert {frozenset(pair) for row in rows for pair in combinations(row, 2)} == wanted
+    assert len(rows) <= len(list(product(*axes)))
+
+
+def test_three_axes_take_as_many_rows_as_the_largest_two_have_pairs() -> None:
+    assert len(covering_rows(range(12), (2, 3, 4), "abcd")) == 12 * 4
