@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -26,6 +27,10 @@ from engine.runtime.launch import Launch
 from engine.runtime.updates import HyperSchedule, apply_hyper, build_optimizer
 from engine.runtime.worker import seed_everything
 from engine.strategies import build_plan
+from tests.resident import Residents
+
+RESIDENTS = Residents()
+"""Of all tests of this process."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,9 +102,18 @@ def prepare(spec: JobSpec, directory: Path) -> Launch:
 
 
 def run(spec: JobSpec, directory: Path, timeout_s: float = 120.0) -> Run:
-    """Run a job in real processes; whatever happens, none is left."""
+    """Run a job in real processes, which may have run others before (not on hosts of a lab); whoever hangs is ended."""
+    return _run(spec, directory, timeout_s, RESIDENTS.gang if spec.network.hosts is None else Gang)
+
+
+def run_fresh(spec: JobSpec, directory: Path, timeout_s: float = 120.0) -> Run:
+    """Run a job in real processes of its own; whatever happens, none is left."""
+    return _run(spec, directory, timeout_s, Gang)
+
+
+def _run(spec: JobSpec, directory: Path, timeout_s: float, make: Callable[[Launch], Gang]) -> Run:
     launch = prepare(spec, directory)
-    gang = Gang(launch)
+    gang = make(launch)
     gang.start()
     try:
         end = gang.wait(timeout_s)

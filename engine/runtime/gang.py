@@ -13,7 +13,7 @@ import signal
 import time
 from dataclasses import dataclass
 from multiprocessing import connection, get_context
-from multiprocessing.context import ForkServerProcess
+from multiprocessing.process import BaseProcess
 from typing import Any, Literal
 
 from engine.lab import Lab, LabError, Link
@@ -48,7 +48,7 @@ class Gang:
 
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
-        self._processes: list[tuple[Party, ForkServerProcess]] = []
+        self._processes: list[tuple[Party, BaseProcess]] = []
         self._lifelines: list[connection.Connection] = []
         self._end: GangEnd | None = None
         self._lab: Lab | None = None
@@ -64,20 +64,24 @@ class Gang:
         try:
             self._lab = _make_lab(self._launch)
             for party in self._launch.parties:
-                theirs, ours = FORKED.Pipe(duplex=False)
-                process = FORKED.Process(
-                    target=main,
-                    args=(self._launch.directory, party.index, theirs, self._lab),
-                    name=party.name,
-                    daemon=False,
-                )
-                process.start()
-                theirs.close()
-                self._lifelines.append(ours)
-                self._processes.append((party, process))
+                self._processes.append((party, self._spawn(party)))
         except BaseException:
             self._kill()
             raise
+
+    def _spawn(self, party: Party) -> BaseProcess:
+        """A process that has begun to be this party. It ends when the party has ended."""
+        theirs, ours = FORKED.Pipe(duplex=False)
+        process = FORKED.Process(
+            target=main,
+            args=(self._launch.directory, party.index, theirs, self._lab),
+            name=party.name,
+            daemon=False,
+        )
+        process.start()
+        theirs.close()
+        self._lifelines.append(ours)
+        return process
 
     def poll(self) -> GangEnd | None:
         """The end if the gang has ended. On the first failure everybody else is stopped."""

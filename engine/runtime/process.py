@@ -26,12 +26,23 @@ def main(directory: Path, index: int, lifeline: Connection, lab: Lab | None) -> 
     the reason in `errors/`."""
     launch = Launch.read(directory)
     party = launch.parties[index]
-    _redirect(launch.log(party))
+    redirect(launch.log(party))
     if lab is not None:
         _move(launch, party, lab)
+    obey(lifeline)
+    take_part(launch, index)
+
+
+def obey(lifeline: Connection) -> None:
+    """End with the supervisor, and at its word: when the other end of `lifeline` closes, and on SIGTERM."""
     threading.Thread(target=_watch, args=(lifeline,), name="lifeline", daemon=True).start()
     signal.signal(signal.SIGTERM, _terminate)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the supervisor's to handle
+
+
+def take_part(launch: Launch, index: int) -> None:
+    """Be party `index` of the launch; where that fails, the process ends with exit code 1 and the reason in
+    `errors/`."""
     try:
         _run(launch, index)
     except _Terminated:
@@ -101,7 +112,7 @@ def _explain(launch: Launch, index: int, error: BaseException) -> None:
     )
 
 
-def _redirect(log: Path) -> None:
+def redirect(log: Path) -> None:
     """Standard output and error into the process's log."""
     target = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.dup2(target, 1)

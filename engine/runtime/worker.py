@@ -132,10 +132,10 @@ class Worker:
 
 
 def seed_everything(seed: int, deterministic: bool) -> None:
-    """Seed every generator that a model or data set may use."""
+    """Seed every generator that a model or data set may use, and say whether torch may use what does not repeat."""
     random.seed(seed)
     np.random.seed(seed)
     torch.manual_seed(seed)
     if deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-        torch.use_deterministic_algorithms(True)
+    torch.use_deterministic_algorithms(deterministic)

@@ -186,7 +186,9 @@ def test_a_disk_that_can_only_be_read_is_named(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("server_lane")
 def test_damage_that_a_request_meets_is_its_answer(data_dir: Path) -> None:
     with sqlite3.connect(file_of(data_dir)) as connection:
-        query = "SELECT rootpage FROM sqlite_master WHERE tbl_name = 'jobs'"  # of the table and of its indexes
+        query = (
+            "SELECT rootpage FROM sqlite_master WHERE tbl_name = 'jobs'"  # of the table and of its indexes
+        )
         pages = [page for (page,) in connection.execute(query)]
     connection.close()
     for page in pages:

@@ -23,7 +23,7 @@ from engine.plan.job import LEAST_SILENCE_S, JobSpec
 from engine.runtime.evaluation import write_state
 from engine.runtime.gang import Gang, GangEnd
 from engine.runtime.initial import InitialState
-from tests.jobs import job, prepare, run
+from tests.jobs import job, prepare, run_fresh
 from tests.small_disk import small_disk
 
 USER_CODE = Path(__file__).parent / "user_code"
@@ -150,7 +150,7 @@ def test_leaving_early_is_a_failure(trouble: str, workers: int, tmp_path: Path) 
 
 @pytest.mark.usefixtures("gang_lane")
 def test_a_nan_loss_names_step_and_remedy(tmp_path: Path) -> None:
-    end = run(spec_of("p3", 2, trouble="nan", marks=str(tmp_path)), tmp_path).end
+    end = run_fresh(spec_of("p3", 2, trouble="nan", marks=str(tmp_path)), tmp_path).end
     assert end.status == "failed"
     assert end.party == "worker 1"
     assert "the loss is nan at step 3" in end.reason
@@ -167,7 +167,7 @@ def test_a_nan_loss_names_step_and_remedy(tmp_path: Path) -> None:
     ],
 )
 def test_a_worker_with_another_model_is_found_at_the_start(entry: str, message: str, tmp_path: Path) -> None:
-    end = run(spec_of("ring-allreduce", 2, entry=entry), tmp_path).end
+    end = run_fresh(spec_of("ring-allreduce", 2, entry=entry), tmp_path).end
     assert end.status == "failed"
     assert message in end.reason
     assert not list((tmp_path / "result").iterdir())
@@ -176,7 +176,7 @@ def test_a_worker_with_another_model_is_found_at_the_start(entry: str, message: 
 @pytest.mark.usefixtures("gang_lane")
 def test_an_optimizer_option_that_torch_refuses_is_named(tmp_path: Path) -> None:
     optimizer = {"name": "sgd", "learning_rate": 0.1, "options": {"momentum": -0.9}}
-    end = run(job(optimizer=optimizer, strategy={"name": "p3"}, cluster={"workers": 2}), tmp_path).end
+    end = run_fresh(job(optimizer=optimizer, strategy={"name": "p3"}, cluster={"workers": 2}), tmp_path).end
     assert end.status == "failed"
     assert "-0.9" in end.reason
     assert end.error is not None
