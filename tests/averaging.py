@@ -93,9 +93,13 @@ def _average(
 
 
 def _average_state(models: list[nn.Module], optimizers: list[optim.Optimizer], shares: list[float]) -> None:
+    """What an optimizer does not keep of a parameter that it has never updated counts as zero."""
     for theirs in zip(*(model.parameters() for model in models), strict=True):
         kept = [optimizer.state[p] for optimizer, p in zip(optimizers, theirs, strict=True)]
-        for slot in kept[0]:
-            mean = sum(share * values[slot] for share, values in zip(shares, kept, strict=True))
+        for slot in dict.fromkeys(slot for values in kept for slot in values):
+            mean = sum(
+                share * values[slot] for share, values in zip(shares, kept, strict=True) if slot in values
+            )
+            assert isinstance(mean, torch.Tensor)
             for values in kept:
-                values[slot].copy_(mean.round() if slot == "step" else mean)
+                values[slot] = (mean.round() if slot == "step" else mean).clone()

@@ -77,7 +77,7 @@ class NativeAllreduce:
 
     def _issue(self, unit: Unit, step: int) -> None:
         memory = self._context.memory
-        mask = memory.mask(unit)
+        mask = memory.mask(unit, step)
         counts = [float(has(mask, i)) for i in range(len(unit.segments))]
         gradients = memory.device_gradients(unit.segments)
         flat = torch.cat([*gradients, gradients[0].new_tensor(counts)])

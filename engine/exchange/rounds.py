@@ -76,7 +76,7 @@ class RoundsAllreduce:
         if context.workers == 1:
             context.versions.advance(unit.index, step + 1)
             return
-        mask = context.memory.mask(unit)
+        mask = context.memory.mask(unit, step)
         context.memory.when_gradients_are_readable(
             unit,
             lambda: self._send(context.rank, Message.ROUND_START, context.choices[unit.index], step, mask),

@@ -41,7 +41,7 @@ class ServerExchange:
     def start(self, unit: Unit, step: int) -> None:
         choice = self._context.choices[unit.index]
         memory = self._context.memory
-        mask = memory.mask(unit)
+        mask = memory.mask(unit, step)
 
         def push() -> None:
             parts = memory.gradients(present(unit, mask))

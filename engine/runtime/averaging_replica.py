@@ -160,8 +160,9 @@ class AveragingReplica(PlanReplica):
                 for slot in self._average.state:
                     carrier = self._carriers[state_name(name, slot)]
                     value = updater.state(parameter, slot)
-                    carrier.grad = torch.zeros(carrier.shape, dtype=carrier.dtype, device=carrier.device)
+                    carrier.grad = None  # as long as the optimizer has never updated the parameter
                     if value is not None:
+                        carrier.grad = torch.empty(carrier.shape, dtype=carrier.dtype, device=carrier.device)
                         carrier.grad.copy_(value).mul_(self._share)
         self._recording.applied(layer.index, start_ns)
         for name in layer.parameters:
@@ -198,7 +199,8 @@ class AveragingReplica(PlanReplica):
                 parameter.grad = None
                 for slot in self._average.state:
                     carrier = self._carriers[state_name(name, slot)]
-                    assert carrier.grad is not None
+                    if carrier.grad is None:  # on no worker
+                        continue
                     mean = carrier.grad.round() if slot == STEP_COUNT else carrier.grad
                     updater.set_state(parameter, slot, mean)
                     carrier.grad = None

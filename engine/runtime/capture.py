@@ -19,7 +19,7 @@ from torch.nn import Parameter
 from torch.utils.hooks import RemovableHandle
 
 from engine.models.late_linear import ELSEWHERE, Kept, LateLinear, Present
-from engine.runtime.host_memory import check_dense
+from engine.runtime.presence import check_dense
 
 
 @dataclass(frozen=True, kw_only=True)

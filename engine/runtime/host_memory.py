@@ -6,6 +6,7 @@ pinned mirrors, filled and emptied on a side stream (`pinned_memory.py`).
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import torch
@@ -13,10 +14,10 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from engine.codec.fp32 import FullPrecision
-from engine.errors import TrainingError
 from engine.plan.units import Segment, Unit
 from engine.runtime.gate import past_gates
 from engine.runtime.landing import Landing
+from engine.runtime.presence import Presence
 from engine.runtime.sharing import Sharing
 
 
@@ -53,6 +54,9 @@ class HostMemory:
 
     def __init__(self, parameters: Mapping[str, Parameter]) -> None:
         self._parameters = parameters
+        self._presence = Presence()
+        self._creating = threading.Lock()
+        """Around making zeros of an absent gradient: threads that receive and threads that handle do so."""
         self.landing = Landing()
         self.sharing = Sharing(parameters)
         self._places: dict[int, tuple[list[int], list[int], list[memoryview]]] = {}
@@ -67,9 +71,9 @@ class HostMemory:
         then(list(tensors))
 
     @past_gates
-    def mask(self, unit: Unit) -> bytes:
-        """Which segments have a gradient on this worker in this step."""
-        there = [self._parameters[s.parameter].grad is not None for s in unit.segments]
+    def mask(self, unit: Unit, step: int) -> bytes:
+        """Which segments have a gradient on this worker in `step`."""
+        there = [self._presence.here(s.parameter, self._parameters[s.parameter], step) for s in unit.segments]
         if all(there):
             return b""
         bits = sum(1 << i for i, one in enumerate(there) if one)
@@ -87,17 +91,21 @@ class HostMemory:
     @past_gates
     def device_gradients(self, segments: Sequence[Segment]) -> list[Tensor]:
         """Views of the gradients on the worker's own device; absent ones become zeros first."""
-        for segment in segments:
-            parameter = self._parameters[segment.parameter]
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter, memory_format=torch.contiguous_format)
+        with self._creating:
+            for segment in segments:
+                parameter = self._parameters[segment.parameter]
+                if parameter.grad is None:
+                    parameter.grad = torch.zeros_like(parameter, memory_format=torch.contiguous_format)
         return [self._flat_gradient(s.parameter)[s.start : s.stop] for s in segments]
 
     @past_gates
     def drop_gradients(self, segments: Iterable[Segment]) -> None:
-        """Forget the gradients of parameters that no worker used in this step, so that their update is skipped."""
+        """No worker has a gradient of `segments`. When that is known of all of a parameter, its gradient is forgotten,
+        so that its update is skipped."""
         for segment in segments:
-            self._parameters[segment.parameter].grad = None
+            parameter = self._parameters[segment.parameter]
+            if self._presence.nowhere(segment, parameter):
+                parameter.grad = None
 
     @past_gates
     def parameters(self, segments: Sequence[Segment]) -> list[Tensor]:
@@ -157,22 +165,9 @@ class HostMemory:
         FullPrecision().decode(received, self.parameters(unit.segments))
 
     def _flat_gradient(self, name: str) -> Tensor:
-        parameter = self._parameters[name]
-        gradient = parameter.grad
-        assert gradient is not None
-        check_dense(name, gradient)
-        if not gradient.is_contiguous():
-            parameter.grad = gradient = gradient.contiguous()
+        gradient = self._parameters[name].grad
+        assert gradient is not None, f"the gradient of {name} was taken away while it was summed"
         return gradient.detach().view(-1)
-
-
-def check_dense(name: str, gradient: Tensor) -> None:
-    """Raises TrainingError for a gradient without an element for each of the parameter's."""
-    if gradient.layout != torch.strided:
-        raise TrainingError(
-            f"the gradient of {name} is {gradient.layout}; only dense gradients are exchanged."
-            " Build the layer with sparse=False"
-        )
 
 
 def contiguous_parameters(parameters: Mapping[str, Parameter]) -> list[str]:

@@ -21,6 +21,7 @@ from engine.inputs.loader import StepBatch
 from engine.inputs.task import BatchLoss, Task
 from engine.plan.plan import Peer
 from engine.plan.updates import OptimizerSpec
+from engine.runtime.frozen import Frozen
 from engine.runtime.recording import Recording
 from engine.runtime.updates import Hyper, LayerUpdater
 
@@ -57,6 +58,7 @@ class PeerReplica(ABC):
         self._departing = False
         self._first_forward = True
         self._wrap(peer.bucket_bytes, device, all_used)
+        self._frozen = Frozen(model)
         self._parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
         self._updater = LayerUpdater(optimizer, self._parameters)
         self._layer_size: dict[int, int] = {}
@@ -96,6 +98,7 @@ class PeerReplica(ABC):
         self._recording.end_forward()
 
     def begin_backward(self, last: bool) -> None:
+        self._frozen.check(self._step)
         self._layer_left = dict(self._layer_size)
         self._recording.begin_pass()
         self._departing = last

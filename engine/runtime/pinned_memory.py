@@ -44,7 +44,7 @@ class PinnedMemory(HostMemory):
     @past_gates
     def when_gradients_are_readable(self, unit: Unit, then: Callable[[], None]) -> None:
         """Copy the unit's gradients down once backward has computed them; `then` runs in the staging thread."""
-        here = [s for s in unit.segments if self._parameters[s.parameter].grad is not None]
+        here = [s for s in unit.segments if self._presence.was_here(s.parameter)]
         self._down.wait_stream(torch.cuda.current_stream(self._device))
         with torch.cuda.stream(self._down):
             for segment, gradient in zip(here, super().gradients(here), strict=True):
@@ -70,7 +70,7 @@ class PinnedMemory(HostMemory):
     @past_gates
     def sums(self, segments: Sequence[Segment]) -> list[Tensor]:
         for segment in segments:
-            if self._parameters[segment.parameter].grad is None:
+            if not self._presence.was_here(segment.parameter):
                 self._mirror_of(segment).zero_()
         return self.gradients(segments)
 

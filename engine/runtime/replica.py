@@ -30,6 +30,7 @@ from engine.inputs.task import BatchLoss, Task
 from engine.order import DEPART
 from engine.plan.units import Unit
 from engine.runtime.capture import Capture
+from engine.runtime.frozen import Frozen
 from engine.runtime.gate import past_gates
 from engine.runtime.host_memory import HostMemory
 from engine.runtime.layer import Layer
@@ -75,6 +76,7 @@ class PlanReplica:
         """`choices`, `exchanges` and `captures` by unit index. `announce(step, hyper)` tells the servers;
         called by every worker, done by worker 0."""
         self.model = model
+        self._frozen = Frozen(model)
         self._layers = layers
         self._choices = choices
         self._exchanges = exchanges
@@ -152,6 +154,7 @@ class PlanReplica:
 
     def begin_backward(self, last: bool) -> None:
         """`last`: the step's last micro-batch, after which gradients are final."""
+        self._frozen.check(self._step)
         self._departing = last
         for capture in self._captures:
             capture.begin_backward()
