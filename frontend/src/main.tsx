@@ -8,6 +8,7 @@ import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { RouterProvider } from "@tanstack/react-router";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
+import { Access } from "./access/Access";
 import { ApiProblem } from "./api/client";
 import { LiveProvider } from "./live/LiveProvider";
 import { createAppRouter } from "./router";
@@ -29,6 +30,7 @@ const queries = new QueryClient({
   },
 });
 
+const router = createAppRouter();
 const root = document.getElementById("root");
 if (root === null) throw new Error("index.html has no element #root");
 
@@ -37,9 +39,11 @@ createRoot(root).render(
     <MantineProvider theme={theme} defaultColorScheme="auto">
       <Notifications position="bottom-right" />
       <QueryClientProvider client={queries}>
-        <LiveProvider>
-          <RouterProvider router={createAppRouter()} />
-        </LiveProvider>
+        <Access>
+          <LiveProvider>
+            <RouterProvider router={router} />
+          </LiveProvider>
+        </Access>
       </QueryClientProvider>
     </MantineProvider>
   </StrictMode>,

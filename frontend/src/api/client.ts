@@ -38,6 +38,16 @@ export const client = createClient<paths>({
   headers: { "Content-Type": "application/json" },
 });
 
+let refused = () => {};
+
+/** Calls `act` when the service answers that this browser is not signed in, whatever was asked; returns what ends it. */
+export function whenRefused(act: () => void): () => void {
+  refused = act;
+  return () => {
+    refused = () => {};
+  };
+}
+
 interface Answer {
   error?: unknown;
   response: Response;
@@ -49,6 +59,7 @@ export async function answered<A extends Answer>(call: Promise<A>): Promise<A> {
     if (cause instanceof DOMException && cause.name === "AbortError") throw cause;
     throw new ApiProblem(0, "The service cannot be reached", "Is `trainyard serve` running?");
   });
+  if (answer.response.status === 401) refused();
   if (!answer.response.ok) throw problemFrom(answer.response.status, answer.error);
   return answer;
 }

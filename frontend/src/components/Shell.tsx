@@ -10,6 +10,8 @@ import {
 } from "@mantine/core";
 import { IconMoon, IconSun } from "@tabler/icons-react";
 import { Link, Outlet } from "@tanstack/react-router";
+import { Insecure } from "../access/Insecure";
+import { SignOut } from "../access/SignOut";
 import { Connection } from "./Connection";
 
 const PAGES = [
@@ -53,12 +55,14 @@ export function Shell() {
             <Group gap={8} ml="auto" wrap="nowrap">
               <Connection />
               <ThemeToggle />
+              <SignOut />
             </Group>
           </Group>
         </Container>
       </AppShell.Header>
       <AppShell.Main id="content" tabIndex={-1} style={{ outline: "none" }}>
         <Container size={1600} px={{ base: "xs", sm: "md" }} py="md">
+          <Insecure />
           <Outlet />
         </Container>
       </AppShell.Main>

@@ -75,6 +75,8 @@ export class LiveConnection {
       this.#set({ connection: "lost" });
       if (source.readyState !== EventSource.CLOSED) return; // The browser tries again by itself.
       this.#close();
+      // It was answered with an error, or not at all: it may be that this browser's session ended.
+      void this.#client.invalidateQueries({ queryKey: ["session"] });
       this.#retry = setTimeout(() => this.#open(), RETRY_MS);
     };
     const hear = (kind: string, act: (event: MessageEvent<string>) => void) =>
