@@ -1,6 +1,6 @@
 # Every command sets up what it needs first (setup.sh), and only what has changed.
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test soak lint bench clean
+.PHONY: help demo serve test soak fuzz lint bench clean
 
 BIN := .venv/bin
 BENCHMARKS := $(subst /,.,$(basename $(wildcard engine/benchmarks/[a-z]*.py backend/*/benchmark.py)))
@@ -28,6 +28,10 @@ soak:  ## the tests that take minutes or tell a trend; arguments for pytest in A
 	./setup.sh environment server test
 	./setup.sh page
 	$(BIN)/python -m pytest --lane soak $(ARGS)
+
+fuzz:  ## random networks against a plain PyTorch loop: N=2000 SEED=7, more in ARGS
+	./setup.sh environment server test
+	$(BIN)/python -m tests.fuzz --networks $(or $(N),200) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 lint:  ## ruff, mypy and the front end's own
 	./setup.sh environment server test lint

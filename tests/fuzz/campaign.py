@@ -1,0 +1,120 @@
+"""A campaign: any number of networks, each known by a seed and a number; failures are made smaller and kept."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hypothesis import HealthCheck, Phase, given, seed, settings
+
+from tests.fuzz.draw import cases
+from tests.fuzz.network import Case
+from tests.fuzz.program import program
+from tests.fuzz.trial import Trials, Verdict
+
+PER_SEED = 1_000_000
+"""Networks of one seed; a network's number, from 0, is below it."""
+
+
+class FailedError(Exception):
+    """A case fails; hypothesis makes it smaller."""
+
+
+def case_of(campaign: int, number: int) -> Case:
+    """Network `number` of the campaign with this seed: always the same."""
+    drawn: list[Case] = []
+    _each(campaign, number, drawn.append, [Phase.generate])
+    return drawn[-1]
+
+
+def smaller(
+    campaign: int, number: int, first: Verdict, trials: Trials, seconds: float
+) -> tuple[Case, Verdict]:
+    """The smallest case found within `seconds` that fails as network `number` did (`first`), and how."""
+    end = time.monotonic() + seconds
+    known: dict[str, Verdict] = {}
+    found: list[tuple[Case, Verdict]] = []
+
+    def body(case: Case) -> None:
+        if case.key not in known:
+            if time.monotonic() > end and found:
+                return
+            known[case.key] = trials.attempt(case)
+        verdict = known[case.key]
+        if verdict.kind == "failure" and verdict.what == first.what:
+            found.append((case, verdict))
+            raise FailedError(verdict.what)
+
+    try:
+        _each(campaign, number, body, [Phase.generate, Phase.shrink])
+    except FailedError:
+        return found[-1]
+    return case_of(campaign, number), first
+
+
+def _each(campaign: int, number: int, body: Callable[[Case], None], phases: Iterable[Phase]) -> None:
+    """Hypothesis gives `body` two cases: the simplest there is, then network `number`; and, where that one raises, ever
+    simpler ones."""
+
+    @seed(campaign * PER_SEED + number)
+    @settings(
+        max_examples=2, database=None, deadline=None, phases=list(phases), report_multiple_bugs=False,
+        suppress_health_check=list(HealthCheck), print_blob=False,
+    )  # fmt: skip
+    @given(cases())
+    def run(case: Case) -> None:
+        body(case)
+
+    run()
+
+
+@dataclass(kw_only=True)
+class Tally:
+    """What a campaign came to."""
+
+    campaign: int
+    started: float = field(default_factory=time.monotonic)
+    kinds: Counter[str] = field(default_factory=Counter)
+    reasons: dict[str, dict[str, list[int]]] = field(
+        default_factory=lambda: defaultdict(lambda: defaultdict(list))
+    )
+    """Kind -> reason -> numbers of the networks."""
+
+    def add(self, number: int, verdict: Verdict) -> None:
+        self.kinds[verdict.kind] += 1
+        self.reasons[verdict.kind][verdict.what].append(number)
+
+    def text(self) -> str:
+        """Seed, counts, time, and what was refused for which reason."""
+        spent = time.monotonic() - self.started
+        counts = ", ".join(f"{count} {kind}" for kind, count in self.kinds.most_common())
+        lines = [f"seed {self.campaign}: {self.kinds.total()} networks in {spent:.0f} s: {counts}"]
+        for kind in ("failure", "refused", "invalid"):
+            for reason, numbers in sorted(self.reasons[kind].items(), key=lambda item: -len(item[1])):
+                shown = ", ".join(map(str, numbers[:4])) + (", …" if len(numbers) > 4 else "")
+                lines.append(f"  {kind} {len(numbers)} ({shown}): {reason}")
+        return "\n".join(lines)
+
+
+def run(
+    campaign: int, numbers: Iterable[int], folder: Path, *, shrink_s: float, say: Callable[[str], None]
+) -> Tally:
+    """Try the networks of these numbers; failures are kept in `folder` as programs."""
+    tally, trials = Tally(campaign=campaign), Trials(folder)
+    for number in numbers:
+        case = case_of(campaign, number)
+        verdict = trials.attempt(case)
+        tally.add(number, verdict)
+        if verdict.kind == "failure":
+            say(f"network {number}: {verdict.what}")
+            if shrink_s:
+                case, verdict = smaller(campaign, number, verdict, trials, shrink_s)
+            kept = folder / f"failure_{campaign}_{number}.py"
+            kept.write_text(program(case, verdict))
+            say(f"{kept}\n{verdict.detail}\n\n{kept.read_text()}")
+        if sum(tally.kinds.values()) % 50 == 0:
+            say(tally.text().splitlines()[0])
+    return tally

@@ -1,0 +1,1 @@
+"""What random networks are made of, by topic; `file.py` writes the user's file."""

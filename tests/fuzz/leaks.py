@@ -1,0 +1,73 @@
+"""What a trial must leave as it was: processes, open files and sockets, temporary files."""
+
+from __future__ import annotations
+
+import gc
+import os
+import tempfile
+from collections import Counter
+from multiprocessing import active_children
+from pathlib import Path
+
+
+def private_temporaries(folder: Path) -> None:
+    """From now on this process, and what it starts, put temporary files into `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
+
+
+class Watch:
+    """What there is now. Linux only: elsewhere nothing is seen."""
+
+    def __init__(self) -> None:
+        self._processes = _descendants()
+        self._files = _open_files()
+        self._temporary = _temporary()
+
+    def left(self) -> list[str]:
+        """What there is besides, in words."""
+        found = [
+            f"process {pid}: {name}" for pid, name in _descendants().items() if pid not in self._processes
+        ]
+        found += [f"temporary file {name}" for name in _temporary() - self._temporary]
+        more = _open_files() - self._files
+        return found + [f"{count} open more: {kind}" for kind, count in more.items()]
+
+
+def _descendants() -> dict[int, str]:
+    """Every process below this one that is not a zombie, with its command."""
+    children: dict[int, list[int]] = {}
+    names: dict[int, str] = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            name, _, rest = (entry / "stat").read_text().rpartition(")")
+            state, parent = rest.split()[:2]
+        except OSError:  # it has ended
+            continue
+        if state != "Z":
+            children.setdefault(int(parent), []).append(int(entry.name))
+            names[int(entry.name)] = name.partition("(")[2]
+    found: dict[int, str] = {}
+    waiting = [os.getpid()]
+    while waiting:
+        for child in children.get(waiting.pop(), ()):
+            found[child] = names[child]
+            waiting.append(child)
+    return found
+
+
+def _open_files() -> Counter[str]:
+    """Of this process, by kind."""
+    active_children()  # multiprocessing forgets those that have ended, with their pipes
+    gc.collect()
+    kinds: Counter[str] = Counter()
+    for entry in Path("/proc/self/fd").glob("*"):
+        try:
+            kinds[str(entry.readlink()).partition(":[")[0]] += 1
+        except OSError:
+            continue
+    return kinds
+
+
+def _temporary() -> set[str]:
+    return {entry.name for entry in Path(tempfile.gettempdir()).iterdir()}

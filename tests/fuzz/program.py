@@ -1,0 +1,37 @@
+"""A failing case as one small program: the user's file, its job, and what trains it both ways. It runs by itself, from
+the repository: `python FILE.py`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from pprint import pformat
+from typing import Any
+
+from tests.fuzz import trial
+from tests.fuzz.grammar.file import write
+from tests.fuzz.network import Case
+
+_MAIN = '''
+JOB = {job}
+"""As a job's YAML says it; its model is this file's `build`, its data are `data`."""
+
+if __name__ == "__main__":
+    from tests.fuzz.program import show
+
+    show(__file__, JOB)
+'''
+
+
+def program(case: Case, verdict: trial.Verdict) -> str:
+    """The source of the program for a case and what was wrong with it."""
+    head = f'"""{verdict.what}: a plain PyTorch loop and the engine (`python FILE` in the repository)."""\n\n'
+    return head + write(case.network, case.precision).source + _MAIN.format(job=pformat(case.job, width=110))
+
+
+def show(path: str, job: dict[str, Any]) -> None:
+    """Train the file at `path` both ways and print what comes of it; exit 1 where they differ."""
+    here = Path(path).resolve()
+    verdict = trial.Trials(here.parent).judge(job, here)
+    print(f"{verdict.kind}: {verdict.what}\n{verdict.detail}".strip())
+    sys.exit(verdict.kind == "failure")

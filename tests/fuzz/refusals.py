@@ -1,0 +1,53 @@
+"""What the engine may refuse, though plain PyTorch would train it: which rule, of which strategies or networks.
+
+A refusal that is not listed here is a failure, as a wrong number is: a valid model is to be trained.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Allowed:
+    """One rule that may refuse a network."""
+
+    rule: str
+    """A regular expression that its message holds."""
+    strategies: tuple[str, ...] = ()
+    """Of these only; empty: of any."""
+    features: tuple[str, ...] = ()
+    """Only networks with one of these; empty: any."""
+    overridden: bool = False
+    """Only jobs that give some layers other choices."""
+
+
+_CUT = ("hybrid", "model-parallel")
+
+ALLOWED = (
+    Allowed(rule=r"cut|pipeline\.stages", strategies=_CUT),
+    Allowed(rule="the global norm needs all gradients in one place", strategies=_CUT),
+    Allowed(rule="looks at whole parameters", strategies=("fsdp",)),
+    Allowed(rule="has no elements to train", features=("layer: scalar parameter", "extra: unused")),
+    Allowed(rule="only a fully-connected layer .* has a gradient that is the product", overridden=True),
+    Allowed(rule="a job has one set of server shards for all its layers", overridden=True),
+    Allowed(rule="only dense gradients are exchanged", features=("layer: sparse embedding",)),
+    Allowed(rule="came in several parts.*use_reentrant=False", features=("flow: reentrant checkpoint",)),
+    Allowed(rule="samples are not \\(input, target\\) tensors", features=("inputs: tuple", "inputs: dict")),
+)
+
+
+def listed(message: str, job: dict[str, Any], features: Iterable[str]) -> bool:
+    """Whether a refusal with this message is one that this job's strategy, or a network with these features, may
+    meet."""
+    known, name = set(features), job["strategy"]["name"]
+    return any(
+        re.search(allowed.rule, message, re.DOTALL) is not None
+        and (not allowed.strategies or name in allowed.strategies)
+        and (not allowed.features or bool(known & set(allowed.features)))
+        and (not allowed.overridden or bool(job.get("overrides")))
+        for allowed in ALLOWED
+    )

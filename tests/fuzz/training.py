@@ -1,0 +1,94 @@
+"""What a random job may choose: optimizers, schedules, strategies, each with values of its options.
+
+None leaves an option out. Slices and buckets are so small that the layers of small networks are cut.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+Table = dict[str, dict[str, tuple[Any, ...]]]
+"""Name -> option -> values."""
+
+OPTIMIZERS: Table = {
+    "sgd": {
+        "momentum": (0.9, 0.0),
+        "weight_decay": (0.01, 0.0),
+        "nesterov": (None,),
+    },
+    "adamw": {"weight_decay": (0.1, None), "amsgrad": (None, True), "eps": (1e-3,)},
+    "adam": {"weight_decay": (None, 0.01), "eps": (1e-3,)},
+    "rmsprop": {"momentum": (None, 0.5), "centered": (None, True), "eps": (1e-3,)},
+    "adagrad": {"initial_accumulator_value": (0.1,)},
+    "adamax": {"eps": (1e-3,)},
+    "nadam": {"eps": (1e-3,)},
+    "radam": {"eps": (1e-3,)},
+    "adadelta": {"eps": (1e-3,)},
+    "adafactor": {"eps": ([1e-3, 1e-3],)},
+}
+"""An eps of 1e-3 keeps rounding errors of gradients that should be zero from becoming steps."""
+PLAIN_SGD: Table = {"sgd": {}}
+SCHEDULES: Table = {
+    "constant": {},
+    "cosine": {},
+    "step": {"step_size": (2,), "gamma": (0.5,)},
+    "one-cycle": {"max_lr": (0.05,)},
+    "exponential": {"gamma": (0.9,)},
+    "linear": {"start_factor": (0.2,)},
+    "multi-step": {"milestones": ([1, 3],)},
+    "polynomial": {"power": (2.0,)},
+}
+
+_WHERE = ("beside", "dedicated")
+_UPDATE = (None, "worker")
+_BYTES = (100, 40, 4000, None)
+_SERVERS: dict[str, tuple[Any, ...]] = {"servers": (None, 1, 2), "where": _WHERE, "update": _UPDATE}
+_SLICES = {**_SERVERS, "slice_size": (5, 3, 50)}
+_EXCHANGES = ("ring-allreduce", "parameter-server", "tree-allreduce", "central-reducer", "native")
+STRATEGIES: Table = {
+    "single": {},
+    "ring-allreduce-overlap": {"bucket_bytes": _BYTES},
+    "p3": _SLICES,
+    "late-multiply": {"bucket_bytes": _BYTES, "layers": ("all", "fewer-bytes")},
+    "p3+late-multiply": {**_SLICES, "layers": ("all", "fewer-bytes")},
+    "parameter-server": {**_SERVERS, "split_over": (10, None)},
+    "parameter-server-deferred": {**_SERVERS, "split_over": (10, None)},
+    "parameter-slicing": _SLICES,
+    "central-reduce": {"where": _WHERE, "update": _UPDATE},
+    "ring-allreduce": {"bucket_bytes": _BYTES},
+    "tree-allreduce": {"bucket_bytes": _BYTES, "algorithm": (None, "recursive-halving-doubling")},
+    "native-allreduce": {"bucket_bytes": _BYTES},
+    "hybrid": {"where": _WHERE, "reducer": ("beside", "dedicated", "ring")},
+    "model-parallel": {"schedule": ("1f1b", "gpipe")},
+    "parameter-averaging": {"exchange": _EXCHANGES, "bucket_bytes": _BYTES, "period": (1,)},
+    "model-average": {**_SERVERS, "update": (None,), "learning_rate_rule": ("constant",), "period": (1,)},
+    "diloco": {
+        "exchange": _EXCHANGES,
+        "period": (1,),
+        "outer": ("sgd",),
+        "outer_learning_rate": (1.0,),
+        "outer_momentum": (0.0,),
+    },
+    "ddp": {"bucket_bytes": _BYTES},
+    "fsdp": {"group_bytes": _BYTES},
+}
+AVERAGING = ("parameter-averaging", "model-average", "diloco")
+"""At period 1 and with plain SGD an average is the same as a sum of gradients."""
+
+PEER_LIMITS: dict[str, frozenset[str]] = {
+    "ddp": frozenset({"flow: reentrant checkpoint", "extra: thaw"}),
+    "fsdp": frozenset(
+        {
+            "flow: reentrant checkpoint", "extra: thaw", "extra: freeze",
+            "flow: branch by data", "layer: experts",
+            "extra: write to a weight", "extra: write that differs", "extra: escaping write",
+            "extra: maximal norm of an embedding", "extra: target network",
+            "extra: weights read first", "extra: average of a weight", "extra: average in place",
+            "hook: gradient", "hook: accumulated gradient", "layer: scalar parameter", "type: double", "type: bfloat16",
+        }
+    ),
+}  # fmt: skip
+"""What PyTorch's own wrappers do not train as one process does, and nobody asks them to here. DDP wants each gradient
+once and knows only what was trained when it was made. FSDP wants every worker to call the same modules in the same
+order, and holds other tensors between two calls of a module than in them: what is written to a parameter, or read of it
+elsewhere, or hangs on it, is lost or fails."""

@@ -1,0 +1,161 @@
+"""A trial: one case trained by the reference and by the engine, and what comes of it."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import itertools
+import sys
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal
+
+from engine.runtime.gang import Gang
+from engine.runtime.launch import Launch
+from tests.fuzz import product, reference
+from tests.fuzz.distance import distances, tolerance
+from tests.fuzz.grammar.file import write
+from tests.fuzz.leaks import Watch
+from tests.fuzz.network import Case
+from tests.fuzz.reference import Trained
+from tests.fuzz.refusals import listed
+
+PEERS = ("ddp", "fsdp")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What a trial showed."""
+
+    kind: Literal["same", "refused", "unstable", "invalid", "failure"]
+    """`same`: within tolerance. `refused`: with a reason that a person can act on, and that is listed. `unstable`: the
+    reference in two orders of summation differs. `invalid`: plain PyTorch fails, and the engine says so properly."""
+    what: str = ""
+    """Of a refusal the rule, of a failure what failed."""
+    detail: str = ""
+    """For people."""
+
+
+class Trials:
+    """Tries one case after another, in one folder."""
+
+    def __init__(self, folder: Path, make: Callable[[Launch], Gang] = Gang) -> None:
+        self._folder = folder
+        self._make = make
+        self._watch: Watch | None = None
+        """Made after the first trial, which starts what is there to stay: the fork server."""
+
+    def attempt(self, case: Case) -> Verdict:
+        """Write the file of `case` and try it."""
+        file = write(case.network, case.precision)
+        path = self._folder / f"net_{case.key}.py"
+        path.write_text(file.source)
+        importlib.invalidate_caches()
+        try:
+            verdict = self.judge(case.job, path, file.features)
+        finally:
+            path.unlink()
+        left = self._watch.left() if self._watch is not None else []
+        self._watch = Watch()
+        if left and verdict.kind != "failure":
+            return Verdict(kind="failure", what="leak", detail="\n".join(left))
+        return verdict
+
+    def judge(self, job: dict[str, Any], path: Path, features: Iterable[str] | None = None) -> Verdict:
+        """Train what the file at `path` holds both ways, and compare. `features`: of the grammar; with them, a refusal
+        has to be listed."""
+        found = _reference(load(path), job)
+        if isinstance(found, Verdict):
+            return found
+        attempt = path.parent / f"{path.stem}_attempt"
+        ended = product.train(job, path.stem, path.parent, attempt, self._make)
+        verdict = compare(found, ended, job)
+        if verdict.kind == "refused" and features is not None and not listed(ended.message, job, features):
+            return Verdict(kind="failure", what=f"refused: {verdict.what}", detail=verdict.detail)
+        return verdict
+
+
+def compare(found: Trained | Exception, ended: product.Ended, job: dict[str, Any]) -> Verdict:
+    """What the reference came to, or what it raised, against how the engine's training ended."""
+    if ended.how == "hung":
+        return Verdict(kind="failure", what=f"hang: {ended.rule}", detail=ended.message)
+    if isinstance(found, Exception):
+        return _both_fail(f"{type(found).__name__}: {found}", ended)
+    if ended.how == "failed":
+        return Verdict(kind="failure", what=f"bare error: {ended.rule}", detail=ended.message)
+    if ended.how == "refused":
+        return Verdict(kind="refused", what=ended.rule, detail=ended.message)
+    if found.apart is not None and job["strategy"]["name"] not in PEERS:
+        return Verdict(kind="failure", what="trained, though workers write other values", detail=found.apart)
+    return _difference(found, ended, job)
+
+
+def _both_fail(said: str, ended: product.Ended) -> Verdict:
+    """Plain PyTorch fails, and `said` why."""
+    if ended.how == "refused":
+        return Verdict(kind="invalid", what=product.general(said), detail=ended.message)
+    what = "trained" if ended.how == "trained" else f"bare error: {ended.rule}"
+    detail = f"{ended.message}\nPlain PyTorch fails, too: {said}"
+    return Verdict(kind="failure", what=f"{what}, where plain PyTorch fails", detail=detail)
+
+
+def _reference(file: ModuleType, job: dict[str, Any]) -> Trained | Exception | Verdict:
+    peer = job["strategy"]["name"]
+    options = {"filler": peer in PEERS, "absent_is_zero": peer == "fsdp"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            found = reference.train(file, job, **options)
+        except Exception as error:
+            return error
+        other = reference.train(file, job, **options, backwards=True)
+    for name, far in distances(other.state, found.state, found.start):
+        if not far <= tolerance(job) / 10:
+            return Verdict(kind="unstable", what=name, detail=f"{far:.1e}")
+    return found
+
+
+def _difference(found: Trained, ended: product.Ended, job: dict[str, Any]) -> Verdict:
+    assert ended.state is not None
+    if ended.state.keys() != found.state.keys():
+        names = sorted(ended.state.keys() ^ found.state.keys())
+        return Verdict(kind="failure", what="other names in the result", detail=", ".join(names))
+    limit = tolerance(job)
+    far = [(d, n) for n, d in distances(ended.state, found.state, found.start) if not d <= limit]
+    if far:
+        listing = "\n".join(f"{name}: {distance:.1e}" for distance, name in sorted(far, reverse=True))
+        return Verdict(kind="failure", what="silent difference", detail=f"limit {limit:.0e}\n{listing}")
+    for name in ("test_loss", "test_accuracy"):
+        mine, theirs = getattr(ended, name), getattr(found, name)
+        if not _close(mine, theirs, 10 * limit):
+            return Verdict(
+                kind="failure", what=f"silent difference of {name}", detail=f"{mine}, not {theirs}"
+            )
+    return Verdict(kind="same")
+
+
+def _close(mine: float | None, theirs: float | None, limit: float) -> bool:
+    if mine is None or theirs is None:
+        return mine is theirs
+    return abs(mine - theirs) <= limit * max(1.0, abs(theirs))
+
+
+_numbers = itertools.count()
+
+
+def load(path: Path) -> ModuleType:
+    """The file as a module of its own, which nobody else imports."""
+    name = f"reference_{next(_numbers)}_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        del sys.modules[name]
+    return module
