@@ -20,6 +20,7 @@ from backend.executors import process
 from backend.executors.base import Running
 from backend.lifecycle import Reason
 from tests.backend.executor_attempts import NOWHERE, ended, launch, programs_executor, running, until
+from tests.backend.held_jobs import held_spec, let_go
 from tests.backend.ingest_server import TOKEN, add_attempt
 from tests.backend.job_specs import job_spec
 from tests.backend.live_server import LiveServer, run
@@ -29,7 +30,7 @@ from tests.small_disk import small_disk
 pytestmark = pytest.mark.usefixtures("server_lane")
 
 LIMIT_S = 120.0
-STEPS = 3_000
+STEPS = 600
 
 
 def wait_for_step(client: Client, job_id: str, step: int) -> None:
@@ -121,8 +122,7 @@ def test_a_full_disk_under_the_database_loses_nothing(tmp_path: Path, descriptio
             LiveServer(tmp_path / "data", cpu_devices=2, database_url=url) as server,
             Client(server.url) as client,
         ):
-            spec = job_spec("goes on", training={"steps": 600, "global_batch": 32})
-            job_id = client.submit(spec).id
+            job_id = client.submit(held_spec("goes on", at=STEPS - 20, steps=STEPS)).id
             wait_for_step(client, job_id, 10)
             disk.fill()
             said, tried = None, 0
@@ -134,9 +134,12 @@ def test_a_full_disk_under_the_database_loses_nothing(tmp_path: Path, descriptio
             disk.free()
             for job in client.jobs(state="queued"):
                 client.cancel(job.id)
+            let_go(tmp_path / "data", job_id)
             job = client.wait(job_id, timeout_s=LIMIT_S)
             assert (job.state, job.attempts[0].sealed) == ("succeeded", True), job.message
-            assert [point.step for point in client.metrics(job_id, "loss").series["loss"]] == list(range(600))
+            assert [point.step for point in client.metrics(job_id, "loss").series["loss"]] == list(
+                range(STEPS)
+            )
 
 
 def test_a_full_disk_under_the_spool_loses_no_totals(tmp_path: Path, descriptions: Path) -> None:
@@ -144,9 +147,8 @@ def test_a_full_disk_under_the_spool_loses_no_totals(tmp_path: Path, description
         (disk.path / "cache").symlink_to(descriptions)
         url = f"sqlite:///{tmp_path / 'trainyard.db'}"
         with LiveServer(disk.path, cpu_devices=2, database_url=url) as server, Client(server.url) as client:
-            # Slow enough not to end while the disk is full: its result would have no room either.
-            training = {"steps": STEPS, "global_batch": 32}
-            job_id = client.submit(job_spec("goes on", training=training, network={"rate": "20Mbit"})).id
+            # It does not end while the disk is full: its result would have no room either.
+            job_id = client.submit(held_spec("goes on", at=STEPS - 20, steps=STEPS)).id
             wait_for_step(client, job_id, 10)
             before, still_since = -1, time.monotonic()
             # Until nothing arrives any more; batches are up to a second apart.
@@ -158,6 +160,7 @@ def test_a_full_disk_under_the_spool_loses_no_totals(tmp_path: Path, description
                     before, still_since = now, time.monotonic()
             assert client.job(job_id).state == "running"
             disk.free()
+            let_go(disk.path, job_id)
             job = client.wait(job_id, timeout_s=LIMIT_S)
             assert (job.state, job.attempts[0].sealed) == ("succeeded", True), job.message
             assert job.step == STEPS
@@ -232,7 +235,7 @@ def server(tmp_path: Path, descriptions: Path) -> LiveServer:
 
 
 def test_a_job_whose_directory_vanishes_ends_and_says_so(server: LiveServer) -> None:
-    endless = job_spec("loses its home", training={"steps": 1_000_000, "global_batch": 32})
+    endless = held_spec("loses its home", at=1_000_000)
     with server, Client(server.url) as client:
         job_id = client.submit(endless).id
         wait_for_step(client, job_id, 10)

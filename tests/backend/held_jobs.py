@@ -1,0 +1,22 @@
+"""Jobs that do not end before a test lets them. Where a job must only still be running, that leaves the cores to the
+others, and no number of steps has to be large enough."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.backend.job_specs import job_spec
+
+USER_CODE = Path(__file__).with_name("user_code")
+
+
+def held_spec(name: str, *, at: int = 30, steps: int = 1_000_000, **changes: Any) -> dict[str, Any]:
+    """A job that takes 20 ms a step and stops at step `at`."""
+    model = {"entrypoint": "held:build", "directory": str(USER_CODE), "options": {"at": at}}
+    return job_spec(name, model=model, training={"steps": steps, "global_batch": 32}, **changes)
+
+
+def let_go(data_dir: Path, job_id: str) -> None:
+    """From now on the job's first attempt takes no time and stops nowhere."""
+    (data_dir / "jobs" / job_id / "1" / "go").touch()
