@@ -1,4 +1,5 @@
-"""Ten rounds of kill -9 with a real server and real jobs; and that what is checked after each can fail."""
+"""Rounds of kill -9 with a real server and real jobs; and that what is checked after each can fail. Two rounds kill
+everybody once; ten more are a soak."""
 
 from __future__ import annotations
 
@@ -19,7 +20,11 @@ from backend.chaos.yard import Yard
 from backend.executors import files, process
 from tests.backend.executor_attempts import until
 
-SEED, ROUNDS = 3, 10
+FEW = [(334, 0), (334, 1)]
+MANY = [(3, number) for number in range(10)]
+"""Seed and number of a round."""
+ROUNDS = [pytest.param(FEW, id="few"), pytest.param(MANY, id="many", marks=pytest.mark.soak)]
+ROUND = [*FEW, *(pytest.param(*one, marks=pytest.mark.soak) for one in MANY)]
 
 
 @pytest.fixture(scope="module")
@@ -30,21 +35,23 @@ def yard(server_lane: None, tmp_path_factory: pytest.TempPathFactory, descriptio
         yield yard
 
 
-def test_a_seed_draws_the_same_rounds_and_everybody_dies_in_some() -> None:
-    drawn = [draw(SEED, number) for number in range(ROUNDS)]
-    assert drawn == [draw(SEED, number) for number in range(ROUNDS)]
+@pytest.mark.parametrize("rounds", ROUNDS)
+def test_a_seed_draws_the_same_rounds_and_everybody_dies_in_some(rounds: list[tuple[int, int]]) -> None:
+    drawn = [draw(*one) for one in rounds]
+    assert drawn == [draw(*one) for one in rounds]
     assert {step.act for script in drawn for step in script.steps} >= set(FATAL)
 
 
-@pytest.mark.parametrize("number", range(ROUNDS))
-def test_after_every_round_nothing_is_lost_left_or_wrong(yard: Yard, number: int) -> None:
-    story, wrong = yard.round(SEED, number)
+@pytest.mark.parametrize(("seed", "number"), ROUND)
+def test_after_every_round_nothing_is_lost_left_or_wrong(yard: Yard, seed: int, number: int) -> None:
+    story, wrong = yard.round(seed, number)
     assert not wrong, "\n".join([*story, *wrong])
 
 
-def test_after_all_rounds_everything_is_still_there(yard: Yard) -> None:
+@pytest.mark.parametrize("rounds", ROUNDS)
+def test_after_all_rounds_everything_is_still_there(yard: Yard, rounds: list[tuple[int, int]]) -> None:
     assert yard.at_last() == []
-    assert len(yard.witness.acknowledged) > ROUNDS
+    assert len(yard.witness.acknowledged) > len(rounds)
 
 
 @pytest.mark.parametrize(
