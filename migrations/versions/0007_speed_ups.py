@@ -15,8 +15,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    with op.batch_alter_table("attempts", schema=None) as batch_op:
-        batch_op.add_column(sa.Column("device_models", sa.JSON(none_as_null=True), nullable=True))
+    op.add_column("attempts", sa.Column("device_models", sa.JSON(none_as_null=True), nullable=True))
     op.create_table(
         "speed_ups",
         sa.Column("attempt_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
@@ -54,5 +53,5 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     op.drop_table("speed_ups")
-    with op.batch_alter_table("attempts", schema=None) as batch_op:
-        batch_op.drop_column("device_models")
+    # Not as a batch: that makes the table anew, and dropping the old one takes all telemetry along.
+    op.drop_column("attempts", "device_models")
