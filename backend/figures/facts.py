@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -16,6 +16,7 @@ from backend.lifecycle import ENDED
 from engine.plan.rehearsal import RehearsalSpec
 from engine.plan.serde import from_plain
 from engine.plan.units_of_measure import format_rate, parse_rate
+from engine.telemetry.definitions import LinkRate, RateSource
 
 T = TypeVar("T")
 
@@ -30,6 +31,19 @@ class LinkFacts:
     rate_bps: int | None
     """Per direction; None where it is not known."""
     rate_source: str
+    shared: bool
+    """What is not the job's uses it, too."""
+
+    @property
+    def rate(self) -> LinkRate | None:
+        """None where it is not known."""
+        source = next((one for one in get_args(RateSource) if one == self.rate_source), None)
+        return LinkRate(rate_bps=self.rate_bps, source=source) if self.rate_bps and source else None
+
+    @property
+    def key(self) -> str:
+        """What addresses and requests call it."""
+        return f"{self.party}:{self.interface}"
 
 
 @dataclass(frozen=True, kw_only=True)

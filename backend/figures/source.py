@@ -141,8 +141,9 @@ class Source:
         return self._rows(query.order_by(Metric.step), METRIC_ROW)
 
     def links(self) -> list[LinkFacts]:
-        """Links that parties reported on, by party and interface."""
-        query = select(Link).where(Link.attempt_id == self.attempt).order_by(Link.party, Link.interface)
+        """Links that parties reported on, by party and interface; those that others use, too, are the last."""
+        order = (Link.shared, Link.party, Link.interface)
+        query = select(Link).where(Link.attempt_id == self.attempt).order_by(*order)
         return [
             LinkFacts(
                 party=link.party,
@@ -150,6 +151,7 @@ class Source:
                 host=link.host,
                 rate_bps=link.rate_bps,
                 rate_source=link.rate_source,
+                shared=link.shared,
             )
             for link in self._session.scalars(query)
         ]

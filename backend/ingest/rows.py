@@ -79,7 +79,7 @@ def _columns(table: np.ndarray, *names: str) -> list[list[Any]]:
 
 def _links(batch: Batch) -> list[tuple[Any, ...]]:
     return [
-        (batch.attempt, batch.party, link.interface, link.host, link.rate_bps, link.rate_source)
+        (batch.attempt, batch.party, link.interface, link.host, link.rate_bps, link.rate_source, link.shared)
         for link in batch.links
     ]
 

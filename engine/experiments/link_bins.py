@@ -56,7 +56,7 @@ def read(launch: Launch, rank: int, warm_up: int) -> LinkBins:
     was sampled, else the transport's own counters. Raises ValueError where nothing was recorded or the link has no
     rate."""
     batches = _batches(launch, rank)
-    links = [link for batch in batches for link in batch.links]
+    links = [link for batch in batches for link in batch.links if not link.shared]
     if not links:
         raise ValueError(f"{launch.job.name}: worker {rank} recorded no link")
     link = min(links, key=lambda each: each.interface == TRANSPORT)

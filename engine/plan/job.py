@@ -116,6 +116,9 @@ class NetworkSpec:
     """Run the parties on so many hosts of a lab on this machine: network namespaces whose links the kernel shapes,
     for every strategy alike. Party i lives on host i % hosts; of a pipeline's n workers, neighbours share one: host
     i * hosts // n. Null: no lab. Needs root (CAP_SYS_ADMIN and CAP_NET_ADMIN) and iproute2."""
+    declared_rate: str | None = None
+    """What the network is known to do for each host and direction, as `10Gbit`, where nothing limits it here and its
+    interfaces do not say it themselves: figures show shares of it. Null: not known."""
     host_rates: tuple[str, ...] = ()
     """Rates of the hosts one by one, where they differ. Needs `hosts`; takes the place of `rate`."""
     latency: str | None = None
@@ -126,6 +129,11 @@ class NetworkSpec:
             parse_rate(self.rate, "rate")
         for position, rate in enumerate(self.host_rates):
             parse_rate(rate, f"host_rates.{position}")
+        if self.declared_rate is not None:
+            parse_rate(self.declared_rate, "declared_rate")
+            if self.rate is not None or self.hosts is not None:
+                rule = "rate and hosts say themselves how fast the network is"
+                raise UserError("declared_rate", self.declared_rate, rule, "Leave it out")
         if self.latency is not None:
             parse_duration(self.latency, "latency")
         if self.hosts is not None and not 1 <= self.hosts <= MOST_HOSTS:
@@ -150,6 +158,11 @@ class NetworkSpec:
         if self.host_rates:
             return min(parse_rate(rate, "host_rates") for rate in self.host_rates)
         return None if self.rate is None else parse_rate(self.rate, "rate")
+
+    @property
+    def declared_rate_bps(self) -> int | None:
+        """What the network is said to do, in bits per second."""
+        return None if self.declared_rate is None else parse_rate(self.declared_rate, "declared_rate")
 
     @property
     def host_rates_bps(self) -> tuple[int | None, ...]:

@@ -11,22 +11,21 @@ from typing import Any
 from engine.codec import CODEC
 from engine.exchange import EXCHANGE
 from engine.exchange.base import Choice
-from engine.lab import INTERFACE, address
+from engine.lab import address
 from engine.order import RANK
 from engine.order.keys import fifo_beside_priorities
 from engine.plan.cluster import Party, shard_party
 from engine.plan.plan import LayerPlan, Plan
-from engine.plan.scaling import scaled_rate
 from engine.plan.telemetry import TelemetrySpec
 from engine.plan.units import Unit, cut
 from engine.runtime.dispatch import Dispatch, largest_message
 from engine.runtime.launch import Launch
+from engine.runtime.links import PartyLinks
 from engine.runtime.messages import Lane
 from engine.runtime.recording import Recording
 from engine.telemetry import asked
 from engine.telemetry.detail import DetailPolicy
-from engine.telemetry.recorder import TRANSPORT, Recorder
-from engine.telemetry.sampler import Sampler, interface_counters
+from engine.telemetry.recorder import Recorder
 from engine.telemetry.step_times import StepTimes
 from engine.transport.clock import AttemptClock
 from engine.transport.endpoint import Endpoint
@@ -46,9 +45,7 @@ class PartyBase:
         self.party = party
         self.names = [p.name for p in launch.parties]
         self._host = launch.host(party)
-        self._near = frozenset(p.index for p in launch.parties if p.host == party.host)
-        # The first party of a lab's host speaks for the interface that all of them share.
-        self._link = INTERFACE if self._host is not None and party.index == min(self._near) else TRANSPORT
+        self._links = PartyLinks(launch, party)
         self.clock = AttemptClock(time.monotonic_ns() - (time.time_ns() - launch.epoch_unix_ns))
         self.recorder = (Recorder if launch.record else StepTimes)(
             party.index,
@@ -59,14 +56,12 @@ class PartyBase:
             detail=_policy(launch.job.telemetry),
             spool_bytes=launch.job.telemetry.spool_bytes,
             asked=launch.directory / asked.FILE,
-            interface=self._link,
-            host=None if self._host is None else party.host,
-            near=self._near,
+            interface=self._links.first,
+            host=self._links.host,
+            near=self._links.near,
         )
         self.recording = Recording(self.recorder, self.clock.now_ns)
-        rate = self._rate_bps()
-        if rate is not None:
-            self.recorder.declare_link(self._link, rate_bps=rate, rate_source="shaped")
+        limit = self._links.limit_bps
         self.endpoint = Endpoint(
             index=party.index,
             names=self.names,
@@ -74,8 +69,8 @@ class PartyBase:
             clock=self.clock,
             observer=self.recording,
             pacer=None
-            if rate is None or self._host is not None
-            else Pacer(launch.directory / "pacing", rate),
+            if limit is None or self._host is not None
+            else Pacer(launch.directory / "pacing", limit),
             deadline_s=launch.deadline_s,
             silence_s=launch.job.cluster.silence_s,
             token=launch.token(),
@@ -84,7 +79,6 @@ class PartyBase:
             launch.rendezvous, index=party.index, names=self.names, deadline_s=launch.deadline_s
         )
         self.endpoint.on_failure(self.rendezvous.fail)
-        self._sampler: Sampler | None = None
 
     def dispatch(self, lane: Lane) -> Dispatch:
         """The table of a lane's messages; before `connect`."""
@@ -94,12 +88,12 @@ class PartyBase:
     def connect(self) -> None:
         """Meet the others. Lanes must be registered; after this messages arrive."""
         self.endpoint.listen(LOOPBACK if self._host is None else address(self._host))
-        self.endpoint.connect(self.rendezvous.exchange_addresses(self.endpoint.address))
+        addresses = self.rendezvous.exchange_addresses(self.endpoint.address)
+        self.endpoint.connect(addresses)
         alignment = self.endpoint.align_clock()
         self.recorder.metric("clock_residual_ns", 0, alignment.residual_ns)
         if self.launch.record:
-            counters = interface_counters(INTERFACE) if self._link == INTERFACE else self._wire_bytes
-            self._sampler = Sampler(self.recorder, self._link, counters)
+            self._links.start(self.recorder, self.endpoint.counters, addresses)
 
     def part(self) -> None:
         """Leave in order, when everybody is done."""
@@ -115,29 +109,8 @@ class PartyBase:
         """Whatever happened, keep what was measured; tell the peers where this end failed."""
         if error is not None:
             self.endpoint.close(orderly=False, reason=f"{type(error).__name__}: {error}")
-        if self._sampler is not None:
-            self._sampler.close()
+        self._links.close()
         self.recorder.close()
-
-    def _wire_bytes(self) -> tuple[int, int]:
-        """(sent, received) from and to other hosts."""
-        traffic = self.endpoint.counters.snapshot()
-
-        def far(payload: Mapping[tuple[int, int], int], overhead: Mapping[int, int]) -> int:
-            return sum(n for (peer, _), n in payload.items() if peer not in self._near) + sum(
-                n for peer, n in overhead.items() if peer not in self._near
-            )
-
-        return (
-            far(traffic.sent_payload, traffic.sent_overhead),
-            far(traffic.received_payload, traffic.received_overhead),
-        )
-
-    def _rate_bps(self) -> int | None:
-        """The rate of this party's host, as it is kept here."""
-        network = self.launch.job.network
-        rate = network.rate_bps if self._host is None else network.host_rates_bps[self._host]
-        return None if rate is None else scaled_rate(rate, self.launch.job.scale)
 
 
 def _policy(spec: TelemetrySpec) -> DetailPolicy:

@@ -55,6 +55,8 @@ class LinkInfo:
     """Bits per second per direction; None where it is not known."""
     rate_source: str
     """shaped, interface, declared or unknown."""
+    shared: bool = False
+    """What is not the job's uses it, too: its counters are those of the whole machine."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,6 +164,7 @@ def decode(body: bytes) -> Batch:
                 host=str(link["host"]),
                 rate_bps=None if link["rate_bps"] is None else int(link["rate_bps"]),
                 rate_source=str(link["rate_source"]),
+                shared=bool(link.get("shared", False)),  # older batches do not say
             )
             for link in header["links"]
         )

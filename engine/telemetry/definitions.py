@@ -110,12 +110,15 @@ def exposed_share(exposed: float, iteration_ns: float) -> float | None:
 # --- links ---
 
 
+RateSource = Literal["shaped", "interface", "declared"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class LinkRate:
     """How fast a link can go, per direction, and who says so."""
 
     rate_bps: int
-    source: Literal["shaped", "interface", "declared"]
+    source: RateSource
 
 
 def link_rate(*, shaped: int | None, interface: int | None, declared: int | None) -> LinkRate | None:
@@ -246,4 +249,4 @@ DEFINITIONS: Mapping[str, str] = {
         "the baseline's time to reach a target over this job's time to reach it, where their speed-up is not refused"
     ),
 }
-"""One sentence for each, shown where the figure is."""
+"""One sentence for each; the page explains its figures with them."""

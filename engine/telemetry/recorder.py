@@ -163,12 +163,19 @@ class Recorder:
         self._metrics.append(_metric(index, step, self.clock_ns(), value))
 
     def declare_link(
-        self, interface: str, *, rate_bps: int | None = None, rate_source: str = "unknown"
+        self,
+        interface: str,
+        *,
+        rate_bps: int | None = None,
+        rate_source: str = "unknown",
+        shared: bool = False,
     ) -> None:
         """Say what is known of a link: its rate in bit/s per direction, and whether that is `shaped` (a limit
-        that somebody set), the `interface`'s own, `declared` by the job, or `unknown`. The last word
-        counts."""
-        info = LinkInfo(interface=interface, host=self._host, rate_bps=rate_bps, rate_source=rate_source)
+        that somebody set), the `interface`'s own, `declared` by the job, or `unknown`; whether it is `shared` with
+        what is not the job's. The last word counts."""
+        info = LinkInfo(
+            interface=interface, host=self._host, rate_bps=rate_bps, rate_source=rate_source, shared=shared
+        )
         with self._naming:
             index = self._link_index(interface)
             if index is None:

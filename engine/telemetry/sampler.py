@@ -1,12 +1,16 @@
-"""Byte counters every 10 ms: of a network interface, or of the transport where the limit is in software."""
+"""Byte counters every 10 ms, of network interfaces and of the transport; and what is known of an interface."""
 
 from __future__ import annotations
 
+import fcntl
+import ipaddress
 import logging
 import os
+import socket
+import struct
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from engine.telemetry.recorder import Recorder
@@ -15,6 +19,11 @@ Counters = Callable[[], tuple[int, int]]
 """Returns (tx_bytes, rx_bytes) since whenever."""
 
 PROC_NET_DEV = Path("/proc/net/dev")
+SYS_NET = Path("/sys/class/net")
+LOOPBACK_INTERFACE = "lo"
+_SIOCGIFADDR = 0x8915
+_IFREQ = struct.Struct("256s")
+"""A name of up to 16 bytes, then the socket address: family, port, and the IPv4 address in bytes 20 to 23."""
 logger = logging.getLogger(__name__)
 
 
@@ -53,30 +62,48 @@ def interfaces() -> list[str]:
     return sorted(line.partition(":")[0].strip() for line in lines if ":" in line)
 
 
-def interface_rate_bps(interface: str) -> int | None:
-    """The link speed that the interface reports, in bit/s; None for a virtual or an unplugged one."""
+def interface_rate_bps(interface: str, sys_net: Path = SYS_NET) -> int | None:
+    """The link speed that the interface reports, in bit/s; None for a virtual or an unplugged one: a veth reports
+    10 Gbit/s and moves what the processor can. Behind a `device` is hardware, or another machine's; a bond's rate is
+    its links' sum."""
+    place = sys_net / interface
+    if not ((place / "device").exists() or (place / "bonding").exists()):
+        return None
     try:
-        megabits = int((Path("/sys/class/net") / interface / "speed").read_text())
+        megabits = int((place / "speed").read_text())
     except (OSError, ValueError):
         return None
     return megabits * 1_000_000 if megabits > 0 else None
+
+
+def interface_of(address: str) -> str | None:
+    """The interface of this host that has an IPv4 address as its first one; None where none has."""
+    if ipaddress.ip_address(address).is_loopback:
+        return LOOPBACK_INTERFACE
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        for _, name in socket.if_nameindex():
+            try:
+                answer = fcntl.ioctl(asking, _SIOCGIFADDR, _IFREQ.pack(name.encode()))
+            except OSError:  # it has none
+                continue
+            if socket.inet_ntoa(answer[20:24]) == address:
+                return name
+    return None
 
 
 class Sampler:
     """A thread that reads counters into the recorder, from construction until `close`."""
 
     def __init__(
-        self, recorder: Recorder, interface: str, counters: Counters, *, period_s: float = 0.01
+        self, recorder: Recorder, counters: Mapping[str, Counters], *, period_s: float = 0.01
     ) -> None:
-        """`interface` names the link in the records; `counters` is what to read, e.g.
-        `interface_counters("eth0")` or the transport's own."""
+        """`counters` by the link's name in the records: e.g. `interface_counters("eth0")`, or the transport's own."""
         self._recorder = recorder
-        self._interface = interface
-        self._counters = counters
+        self._counters = dict(counters)
         self._period_s = period_s
         self._stop = threading.Event()
         self._sample()
-        self._thread = threading.Thread(target=self._loop, name=f"sampler-{interface}", daemon=True)
+        self._thread = threading.Thread(target=self._loop, name="link-sampler", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
@@ -93,12 +120,14 @@ class Sampler:
             due = max(due + self._period_s, time.monotonic())  # late ones are left out, not caught up
             if self._stop.wait(due - time.monotonic()):
                 return
-            try:
-                self._sample()
-            except (OSError, ValueError) as error:
-                logger.warning("%s is no longer sampled: %s", self._interface, error)
-                return
+            self._sample()
 
     def _sample(self) -> None:
-        tx_bytes, rx_bytes = self._counters()
-        self._recorder.link(self._interface, tx_bytes=tx_bytes, rx_bytes=rx_bytes)
+        for interface, counters in list(self._counters.items()):
+            try:
+                tx_bytes, rx_bytes = counters()
+            except (OSError, ValueError) as error:
+                logger.warning("%s is no longer sampled: %s", interface, error)
+                del self._counters[interface]
+                continue
+            self._recorder.link(interface, tx_bytes=tx_bytes, rx_bytes=rx_bytes)

@@ -17,7 +17,7 @@ from engine.telemetry.sampler import Sampler, interface_counters, interface_rate
 def test_bytes_through_the_loopback_interface_are_counted() -> None:
     counters = interface_counters("lo")
     recorder = Recorder(0, "w", lambda: 0, None)
-    sampler = Sampler(recorder, "lo", counters)
+    sampler = Sampler(recorder, {"lo": counters})
     payload = 3_000_000
     with (
         socket.create_server(("127.0.0.1", 0)) as server,
@@ -49,7 +49,7 @@ def test_any_counters_can_be_sampled() -> None:
         return value * 100, value
 
     recorder = Recorder(0, "w", lambda: 0, None)
-    sampler = Sampler(recorder, "transport", counters, period_s=0.001)
+    sampler = Sampler(recorder, {"transport": counters}, period_s=0.001)
     assert taken.wait(30)
     sampler.close()
     recorder.close()

@@ -6,7 +6,7 @@ and, on SQLite, stored in the order of their key (WITHOUT ROWID): a figure reads
 
 from __future__ import annotations
 
-from sqlalchemy import ForeignKey, Index, Integer, LargeBinary, SmallInteger, String
+from sqlalchemy import ForeignKey, Index, Integer, LargeBinary, SmallInteger, String, false
 from sqlalchemy.orm import Mapped, mapped_column
 
 from backend.db.models.base import Base, BigInt
@@ -150,3 +150,5 @@ class Link(Base):
     """Bits per second per direction; None where it is not known, and then no percentage is shown."""
     rate_source: Mapped[str] = mapped_column(String(16))
     """shaped, interface, declared or unknown."""
+    shared: Mapped[bool] = mapped_column(default=False, server_default=false())
+    """What is not the job's uses it, too."""
