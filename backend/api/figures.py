@@ -63,6 +63,10 @@ def show_figure(
     layer: Annotated[
         int | None, Query(ge=0, le=2**15 - 1, description="Lit up in a timeline of many steps")
     ] = None,
+    links: Annotated[
+        str | None,
+        Query(description="Of the utilization: only these, as `0:transport`, with commas", max_length=2_000),
+    ] = None,
     attempt: AttemptAsked = None,
     baseline: Annotated[str | None, Query(description="Of a speed-up, in place of the job's own")] = None,
     if_none_match: Tag = None,
@@ -82,6 +86,7 @@ def show_figure(
                 "to_ns": to_ns,
                 "why": why,
                 "layer": layer,
+                "links": None if links is None else tuple(links.split(",")),
                 "attempt": attempt,
                 "baseline": baseline,
             },

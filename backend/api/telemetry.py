@@ -9,6 +9,7 @@ from fastapi.responses import JSONResponse, StreamingResponse
 
 from backend.api.deps import AttemptAsked, Services, TimeAsked, problems
 from backend.api.fields import of_columns
+from backend.schemas.links import LinkQuery, Links
 from backend.schemas.lists import EventQuery
 from backend.schemas.telemetry import (
     Events,
@@ -92,6 +93,13 @@ def record_steps(services: Services, job_id: str, asked: RecordRequest) -> Recor
 def list_speed_ups(services: Services, job_id: str, attempt: AttemptAsked = None) -> SpeedUps:
     """A job's speed-up over its baseline as it was stored over time and at its end, with what each value rests on."""
     return services.telemetry.speed_ups(job_id, attempt)
+
+
+@router.get("/links", responses=problems(404, 422))
+def list_link_series(services: Services, job_id: str, asked: Annotated[LinkQuery, Query()]) -> Links:
+    """Utilization: what every link moved in each bin of time, by direction and layer, in bytes and, where the link's
+    rate is known, as shares of it."""
+    return services.links.read(job_id, asked)
 
 
 @router.get("/logs", responses=problems(404, 422))

@@ -90,10 +90,13 @@ def curve(source: Source, name: str, what: What, by: By) -> Curve:
 
 
 def bytes_until(source: Source, at_ns: np.ndarray) -> np.ndarray:
-    """(n) bytes that all links of a job had sent at these times; NaN where nobody counted any."""
+    """(n) bytes that all links of a job had sent at these times; NaN where nobody counted any. What the whole machine
+    sent is not the job's."""
     total = np.zeros(len(at_ns))
     counted = False
     for link in source.links():
+        if link.shared:
+            continue
         ends = source.bin_range(link, 0)
         if ends is None:
             continue

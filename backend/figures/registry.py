@@ -19,6 +19,7 @@ from backend.figures.throughput import throughput
 from backend.figures.timeline import timeline
 from backend.figures.utilization import utilization
 from engine.errors import UnknownNameError
+from engine.telemetry.definitions import DEFINITIONS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,8 +31,15 @@ class Figure:
     title: str
     summary: str
     """What it shows, in one sentence."""
+    terms: tuple[str, ...] = ()
+    """What must be defined for whoever reads it: keys of `DEFINITIONS`."""
     build: Callable[[Source, FigureRequest], go.Figure]
     """Answers a figure for every job, whatever has been recorded of it so far."""
+
+    @property
+    def definitions(self) -> dict[str, str]:
+        """Its terms, each with its one sentence."""
+        return {term: DEFINITIONS[term] for term in self.terms}
 
     def draw(self, source: Source, request: FigureRequest) -> go.Figure:
         """The figure, which says so where it rests on a rehearsal."""
@@ -49,42 +57,49 @@ FIGURES: dict[str, Figure] = {
             title="Timeline",
             build=timeline,
             summary="What every worker computed, sent and received when; exposed waiting is red.",
+            terms=("exposed communication",),
         ),
         Figure(
             name="utilization",
             title="Link utilization",
             build=utilization,
             summary="What went over each link in each direction, and which layers' bytes it was.",
+            terms=("link utilization", "layer utilization", "link rate"),
         ),
         Figure(
             name="heatmap",
             title="Layers over time",
             build=heatmap,
             summary="Which layers were waited for, and which layers' bytes were on the wire, over time.",
+            terms=("exposed communication",),
         ),
         Figure(
             name="step-time",
             title="Step time",
             build=step_time,
             summary="Each worker's step split into computation, exposed communication, input and idle time.",
+            terms=("iteration time", "exposed communication"),
         ),
         Figure(
             name="speed-up",
             title="Speed-up",
             build=speed_up_figure,
             summary="Throughput beside the baseline's and beside linear scaling, where they may be compared.",
+            terms=("speed-up", "throughput"),
         ),
         Figure(
             name="loss",
             title="Loss and accuracy",
             build=loss,
             summary="Training loss of every step, and the test accuracy.",
+            terms=("convergence speed-up",),
         ),
         Figure(
             name="throughput",
             title="Throughput",
             build=throughput,
             summary="Samples per second, and how long an iteration takes.",
+            terms=("throughput", "iteration time"),
         ),
         Figure(
             name="memory",

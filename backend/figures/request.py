@@ -34,6 +34,8 @@ class FigureRequest:
     layer: int | None = None
     """Index of the layer that is lit up. The page lights layers up in what it has; only the timeline of many steps,
     which has no layers, is drawn for it."""
+    links: tuple[str, ...] | None = None
+    """The links that are drawn, by `LinkFacts.key`. None: the first ones."""
     attempt: int | None = None
     """Number of the attempt that is shown. None: the latest."""
     baseline: str | None = None

@@ -7,7 +7,6 @@ the layers. A percentage of the rate is shown only where the rate is known.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,18 +16,20 @@ from backend.figures.base import finish, notice
 from backend.figures.bins import bin_window, neighbours, within
 from backend.figures.boxes import SHADES, shade
 from backend.figures.facts import JobFacts, LinkFacts
+from backend.figures.link_bytes import LinkBytes, read_links
 from backend.figures.request import FigureRequest
 from backend.figures.rows import abbreviate
 from backend.figures.scene import add_layer_scale
 from backend.figures.source import Source
 from backend.figures.theme import COLOURS, palette
 from engine.plan.units_of_measure import format_rate
-from engine.telemetry.definitions import link_bps, other_bytes
-from engine.telemetry.events import ALL_LAYERS, BIN_NS, NO_LAYER, Direction
+from engine.telemetry.definitions import link_bps
+from engine.telemetry.events import BIN_NS, NO_LAYER, Direction
 from engine.telemetry.recorder import TRANSPORT
 from engine.telemetry.spread import layers_per_row
 
 MAX_LINKS = 8
+"""In one drawing; the page chooses which, the API has all of them."""
 MAX_VALUES = 30_000
 """Of all shares together. Beyond, only what is visible is drawn, and then neighbouring layers as one, but at least
 FEWEST_GROUPS in each panel."""
@@ -36,19 +37,15 @@ FEWEST_GROUPS = 4
 MAX_AREAS = 160
 """Of all panels together; each takes a millisecond to build and to draw."""
 PANEL_PX = 100
+SHARED = ", with whatever else runs there"
+SOURCES = {
+    "shaped": "shaped",
+    "interface": "the interface's own",
+    "declared": "declared by the job",
+    "unknown": "from an unknown source",
+}
+"""Who says how fast a link is."""
 DIRECTIONS = {Direction.TX: "sends", Direction.RX: "receives"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Panel:
-    """One link in one direction."""
-
-    link: LinkFacts
-    direction: Direction
-    layers: np.ndarray
-    """(L, n) bytes of each layer in each bin."""
-    other: np.ndarray
-    """(n) bytes of no layer."""
 
 
 def utilization(source: Source, request: FigureRequest) -> go.Figure:
@@ -58,47 +55,44 @@ def utilization(source: Source, request: FigureRequest) -> go.Figure:
     window = bin_window(source, links, request)
     if window is None:
         return notice(request, revision=revision, text="No bytes yet: nothing has gone over a link")
-    shown = links[:MAX_LINKS]
+    shown = choose(links, request.links)
     window = within(window, len(job.layers) * len(shown) * len(Direction), MAX_VALUES)
     first, last = window.covered_bins
-    panels = []
-    for link in shown:
-        rows = source.bins(link, window.level, first, last)
-        for direction in Direction:
-            own = rows[rows["direction"] == direction]
-            if own["bytes"].any():
-                panels.append(panel(link, direction, own, len(job.layers), (first, last)))
+    panels = read_links(source, shown, window.level, (first, last))
     if not panels:
         return notice(request, revision=revision, text="Nothing went over a link in this stretch of time")
     start_s = (first * window.bin_ns - window.origin_ns) / 1e9
     figure = draw(job, panels, start_s, window.bin_ns, request)
     figure.update_xaxes(range=window.visible_s)
-    if len(links) > MAX_LINKS:
-        left = f"{len(links) - MAX_LINKS} more links are not shown"
-        figure.add_annotation(
-            text=left, xref="paper", yref="paper", x=1, y=1, xanchor="right", yanchor="bottom"
-        )
+    named = [{"value": link.key, "label": name_of(job, link)} for link in links]
     figure.update_layout(
-        uirevision=f"{revision}:{window.origin_ns}", meta={**figure.layout.meta, **window.meta}
+        uirevision=f"{revision}:{window.origin_ns}",
+        meta={
+            **figure.layout.meta,
+            **window.meta,
+            "links": named,
+            "shown": [link.key for link in shown],
+            "most_links": MAX_LINKS,
+        },
     )
     return figure
 
 
-def panel(
-    link: LinkFacts, direction: Direction, rows: np.ndarray, layers: int, bins: tuple[int, int]
-) -> Panel:
-    """BIN_ROW of one link and direction as a table of the bins from first to last of `bins`."""
-    first, count = bins[0], bins[1] - bins[0] + 1
-    layers = max(layers, int(rows["layer"].max(initial=-1)) + 1)
-    table = np.zeros((layers + 2, count), np.int64)  # the last two rows: ALL_LAYERS (-2), NO_LAYER (-1)
-    np.add.at(table, (rows["layer"], rows["bin"] - first), rows["bytes"])
-    named = table[:layers]
-    other = np.maximum(other_bytes(table[ALL_LAYERS], named.sum(axis=0)), table[-1])
-    return Panel(link=link, direction=direction, layers=named, other=other)
+def choose(links: Sequence[LinkFacts], wanted: Sequence[str] | None) -> list[LinkFacts]:
+    """The links that were asked for, in their order; without any of them the first MAX_LINKS."""
+    chosen = [link for link in links if wanted is not None and link.key in wanted]
+    return (chosen or list(links))[:MAX_LINKS]
+
+
+def name_of(job: JobFacts, link: LinkFacts) -> str:
+    """`worker 0, transport on host0`, or `lo on host0, of the whole machine`."""
+    if link.shared:
+        return f"{link.interface} on {link.host}, of the whole machine"
+    return f"{job.party(link.party)}, {link.interface} on {link.host}"
 
 
 def draw(
-    job: JobFacts, panels: Sequence[Panel], start_s: float, bin_ns: int, request: FigureRequest
+    job: JobFacts, panels: Sequence[LinkBytes], start_s: float, bin_ns: int, request: FigureRequest
 ) -> go.Figure:
     """The figure of panels whose first bin starts at `start_s` on the axis."""
     colours = COLOURS[request.theme]
@@ -134,6 +128,7 @@ def draw(
         scale, lines = _scale(row, one, bin_ns, colours.rate)
         layout[_key(_axes(row)[1])] |= scale
         layout["shapes"] += lines
+    programs = "; of the machine's, other programs" if any(one.link.shared for one in panels) else ""
     legend = {"legend": {"x": 1, "xanchor": "right"}, **({"showlegend": False} if request.narrow else {})}
     figure = go.Figure(areas, layout | legend)  # at once: each change of a figure takes milliseconds
     figure.add_trace(
@@ -142,7 +137,7 @@ def draw(
             y=[None],
             mode="markers",
             hoverinfo="skip",
-            name="other: beyond the layers (headers, control)",
+            name=f"other: beyond the layers (headers, control{programs})",
             marker={"color": colours.other, "size": 11, "symbol": "square"},
         )
     )
@@ -177,9 +172,9 @@ def _add_panel(layout: dict[str, Any], row: int, rows: int, title: str, request:
     )
 
 
-def _words(job: JobFacts, one: Panel, bin_ns: int) -> str:
-    bps = link_bps(one.layers.sum(axis=0) + one.other, bin_ns)
-    who = f"{job.party(one.link.party)} {DIRECTIONS[one.direction]}"
+def _words(job: JobFacts, one: LinkBytes, bin_ns: int) -> str:
+    bps = link_bps(one.total, bin_ns)
+    who = f"{who_of(job, one.link)} {DIRECTIONS[one.direction]}"
     return f"{who} {format_rate(bps.mean())} on average, {format_rate(bps.max())} at most, {rate_text(job, one.link)}"
 
 
@@ -209,9 +204,9 @@ def _key(axis: str) -> str:
     return f"{axis[0]}axis{axis[1:]}"
 
 
-def _scale(row: int, one: Panel, bin_ns: int, colour: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def _scale(row: int, one: LinkBytes, bin_ns: int, colour: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """A panel's axis, and the line of its rate: in percent where the rate is known, else in bit/s."""
-    highest = float(link_bps(one.layers.sum(axis=0) + one.other, bin_ns).max())
+    highest = float(link_bps(one.total, bin_ns).max())
     rate = one.link.rate_bps
     if rate is None:
         return {"tickformat": "~s", "ticksuffix": "bit/s", "nticks": 4, "rangemode": "tozero"}, []
@@ -236,14 +231,19 @@ def _scale(row: int, one: Panel, bin_ns: int, colour: str) -> tuple[dict[str, An
     return axis, [line]
 
 
-def _title(job: JobFacts, one: Panel, request: FigureRequest) -> str:
+def _title(job: JobFacts, one: LinkBytes, request: FigureRequest) -> str:
     """Who, which direction, which interface, and how fast it may go."""
     link = one.link
-    name = job.party(link.party)
-    title = f"<b>{abbreviate(name) if request.narrow else name}</b> {DIRECTIONS[one.direction]}"
+    name = who_of(job, link)
+    title = f"<b>{abbreviate(name) if request.narrow and not link.shared else name}</b> {DIRECTIONS[one.direction]}"
     if not request.narrow:
-        title += f" ({link.interface} on {link.host})"
+        title += f" ({link.interface} on {link.host}{SHARED if link.shared else ''})"
     return f"{title}: {rate_text(job, link, short=request.narrow)}"
+
+
+def who_of(job: JobFacts, link: LinkFacts) -> str:
+    """`worker 0`, or `machine` where all that it sends is counted."""
+    return "machine" if link.shared else job.party(link.party)
 
 
 def rate_text(job: JobFacts, link: LinkFacts, *, short: bool = False) -> str:
@@ -253,11 +253,13 @@ def rate_text(job: JobFacts, link: LinkFacts, *, short: bool = False) -> str:
     paced = job.rate is not None and job.hosts is None and link.interface == TRANSPORT
     share = f"1/{job.scale:g}" if job.scale != 1 else ""
     rate = format_rate(link.rate_bps)
+    said = "software-limited" if paced and link.rate_source == "shaped" else SOURCES[link.rate_source]
     if short:
         limit = f"{rate} ({share})" if share else rate
     else:
-        limit = f"limit {rate}, {share} of the job's" if share else f"limit {rate}"
-    return f"{limit}, {'software-limited' if paced else link.rate_source}"
+        limit = f"limit {rate}" if link.rate_source == "shaped" else rate
+        limit = f"{limit}, {share} of the job's" if share else limit
+    return f"{limit}, {said}"
 
 
 def _groups(layers: int, columns: int, panels: int, size: int) -> list[range]:

@@ -82,3 +82,5 @@ class FigureEntry(Schema):
     title: str
     summary: str
     """What it shows."""
+    definitions: dict[str, str]
+    """The metrics in it, by name: what each means, in one sentence."""

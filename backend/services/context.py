@@ -12,6 +12,7 @@ from backend.services.access import Access
 from backend.services.figures import Figures
 from backend.services.inventory import Inventory
 from backend.services.jobs import Jobs
+from backend.services.links import LinkReader
 from backend.services.lists import Lists
 from backend.services.notices import Hub
 from backend.services.speed_ups import SpeedUps
@@ -33,6 +34,7 @@ class Context:
     jobs: Jobs
     lists: Lists
     telemetry: Telemetry
+    links: LinkReader
     figures: Figures
     speed_ups: SpeedUps
     hub: Hub

@@ -52,7 +52,9 @@ class Figures:
     def catalogue(self) -> list[FigureEntry]:
         """Every figure of a job."""
         return [
-            FigureEntry(name=entry.name, title=entry.title, summary=entry.summary)
+            FigureEntry(
+                name=entry.name, title=entry.title, summary=entry.summary, definitions=entry.definitions
+            )
             for entry in registry.FIGURES.values()
         ]
 

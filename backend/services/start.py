@@ -19,6 +19,7 @@ from backend.services.drawing import Drawing
 from backend.services.figures import Figures
 from backend.services.inventory import Inventory
 from backend.services.jobs import Jobs
+from backend.services.links import LinkReader
 from backend.services.lists import Lists
 from backend.services.notices import Hub
 from backend.services.plans import Planner
@@ -78,6 +79,7 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
             jobs=Jobs(database, planner, views, changed=scheduler.wake),
             lists=Lists(database, views),
             telemetry=Telemetry(database, views),
+            links=LinkReader(database),
             figures=Figures(database, views, drawing),
             speed_ups=speed_ups,
             hub=hub,

@@ -24,7 +24,7 @@ from backend.figures.theme import COLOURS, palette
 from backend.figures.timeline import LABEL_PX
 from backend.services import progress
 from engine.errors import UnknownNameError
-from engine.telemetry.definitions import WARM_UP_STEPS
+from engine.telemetry.definitions import DEFINITIONS, WARM_UP_STEPS
 from tests.backend.figures_drawn import answer, column, notes, traces
 from tests.backend.recorded_run import MS, Run, add_job, record_run
 
@@ -160,6 +160,11 @@ def test_the_straggler_is_marked_and_each_part_is_the_recorded_one(database: Dat
 
 def test_equal_workers_have_no_straggler() -> None:
     assert straggler({0: {"compute": 10.0, "input": 0.0}, 1: {"compute": 10.3, "input": 0.0}}) is None
+
+
+def test_every_definition_is_said_beside_a_figure() -> None:
+    said = {term: text for figure in FIGURES.values() for term, text in figure.definitions.items()}
+    assert said == DEFINITIONS
 
 
 def test_the_speed_up_is_the_definitions(database: Database, jobs: dict[str, str], baseline: Run) -> None:

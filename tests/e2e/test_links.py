@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from backend.client import Client
+from engine.telemetry.definitions import DEFINITIONS
 from tests.e2e.drawn import said, traces, window_of
 from tests.e2e.recorded import RATE
 
@@ -187,3 +188,30 @@ def test_another_strategy_is_launched_from_here_filled_in(page: Page, job: str) 
     page.get_by_test_id("another-strategy").click()
     expect(page.get_by_test_id("field-name")).to_have_value("recorded parameter-server again")
     expect(page.get_by_test_id("field-network.rate")).to_have_value("20Mbit")
+
+
+def test_the_links_that_are_drawn_are_chosen(page: Page, job: str) -> None:
+    """The machine's own interface is one of them, and the address keeps the choice."""
+    page.goto(f"/jobs/{job}?tab=links")
+    shown(page, "utilization")
+    select = page.get_by_test_id("link-select")
+    chart = page.get_by_test_id("figure-utilization")
+    every = chart.evaluate("chart => chart._fullLayout.meta.links.map(link => link.value)")
+    assert every[-1] == "0:lo"
+    assert len(every) > 2
+    page.goto(f"/jobs/{job}?tab=links&interfaces=0:lo")
+    shown(page, "utilization")
+    expect(page.get_by_test_id("panel-utilization")).to_contain_text("of the whole machine")
+    assert chart.evaluate("chart => chart._fullLayout.meta.shown") == ["0:lo"]
+    select.click()
+    page.get_by_role("option", name=re.compile("worker 0")).first.click()
+    expect(page).to_have_url(re.compile("interfaces=0%3Alo,0%3Atransport|interfaces=0:lo,0:transport"))
+
+
+def test_what_a_figures_metrics_mean_is_said_beside_its_title(page: Page, job: str) -> None:
+    page.goto(f"/jobs/{job}?tab=links")
+    sign = page.get_by_test_id("panel-utilization").get_by_role("img", name=re.compile("Layer utilization: "))
+    sign.hover()
+    tip = page.get_by_role("tooltip").filter(has_text="Link rate: ")
+    expect(tip).to_contain_text(DEFINITIONS["link rate"])
+    expect(tip).to_contain_text(DEFINITIONS["layer utilization"])

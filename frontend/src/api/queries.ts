@@ -149,6 +149,8 @@ export interface FigureParams {
   why?: string;
   /** A layer to light up; only the timeline of many steps is drawn for it. */
   layer?: number;
+  /** Of the utilization: the links that are drawn, with commas. */
+  links?: string;
   /** What the speed-up is measured against, where it is not the job's own baseline. */
   baseline?: string;
   /** The one that is shown, where it is not the latest. */

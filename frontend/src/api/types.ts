@@ -16,6 +16,7 @@ export type Template = Schemas["Template"];
 export type StrategyEntry = Schemas["StrategyEntry"];
 export type Events = Schemas["Events"];
 export type Why = Schemas["Why"];
+export type FigureEntry = Schemas["FigureEntry"];
 export type Summary = Schemas["Summary"];
 
 /** A Plotly figure as the backend builds it. */

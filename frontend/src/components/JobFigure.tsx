@@ -1,5 +1,4 @@
-import { Box, Group, Paper, Skeleton, Text, Title, Tooltip, useComputedColorScheme } from "@mantine/core";
-import { IconInfoCircle } from "@tabler/icons-react";
+import { Box, Group, Paper, Skeleton, Text, Title, useComputedColorScheme } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { type ReactNode, useEffect, useMemo, useRef, useState } from "react";
 import { figureQuery, figuresQuery } from "../api/queries";
@@ -7,6 +6,7 @@ import type { PlotlyFigure } from "../api/types";
 import type { Point } from "../lib/lit";
 import { onScale, type Scale } from "../lib/scale";
 import { drawn } from "../live/costs";
+import { Explained } from "./Explained";
 import { PlotlyChart, type XRange } from "./PlotlyChart";
 import { Problem } from "./Problem";
 import { RehearsedBadge } from "./RehearsedBadge";
@@ -22,6 +22,8 @@ interface Props {
   to_ns?: number;
   /** A wait to light up. */
   why?: string;
+  /** Of the utilization: the links that are drawn, with commas. */
+  links?: string;
   /** What the speed-up is measured against. */
   baseline?: string;
   /** The one that is shown; without: the latest. */
@@ -90,11 +92,7 @@ export function JobFigure({
           <Title order={2} fz="md">
             {title}
           </Title>
-          {entry && (
-            <Tooltip label={entry.summary}>
-              <IconInfoCircle size={16} opacity={0.5} role="img" aria-label={entry.summary} tabIndex={0} />
-            </Tooltip>
-          )}
+          {entry && <Explained summary={entry.summary} definitions={entry.definitions} />}
           <RehearsedBadge text={(meta?.rehearsed as string | undefined) ?? null} />
         </Group>
         {actions}

@@ -63,6 +63,8 @@ export interface JobSearch {
   why?: string;
   /** The layer that is lit up, by its place in the model. */
   layer?: number;
+  /** The links that are drawn; none: the first ones. */
+  interfaces?: string[];
   /** The kinds of events that are listed; none: all. */
   kinds?: string[];
   /** What the speed-up is measured against, where it is not the job's own baseline. */
@@ -126,6 +128,7 @@ export function jobSearch(raw: Raw): JobSearch {
     attempt: whole(raw.attempt),
     why: waitOf(raw.why),
     layer: whole(raw.layer),
+    interfaces: list(raw.interfaces),
     kinds: list(raw.kinds),
     baseline: word(raw.baseline),
     ...windowOf(raw),

@@ -16,6 +16,7 @@ import { layerOfPoint, type Point } from "../../lib/lit";
 import type { JobSearch } from "../../lib/search";
 import { type TimelineMeta, windowOf } from "../../lib/timeline";
 import { LayerSelect } from "./LayerSelect";
+import { LinkSelect, type LinksMeta } from "./LinkSelect";
 
 // Pointing crosses many layers on its way: what it rests on is lit up.
 const REST_MS = 50;
@@ -50,7 +51,7 @@ export function LinksPanel({ job, search }: { job: Job; search: JobSearch }) {
     if (window !== undefined) select(window ?? { step: undefined, from_ns: undefined, to_ns: undefined });
   }, 200);
   // Where nothing is selected, the timeline shows the time that the links show.
-  const [shown, setShown] = useState<TimelineMeta>({});
+  const [shown, setShown] = useState<TimelineMeta & LinksMeta>({});
   const follow = { from_ns: shown.from_ns, to_ns: shown.to_ns };
   useKeys({ Escape: () => select({ layer: undefined }) });
   useTimeKeys(search.from_ns === undefined ? shown : search, select);
@@ -105,7 +106,20 @@ export function LinksPanel({ job, search }: { job: Job; search: JobSearch }) {
           </LinkButton>
         </Group>
       </Paper>
-      <JobFigure name="utilization" {...chosen} {...shared} onMeta={setShown} />
+      <JobFigure
+        name="utilization"
+        {...chosen}
+        {...shared}
+        links={search.interfaces?.join(",")}
+        actions={
+          <LinkSelect
+            drawn={shown}
+            chosen={search.interfaces}
+            onLinks={(interfaces) => select({ interfaces })}
+          />
+        }
+        onMeta={setShown}
+      />
       <JobFigure name="timeline" {...(selected ? chosen : follow)} {...shared} />
       <JobFigure name="heatmap" {...chosen} {...shared} />
       {job.plan.layers.length > 0 && (

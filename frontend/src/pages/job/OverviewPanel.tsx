@@ -1,9 +1,10 @@
 import { Paper, SimpleGrid, Stack, Text, Tooltip } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
-import { summaryQuery } from "../../api/queries";
+import { figuresQuery, summaryQuery } from "../../api/queries";
 import type { Job, Summary } from "../../api/types";
 import { BaselineChoice } from "../../components/BaselineChoice";
+import { capital } from "../../components/Explained";
 import { JobFigure } from "../../components/JobFigure";
 import { Problem } from "../../components/Problem";
 import { accuracyNote } from "../../lib/accuracy";
@@ -44,6 +45,7 @@ export function OverviewPanel({ job, attempt, baseline, onBaseline }: Props) {
 
 function Tiles({ job, summary }: { job: Job; summary: Summary | undefined }) {
   const speedUp = summary?.speed_up;
+  const meaning = useDefinitions();
   const exposedShare =
     summary?.iteration_ms && summary.exposed_ms !== null ? summary.exposed_ms / summary.iteration_ms : null;
   return (
@@ -53,14 +55,14 @@ function Tiles({ job, summary }: { job: Job; summary: Summary | undefined }) {
         label="Iteration"
         value={formatMs(summary?.iteration_ms)}
         note={summary?.window_steps ? `median of ${summary.window_steps} steps` : "median, warm-up left out"}
-        hint="Start of forward to start of next forward, of the slowest worker"
+        hint={meaning["iteration time"]}
       />
       <Tile
         name="exposed"
         label="Exposed"
         value={formatMs(summary?.exposed_ms)}
         note={exposedShare === null ? "per iteration" : `${formatPercent(exposedShare)} of it`}
-        hint="Time in which a worker computes nothing because a version has not arrived"
+        hint={meaning["exposed communication"]}
         wait
       />
       <Tile
@@ -68,6 +70,7 @@ function Tiles({ job, summary }: { job: Job; summary: Summary | undefined }) {
         label="Samples/s"
         value={formatNumber(summary?.samples_per_s)}
         note={`batch ${job.global_batch}`}
+        hint={meaning.throughput}
       />
       <Tile
         name="speed-up"
@@ -84,11 +87,7 @@ function Tiles({ job, summary }: { job: Job; summary: Summary | undefined }) {
         label="Test accuracy"
         value={formatPercent(summary?.test_accuracy)}
         note={accuracyNote(summary)}
-        hint={
-          summary?.convergence_speed_up
-            ? "The baseline's time to reach the target over this job's"
-            : undefined
-        }
+        hint={summary?.convergence_speed_up ? meaning["convergence speed-up"] : undefined}
       />
       <Tile
         name="wire"
@@ -109,6 +108,13 @@ function sureness({ low, high, kind, why_not }: NonNullable<Summary["speed_up"]>
     why_not ?? (kind && `${kind} scaling`),
   ];
   return words.filter(Boolean).join("; ");
+}
+
+/** What each metric means, by its name. */
+function useDefinitions(): Record<string, string> {
+  const figures = useQuery(figuresQuery).data ?? [];
+  const found = figures.flatMap((figure) => Object.entries(figure.definitions));
+  return Object.fromEntries(found.map(([term, text]) => [term, capital(text)]));
 }
 
 interface TileProps {

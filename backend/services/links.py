@@ -1,0 +1,134 @@
+"""Utilization per layer as series: bytes of every link, direction and layer in bins of time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from backend.db import Database
+from backend.figures.facts import LinkFacts
+from backend.figures.link_bytes import LinkBytes, read_links
+from backend.figures.source import Source
+from backend.schemas import links as schema
+from backend.services.jobs import find
+from backend.services.views import attempt_of
+from engine.errors import UnknownNameError, UserError
+from engine.telemetry.definitions import LinkRate, link_utilization
+from engine.telemetry.events import BIN_NS, LEVEL_FACTOR, LEVELS, Direction
+from engine.telemetry.spread import layers_per_row
+
+MOST_VALUES = 500_000
+"""In one answer."""
+DIRECTIONS = {Direction.TX: "send", Direction.RX: "receive"}
+
+
+class LinkReader:
+    """Reads any attempt of any job of one database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def read(self, job_id: str, asked: schema.LinkQuery) -> schema.Links:
+        """Raises NotFound, and UserError for an attempt or a link that there is not, half a stretch of time, and more
+        values than one answer holds."""
+        if (asked.from_ns is None) != (asked.to_ns is None):
+            raise UserError(
+                "from_ns", asked.from_ns, "needs to_ns, and to_ns needs it", "Give both or neither"
+            )
+        with self._database.read() as session:
+            job = find(session, job_id)
+            attempt_of(session, job, asked.attempt)
+            source = Source(session, job_id, asked.attempt)
+            links = _chosen(source, asked.link)
+            level, (first, last) = _bins(source, links, asked)
+            wide, count = BIN_NS * LEVEL_FACTOR**level, last - first + 1
+            directions = [way for way, name in DIRECTIONS.items() if asked.direction in (None, name)]
+            rows = 1 if asked.layer is not None else len(source.job.layers)
+            rows = -(-rows // (layers_per_row(rows) if level else 1)) + 1
+            values = rows * len(links) * len(directions) * count
+            if values > MOST_VALUES:
+                rule = f"up to {values} values; one answer holds {MOST_VALUES}"
+                raise UserError(
+                    "bins", asked.bins, rule, "Ask for fewer bins, one link, one direction or one layer"
+                )
+            found = read_links(source, links, level, (first, last), directions) if count else []
+            series = [_series(source, one, wide, level, asked.layer) for one in found]
+        return schema.Links(
+            rehearsed=source.job.rehearsed,
+            bin_ns=wide,
+            start_ns=first * wide,
+            bins=count,
+            links=series,
+            revision=job.revision,
+        )
+
+
+def _chosen(source: Source, wanted: str | None) -> list[LinkFacts]:
+    links = source.links()
+    if wanted is None:
+        return links
+    known = {link.key: link for link in links}
+    for key in wanted.split(","):
+        if key not in known:
+            raise UnknownNameError("link", key, "link", known)
+    return [known[key] for key in wanted.split(",")]
+
+
+def _bins(source: Source, links: Sequence[LinkFacts], asked: schema.LinkQuery) -> tuple[int, tuple[int, int]]:
+    """The finest level at which the stretch of time has at most as many bins as were asked for, and the first and last
+    of them; (0, (0, -1)) where nothing went over these links."""
+    ranges = [found for link in links if (found := source.bin_range(link, 0))]
+    if not ranges:
+        return 0, (0, -1)
+    first, last = min(low for low, _ in ranges), max(high for _, high in ranges)
+    if asked.from_ns is not None and asked.to_ns is not None:
+        first, last = max(first, asked.from_ns // BIN_NS), min(last, (asked.to_ns - 1) // BIN_NS)
+    if last < first:
+        return 0, (0, -1)
+    for level in range(LEVELS):
+        size = LEVEL_FACTOR**level
+        if last // size - first // size < asked.bins:
+            break
+    return level, (first // size, last // size)
+
+
+def _series(source: Source, one: LinkBytes, wide: int, level: int, layer: int | None) -> schema.LinkSeries:
+    job, link = source.job, one.link
+    size = layers_per_row(len(job.layers)) if level else 1
+    rate = link.rate
+    layers = []
+    for index in np.flatnonzero(one.layers.any(axis=1)).tolist():
+        last = min(index + size, max(len(job.layers), index + 1)) - 1
+        if layer is not None and not index <= layer <= last:
+            continue
+        name = job.layer(index) if last == index else f"{job.layer(index)} to {job.layer(last)}"
+        moved = one.layers[index]
+        layers.append(
+            schema.LayerSeries(
+                layer=name,
+                index=index,
+                last_index=last,
+                bytes=moved.tolist(),
+                utilization=_shares(moved, wide, rate),
+            )
+        )
+    return schema.LinkSeries(
+        key=link.key,
+        party=link.party,
+        party_name=job.party(link.party),
+        interface=link.interface,
+        host=link.host,
+        shared=link.shared,
+        direction="send" if one.direction == Direction.TX else "receive",
+        rate_bps=link.rate_bps,
+        rate_source=link.rate_source,
+        layers=layers,
+        other_bytes=one.other.tolist(),
+        utilization=_shares(one.total, wide, rate),
+    )
+
+
+def _shares(moved: np.ndarray, wide: int, rate: LinkRate | None) -> list[float] | None:
+    shares = link_utilization(moved, wide, rate)
+    return None if shares is None else [float(f"{share:.4g}") for share in shares]

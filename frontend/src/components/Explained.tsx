@@ -1,0 +1,31 @@
+import { Stack, Text, Tooltip } from "@mantine/core";
+import { IconInfoCircle } from "@tabler/icons-react";
+import type { FigureEntry } from "../api/types";
+
+/** What a figure shows, and what the metrics in it mean, for who points at the sign beside its title. */
+export function Explained({ summary, definitions }: Pick<FigureEntry, "summary" | "definitions">) {
+  const terms = Object.entries(definitions);
+  const words = [summary, ...terms.map(([term, text]) => `${capital(term)}: ${text}.`)];
+  return (
+    <Tooltip
+      multiline
+      maw={420}
+      label={
+        <Stack gap={6}>
+          {words.map((line) => (
+            <Text key={line} size="xs" inherit>
+              {line}
+            </Text>
+          ))}
+        </Stack>
+      }
+    >
+      <IconInfoCircle size={16} opacity={0.5} role="img" aria-label={words.join(" ")} tabIndex={0} />
+    </Tooltip>
+  );
+}
+
+/** A definition as a sentence. */
+export function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
