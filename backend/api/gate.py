@@ -15,6 +15,9 @@ from backend.api.problems import refusal
 from backend.api.router import is_open
 from backend.services.errors import TooManyGuesses, Unauthorized
 
+HAVE_BODY = frozenset({"content-length", "transfer-encoding"})
+"""Requests with one of these headers."""
+
 
 class Gate:
     """ASGI middleware, where the application's context has begun."""
@@ -24,10 +27,14 @@ class Gate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and not _open(scope["method"], scope["path"]):
+            request = HTTPConnection(scope)
             try:
-                admit(scope["app"].state.context.access, HTTPConnection(scope))
+                admit(scope["app"].state.context.access, request)
             except (Unauthorized, TooManyGuesses) as error:
-                await refusal(error)(scope, receive, send)
+                answer = refusal(error)
+                if HAVE_BODY.intersection(request.headers):
+                    answer.headers["Connection"] = "close"  # or a stranger could go on sending
+                await answer(scope, receive, send)
                 return
         await self.app(scope, receive, send)
 

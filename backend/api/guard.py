@@ -10,6 +10,8 @@ elsewhere could launch or cancel a job.
 
 from __future__ import annotations
 
+import re
+
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -19,6 +21,8 @@ from backend.api.problems import problem
 READS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 KNOWN = READS | {"POST", "PUT", "PATCH", "DELETE"}
 """Methods that this server knows, though an address may not have them."""
+HOST = re.compile(r"(?:\[(?P<ip>[0-9A-Fa-f:.]+(?:%[\w.-]+)?)\]|(?P<name>[^\s:/?#@\[\]\\]+))(?::[0-9]{0,5})?")
+"""What a Host header may be."""
 JSON = "application/json"
 BATCH = "application/octet-stream"
 """Telemetry batches travel in binary, with a bearer token: neither may cross origins unasked."""
@@ -94,11 +98,9 @@ class Guard:
 
 
 def _name(host: str) -> str:
-    """The host without its port; empty where it is none."""
-    if not host.startswith("["):
-        return host.partition(":")[0]
-    name, bracket, _ = host[1:].partition("]")
-    return name if bracket else ""
+    """The host without its port; empty where it is none. Addresses that answers name are made of the whole of it."""
+    found = HOST.fullmatch(host)
+    return (found["ip"] or found["name"]) if found else ""
 
 
 def _origin(headers: Headers) -> ASGIApp | None:

@@ -34,6 +34,7 @@ from backend.client import Client
 from backend.db import Database
 from backend.db.engine import sqlite_url
 from backend.db.models import Attempt, Batch, Job, LayerTotal, StepRow
+from backend.executors.environment import inherited
 from backend.ingest.benchmark_load import FLUSH_S, SLICES, Mix, Sender, together
 from backend.ingest.tokens import new_token, token_sha256
 from engine.benchmarks.harness.machine import ROOT
@@ -58,7 +59,7 @@ TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 @contextmanager
 def server(data_dir: Path) -> Iterator[tuple[str, int]]:
     """A server that starts no jobs; its address and process id."""
-    environment = os.environ | {
+    environment = inherited() | {
         "TRAINYARD_DATA_DIR": str(data_dir),
         "TRAINYARD_SCHEDULER": "false",
         "TRAINYARD_CPU_DEVICES": str(WORKERS),

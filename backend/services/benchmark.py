@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import re
 import subprocess
 import sys
@@ -25,6 +24,7 @@ import numpy as np
 
 from backend.db import Database
 from backend.db.engine import sqlite_url
+from backend.executors.environment import inherited
 from backend.services.benchmark_asked import AIM_MS, Asked, requests
 from backend.services.benchmark_fill import PER_LAYER, WORKERS, Large, add_large, add_others, live
 from engine.benchmarks.harness.report import Report, arguments
@@ -44,7 +44,7 @@ def served(directory: Path) -> Iterator[str]:
     """The address of a real server on that data, which starts no jobs."""
     ours = {"TRAINYARD_DATA_DIR": str(directory), "TRAINYARD_SCHEDULER": "0"}
     command = [sys.executable, "-m", "backend.cli.main", "serve", "--port", "0"]
-    with subprocess.Popen(command, env=os.environ | ours, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, env=inherited() | ours, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
             found = re.search(r"at (http\S+)", process.stdout.readline())

@@ -71,6 +71,7 @@ def spoken(server: LiveServer, *lines: str) -> tuple[int, str, str | None]:
         "/./api/v1/jobs", "/api/v1/jobs#", "/api/v1/jobs?/api/v1/health", "/api/v1/%6aobs", "api/v1/jobs", "*",
         "http://127.0.0.1/api/v1/jobs", "http://evil.example/api/v1/jobs", "//evil.example/api/v1/jobs",
         "/api/v1/openapi.json", "/api/v1/openapi.json/", "/openapi.json", "/docs", "/redoc",
+        "//evil.example/%2e%2e", "/%5cevil.example/%2e%2e",
         "/assets/../../../etc/passwd", "/..%2f..%2f..%2fetc/passwd", "/%2e%2e/%2e%2e/pyproject.toml",
     ],
 )  # fmt: skip
@@ -78,11 +79,11 @@ def test_no_spelling_of_an_address_passes(server: LiveServer, path: str) -> None
     """It is refused, or answered with the page, which is the same for everybody; and nobody is sent elsewhere."""
     for version in ("1.1", "1.0"):
         status, body, location = spoken(server, f"GET {path} HTTP/{version}", HOST)
-        assert status in (400, 401, 404, 405, 422) or (
+        assert status in (307, 400, 401, 404, 405, 422) or (
             status == 200 and body.startswith("<!doctype html>")
         ), body
         assert '"items"' not in body
-        assert location is None
+        assert location is None or location.startswith("http://127.0.0.1/")
 
 
 @pytest.mark.parametrize(
@@ -104,7 +105,7 @@ def test_no_head_of_a_request_passes(server: LiveServer, lines: list[str]) -> No
         status, _, _ = spoken(
             server, f"{method} /api/v1/jobs HTTP/1.1", HOST, "Content-Type: application/json", *lines
         )
-        assert status in (400, 401, 431), method
+        assert status in (400, 401, 431, 501), method
 
 
 @pytest.mark.parametrize(
@@ -125,6 +126,21 @@ def test_a_strangers_body_is_not_read(server: LiveServer) -> None:
         connection.endheaders()  # and no body: a server that reads it first waits for ever
         assert connection.getresponse().status == 401
         connection.close()
+
+
+def test_a_strangers_body_has_an_end(server: LiveServer) -> None:
+    address = urlsplit(server.url)
+    lines = (
+        "POST /api/v1/jobs HTTP/1.1",
+        HOST,
+        "Content-Type: application/json",
+        "Transfer-Encoding: chunked",
+    )
+    with create_connection((str(address.hostname), address.port or 80), timeout=30) as connection:
+        connection.sendall("\r\n".join([*lines, "", ""]).encode())
+        more_than_sockets_hold = (b"10000\r\n" + b"x" * 65_536 + b"\r\n") * 2048
+        with pytest.raises(OSError, match=r"reset|[Bb]roken pipe"):
+            connection.sendall(more_than_sockets_hold)
 
 
 # --- those who may ---
