@@ -6,7 +6,6 @@ them, are the job's; nothing else is taken from the engine.
 
 from __future__ import annotations
 
-import copy
 import importlib
 import sys
 from collections.abc import Callable
@@ -36,10 +35,11 @@ def train(spec: JobSpec, workers: int) -> dict[str, Tensor]:
         sys.path.insert(0, spec.model.directory)
     module_name, _, function = spec.model.entrypoint.partition(":")
     module = importlib.import_module(module_name)
-    torch.manual_seed(spec.training.seed)
-    first = getattr(module, function)(**spec.model.options).double()
     loss: Loss = getattr(module, "loss", cross_entropy)
-    models = [first, *(copy.deepcopy(first) for _ in range(workers - 1))]
+    models = []
+    for _ in range(workers):
+        torch.manual_seed(spec.training.seed)
+        models.append(getattr(module, function)(**spec.model.options).double())
     make = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[spec.optimizer.name]
     optimizers = [
         make(model.parameters(), lr=spec.optimizer.learning_rate, **spec.optimizer.options)

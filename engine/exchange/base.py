@@ -68,6 +68,8 @@ class Context:
     rendezvous: str
     """Where process groups meet (native exchange)."""
     deadline_s: float
+    written: Callable[[Unit], bool] = lambda unit: False
+    """Whether something has written to the unit's parameters in this step, besides the update."""
 
 
 class Exchange(Protocol):

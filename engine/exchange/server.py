@@ -2,16 +2,21 @@
 
 A unit's gradient is pushed to its shard; the answer is the updated parameters (update on the server) or the
 summed gradient (update on the worker). How the answer returns is the plan's: pushed at once, pulled after the
-notification of every part of the layer (papers 004, section 4.1), or pulled when the next forward begins.
+notification of every part of the layer (papers 004, section 4.1), or pulled when the next forward begins. Where the
+server updates, and the model has written to the parameters itself, what it wrote goes ahead of the gradient.
 The other side is `shard.py`.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import partial
+
+from torch import Tensor
 
 from engine.exchange.base import Choice, Context
 from engine.plan.units import Unit
+from engine.runtime.checksum import packed
 from engine.runtime.host_memory import as_bytes, as_tensor, present
 from engine.runtime.messages import Lane, Message, Payload
 from engine.transport.message import Header
@@ -42,6 +47,8 @@ class ServerExchange:
         choice = self._context.choices[unit.index]
         memory = self._context.memory
         mask = memory.mask(unit, step)
+        if choice.layer.update == "server" and self._context.written(unit):
+            memory.when_readable(memory.values(unit.segments), partial(self._assign, choice, step))
 
         def push() -> None:
             parts = memory.gradients(present(unit, mask))
@@ -50,6 +57,12 @@ class ServerExchange:
             self._send(choice, Message.PUSH, step, [as_bytes(p) for p in payload], mask)
 
         memory.when_gradients_are_readable(unit, push)
+
+    def _assign(self, choice: Choice, step: int, values: list[Tensor]) -> None:
+        """Every worker says what it has written, and worker 0 sends it."""
+        meta = packed(values)
+        payload = [as_bytes(value) for value in values] if self._context.rank == 0 else []
+        self._send(choice, Message.ASSIGN, step, payload, meta)
 
     def place(self, header: Header) -> list[memoryview] | None:
         choice = self._context.choices[header.unit]

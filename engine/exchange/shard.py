@@ -23,6 +23,7 @@ from engine.runtime.host_memory import as_bytes, as_tensor, has, union
 from engine.runtime.messages import Lane, Message, Payload
 from engine.runtime.recording import Recording
 from engine.runtime.updates import PieceUpdater
+from engine.runtime.writes import unequal
 from engine.transport.endpoint import Endpoint
 from engine.transport.message import Header
 
@@ -60,12 +61,16 @@ class _Home:
     waiting: dict[int, int] = field(default_factory=dict)
     """Workers that asked for a version that is not there yet: rank -> version."""
     first_arrival_s: float = 0.0
+    assigned: dict[int, bytes] = field(default_factory=dict)
+    """By rank: checksums of what its model has written to the parameters in the step under way."""
+    values: list[Tensor] = field(default_factory=list)
+    """What worker 0's has."""
 
 
 class Shard:
     """Server shard `index`, living in the process that owns `endpoint`."""
 
-    kinds = (Message.PUSH, Message.PULL, Message.HYPER)
+    kinds = (Message.PUSH, Message.PULL, Message.HYPER, Message.ASSIGN)
 
     def __init__(
         self,
@@ -102,6 +107,8 @@ class Shard:
             self._hyper = {header.step: json.loads(header.meta)}
         elif header.kind == Message.PULL:
             self._on_pull(self._homes[header.unit], header.origin, header.step + 1)
+        elif header.kind == Message.ASSIGN:
+            self._on_assign(self._homes[header.unit], header, payload)
         else:
             self._on_push(self._homes[header.unit], header, payload)
 
@@ -132,6 +139,25 @@ class Shard:
         self._recording.reduced(choice, header.step, header.origin, start_ns)
         if self._consistency.complete(len(home.arrived), self._workers):
             self._complete(home, header.step)
+
+    def _on_assign(self, home: _Home, header: Header, payload: Payload) -> None:
+        """A worker's model has written to the parameters. It says so ahead of its gradient."""
+        home.assigned[header.origin] = header.meta
+        if header.origin == 0:
+            received = as_tensor(payload, home.dtype).clone()
+            home.values = list(received.split([s.count for s in home.choice.unit.segments]))
+
+    def _assign(self, home: _Home) -> None:
+        """Let what all workers have written be what is updated. Raises TrainingError where they wrote differently."""
+        if not home.assigned:
+            return
+        for rank in range(self._workers):
+            if home.assigned.get(rank) != home.assigned.get(0):
+                raise unequal(home.choice.unit.layers[0], rank)
+        with torch.no_grad():
+            for part, value in zip(home.answer, home.values, strict=True):
+                part.copy_(value)
+        home.assigned, home.values = {}, []
 
     def _home(
         self,
@@ -184,6 +210,7 @@ class Shard:
         if mask is None:  # no worker had a gradient of it
             mask = bytes(-(-len(choice.unit.segments) // 8))
         if home.updater is not None:
+            self._assign(home)
             start_ns = self._recording.now_ns()
             home.updater.update(
                 [s if has(mask, i) else None for i, s in enumerate(home.sums)], self._hyper[step]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
 import torch
@@ -16,6 +16,7 @@ from engine.exchange.native import join_process_group
 from engine.exchange.shard import Shard
 from engine.inputs.loader import Loader
 from engine.plan.plan import Peer
+from engine.runtime.agreement import Agreement
 from engine.runtime.averaging_replica import AveragingReplica, state_carriers
 from engine.runtime.capture import Capture
 from engine.runtime.crossing import Crossing
@@ -45,6 +46,8 @@ from engine.runtime.team import Team
 from engine.runtime.trainer import Replica
 from engine.runtime.updates import HyperSchedule, LayerUpdater
 from engine.runtime.versions import Versions
+from engine.runtime.watch import Watch
+from engine.runtime.writes import Writes
 
 
 class Assembly:
@@ -113,13 +116,13 @@ class Assembly:
         self._base.endpoint.on_failure(initial.fail)
         return initial
 
-    def replica(self, model: nn.Module, initial: InitialState, total_steps: int) -> Replica:
+    def replica(self, place: Place, model: nn.Module, initial: InitialState, total_steps: int) -> Replica:
         """What is trained here and how it is kept in step with the other workers', and the shard that is here."""
         job, launch, base = self.job, self._launch, self._base
         schedule = HyperSchedule(job.optimizer, job.schedule, total_steps)
         trainable = {name: p for name, p in model.named_parameters() if p.requires_grad}
         if isinstance(launch.plan, Peer):
-            return self._peer(model, schedule, launch.plan)
+            return self._peer(place, model, schedule, launch.plan)
         everything = load_choices(launch)
         choices = {i: c for i, c in everything.items() if c.layer.place == self.team.stage}
         for lane in (self._worker_lane, self._server_lane):
@@ -136,8 +139,10 @@ class Assembly:
         held = trainable | carriers
         memory = PinnedMemory(held, versions.fail) if self.device.type == "cuda" else HostMemory(held)
         captures = captures_of(model, launch, choices)
-        exchanges = self._exchanges(choices, captures, memory, versions)
         layers = self._layers(choices, trainable)
+        served = [name for layer in layers if layer.updater is None for name in layer.parameters]
+        writes = self._writes(model, trainable, served)
+        exchanges = self._exchanges(choices, captures, memory, versions, writes)
         shards = {c.unit.shard for c in choices.values() if c.layer.update == "server"}
         hosts = sorted({home_of(launch, index) for index in shards if index is not None})
         kind: Callable[..., PlanReplica] = PlanReplica
@@ -156,7 +161,34 @@ class Assembly:
             hyper=schedule.at,
             announce=partial(announce, base.endpoint, hosts) if self.rank == 0 else lambda step, hyper: None,
             clip_norm=job.training.clip_norm,
+            watch=self._watch(writes, place),
         )
+
+    def _writes(
+        self, model: nn.Module, trainable: Mapping[str, Parameter], served: Collection[str]
+    ) -> Writes | None:
+        """What looks at the parameters, where another worker or a server has to know what a model writes to them."""
+        launch, compared = self._launch, self.team.size > 1
+        if launch.profile is not None or launch.consistency.mode == "average" or not (compared or served):
+            return None
+        parameters = dict(model.named_parameters()) if compared else trainable
+        return Writes(parameters, served=served, compared=compared)
+
+    def _watch(self, writes: Writes | None, place: Place) -> Watch | None:
+        if writes is None:
+            return None
+        agreement: Agreement | None = None
+        if self.team.size > 1:
+            agreement = Agreement(
+                writes.parameters,
+                sender=self.team.sender,
+                gather=place.team,
+                rank=self.team.rank,
+                workers=self.team.size,
+                device=self.device,
+            )
+            self._worker_lane.add(agreement.kinds, agreement)
+        return Watch(writes, agreement)
 
     def _exchanges(
         self,
@@ -164,6 +196,7 @@ class Assembly:
         captures: Mapping[int, Capture],
         memory: HostMemory,
         versions: Versions,
+        writes: Writes | None,
     ) -> dict[int, Exchange]:
         """One instance per exchange of the plan; by unit index."""
         launch, base = self._launch, self._base
@@ -184,6 +217,7 @@ class Assembly:
                 device=str(self.device),
                 rendezvous=launch.rendezvous + "-native",
                 deadline_s=launch.deadline_s,
+                written=(lambda unit: False) if writes is None else writes.in_unit,
             )
             exchange: Exchange = EXCHANGE[name].load()(context)
             self._worker_lane.add(exchange.kinds, exchange, mine)
@@ -211,7 +245,7 @@ class Assembly:
             layers.append(layer)
         return layers
 
-    def _peer(self, model: nn.Module, schedule: HyperSchedule, peer: Peer) -> Replica:
+    def _peer(self, place: Place, model: nn.Module, schedule: HyperSchedule, peer: Peer) -> Replica:
         launch = self._launch
         join_process_group(
             device=str(self.device),
@@ -221,7 +255,9 @@ class Assembly:
             deadline_s=launch.deadline_s,
         )
         layers = launch.model.layers
-        return peer_class(peer.runner)(
+        kind = peer_class(peer.runner)
+        writes = self._writes(model, {}, ()) if kind.whole else None
+        return kind(
             model=model,
             layer_index={p.name: layer.index for layer in layers for p in layer.parameters if p.trainable},
             peer=peer,
@@ -231,4 +267,5 @@ class Assembly:
             clip_norm=self.job.training.clip_norm,
             device=str(self.device),
             all_used=launch.profile is not None,
+            watch=self._watch(writes, place),
         )

@@ -165,8 +165,7 @@ class AveragingReplica(PlanReplica):
                         carrier.grad = torch.empty(carrier.shape, dtype=carrier.dtype, device=carrier.device)
                         carrier.grad.copy_(value).mul_(self._share)
         self._recording.applied(layer.index, start_ns)
-        for name in layer.parameters:
-            self._reads.close(name)
+        self._close(layer.parameters)
         for unit in layer.units:
             self._left[unit.index] -= 1
             if self._left[unit.index] == 0:

@@ -18,6 +18,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 
 from engine.inputs.loader import StepBatch
+from engine.runtime.gathered_writes import GatheredWrites
 from engine.runtime.peer_replica import PeerReplica
 
 _NEVER_CALLED = (nn.ModuleList, nn.ModuleDict)
@@ -28,6 +29,8 @@ _USED_FROM_OUTSIDE = (nn.MultiheadAttention,)
 
 class FsdpReplica(PeerReplica):
     """A model in groups of modules, each of them sharded as one."""
+
+    whole = False
 
     def _wrap(self, bucket_bytes: int, device: str, all_used: bool) -> None:
         model = self.model
@@ -40,6 +43,7 @@ class FsdpReplica(PeerReplica):
             group.set_force_sum_reduction_for_comms(True)  # Gloo cannot multiply as it sums
             group.set_reduce_scatter_unused_params(not all_used, recurse=False)
         self._whole = False
+        self._writes = GatheredWrites(model, [] if all_used else self._groups)
 
     @contextmanager
     def accumulating(self) -> Iterator[None]:
@@ -51,10 +55,15 @@ class FsdpReplica(PeerReplica):
 
     def begin_step(self, step: int, batch: StepBatch) -> None:
         super().begin_step(step, batch)
+        self._writes.begin_step(step)
         if self._whole:
             self._keep_whole(False)
             for group in self._groups:
                 group.reshard()
+
+    def end_forward(self) -> None:
+        super().end_forward()
+        self._writes.end_forward()
 
     def settle(self) -> None:
         """Gather every parameter, to stay until the next step. Collective."""

@@ -108,9 +108,13 @@ class HostMemory:
                 parameter.grad = None
 
     @past_gates
-    def parameters(self, segments: Sequence[Segment]) -> list[Tensor]:
-        """Views of the parameters of `segments`, for reading or for writing what was received."""
+    def values(self, segments: Sequence[Segment]) -> list[Tensor]:
+        """Views of the parameters of `segments`, on the worker's own device."""
         return [self._parameters[s.parameter].detach().view(-1)[s.start : s.stop] for s in segments]
+
+    def parameters(self, segments: Sequence[Segment]) -> list[Tensor]:
+        """Views of where the parameters of `segments` are received."""
+        return self.values(segments)
 
     def landing_places(self, unit: Unit) -> list[memoryview] | None:
         """The bytes of the unit's parameters, to receive into; None where they may not be overwritten now."""

@@ -46,6 +46,11 @@ class Message(IntEnum):
     """A worker's factors of a unit [inputs, then error derivatives, row by row; whose, rows and type in meta]."""
     WHOLE_GRADIENT = 12
     """In place of a unit's factors, in a step in which they are not its gradient [those present; whose in meta]."""
+    ASSIGN = 13
+    """What a worker's model has written to a unit's parameters, for their server, ahead of the worker's gradient
+    [worker 0's values; their checksums in meta]."""
+    CHECKSUMS = 14
+    """What a worker has seen of its parameters in a step [none; JSON in meta]."""
     ACTIVATION = 20
     """A worker's piece of a pass for the device that computes the rest [the activation; scale, shape and targets in
     meta]; part = the pass's number."""

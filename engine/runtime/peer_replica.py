@@ -24,6 +24,7 @@ from engine.plan.updates import OptimizerSpec
 from engine.runtime.frozen import Frozen
 from engine.runtime.recording import Recording
 from engine.runtime.updates import Hyper, LayerUpdater
+from engine.runtime.watch import Watch
 
 _REPLICAS = {
     "ddp": "engine.runtime.ddp_replica:DdpReplica",
@@ -33,6 +34,9 @@ _REPLICAS = {
 
 class PeerReplica(ABC):
     """A model that PyTorch exchanges."""
+
+    whole = True
+    """Whether every worker holds all parameters between two steps."""
 
     def __init__(
         self,
@@ -46,14 +50,17 @@ class PeerReplica(ABC):
         clip_norm: float | None,
         device: str,
         all_used: bool,
+        watch: Watch | None,
     ) -> None:
         """`layer_index`: the trainable parameters' layers' forward positions, by name. `all_used`: every pass uses
-        every parameter, so that nobody need look for those that have no gradient."""
+        every parameter, so that nobody need look for those that have no gradient. `watch`: of parameters that every
+        worker holds."""
         self.model = model
         self._layer_index = layer_index
         self._recording = recording
         self._hyper = hyper
         self._clip_norm = clip_norm
+        self._watch = watch
         self._step = 0
         self._departing = False
         self._first_forward = True
@@ -85,8 +92,12 @@ class PeerReplica(ABC):
 
     def begin_step(self, step: int, batch: StepBatch) -> None:
         self._step = step
+        if self._watch is not None:
+            self._watch.begin_step(step, self._parameters)
 
     def common(self) -> AbstractContextManager[None]:
+        if self._watch is not None:
+            self._watch.check()
         return nullcontext()
 
     def begin_forward(self) -> None:
@@ -102,6 +113,8 @@ class PeerReplica(ABC):
         self._layer_left = dict(self._layer_size)
         self._recording.begin_pass()
         self._departing = last
+        if last and self._watch is not None:
+            self._watch.tell()
 
     def end_backward(self) -> None:
         """The exchange was awaited inside backward, since the last gradient: clip and update."""
@@ -109,6 +122,10 @@ class PeerReplica(ABC):
             self._recording.end_backward()
             return
         self._recording.collectives_awaited()
+        if self._watch is not None:
+            for name in self._parameters:
+                self._watch.leaves(name)
+            self._watch.end_backward(self._step, ())
         if self._clip_norm is not None:
             torch.nn.utils.clip_grad_norm_(self._parameters.values(), self._clip_norm)
         start_ns = self._recording.now_ns()
@@ -116,6 +133,8 @@ class PeerReplica(ABC):
         self._recording.applied(-1, start_ns)
         for parameter in self._parameters.values():
             parameter.grad = None
+        if self._watch is not None:
+            self._watch.came(self._parameters)
         self._step += 1
 
     def close(self) -> None:

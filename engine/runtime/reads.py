@@ -37,13 +37,14 @@ class Reads:
         *,
         units_of: Mapping[str, Sequence[Unit]],
         memory: HostMemory,
-        wait: Callable[[Layer], None],
+        wait: Callable[[Layer, str, Any], None],
         lost: Callable[[Layer], bool],
         gradient_stays: Callable[[Layer], bool],
     ) -> None:
-        """`units_of`: a parameter's units, by its name. `wait(layer)`: until its parameters hold their version, and are
-        open. `lost(layer)`: whether this worker has updated it since backward began. `gradient_stays(layer)`: whether
-        nobody but this worker adds to its gradient."""
+        """`units_of`: a parameter's units, by its name. `wait(layer, name, function)`: until the layer's parameters
+        hold their version, and are open; `function` is about to get the one called `name`. `lost(layer)`: whether this
+        worker has updated it since backward began. `gradient_stays(layer)`: whether nobody but this worker adds to its
+        gradient."""
         self._layer_of = {name: layer for layer in layers for name in layer.parameters}
         self._parameters = {name: p for layer in layers for name, p in layer.parameters.items()}
         self._name_of = {id(parameter): name for name, parameter in self._parameters.items()}
@@ -58,8 +59,10 @@ class Reads:
         """Backward passes in which it showed whether parameters are read after their gradient has left."""
         self._seen = False
         """One has been."""
-        self.before_forward: dict[Layer, None] = {}
-        """Layers that the next forward pass may read without the gate's knowing."""
+        self.before_forward: dict[str, Layer] = {}
+        """By parameter: layers that the next forward pass may read without the gate's knowing."""
+        self.in_backward: set[str] = set()
+        """Parameters that have been read since backward began, after their gradient had left."""
 
     @property
     def expected_in_backward(self) -> bool:
@@ -69,6 +72,7 @@ class Reads:
     def begin_backward(self) -> None:
         """Gradients leave from now on."""
         self._backward = True
+        self.in_backward.clear()
         self._memory.landing.begin_backward(holds_all=self.expected_in_backward)
 
     def end_backward(self, *, ran: bool) -> None:
@@ -76,18 +80,15 @@ class Reads:
         self._backward = False
         self._watched += ran
 
-    def close_all(self) -> None:
-        """The step is over: the next version of everything is outstanding."""
-        for name in self._parameters:
-            self.close(name)
+    def is_closed(self, name: str) -> bool:
+        """Whether the parameter's next version is outstanding."""
+        return self._gate.is_closed(self._parameters[name])
 
     def close(self, name: str) -> None:
-        """The parameter's next version is outstanding. Other names are of what travels beside parameters."""
-        parameter = self._parameters.get(name)
-        if parameter is None or self._gate.is_closed(parameter):
-            return
+        """The parameter's next version is outstanding."""
+        parameter = self._parameters[name]
         if self._memory.is_shared(name) or not self._gate.can_close(parameter):
-            self.before_forward[self._layer_of[name]] = None
+            self.before_forward[name] = self._layer_of[name]
             self._memory.landing.hold(name, self._units_of[name])
         self._gate.close(parameter)
 
@@ -107,7 +108,7 @@ class Reads:
         if self._backward:
             self._in_backward(name, layer, function)
             return False
-        self._wait(layer)
+        self._wait(layer, name, function)
         return True
 
     def _in_backward(self, name: str, layer: Layer, function: Any) -> None:
@@ -122,4 +123,5 @@ class Reads:
                 f"{name} was read in backward when it had been updated already: in the first {_WATCHED} steps nobody"
                 f" read a parameter there whose gradient had left. {_REMEDY}"
             )
-        self.before_forward[layer] = None  # a view of it may have been kept
+        self.in_backward.add(name)
+        self.before_forward[name] = layer  # a view of it may have been kept

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
@@ -38,6 +38,7 @@ from engine.runtime.reads import Reads
 from engine.runtime.recording import Recording
 from engine.runtime.updates import Hyper
 from engine.runtime.versions import Versions
+from engine.runtime.watch import Watch
 
 
 class NotCopied:
@@ -72,9 +73,10 @@ class PlanReplica:
         hyper: Callable[[int], Hyper],
         announce: Callable[[int, Hyper], None],
         clip_norm: float | None,
+        watch: Watch | None,
     ) -> None:
         """`choices`, `exchanges` and `captures` by unit index. `announce(step, hyper)` tells the servers;
-        called by every worker, done by worker 0."""
+        called by every worker, done by worker 0. `watch`: where somebody else has to know what a model writes."""
         self.model = model
         self._frozen = Frozen(model)
         self._layers = layers
@@ -87,6 +89,7 @@ class PlanReplica:
         self._hyper = hyper
         self._announce = announce
         self._clip_norm = clip_norm
+        self._watch = watch
         self._consistency = EveryStep()
         self._step = 0
         self._forward = False
@@ -137,12 +140,17 @@ class PlanReplica:
     def begin_step(self, step: int, batch: StepBatch) -> None:
         self._step = step
         self._tell_exchanges(step)
+        if self._watch is not None:
+            here = [name for layer in self._layers if layer.version >= step for name in layer.parameters]
+            self._watch.begin_step(step, here)
 
     def begin_forward(self) -> None:
         self._recording.begin_pass()
         self._forward = True
-        for layer in self._reads.before_forward:
+        for name, layer in self._reads.before_forward.items():
             self._wait(layer)
+            if self._watch is not None:
+                self._watch.handed_out(name, None)
         self._reads.before_forward.clear()
 
     def end_forward(self) -> None:
@@ -162,6 +170,8 @@ class PlanReplica:
             self._announce(self._step, self._hyper(self._step))
             self._accumulated.clear()
             self._started.clear()
+            if self._watch is not None:
+                self._watch.tell()
             self._reads.begin_backward()
             self._keep_hooks_last()
             self._layer_gradients = {layer.name: len(layer.parameters) for layer in self._layers}
@@ -183,7 +193,9 @@ class PlanReplica:
         self._depart_late()
         for departure in self._departures.values():
             departure.backward_ended()
-        self._reads.close_all()
+        self._close(self._parameters)
+        if self._watch is not None:
+            self._watch.end_backward(self._step, self._reads.in_backward)
         self._step += 1
 
     def accumulating(self) -> AbstractContextManager[None]:
@@ -197,7 +209,9 @@ class PlanReplica:
             self._wait(layer)
 
     def common(self) -> AbstractContextManager[None]:
-        """Around an evaluation or a saved state: all workers hold the same parameters once settled."""
+        """Around an evaluation or a saved state: all workers hold the same parameters once settled, or it ends here."""
+        if self._watch is not None:
+            self._watch.check()
         return nullcontext()
 
     def close(self) -> None:
@@ -231,11 +245,13 @@ class PlanReplica:
         for layer in layers:
             self._wait(layer)
 
-    def _wait_for_reader(self, layer: Layer) -> None:
-        """Somebody reads the layer, anywhere but in backward."""
+    def _wait_for_reader(self, layer: Layer, name: str, function: Any) -> None:
+        """`function` is about to get the layer's parameter `name`, anywhere but in backward."""
         if not self._forward:  # between two steps
             self._tell_exchanges(self._step)
         self._wait(layer)
+        if self._watch is not None:
+            self._watch.handed_out(name, function)
 
     def _lost(self, layer: Layer) -> bool:
         """Whether the layer no longer holds what it held when backward began."""
@@ -264,6 +280,8 @@ class PlanReplica:
             for parameter in other.parameters.values():
                 parameter.grad = None
             other.version = needed
+            if self._watch is not None:
+                self._watch.came(other.parameters)
 
     def _take_units(self, layer: Layer, version: int) -> None:
         """Block until what has been exchanged for the layer is in its place, and open its gates."""
@@ -339,6 +357,13 @@ class PlanReplica:
     def _start(self, unit: Unit) -> None:
         assert unit.index not in self._started, f"unit {unit.index} left twice in step {self._step}"
         self._started.add(unit.index)
-        for segment in unit.segments:
-            self._reads.close(segment.parameter)
+        self._close(segment.parameter for segment in unit.segments)
         self._exchanges[unit.index].start(unit, self._step)
+
+    def _close(self, names: Iterable[str]) -> None:
+        """The parameters' next version is outstanding. Other names are of what travels beside parameters."""
+        for name in names:
+            if name in self._parameters and not self._reads.is_closed(name):
+                if self._watch is not None:
+                    self._watch.leaves(name)
+                self._reads.close(name)

@@ -13,6 +13,7 @@ from functools import partial
 import numpy as np
 import torch
 
+from engine.errors import TrainingError, UserError
 from engine.plan.cluster import Party
 from engine.runtime.assembly import Assembly
 from engine.runtime.buffers import agree_on_buffers
@@ -37,9 +38,17 @@ class Worker:
         self._faults = Faults.from_environment(party.name)
 
     def run(self) -> None:
-        """Train and write the result. Raises what went wrong, after telling the peers."""
-        with self._base, self._memory_sampled():
-            self._run()
+        """Train and write the result. Raises what went wrong first, after telling the peers."""
+        try:
+            with self._base, self._memory_sampled():
+                self._run()
+        except (UserError, TrainingError):
+            raise
+        except Exception as error:
+            first = self._base.endpoint.failure  # a native collective breaks when a peer gives up
+            if first is None or first is error:
+                raise
+            raise first from error
 
     def _memory_sampled(self) -> AbstractContextManager[object]:
         if not self._launch.record:
@@ -68,7 +77,7 @@ class Worker:
             share(initial, place.shared, self._launch, base)
         model = place.model.to(parts.device)
         subject = replace(subject, model=model, parts=None)  # what is computed elsewhere goes
-        replica = parts.replica(model, initial, loader.steps)
+        replica = parts.replica(place, model, initial, loader.steps)
         initial.forget()
         passes, measure = place.open(replica, loader.steps)
         gc.collect()

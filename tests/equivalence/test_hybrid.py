@@ -5,6 +5,7 @@ That hybrid's automatic cut is exact for 2, 3 and 4 workers stands in test_synch
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -127,7 +128,7 @@ def test_half_the_computation_in_half_precision(tmp_path: Path) -> None:
 
 def test_batch_normalization_of_one_sample_says_what_to_do() -> None:
     net = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.BatchNorm1d(3))
-    loss = LocalLoss(net, classification, torch.no_grad)
+    loss = LocalLoss(partial(classification, net), torch.no_grad)
     assert loss(torch.randn(2, 4), torch.zeros(2, dtype=torch.int64)) is not None
     with pytest.raises(
         Exception, match=r"training\.global_batch = .*a worker's pass has one sample\. Use a larger"

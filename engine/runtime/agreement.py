@@ -1,0 +1,125 @@
+"""Agreement: workers that hold the same parameters hold the same values.
+
+Every worker updates its own copy with the same sums, so copies stay equal as long as the model does not write to them,
+or writes the same everywhere. Each worker reports checksums to the first one, which compares: in every step those of
+what was written to (`writes.py`) and of a part of all parameters, in turn; before an evaluation and before the state is
+saved, all of them. So a difference ends the job `Rounds.PERIOD` steps later at the latest, and is never saved.
+
+Processors of unlike kinds may round unlike. Between these only what was written to is compared.
+
+Cost: one short message for each worker and step, beside the exchange.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import threading
+import zlib
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch.nn import Parameter
+
+from engine.runtime.checksum import checksum
+from engine.runtime.gate import past_gates
+from engine.runtime.gather import Gather
+from engine.runtime.messages import Lane, Message, Payload
+from engine.runtime.writes import Seen, unequal
+from engine.transport.endpoint import Sender
+from engine.transport.message import Header
+
+_UNURGENT = 2**30
+
+
+class Agreement:
+    """One worker's side; rank 0 compares."""
+
+    kinds = (Message.CHECKSUMS,)
+
+    def __init__(
+        self,
+        parameters: Mapping[str, Parameter],
+        *,
+        sender: Sender,
+        gather: Gather,
+        rank: int,
+        workers: int,
+        device: torch.device,
+    ) -> None:
+        """`parameters`: those that all `workers` hold, by name. `gather`: among these."""
+        self._parameters = parameters
+        self._sender = sender
+        self._gather = gather
+        self._rank = rank
+        self._workers = workers
+        self._machine = _machine(device)
+        self._lock = threading.Lock()
+        """Reports come in the training thread and in the lane's."""
+        self._reports: dict[int, dict[int, dict[str, Any]]] = defaultdict(dict)
+        """By step and rank."""
+
+    def report(self, step: int, seen: Seen) -> None:
+        """Tell rank 0 what this worker has seen in `step`. There: raises TrainingError for a difference."""
+        said = {"machine": self._machine, "looked_at": seen.looked_at, "wrote": seen.wrote}
+        if self._rank == 0:
+            self._take(step, 0, said)
+            return
+        header = Header(
+            kind=Message.CHECKSUMS,
+            lane=Lane.WORKER,
+            origin=self._rank,
+            step=step,
+            priority=_UNURGENT,
+            meta=json.dumps(said).encode(),
+        )
+        self._sender.send(0, header)
+
+    def place(self, header: Header) -> None:
+        """There is no payload."""
+
+    def handle(self, header: Header, payload: Payload) -> None:
+        self._take(header.step, header.origin, json.loads(header.meta))
+
+    @past_gates
+    def check(self) -> None:
+        """Compare everything. Collective; every worker raises TrainingError for a difference."""
+        names = list(self._parameters)
+        values = [checksum(self._parameters[name].detach().reshape(-1)) for name in names]
+        mine = torch.stack([torch.tensor(self._machine), *(value.cpu() for value in values)])
+        everyone = [part[0] for part in self._gather.run([mine])]
+        if all(one[0] == self._machine for one in everyone):
+            for position, name in enumerate(names, 1):
+                _compare(name, [int(one[position]) for one in everyone])
+
+    def _take(self, step: int, rank: int, said: dict[str, Any]) -> None:
+        with self._lock:
+            reports = self._reports[step]
+            reports[rank] = said
+            if len(reports) < self._workers:
+                return
+            del self._reports[step]
+        kinds = ["wrote"]
+        if all(one["machine"] == said["machine"] for one in reports.values()):
+            kinds.append("looked_at")
+        for kind in kinds:
+            for name in dict.fromkeys(name for one in reports.values() for name in one[kind]):
+                _compare(name, [reports[rank][kind].get(name) for rank in range(self._workers)])
+
+
+def _compare(name: str, values: list[int | None]) -> None:
+    for rank, value in enumerate(values):
+        if value != values[0]:
+            raise unequal(name, rank)
+
+
+def _machine(device: torch.device) -> int:
+    """Equal for processors that round alike."""
+    name = (
+        torch.cuda.get_device_name(device)
+        if device.type == "cuda"
+        else torch.backends.cpu.get_cpu_capability()
+    )
+    return zlib.crc32(f"{platform.machine()} {name} {torch.__version__}".encode())

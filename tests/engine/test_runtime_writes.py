@@ -1,0 +1,139 @@
+"""Writes to parameters besides the update: which are seen, which of them count, and what ends the job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+
+from engine.errors import TrainingError
+from engine.runtime.checksum import Rounds
+from engine.runtime.writes import Seen, Writes
+
+LATE = Rounds.FIRST + 1
+"""A step in which not everything is looked at."""
+
+
+def step(
+    writes: Writes, number: int, model: Callable[[], object], handed_out: tuple[str, object] | None = None
+) -> Seen:
+    """One step in which `model` runs, and the update changes every parameter afterwards."""
+    names = list(writes.parameters)
+    writes.begin_step(number, names if number == 0 else ())
+    if number:
+        with torch.no_grad():
+            for parameter in writes.parameters.values():
+                parameter.add_(1.0)
+        writes.came(names)
+    if handed_out:
+        writes.handed_out(*handed_out)
+    model()
+    for name in names:
+        writes.leaves(name)
+    return writes.end_backward(())()
+
+
+@pytest.fixture
+def weight() -> Parameter:
+    return Parameter(torch.arange(4.0))
+
+
+def nothing() -> None:
+    """A model that writes nothing."""
+
+
+WRITES: dict[str, Callable[[Parameter], object]] = {
+    "clamp": lambda w: w.clamp_(max=1.5),
+    "detached": lambda w: w.detach().zero_(),
+    "view": lambda w: w.view(2, 2).mul_(2.0),
+    "item": lambda w: w.__setitem__(0, 7.0),
+    "replaced": lambda w: setattr(w, "data", torch.ones(4)),
+}
+
+
+@pytest.mark.parametrize("how", WRITES)
+@pytest.mark.parametrize("number", [0, 3, LATE])
+def test_a_write_that_autograd_counts_is_seen_in_its_step_only(
+    how: str, number: int, weight: Parameter
+) -> None:
+    writes = Writes({"w": weight}, served=["w"], compared=False)
+    for before in range(number):
+        step(writes, before, nothing)
+        assert not writes.written
+    step(writes, number, torch.no_grad()(lambda: WRITES[how](weight)))
+    assert writes.written == {"w"}
+    step(writes, number + 1, nothing)
+    assert not writes.written
+
+
+def test_to_write_what_was_there_is_not_to_write(weight: Parameter) -> None:
+    writes = Writes({"w": weight}, served=["w"], compared=False)
+    step(writes, 0, torch.no_grad()(lambda: weight.clamp_(min=-100.0)))
+    assert not writes.written
+
+
+def test_an_update_is_no_write(weight: Parameter) -> None:
+    writes = Writes({"w": weight}, served=[], compared=True)
+    for number in range(LATE):
+        assert not step(writes, number, nothing).wrote
+
+
+@pytest.mark.parametrize(
+    ("number", "handed_out"), [(0, None), (3, None), (LATE, ("w", Tensor.data.__get__)), (LATE, ("w", None))]
+)
+def test_an_uncounted_write_that_a_server_overwrites_ends_the_job(
+    number: int, handed_out: tuple[str, object] | None, weight: Parameter
+) -> None:
+    writes = Writes({"w": weight}, served=["w"], compared=False)
+    for before in range(number):
+        step(writes, before, nothing)
+    with pytest.raises(TrainingError, match="w was written to in a way that autograd does not see"):
+        step(writes, number, lambda: weight.data.mul_(2.0), handed_out)
+
+
+def test_one_that_goes_on_is_found_within_a_period() -> None:
+    parameters = {name: Parameter(torch.arange(60_000.0)) for name in "abc"}
+    writes = Writes(parameters, served=list(parameters), compared=False)
+    for number in range(LATE):
+        step(writes, number, nothing)
+    with pytest.raises(TrainingError, match="c was written to"):  # noqa: PT012 - in one of these steps
+        for number in range(LATE, LATE + Rounds.PERIOD):
+            step(writes, number, lambda: parameters["c"].data.mul_(2.0))
+
+
+def test_where_workers_update_what_was_written_is_told(weight: Parameter) -> None:
+    """And other values have another checksum."""
+    told = []
+    for factor in (2.0, 2.0, 3.0):
+        with torch.no_grad():
+            weight.copy_(torch.arange(4.0))
+        writes = Writes({"w": weight}, served=[], compared=True)
+        told.append(step(writes, 0, torch.no_grad()(lambda factor=factor: weight.mul_(factor))))
+    assert told[0] == told[1]
+    assert told[0].wrote != told[2].wrote
+    assert told[0].looked_at != told[2].looked_at
+
+
+def test_frozen_parameters_are_looked_at_where_workers_compare() -> None:
+    frozen = Parameter(torch.arange(4.0), requires_grad=False)
+    writes = Writes({"w": frozen}, served=[], compared=True)
+    writes.begin_step(0, ())
+    first = writes.end_backward(())()
+    with torch.no_grad():
+        frozen.zero_()
+    writes.begin_step(1, ())
+    assert first.looked_at.keys() == {"w"}
+    assert writes.end_backward(())() != first
+
+
+def test_a_write_after_the_gradient_has_left_ends_the_job(weight: Parameter) -> None:
+    writes = Writes({"w": weight}, served=["w"], compared=False)
+    writes.begin_step(0, ["w"])
+    writes.leaves("w")
+    with torch.no_grad():
+        weight.zero_()
+    with pytest.raises(TrainingError, match="after its gradient had left"):
+        writes.end_backward(["w"])

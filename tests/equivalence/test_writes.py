@@ -1,0 +1,99 @@
+"""Exact class: what a model writes to its parameters besides the update counts, or ends the job; it is never lost."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch import Tensor
+
+from engine.plan.job import JobSpec
+from tests import plain
+from tests.jobs import distance, job, run, succeed
+
+pytestmark = pytest.mark.usefixtures("gang_lane")
+
+USER_CODE = Path(__file__).parent / "user_code"
+STRATEGIES: dict[str, dict[str, Any]] = {"p3": {"slice_size": 300}}
+
+
+def spec_of(entrypoint: str, strategy: str, workers: int, **options: Any) -> JobSpec:
+    return job(
+        model={"entrypoint": entrypoint, "directory": str(USER_CODE), "options": options},
+        strategy={"name": strategy, "options": STRATEGIES.get(strategy, {})},
+        cluster={"workers": workers},
+        training={"steps": 14, "precision": "float64"},
+    )
+
+
+@cache
+def expected(entrypoint: str, workers: int, **options: Any) -> dict[str, Tensor]:
+    return plain.train(spec_of(entrypoint, "single", 1, **options), workers)
+
+
+def holds(entrypoint: str, strategy: str, workers: int, directory: Path, **options: Any) -> None:
+    state = succeed(spec_of(entrypoint, strategy, workers, **options), directory).state
+    assert distance(state, expected(entrypoint, workers, **options)) <= 1e-11
+
+
+def refused(entrypoint: str, strategy: str, workers: int, directory: Path, **options: Any) -> str:
+    end = run(spec_of(entrypoint, strategy, workers, **options), directory).end
+    assert end.status == "failed"
+    return end.reason
+
+
+@pytest.mark.parametrize(
+    ("strategy", "workers", "how"),
+    [
+        ("p3", 1, "clamp"),
+        ("p3", 2, "loss"),
+        ("parameter-server", 3, "hook"),
+        ("parameter-server-deferred", 2, "replaced"),
+        ("central-reduce", 2, "clamp"),
+        ("ring-allreduce-overlap", 2, "clamp"),
+        ("ddp", 2, "clamp"),
+        ("single", 1, "data"),
+        ("ring-allreduce-overlap", 2, "data"),
+    ],
+)
+def test_what_all_workers_write_alike_is_kept(strategy: str, workers: int, how: str, tmp_path: Path) -> None:
+    holds("writes:model", strategy, workers, tmp_path, how=how, when=3)
+
+
+@pytest.mark.parametrize("strategy", ["single", "p3", "parameter-server"])
+def test_one_worker_keeps_an_embeddings_rows_short(strategy: str, tmp_path: Path) -> None:
+    holds("writes:looking", strategy, 1, tmp_path)
+
+
+@pytest.mark.parametrize("strategy", ["p3", "ring-allreduce-overlap", "ddp"])
+def test_rows_that_differ_between_workers_are_refused(strategy: str, tmp_path: Path) -> None:
+    reason = refused("writes:looking", strategy, 2, tmp_path)
+    assert "table" in reason
+    assert "max_norm" in reason
+    assert "train with one worker" in reason
+
+
+@pytest.mark.parametrize(
+    ("strategy", "how"), [("ring-allreduce-overlap", "data_by_samples"), ("ddp", "by_samples")]
+)
+def test_other_values_on_other_workers_are_refused(strategy: str, how: str, tmp_path: Path) -> None:
+    assert "first.weight is not the same" in refused("writes:model", strategy, 2, tmp_path, how=how)
+
+
+@pytest.mark.parametrize(
+    ("how", "when", "once"),
+    [("data", 1, False), ("array", 12, True), ("kept_view", 11, False), ("after_use", 2, True)],
+)
+def test_what_a_server_cannot_see_is_found(how: str, when: int, once: bool, tmp_path: Path) -> None:
+    """In the first steps everything is looked at, and later what was handed out or is shared."""
+    reason = refused("writes:model", "p3", 1, tmp_path, how=how, when=when, once=once)
+    assert "first.weight was written to in a way that autograd does not see" in reason
+    assert "torch.no_grad()" in reason
+
+
+@pytest.mark.parametrize(("how", "when"), [("clamp", 3), ("data", 2)])
+def test_what_shards_do_not_get_to_know_is_found(how: str, when: int, tmp_path: Path) -> None:
+    reason = refused("writes:inside", "fsdp", 2, tmp_path, how=how, when=when)
+    assert "weight was written to while `fsdp` had gathered it" in reason
