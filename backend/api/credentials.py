@@ -31,6 +31,14 @@ def admit(access: Access, request: HTTPConnection) -> int | None:
     return ends
 
 
+def still_admitted(access: Access, request: HTTPConnection) -> bool:
+    """The same for an answer that goes on and on: its session may have ended meanwhile, while a token stays right."""
+    if not access.required or _bearer_tokens(request):
+        return True
+    id_ = session_of(request)
+    return id_ is not None and access.session_ends_unix_ns(id_) is not None
+
+
 def cookie_name(request: HTTPConnection) -> str:
     """The cookie's name. It has the port that the browser asks, because browsers keep the cookies of a host together:
     who signs in to one server of a machine stays signed in to the other."""

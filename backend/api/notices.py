@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import AsyncIterable
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Header, Query
+from fastapi import APIRouter, Depends, Header, Query, Request
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
+from backend.api.credentials import still_admitted
 from backend.api.deps import Services, problems
 from backend.api.problems import SHOWN
 from backend.services.errors import BadRequest
@@ -46,10 +47,12 @@ def last_seen(
 
 @router.get("", response_class=EventSourceResponse, responses=problems(400))
 async def follow_notices(
-    services: Services, seen: Annotated[int | None, Depends(last_seen)]
+    services: Services, request: Request, seen: Annotated[int | None, Depends(last_seen)]
 ) -> AsyncIterable[ServerSentEvent]:
     """What changes, while it changes: `job` (its state), `data` (its telemetry), `ready` (the stream has
     begun), `reset` (too much was missed: ask again for everything). Each carries an id to resume from."""
     await asyncio.to_thread(services.figures.make_ready)  # who opens a page asks for figures next
     async for event in services.hub.subscribe(seen):
+        if not still_admitted(services.access, request):
+            return
         yield ServerSentEvent(data=event.data, event=event.kind, id=str(event.id))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import logging
 import secrets
 import threading
 import time
@@ -14,6 +15,7 @@ import time
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
+from backend.access.addresses import parsed
 from backend.access.guesses import Guesses
 from backend.db import Database
 from backend.db.models import SignIn
@@ -29,6 +31,7 @@ REMEDY = (
     "The command line and the Python client read TRAINYARD_TOKEN, or the file that TRAINYARD_TOKEN_FILE names; other "
     "programs send `Authorization: Bearer` and the token; in a browser, sign in on the page"
 )
+logger = logging.getLogger(__name__)
 
 
 class Access:
@@ -52,7 +55,7 @@ class Access:
     def check_token(self, given: bytes, client: str | None) -> None:
         """Returns where `given` is the server's token. Raises Unauthorized, or TooManyGuesses where `client`, an
         address, has tried too many others."""
-        digest, now = _digest(given), time.monotonic()
+        digest, now, counted = _digest(given), time.monotonic(), False
         with self._lock:
             if not self._guesses.repeats(client, digest):
                 if wait_s := self._guesses.wait_s(client, now):
@@ -64,6 +67,9 @@ class Access:
                 if self.required and hmac.compare_digest(digest, self._digest):
                     return
                 self._guesses.wrong(client, digest, now)
+                counted = True
+        if counted:
+            logger.warning("a wrong token came from %s", parsed(client or "") or "an unknown address")
         raise Unauthorized("this is not the server's token", REMEDY)
 
     def session_ends_unix_ns(self, id_: str) -> int | None:

@@ -44,6 +44,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
     said = "".join(found.output)
     assert "and asks for its token" in said
     assert TOKEN not in said
+    assert "a wrong token came from 127.0.0.1" in said
+    assert "latin-one" not in said, "nor a wrong one"
     assert "Traceback" not in said
 
 
@@ -157,11 +159,28 @@ def test_the_live_feed_comes_with_a_session_and_with_the_token(server: LiveServe
             http.cookies.clear()
 
 
+def test_a_feed_ends_with_its_session(server: LiveServer) -> None:
+    """Also for whoever copied the cookie."""
+    with (
+        httpx.Client(base_url=server.url, timeout=30, trust_env=False) as http,
+        Client(server.url, token=TOKEN) as client,
+    ):
+        http.post("/api/v1/session", json={"token": TOKEN}).raise_for_status()
+        with http.stream("GET", "/api/v1/notices") as feed:
+            lines = feed.iter_lines()
+            assert next(line for line in lines if line.startswith("event:")) == "event: ready"
+            client.submit(job_spec("seen"))
+            assert next(line for line in lines if line.startswith("event:")) == "event: job"
+            assert http.delete("/api/v1/session", headers=JSON).status_code == 204
+            job_id = client.submit(job_spec("not seen")).id
+            assert not [line for line in lines if job_id in line], "and it has ended"
+
+
 def test_the_client_takes_the_token_as_it_finds_it(
     server: LiveServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Client(server.url, token=TOKEN) as client:
-        assert list(client.jobs()) == []
+        assert list(client.jobs(state="running")) == []
     with Client(server.url) as client, pytest.raises(ApiError, match="TRAINYARD_TOKEN") as refused:
         client.strategies()
     assert refused.value.status == 401
