@@ -28,6 +28,7 @@ WITHOUT_TORCH = ("engine.plan", "engine.strategies", "engine.telemetry", "engine
 BACKEND_MAY_IMPORT = (
     "engine.catalogue",
     "engine.errors",
+    "engine.regular",
     *WITHOUT_TORCH,
     *(f"engine.{axis}" for axis in sorted(AXES)),
     "engine.models",

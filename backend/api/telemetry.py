@@ -102,7 +102,7 @@ def list_link_series(services: Services, job_id: str, asked: Annotated[LinkQuery
     return services.links.read(job_id, asked)
 
 
-@router.get("/logs", responses=problems(404, 422))
+@router.get("/logs", responses=problems(404, 409, 422))
 def show_logs(
     services: Services,
     job_id: str,

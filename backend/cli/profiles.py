@@ -121,7 +121,7 @@ def _options(given: list[str] | None) -> dict[str, Any]:
 
 def _write(found: Profile, out: Path) -> None:
     try:
-        write_json(out, to_plain(found))
+        write_json(out, to_plain(found), mode=0o666)
     except OSError as error:
         raise UserError(
             "--out", str(out), f"cannot be written: {error}", "Name a file in a folder of yours"

@@ -25,7 +25,7 @@ POOL_TIMEOUT_S = 30
 
 def sqlite_url(path: Path) -> str:
     """URL of a SQLite file; its folder is made where it does not exist."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     return f"sqlite:///{path.resolve()}"
 
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 from sqlalchemy.orm import Session
 
+from backend import private
 from backend.db.engine import open_engine, sqlite_file
 from backend.db.migrate import upgrade
 from backend.db.trouble import check_file, explained
 from backend.db.writer import Writer
+
+LOGS = ("-wal", "-shm", "-journal")
+"""What SQLite keeps beside its file, with that one's permissions."""
 
 
 class Database:
@@ -25,6 +30,7 @@ class Database:
         self.url = url
         if (file := sqlite_file(url)) is not None:
             check_file(file)
+            _close(file)
         self._write_engine = open_engine(url, readonly=False, pool_size=1)
         with explained(self._write_engine):
             upgrade(self._write_engine)
@@ -44,3 +50,11 @@ class Database:
         self.writer.close()
         self._read_engine.dispose()
         self._write_engine.dispose()
+
+
+def _close(file: Path) -> None:
+    """A SQLite database and what lies beside it are for this user only."""
+    with suppress(OSError):  # SQLite says what is wrong with the place
+        private.file(file)
+    for suffix in LOGS:
+        private.close(file.with_name(file.name + suffix))

@@ -13,23 +13,31 @@ from __future__ import annotations
 
 import errno
 import json
+import logging
 import os
 import secrets
 import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from backend.executors.base import Ended, Ingest, Running
 from backend.executors.process import Identity
 from backend.lifecycle import Reason
+from engine.errors import UserError
+from engine.plan.serde import from_plain
+from engine.regular import NotRegularError, read_regular
 from engine.runtime.launch import write_json
 
 SUPERVISOR = "supervisor.json"
 PATIENCE_S = 600.0
 """How long a supervisor waits for room to say how its attempt stands: what it does not say is lost."""
+T = TypeVar("T")
 ABANDONED = {"abandoned": True}
+MOST_BYTES = 2**24
+"""Of a file that is read."""
+logger = logging.getLogger(__name__)
 
 
 def insist(write: Callable[[], None]) -> None:
@@ -45,28 +53,26 @@ def insist(write: Callable[[], None]) -> None:
 
 
 def read(path: Path) -> dict[str, Any] | None:
-    """None where the file does not exist."""
+    """None where the file does not exist, or is none of ours: a user's code may write here, and what it does must not
+    keep the attempt from its end."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(read_regular(path, MOST_BYTES, root=path.parent))
     except FileNotFoundError:
         return None
+    except (NotRegularError, ValueError, RecursionError) as error:
+        logger.warning("%s is not read: %s", path, error)
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def write_ingest(directory: Path, ingest: Ingest) -> None:
     """Readable by this user only: it holds the token."""
-    temporary = directory / f"ingest.json.{secrets.token_hex(8)}.tmp"
-    try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(asdict(ingest), file)
-        temporary.replace(directory / "ingest.json")
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_json(directory / "ingest.json", asdict(ingest))
 
 
 def read_ingest(directory: Path) -> Ingest | None:
     data = read(directory / "ingest.json")
-    return Ingest(**data) if data else None
+    return _made(Ingest, data) if data else None
 
 
 def server_url(directory: Path) -> str | None:
@@ -81,7 +87,7 @@ def claim(directory: Path, who: Identity | None) -> bool:
     Exactly one of them gets it: a link, unlike a rename, does not replace what is there.
     """
     temporary = directory / f"{SUPERVISOR}.{secrets.token_hex(8)}.tmp"
-    temporary.write_text(json.dumps(ABANDONED if who is None else asdict(who)), encoding="utf-8")
+    write_json(temporary, ABANDONED if who is None else asdict(who))
     try:
         os.link(temporary, directory / SUPERVISOR)
     except FileExistsError:
@@ -94,7 +100,7 @@ def claim(directory: Path, who: Identity | None) -> bool:
 def claimed_by(directory: Path) -> Identity | None:
     """The supervisor that took the attempt; None: none has, or it was abandoned."""
     data = read(directory / SUPERVISOR)
-    return Identity(**data) if data and data != ABANDONED else None
+    return _made(Identity, data) if data and data != ABANDONED else None
 
 
 def write_progress(directory: Path, progress: Running | Ended) -> None:
@@ -107,15 +113,14 @@ def write_progress(directory: Path, progress: Running | Ended) -> None:
 
 def read_progress(directory: Path) -> tuple[Running, Ended | None]:
     """The phase, and how the gang ended where it has."""
-    data = read(directory / "progress.json") or {"phase": "starting"}
-    if "end" not in data:
-        return Running(phase=data["phase"]), None
-    end = _ended(data["end"])
-    return Running(phase="stopping", outcome=end.status, reason=end.reason, message=end.message), end
+    data = read(directory / "progress.json") or {}
+    if (end := _ended(data.get("end"))) is not None:
+        return Running(phase="stopping", outcome=end.status, reason=end.reason, message=end.message), end
+    return _made(Running, data) or Running(phase="starting"), None
 
 
 def request_stop(directory: Path) -> None:
-    (directory / "stop.json").write_text("{}", encoding="utf-8")
+    write_json(directory / "stop.json", {})
 
 
 def stop_requested(directory: Path) -> bool:
@@ -127,9 +132,19 @@ def write_end(directory: Path, end: Ended) -> None:
 
 
 def read_end(directory: Path) -> Ended | None:
-    data = read(directory / "end.json")
-    return _ended(data) if data else None
+    return _ended(read(directory / "end.json"))
 
 
-def _ended(data: dict[str, Any]) -> Ended:
-    return Ended(**{**data, "reason": Reason(data["reason"])})
+def _ended(data: Any) -> Ended | None:
+    if not isinstance(data, dict) or data.get("reason") not in list(Reason):
+        return None
+    return _made(Ended, {**data, "reason": Reason(data["reason"])})
+
+
+def _made(kind: type[T], data: dict[str, Any]) -> T | None:
+    """None for what does not fit: another version wrote it, or a user's code."""
+    try:
+        return from_plain(kind, data)
+    except UserError as error:
+        logger.warning("a file of an attempt is not as it must be: %s", error)
+        return None

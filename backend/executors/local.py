@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from backend import private
 from backend.executors import files, process, scratch
 from backend.executors.base import Ended, Executor, Handle, Ingest, LaunchError, Running
 from backend.executors.environment import inherited
@@ -48,7 +49,8 @@ class LocalExecutor(Executor):
     def launch(self, launch: Launch, ingest: Ingest) -> Handle:
         directory = launch.directory.absolute()
         try:
-            directory.mkdir(parents=True)
+            directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            directory.mkdir(mode=0o700)
             launch.write()
             files.write_ingest(directory, ingest)
             child = self._start(directory, launch.job.cluster.threads)
@@ -108,8 +110,10 @@ class LocalExecutor(Executor):
         environment["PYTHONPATH"] = os.pathsep.join(
             filter(None, [str(SOURCE), environment.get("PYTHONPATH")])
         )
+        output = directory / "logs" / "supervisor.log"
         try:
-            with (directory / "logs" / "supervisor.log").open("ab") as log:
+            private.file(output)
+            with output.open("ab") as log:
                 return subprocess.Popen(
                     [*self._command, str(directory)],
                     cwd=directory,

@@ -50,11 +50,7 @@ class Descriptions:
 
     def __init__(self, cache_dir: Path, allowed: Allowance = ALLOWED) -> None:
         self._directory = cache_dir
-        try:
-            self._directory.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            rule = f"cannot be made ({error.strerror})"
-            raise UserError("data_dir", str(cache_dir), rule, "Move away what is in its place") from None
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._allowed = allowed
         # A process that describes ends when our end closes, also because we were killed.
         self._lifeline, self._ours = Pipe(duplex=False)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Engine, exc, text
 
+from backend import private
 from backend.db.engine import open_engine, sqlite_file
 from backend.db.trouble import DatabaseUnavailableError, explained
 from engine.errors import UserError
@@ -34,10 +35,13 @@ def held(data_dir: Path, address: str) -> Iterator[None]:
 
     Raises UserError naming the server that holds it, or where the directory cannot be written.
     """
+    folder = data_dir
     try:
-        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)  # logs and results are nobody else's
+        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for folder in (data_dir / "cache", data_dir / "jobs"):  # the directory itself may be somebody's home
+            private.folder(folder)
     except OSError as error:
-        raise _unwritable("data_dir", data_dir, error) from None
+        raise _unwritable("data_dir", folder, error) from None
     with _locked(data_dir / NAME, "data_dir", data_dir, address):
         yield
 
@@ -157,6 +161,7 @@ def _unwritable(field: str, value: Path, error: OSError) -> UserError:
 @contextmanager
 def _locked(path: Path, field: str, value: Path, address: str) -> Iterator[None]:
     try:
+        private.file(path)
         file = path.open("a+", encoding="utf-8")
     except OSError as error:
         raise _unwritable(field, value, error) from None

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from backend.schemas.telemetry import Logs
+from backend.services.errors import Conflict
 from engine.errors import UnknownNameError
+from engine.regular import NotRegularError, open_regular
 from engine.runtime.launch import slug
 
 SUPERVISOR = "supervisor"
@@ -17,7 +19,8 @@ def read(directory: Path, parties: list[str], *, party: str | None, offset: int,
     counts from the end.
 
     A piece ends between characters, so that pieces put together are the whole text. Raises UnknownNameError
-    for a party that the attempt does not have: no client ever names a path.
+    for a party that the attempt does not have: no client ever names a path. Raises Conflict where something else is in
+    the log's place: a user's code may write here.
     """
     offered = [*parties, *([SUPERVISOR] if _path(directory, SUPERVISOR).is_file() else [])]
     chosen = party or next(iter(parties), None)
@@ -29,13 +32,15 @@ def read(directory: Path, parties: list[str], *, party: str | None, offset: int,
         raise UnknownNameError("party", chosen, "log of this attempt", offered)
     path = _path(directory, chosen)
     try:
-        with path.open("rb") as file:
+        with open_regular(path, root=directory) as file:
             size = file.seek(0, 2)
             start = max(0, size + offset) if offset < 0 else min(offset, size)
             file.seek(start)
             piece = _whole_characters(file.read(limit))
     except FileNotFoundError:  # the process has not started
         return Logs(party=chosen, parties=offered, text="", next_offset=0, size=0)
+    except NotRegularError as error:
+        raise Conflict(f"the log of {chosen} is not read: {error}") from None
     text = piece.decode("utf-8", "replace")
     return Logs(party=chosen, parties=offered, text=text, next_offset=start + len(piece), size=size)
 

@@ -117,9 +117,10 @@ class Telemetry:
         try:
             with self._asking:
                 asked.add(Path(attempt.directory) / asked.FILE, (first, first + steps - 1))
-        except OSError as error:
+        except (OSError, ValueError) as error:  # a full disk; or what a user's code put in its place
+            reason = getattr(error, "strerror", None) or error
             raise Conflict(
-                f"job {job_id}: {attempt.directory} cannot be written ({error.strerror}). Nothing more is recorded"
+                f"job {job_id}: {attempt.directory} cannot be written ({reason}). Nothing more is recorded"
             ) from None
         return schema.Recording(first_step=first, last_step=first + steps - 1)
 

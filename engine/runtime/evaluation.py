@@ -6,6 +6,7 @@ shared out over the workers. An evaluation leaves no trace: modes and buffers ar
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,6 +19,7 @@ from engine.errors import TrainingError
 from engine.inputs.sharding import shard
 from engine.inputs.source import Source
 from engine.inputs.task import weight
+from engine.regular import PRIVATE
 from engine.runtime.buffers import averaged_buffers, looking_with
 from engine.runtime.gather import Gather
 from engine.runtime.modes import evaluating
@@ -109,6 +111,7 @@ def write_state(state: Mapping[str, Tensor], path: Path) -> None:
     """Write a state_dict so that there is the whole of it or none. Raises TrainingError where the disk has no room, of
     which torch does not speak."""
     temporary = path.with_suffix(".tmp")
+    os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE))
     try:
         torch.save(dict(state), temporary)
     except RuntimeError as error:

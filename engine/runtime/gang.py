@@ -19,13 +19,16 @@ from typing import Any, Literal
 from engine.lab import Lab, LabError, Link
 from engine.plan.cluster import Party
 from engine.plan.scaling import scaled_rate
+from engine.regular import NotRegularError, read_regular
 from engine.runtime.launch import Launch
-from engine.runtime.process import main
+from engine.runtime.process import ERROR_FIELDS, main
 
 FORKED = get_context("forkserver")
 """Starts processes from the fork server. A program has one, and the last to say what it imports decides: here only."""
 FORKED.set_forkserver_preload(["engine.runtime.preload"])
 _FOLLOW_S = 2.0
+_MOST_BYTES = 2**24
+"""Of what a process leaves about its end."""
 logger = logging.getLogger(__name__)
 
 
@@ -152,11 +155,16 @@ class Gang:
         )
 
     def _read_error(self, party: Party) -> dict[str, Any] | None:
-        path = self._launch.error(party)
-        if not path.exists():
+        try:
+            found = json.loads(
+                read_regular(self._launch.error(party), _MOST_BYTES, root=self._launch.directory)
+            )
+        except FileNotFoundError:
             return None
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return found
+        except (NotRegularError, ValueError, RecursionError) as error:  # a user's code may write here
+            logger.warning("what %s said about its end is not read: %s", party.name, error)
+            return None
+        return found if isinstance(found, dict) and found.keys() >= ERROR_FIELDS else None
 
     def _wait_all(self, timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s

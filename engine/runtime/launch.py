@@ -12,7 +12,6 @@ Layout of an attempt's directory (every file is written to a temporary name and 
 from __future__ import annotations
 
 import json
-import os
 import secrets
 import time
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from engine.plan.plan import Consistency, Peer, Plan, replicas
 from engine.plan.scaling import scaled_model, scaled_plan
 from engine.plan.serde import from_plain, to_plain
 from engine.profile import Profile, profile_of
+from engine.regular import PRIVATE, write_whole
 
 _TOKEN = "mesh-token"
 REPLAY = "replay"
@@ -102,7 +102,7 @@ class Launch:
     def write(self) -> None:
         """Create the directory and write `launch.json`."""
         for name in ("logs", "errors", "spool", "result"):
-            (self.directory / name).mkdir(parents=True, exist_ok=True)
+            (self.directory / name).mkdir(mode=0o700, parents=True, exist_ok=True)
         data = {
             "attempt": self.attempt,
             "job": to_plain(self.job),
@@ -116,9 +116,7 @@ class Launch:
             "profile": to_plain(self.profile),
         }
         write_json(self.directory / "launch.json", data)
-        target = os.open(self.directory / _TOKEN, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(target, "wb") as file:
-            file.write(secrets.token_bytes(32))
+        write_whole(self.directory / _TOKEN, secrets.token_bytes(32))
 
     def token(self) -> bytes:
         """What proves to the attempt's other processes that one belongs to them (`engine/transport/greeting.py`)."""
@@ -177,8 +175,6 @@ def slug(name: str) -> str:
     return name.replace(" ", "-")
 
 
-def write_json(path: Path, data: Any) -> None:
+def write_json(path: Path, data: Any, *, mode: int = PRIVATE) -> None:
     """Write JSON so that a reader sees either the old file or the whole new one."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    temporary.write_text(json.dumps(data, indent=1), encoding="utf-8")
-    temporary.replace(path)
+    write_whole(path, json.dumps(data, indent=1).encode(), mode=mode)

@@ -14,9 +14,12 @@ from types import FrameType
 
 from engine.lab import INTERFACE, Lab, LabError
 from engine.plan.cluster import Party
+from engine.regular import PRIVATE
 from engine.runtime.launch import Launch, write_json
 
 _SWITCH_S = 0.0005
+ERROR_FIELDS = {"type", "message", "consequence", "time_ns"}
+"""Of what a process leaves about its end, those that its gang looks at."""
 ORPHANED = 70
 """Exit status of a process whose supervisor has died."""
 
@@ -114,7 +117,7 @@ def _explain(launch: Launch, index: int, error: BaseException) -> None:
 
 def redirect(log: Path) -> None:
     """Standard output and error into the process's log."""
-    target = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    target = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, PRIVATE)
     os.dup2(target, 1)
     os.dup2(target, 2)
     os.close(target)

@@ -10,25 +10,30 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from engine.telemetry.spool import write_atomically
+from engine.regular import read_regular, write_whole
 
 FILE = "record.json"
 """In the attempt's directory."""
+MOST = 2**20
+"""Bytes of it that are read."""
 Range = tuple[int, int]
 """First and last step, both included."""
 
 
 def read(path: Path) -> list[Range]:
-    """Every range, in the order of asking; none where nobody has asked."""
+    """Every range, in the order of asking; none where nobody has asked. Raises OSError or ValueError where they cannot
+    be read."""
     try:
-        return [(int(first), int(last)) for first, last in json.loads(path.read_bytes())]
+        return [
+            (int(first), int(last)) for first, last in json.loads(read_regular(path, MOST, root=path.parent))
+        ]
     except FileNotFoundError:
         return []
 
 
 def add(path: Path, asked: Range) -> None:
-    """Ask for one more range. Only one process may call this, from one thread at a time."""
-    write_atomically(path, json.dumps([*read(path), asked]).encode())
+    """Ask for one more range. Only one process may call this, from one thread at a time. Raises as `read` does."""
+    write_whole(path, json.dumps([*read(path), asked]).encode(), sync=True)
 
 
 class AskedSteps:

@@ -26,6 +26,9 @@ from engine.telemetry.batch_limits import MOST, problems
 from engine.telemetry.events import EVENT, LINK_BIN, LINK_SAMPLE, METRIC, STEP, TOTAL
 
 MAGIC = b"TYB1"
+MAX_BODY_BYTES = 64 * 2**20
+"""Of a whole batch, as it travels."""
+MAX_HEADER_BYTES = 4 * 2**20
 MAX_RAW_BYTES = 256 * 2**20
 """Of all columns after decompression."""
 LEVEL = 1

@@ -9,25 +9,17 @@ disk there is no room for another file, and only acknowledging makes room.
 
 from __future__ import annotations
 
-import os
+import re
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
-from engine.telemetry.batch import Batch, BatchError, check, decode
+from engine.regular import NotRegularError, overwrite_regular, read_regular, write_whole
+from engine.telemetry.batch import MAX_BODY_BYTES, Batch, BatchError, check, decode
 
 SUFFIX = ".batch"
 ACKNOWLEDGED = "acknowledged"
-
-
-def write_atomically(path: Path, body: bytes) -> None:
-    """Whoever reads `path` sees nothing or all of it, also after the writing process is killed."""
-    temporary = path.with_name(path.name + ".tmp")
-    with temporary.open("wb") as file:
-        file.write(body)
-        file.flush()
-        os.fdatasync(file.fileno())
-    temporary.rename(path)
+_NAME = re.compile("[0-9]{10}")
 
 
 class SpoolWriter:
@@ -35,7 +27,7 @@ class SpoolWriter:
 
     def __init__(self, spool: Path, party: int) -> None:
         self._directory = spool / str(party)
-        self._directory.mkdir(parents=True, exist_ok=True)
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._reader = SpoolReader(self._directory)
         if not self._reader.acknowledged_path.exists():
             self._reader.note(-1)
@@ -47,7 +39,7 @@ class SpoolWriter:
         return self._reader.last_sequence() + 1
 
     def write(self, sequence: int, body: bytes) -> None:
-        write_atomically(self._directory / f"{sequence:010d}{SUFFIX}", body)
+        write_whole(self._directory / f"{sequence:010d}{SUFFIX}", body, sync=True)
         self._waiting.append((sequence, len(body)))
         self._waiting_bytes += len(body)
 
@@ -66,19 +58,21 @@ class SpoolReader:
         self.directory = directory
         self.party = int(directory.name)
         self.acknowledged_path = directory / ACKNOWLEDGED
+        self._root = directory.parents[1]  # what holds the spool, and is nobody's to replace
 
     def sequences(self) -> list[int]:
         """Sequence numbers of the batches that wait, ascending."""
-        return sorted(int(path.stem) for path in self.directory.glob(f"*{SUFFIX}"))
+        names = (path.stem for path in self.directory.glob(f"*{SUFFIX}"))
+        return sorted(int(name) for name in names if _NAME.fullmatch(name))
 
     def read(self, sequence: int) -> bytes | None:
-        """The batch, or None where it is torn (the machine went down while it was written): it is put
-        aside."""
+        """The batch, or None where it is torn (the machine went down while it was written), or is none (a user's code
+        wrote there): it is put aside."""
         path = self._path(sequence)
-        body = path.read_bytes()
         try:
+            body = read_regular(path, MAX_BODY_BYTES + 1, root=self._root)
             check(body)
-        except BatchError:
+        except (BatchError, NotRegularError):
             path.rename(path.with_suffix(".torn"))
             return None
         return body
@@ -90,21 +84,17 @@ class SpoolReader:
 
     def note(self, sequence: int) -> None:
         """Remember `sequence` as the last one that the server has."""
-        descriptor = os.open(self.acknowledged_path, os.O_WRONLY | os.O_CREAT, 0o644)
-        try:
-            os.pwrite(descriptor, f"{sequence:010d}".encode(), 0)
-            os.fdatasync(descriptor)
-        finally:
-            os.close(descriptor)
+        overwrite_regular(self.acknowledged_path, f"{sequence:010d}".encode(), root=self._root)
 
     def delete(self, sequence: int) -> None:
         self._path(sequence).unlink(missing_ok=True)
 
     def acknowledged(self) -> int:
-        """The last sequence number that the server has, -1 for none."""
+        """The last sequence number that the server has, -1 for none. Raises NotRegularError where a user's code put
+        something else in the file's place."""
         try:
-            return int(self.acknowledged_path.read_bytes() or b"-1")
-        except FileNotFoundError:
+            return int(read_regular(self.acknowledged_path, 10, root=self._root))
+        except (FileNotFoundError, ValueError):  # nothing yet; and to send a batch again is harmless
             return -1
 
     def last_sequence(self) -> int:

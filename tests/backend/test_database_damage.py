@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from backend.cli.main import app
 from backend.db import Database
 from backend.db.engine import sqlite_url
+from tests.backend.ingest_server import add_attempt
 from tests.backend.live_server import ROOT, LiveServer, command, environment
 from tests.small_disk import small_disk
 
@@ -127,7 +128,7 @@ def test_a_cache_that_is_no_folder_is_named(data_dir: Path, monkeypatch: pytest.
     (data_dir / "cache").touch()
     said = serve(data_dir, monkeypatch)
     assert str(data_dir / "cache") in said
-    assert "Not a directory" in said
+    assert "cannot be written (File exists)" in said
 
 
 def test_the_demo_says_the_same(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,18 +186,20 @@ def test_a_disk_that_can_only_be_read_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("server_lane")
 def test_damage_that_a_request_meets_is_its_answer(data_dir: Path) -> None:
+    database = Database(sqlite_url(file_of(data_dir)))
+    add_attempt(database)
+    database.close()
     with sqlite3.connect(file_of(data_dir)) as connection:
-        query = (
-            "SELECT rootpage FROM sqlite_master WHERE tbl_name = 'jobs'"  # of the table and of its indexes
-        )
-        pages = [page for (page,) in connection.execute(query)]
+        ((job_id,),) = connection.execute("SELECT id FROM jobs").fetchall()
+        of_the_table = "SELECT rootpage FROM sqlite_master WHERE tbl_name = 'metrics'"  # and of its indexes
+        pages = [page for (page,) in connection.execute(of_the_table)]
     connection.close()
     for page in pages:
         overwritten((page - 1) * PAGE, page * PAGE)(file_of(data_dir))
-    with LiveServer(data_dir) as server:
+    with LiveServer(data_dir, scheduler=False) as server:
         for _ in range(3):
-            answer = httpx.get(f"{server.url}/api/v1/jobs", trust_env=False)
-            assert answer.status_code == 503
+            answer = httpx.get(f"{server.url}/api/v1/jobs/{job_id}/metrics?name=loss", trust_env=False)
+            assert answer.status_code == 503, answer.text
             assert "it is damaged" in answer.json()["detail"]
         assert server.stop() == 0
     assert "Traceback" not in "".join(server.output)

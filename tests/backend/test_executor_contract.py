@@ -42,7 +42,7 @@ def executor(server_lane: None, request: pytest.FixtureRequest, tmp_path: Path) 
         made = WITH_PROGRAMS[request.param]()
         yield made
         assert process.kill_marked(tmp_path / "attempt") == []
-        if handle := made.find(tmp_path / "attempt"):
+        if (tmp_path / "attempt").is_dir() and (handle := made.find(tmp_path / "attempt")):
             ended(made, handle)
         for left in strangers(tmp_path):
             os.kill(left, signal.SIGKILL)
