@@ -17,8 +17,10 @@ _CONTEXT = get_context("spawn")
 
 def needs_lab(*, latency: bool = False) -> None:
     """With `latency`: one whose links delay."""
-    if reason := permitted(latency=latency):
+    if reason := permitted():
         unavailable("lab", reason)
+    if latency and (reason := permitted(latency=True)):
+        unavailable("delay", reason)
 
 
 class Guest:

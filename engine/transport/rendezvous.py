@@ -15,7 +15,8 @@ from torch.distributed import FileStore, Store, TCPStore
 from engine.transport.errors import DeadlineMissed, DisagreementError
 from engine.transport.mesh import Address
 
-_POLL_S = 0.02
+_FIRST_POLL_S, _POLL_S = 0.001, 0.02
+"""Who is nearly there is met at once; for who takes long, the store is asked less and less often."""
 
 
 class Rendezvous:
@@ -45,14 +46,15 @@ class Rendezvous:
         """Every party's value of `key` (or only of `parties`), once all have published it."""
         parties = range(len(self.names)) if parties is None else parties
         end = time.monotonic() + self._deadline_s
-        missing = list(parties)
+        missing, pause_s = list(parties), _FIRST_POLL_S
         while missing := [party for party in missing if not self._store.check([self._key(key, party)])]:
             if self._failure is not None:
                 raise self._failure
             if time.monotonic() >= end:
                 names = [self.names[party] for party in missing]
                 raise DeadlineMissed(f"{self.names[self.index]} waiting for {key!r}", self._deadline_s, names)
-            time.sleep(_POLL_S)
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, _POLL_S)
         return {party: self._store.get(self._key(key, party)).decode() for party in parties}
 
     def exchange_addresses(self, address: Address) -> dict[int, Address]:
