@@ -79,6 +79,11 @@ class Residents:
         if resident.waits:
             self._idle.append(resident)
 
+    @property
+    def pids(self) -> set[int]:
+        """Process ids of those that wait."""
+        return {resident.pid for resident in self._idle if resident.pid is not None}
+
     def close(self) -> None:
         """End those that wait."""
         for resident in self._idle:

@@ -9,6 +9,8 @@ from collections import Counter
 from multiprocessing import active_children
 from pathlib import Path
 
+from tests.resident import Residents
+
 
 def private_temporaries(folder: Path) -> None:
     """From now on this process, and what it starts, put temporary files into `folder`."""
@@ -17,21 +19,29 @@ def private_temporaries(folder: Path) -> None:
 
 
 class Watch:
-    """What there is now. Linux only: elsewhere nothing is seen."""
+    """What there is now, and what there is more later: processes, files that are open here, temporary files. (What a
+    resident has open ends with it, as it would end with a job's own process.) Linux only: elsewhere nothing is seen."""
 
-    def __init__(self) -> None:
+    def __init__(self, residents: Residents) -> None:
+        self._residents = residents
+        self.renew()
+
+    def renew(self) -> None:
+        """What there is now is here to stay."""
+        self._forked = self._residents.forked
         self._processes = _descendants()
-        self._files = _open_files()
+        self._open = _open_files()
         self._temporary = _temporary()
 
     def left(self) -> list[str]:
         """What there is besides, in words."""
-        found = [
-            f"process {pid}: {name}" for pid, name in _descendants().items() if pid not in self._processes
-        ]
+        at_home = self._processes.keys() | self._residents.pids
+        found = [f"process {pid}: {name}" for pid, name in _descendants().items() if pid not in at_home]
         found += [f"temporary file {name}" for name in _temporary() - self._temporary]
-        more = _open_files() - self._files
-        return found + [f"{count} open more: {kind}" for kind, count in more.items()]
+        more = _open_files() - self._open
+        if self._residents.forked != self._forked:  # another resident is some more pipes
+            return found
+        return found + [f"{count} more open: {kind}" for kind, count in more.items()]
 
 
 def _descendants() -> dict[int, str]:
@@ -63,7 +73,8 @@ def _open_files() -> Counter[str]:
     kinds: Counter[str] = Counter()
     for entry in Path("/proc/self/fd").glob("*"):
         try:
-            kinds[str(entry.readlink()).partition(":[")[0]] += 1
+            kind, number, _ = str(entry.readlink()).partition(":[")
+            kinds[kind if number else "file"] += 1
         except OSError:
             continue
     return kinds

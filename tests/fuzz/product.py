@@ -56,7 +56,7 @@ def spec_of(job: dict[str, Any], module: str, directory: Path) -> JobSpec:
 
 
 def train(
-    job: dict[str, Any], module: str, directory: Path, attempt: Path, make: Callable[[Launch], Gang] = Gang
+    job: dict[str, Any], module: str, directory: Path, attempt: Path, make: Callable[[Launch], Gang]
 ) -> Ended:
     """Train the user's file `module` in `directory` as `job` says; what is written goes to `attempt`, and is removed.
     `make`: the gang of a launch."""

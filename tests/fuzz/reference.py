@@ -157,6 +157,9 @@ def _summed(found: list[dict[str, Tensor]], backwards: bool) -> dict[str, Tensor
 
 def _neighbour(values: Tensor) -> Tensor:
     """Every number's next one, upwards and downwards in turn; zeros stay."""
+    if values.is_sparse:
+        kept = values.coalesce()
+        return torch.sparse_coo_tensor(kept.indices(), _neighbour(kept.values()), kept.shape)
     if values.is_complex():
         return torch.view_as_complex(_neighbour(torch.view_as_real(values).contiguous()))
     ways = torch.full((values.numel(),), torch.inf, dtype=values.dtype)

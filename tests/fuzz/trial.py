@@ -7,14 +7,12 @@ import importlib.util
 import itertools
 import sys
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
-from engine.runtime.gang import Gang
-from engine.runtime.launch import Launch
 from tests.fuzz import product, reference
 from tests.fuzz.distance import distances, tolerance
 from tests.fuzz.grammar.file import write
@@ -22,6 +20,7 @@ from tests.fuzz.leaks import Watch
 from tests.fuzz.network import Case
 from tests.fuzz.reference import Trained
 from tests.fuzz.refusals import listed
+from tests.jobs import RESIDENTS
 
 PEERS = ("ddp", "fsdp")
 
@@ -40,11 +39,10 @@ class Verdict:
 
 
 class Trials:
-    """Tries one case after another, in one folder."""
+    """Tries one case after another, in one folder and by processes that take launch after launch."""
 
-    def __init__(self, folder: Path, make: Callable[[Launch], Gang] = Gang) -> None:
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._make = make
         self._watch: Watch | None = None
         """Made after the first trial, which starts what is there to stay: the fork server."""
 
@@ -58,8 +56,12 @@ class Trials:
             verdict = self.judge(case.job, path, file.features)
         finally:
             path.unlink()
-        left = self._watch.left() if self._watch is not None else []
-        self._watch = Watch()
+        left: list[str] = []
+        if self._watch is None:
+            self._watch = Watch(RESIDENTS)
+        else:
+            left = self._watch.left()
+            self._watch.renew()
         if left and verdict.kind != "failure":
             return Verdict(kind="failure", what="leak", detail="\n".join(left))
         return verdict
@@ -71,7 +73,7 @@ class Trials:
         if isinstance(found, Verdict):
             return found
         attempt = path.parent / f"{path.stem}_attempt"
-        ended = product.train(job, path.stem, path.parent, attempt, self._make)
+        ended = product.train(job, path.stem, path.parent, attempt, RESIDENTS.gang)
         verdict = compare(found, ended, job)
         if verdict.kind == "refused" and features is not None and not listed(ended.message, job, features):
             return Verdict(kind="failure", what=f"refused: {verdict.what}", detail=verdict.detail)
