@@ -47,7 +47,7 @@ BAD: dict[str, tuple[dict[str, Any], str, str]] = {
         {"data": {"name": "synthetic", "options": {"shape": [9_999, 9_999]}}}, "data.options.shape", "smaller",
     ),
     "unknown data set": ({"data": {"name": "mnist"}}, "data.name", "digits"),
-    "model and data that do not fit": ({"model": {"name": "vgg-small"}}, "model", "fit together"),
+    "model and data that do not fit": ({"model": {"name": "vgg-small"}}, "data", "Choose data of that shape"),
     "unknown optimizer": ({"optimizer": {"name": "sgdd"}}, "optimizer.name", "'sgd'"),
     "unknown field": ({"stratgy": {"name": "p3"}}, "stratgy", "'strategy'"),
     "text for a number": ({"cluster": {"workers": "2"}}, "cluster.workers", "Correct"),
