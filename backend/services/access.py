@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import logging
+import math
 import secrets
 import threading
 import time
@@ -61,7 +62,7 @@ class Access:
                 if wait_s := self._guesses.wait_s(client, now):
                     raise TooManyGuesses(
                         f"too many wrong tokens came from {client or 'this address'}: no token from there is looked "
-                        f"at for {wait_s:.0f} s. Correct the program that sends them, and try again then",
+                        f"at for {math.ceil(wait_s)} s. Correct the program that sends them, and try again then",
                         retry_after_s=wait_s,
                     )
                 if self.required and hmac.compare_digest(digest, self._digest):
