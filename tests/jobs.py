@@ -156,7 +156,11 @@ def reference(spec: JobSpec, workers: int, *, steps: int | None = None) -> dict[
                 if len(piece) == 0:
                     continue
                 inputs, targets = data.train.batch(piece)
-                if training.precision == "float64" and inputs.is_floating_point():
+                if (
+                    training.precision == "float64"
+                    and isinstance(inputs, Tensor)
+                    and inputs.is_floating_point()
+                ):
                     inputs = inputs.double()
                 with torch.autocast("cpu", torch.bfloat16, enabled=training.precision == "bf16"):
                     loss = task(model, inputs, targets).total / whole

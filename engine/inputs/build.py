@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 from torch.utils.data import default_collate
 
 from engine.errors import UserError
 from engine.inputs import registry
+from engine.inputs.batch import Tensors, are_tensors, first, shape
 from engine.inputs.source import Dataset, Source
 from engine.inputs.task import Task, UserLoss, classification
 from engine.models.entrypoint import call, load_module
@@ -18,7 +18,7 @@ from engine.user_code import explain
 
 
 class MapStyleSource:
-    """A torch map-style data set of (input, target) as a Source."""
+    """A torch map-style data set of (input, target) as a Source; either may be several tensors in containers."""
 
     def __init__(self, items: Any) -> None:
         self._items = items
@@ -26,11 +26,11 @@ class MapStyleSource:
     def __len__(self) -> int:
         return len(self._items)
 
-    def batch(self, indices: np.ndarray) -> tuple[Tensor, Tensor]:
+    def batch(self, indices: np.ndarray) -> tuple[Tensors, Tensors]:
         """See Source.batch."""
         chosen = indices.tolist() if len(indices) else [0]  # an empty batch still needs shapes and types
         inputs, targets = default_collate([self._items[index] for index in chosen])
-        return inputs[: len(indices)], targets[: len(indices)]
+        return (inputs, targets) if len(indices) else (first(inputs, 0), first(targets, 0))
 
 
 class CountingMapStyleSource(MapStyleSource):
@@ -72,11 +72,12 @@ def _load(source: SourceSpec) -> Dataset:
     except Exception as error:
         reason = explain(error, [source.directory])
         raise _refuse(source, f"its first training sample cannot be read: {reason}") from error
-    if not (isinstance(inputs, Tensor) and isinstance(targets, Tensor)):
-        raise _refuse(source, "its samples are not (input, target) tensors or numbers")
-    return Dataset(
-        name=source.entrypoint, train=train, test=test, input_shape=tuple(inputs.shape[1:]), classes=None
-    )
+    for name, part in (("inputs", inputs), ("targets", targets)):
+        if not are_tensors(part):
+            raise _refuse(
+                source, f"its {name} are no tensors or numbers, alone or in dictionaries, tuples or lists"
+            )
+    return Dataset(name=source.entrypoint, train=train, test=test, input_shape=shape(inputs), classes=None)
 
 
 def find_task(model: SourceSpec, data: SourceSpec) -> Task:

@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 
 from engine.errors import UserError
+from engine.inputs.batch import Tensors, of_type, on
+from engine.inputs.reading import read
 from engine.inputs.sharding import global_batches, micro_batches, shard
 from engine.inputs.source import CountingSource, Source
 from engine.inputs.task import IGNORED, weight
@@ -26,8 +28,8 @@ from engine.plan.length import steps_per_epoch, total_steps
 class MicroBatch:
     """What one forward pass gets."""
 
-    inputs: Tensor
-    targets: Tensor
+    inputs: Tensors
+    targets: Tensors
     samples: int
     """Samples that count; 0 on a worker for which none are left."""
     scale: float = 1.0
@@ -113,15 +115,13 @@ class Loader:
         counts: list[tuple[int, int]] = []  # samples, and targets that count
         for piece in micro_batches(mine, self._training.micro_batches):
             empty = len(piece) == 0
-            inputs, targets = self._source.batch(indices[:1] if empty and self._filler else piece)
+            inputs, targets = read(self._source, indices[:1] if empty and self._filler else piece)
             if not empty:
                 counts.append((len(piece), self._checked(targets)))
-            if self._dtype is not None and inputs.is_floating_point():
-                inputs = inputs.to(self._dtype)
             parts.append(
                 MicroBatch(
-                    inputs=inputs.to(self._device, non_blocking=True),
-                    targets=targets.to(self._device, non_blocking=True),
+                    inputs=on(self._device, of_type(self._dtype, inputs)),
+                    targets=on(self._device, targets),
                     samples=len(piece),
                     scale=0.0 if empty else 1.0,
                 )
@@ -145,10 +145,10 @@ class Loader:
         # Who saw no target here multiplies no gradient by this weight, so any value serves.
         return next((targets / samples for samples, targets in seen), 1.0) * len(indices)
 
-    def _checked(self, targets: Tensor) -> int:
+    def _checked(self, targets: Tensors) -> int:
         """How many of the targets count. Raises UserError where only some do and nobody knows the other workers'."""
         found = weight(targets)
-        if found != targets.numel() and self._count is None:
+        if isinstance(targets, Tensor) and found != targets.numel() and self._count is None:
             raise UserError(
                 "data",
                 type(self._source).__name__,

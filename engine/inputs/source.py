@@ -7,7 +7,8 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from torch import Tensor
+
+from engine.inputs.batch import Tensors, count, every
 
 
 class Source(Protocol):
@@ -16,8 +17,9 @@ class Source(Protocol):
     def __len__(self) -> int:
         """Number of samples."""
 
-    def batch(self, indices: np.ndarray) -> tuple[Tensor, Tensor]:
-        """Inputs (n, *input_shape) and targets (n, ...) of the samples at `indices` (n int64, 0 <= i < len).
+    def batch(self, indices: np.ndarray) -> tuple[Tensors, Tensors]:
+        """Inputs (n, *input_shape) and targets (n, ...) of the samples at `indices` (n int64, 0 <= i < len), or several
+        such tensors in containers (`batch.py`).
 
         n may be 0. Raises IndexError outside of the range.
         """
@@ -41,7 +43,7 @@ class Dataset:
     train: Source
     test: Source
     input_shape: tuple[int, ...]
-    """Shape of one input sample; of the largest, where they differ."""
+    """Shape of one input sample; of the largest, where they differ. Where an input is several tensors, the first's."""
     classes: int | None
     """Number of classes; None where the task is not classification."""
     example: int = 0
@@ -54,16 +56,19 @@ class Dataset:
 class TensorSource:
     """Samples that fit in memory."""
 
-    def __init__(self, inputs: Tensor, targets: Tensor) -> None:
-        if len(inputs) != len(targets):
-            raise ValueError(f"{len(inputs)} inputs but {len(targets)} targets: give one target per input")
+    def __init__(self, inputs: Tensors, targets: Tensors) -> None:
+        if count(inputs) != count(targets):
+            raise ValueError(
+                f"{count(inputs)} inputs but {count(targets)} targets: give one target per input"
+            )
         self.inputs = inputs
         self.targets = targets
 
     def __len__(self) -> int:
-        return len(self.inputs)
+        return count(self.inputs)
 
-    def batch(self, indices: np.ndarray) -> tuple[Tensor, Tensor]:
+    def batch(self, indices: np.ndarray) -> tuple[Tensors, Tensors]:
         """See Source.batch."""
         chosen = torch.from_numpy(np.ascontiguousarray(indices, dtype=np.int64))
-        return self.inputs[chosen], self.targets[chosen]
+        inputs, targets = (every(lambda tensor: tensor[chosen], part) for part in (self.inputs, self.targets))
+        return inputs, targets

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from engine.errors import UserError
+from engine.inputs.batch import Tensors, count
 
 IGNORED = -100
 """In place of a target that does not count: padding behind a shorter sentence. Also cross_entropy's default."""
@@ -33,7 +34,7 @@ class BatchLoss(NamedTuple):
 class Task(Protocol):
     """A user's own `loss` has this form: any callable will do."""
 
-    def __call__(self, model: nn.Module, inputs: Tensor, targets: Tensor) -> BatchLoss: ...
+    def __call__(self, model: nn.Module, inputs: Tensors, targets: Tensors) -> BatchLoss: ...
 
 
 def classification(model: nn.Module, inputs: Tensor, targets: Tensor) -> BatchLoss:
@@ -44,8 +45,11 @@ def classification(model: nn.Module, inputs: Tensor, targets: Tensor) -> BatchLo
     return BatchLoss(loss, (logits.argmax(1) == targets).sum())
 
 
-def weight(targets: Tensor) -> int:
-    """A batch's weight: the number of its targets that count (samples, or tokens where each token has one)."""
+def weight(targets: Tensors) -> int:
+    """A batch's weight: the number of its targets that count (samples, or tokens where each token has one). Where a
+    target is several tensors, nobody knows which of them count: then it is the number of samples."""
+    if not isinstance(targets, Tensor):
+        return count(targets)
     return targets.numel() if targets.is_floating_point() else int((targets != IGNORED).sum())
 
 
@@ -72,7 +76,7 @@ class UserLoss:
         self._function = function
         self._where = f"loss beside {entrypoint}"
 
-    def __call__(self, model: nn.Module, inputs: Tensor, targets: Tensor) -> BatchLoss:
+    def __call__(self, model: nn.Module, inputs: Tensors, targets: Tensors) -> BatchLoss:
         """See Task. Raises UserError where the function returns something else."""
         found = self._function(model, inputs, targets)
         if not (isinstance(found, tuple) and len(found) == 2):
@@ -80,11 +84,21 @@ class UserLoss:
                 f"returned a {type(found).__name__}, not the pair (sum of losses, correct or None)"
             )
         total, correct = found
-        if not (isinstance(total, Tensor) and total.ndim == 0):
-            raise self._refuse("the sum of losses is not a scalar tensor")
-        if not (correct is None or isinstance(correct, (int, Tensor))):
-            raise self._refuse(f"the count of correct predictions is a {type(correct).__name__}")
+        if not (isinstance(total, Tensor) and total.ndim == 0 and total.is_floating_point()):
+            raise self._refuse(f"the sum of losses is {_named(total)}, not a real scalar tensor")
+        if not (
+            correct is None or isinstance(correct, int) or (isinstance(correct, Tensor) and correct.ndim == 0)
+        ):
+            raise self._refuse(
+                f"the count of correct predictions is {_named(correct)}, not one number or None"
+            )
         return BatchLoss(total, torch.as_tensor(correct) if isinstance(correct, int) else correct)
 
     def _refuse(self, rule: str) -> UserError:
         return UserError("", self._where, rule, "Sum over samples; never take the mean")
+
+
+def _named(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"a tensor of shape {tuple(value.shape)} and type {str(value.dtype).removeprefix('torch.')}"
+    return f"a {type(value).__name__}"

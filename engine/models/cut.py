@@ -24,6 +24,7 @@ from torch import Tensor, fx, nn
 from torch.fx.node import map_arg
 
 from engine.errors import UserError
+from engine.inputs.batch import Tensors
 from engine.inputs.task import Task
 from engine.models.tracing import (
     CannotCutError,
@@ -142,12 +143,16 @@ def cut_in_a_row(model: nn.Module, layers: Sequence[str]) -> list[nn.Module]:
     return [*stages, rest]
 
 
-def find_cuts(model: nn.Module, inputs: Tensor, targets: Tensor, task: Task) -> tuple[CutDescription, ...]:
+def find_cuts(model: nn.Module, inputs: Tensors, targets: Tensors, task: Task) -> tuple[CutDescription, ...]:
     """Every layer of `model` in the order of its first use, and what crosses in front of it, per sample, or why the
     model cannot be cut there. `inputs` (n, ...) and `targets` (n, ...), n > 1: an example batch on the model's device.
 
     Raises CannotCutError where it can be cut nowhere.
     """
+    if not (isinstance(inputs, Tensor) and isinstance(targets, Tensor)):
+        raise CannotCutError(
+            "its inputs or targets are several tensors, and pieces of a pass have one of each"
+        )
     with traced(model) as graph, torch.no_grad():
         nodes = list(graph.nodes)
         uses = first_uses(model, nodes)

@@ -25,14 +25,17 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
 from engine.errors import UserError
+from engine.inputs.batch import Tensors, count, of_type, on, repeated, shape, shown
 from engine.inputs.build import find_task, load_dataset
 from engine.inputs.fit import fitted
+from engine.inputs.reading import read
 from engine.inputs.source import Dataset
 from engine.inputs.task import Task, classification
 from engine.models import memory_limit, registry
 from engine.models.build import build_model
 from engine.models.cut import find_cuts
 from engine.models.factors import counting_rows, find_factors
+from engine.models.suited import check_suited
 from engine.models.tracing import CannotCutError
 from engine.models.uses import UseFinder, Uses, tensors_in
 from engine.plan.description import (
@@ -51,18 +54,19 @@ _SAMPLES = 2  # batch normalization needs more than one value per channel
 
 
 def describe(
-    model: nn.Module, inputs: Tensor, targets: Tensor, name: str, task: Task = classification
+    model: nn.Module, inputs: Tensors, targets: Tensors, name: str, task: Task = classification
 ) -> ModelDescription:
     """Run one forward pass and loss on an example batch (inputs (n, ...), targets (n, ...)) and describe.
 
     Model and batch must be on one device; `meta` costs neither memory nor time.
     """
+    check_suited(model, name)
     owners = {path: module for path, module in model.named_modules() if next(_own(module), None) is not None}
     if len(owners) > MOST_LAYERS:
         rule = f"has {len(owners):,} layers with parameters, and the most are {MOST_LAYERS:,}"
         raise UserError("model", name, rule, "Use fewer layers, or larger ones")
     parameters = _parameters_by_layer(model, owners)  # as it was built: a pass may freeze some
-    output_bytes: Counter[str] = Counter()
+    samples, output_bytes = count(inputs), Counter[str]()
 
     def count_output(path: str) -> Any:
         def hook(module: nn.Module, args: Any, output: Any) -> None:
@@ -85,9 +89,9 @@ def describe(
     cuts, uncut = _cuts(model, inputs, targets, task)
 
     def loss(times: int) -> Tensor:
-        return task(model, torch.cat([inputs] * times), torch.cat([targets] * times)).total
+        return task(model, repeated(inputs, times), repeated(targets, times)).total
 
-    factors = find_factors(model, parameters, uses, once, samples=len(inputs), loss=loss)
+    factors = find_factors(model, parameters, uses, once, samples=samples, loss=loss)
     return ModelDescription(
         name=name,
         layers=tuple(
@@ -96,8 +100,8 @@ def describe(
                 kind=type(owners[path]).__name__,
                 index=index,
                 parameters=parameters[path],
-                forward_flops=round(flops.found[path] / len(inputs)),
-                output_bytes=round(output_bytes[path] / len(inputs)),
+                forward_flops=round(flops.found[path] / samples),
+                output_bytes=round(output_bytes[path] / samples),
                 factors=factors[path][0],
                 no_factors=factors[path][1],
             )
@@ -110,7 +114,7 @@ def describe(
 
 
 def _cuts(
-    model: nn.Module, inputs: Tensor, targets: Tensor, task: Task
+    model: nn.Module, inputs: Tensors, targets: Tensors, task: Task
 ) -> tuple[tuple[CutDescription, ...], str]:
     """Where the model can be cut, or why nowhere. A model that cannot be cut is as good as any other otherwise."""
     try:
@@ -128,16 +132,15 @@ def describe_request(request: dict[str, Any]) -> ModelDescription:
     precision = request.get("precision", "float32")
     dataset = load_dataset(fitted(data, source))
     task = find_task(source, data)
-    inputs, targets = dataset.train.batch((np.arange(_SAMPLES) + dataset.example) % len(dataset.train))
-    if precision == "float64" and inputs.is_floating_point():
-        inputs = inputs.double()
+    inputs, targets = read(dataset.train, (np.arange(_SAMPLES) + dataset.example) % len(dataset.train))
+    inputs = of_type(torch.float64 if precision == "float64" else None, inputs)
     name = _subject(request)
     scores: list[int] = []
     try:
         with torch.device("meta"):
             model = build_model(source, precision)
         with _counting_scores(model, scores):
-            described = describe(model, inputs.to("meta"), targets.to("meta"), name, task)
+            described = describe(model, on("meta", inputs), on("meta", targets), name, task)
     except Exception as meta_error:  # a model that looks at values cannot run without them
         try:
             model = build_model(source, precision)
@@ -158,11 +161,11 @@ def describe_request(request: dict[str, Any]) -> ModelDescription:
 
 
 def _fails(
-    source: SourceSpec, data: SourceSpec, inputs: Tensor, targets: Tensor, error: Exception
+    source: SourceSpec, data: SourceSpec, inputs: Tensors, targets: Tensors, error: Exception
 ) -> UserError:
     """The pass that describes the model has raised `error`."""
     name = source.name or source.entrypoint
-    given = tuple(inputs.shape[1:])
+    given = shape(inputs)
     if source.name is not None and given != (wanted := registry.model(source.name).input_shape):
         return UserError(
             "data",
@@ -174,7 +177,7 @@ def _fails(
     return UserError(
         "model",
         name,
-        f"its forward pass or its loss fails on inputs {tuple(inputs.shape)} and targets {tuple(targets.shape)}:"
+        f"its forward pass or its loss fails on inputs {shown(inputs)} and targets {shown(targets)}:"
         f" {explain(error, [source.directory, data.directory])}",
         "Correct the model, or choose data that fit it",
     )

@@ -24,6 +24,11 @@ DTYPE_BYTES = {
     "complex128": 16,
 }
 """Bytes of one element, by the name of the type in torch. Only these can be trained."""
+_FROZEN_BYTES = DTYPE_BYTES | {
+    "bool": 1, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8,
+    "float8_e4m3fn": 1, "float8_e4m3fnuz": 1, "float8_e5m2": 1, "float8_e5m2fnuz": 1, "complex32": 4,
+}  # fmt: skip
+"""The same of parameters that are frozen: they are handed out once, and kept."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +47,9 @@ class ParameterDescription:
     """Further names of the same tensor, if it is tied."""
 
     def __post_init__(self) -> None:
-        if self.dtype not in DTYPE_BYTES:
-            raise UnknownNameError("dtype", self.dtype, f"parameter type (of {self.name})", DTYPE_BYTES)
+        known = DTYPE_BYTES if self.trainable else _FROZEN_BYTES
+        if self.dtype not in known:
+            raise UnknownNameError("dtype", self.dtype, f"parameter type (of {self.name})", known)
 
     @property
     def count(self) -> int:
@@ -53,7 +59,7 @@ class ParameterDescription:
     @property
     def nbytes(self) -> int:
         """Bytes in memory."""
-        return self.count * DTYPE_BYTES[self.dtype]
+        return self.count * _FROZEN_BYTES[self.dtype]
 
 
 @dataclass(frozen=True, kw_only=True)

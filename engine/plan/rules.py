@@ -7,6 +7,7 @@ UserError for all rules that are broken, each with its remedy. It is called wher
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 from engine.errors import UnknownNameError, UserError, refusals, refuse
@@ -32,6 +33,7 @@ def resolve(plan: Plan | Peer, model: ModelDescription, cluster: Cluster, job: J
         if plan.runner == "fsdp":
             _shards_are_updated_by_themselves(job)
             _shards_have_one_type(model)
+            _shards_have_a_dimension(model)
         return plan
     _nothing_is_empty(model)
     _covers_the_model(plan, model)
@@ -131,14 +133,31 @@ def _shards_are_updated_by_themselves(job: JobSpec) -> None:
 
 
 def _shards_have_one_type(model: ModelDescription) -> None:
+    by_type: Counter[str] = Counter()
+    for parameter in model.parameters:
+        by_type[parameter.dtype] += parameter.nbytes
     for layer in model.layers:
-        types = sorted({p.dtype for p in layer.parameters if p.trainable})
+        types = {p.dtype for p in layer.parameters if p.trainable}
+        if types and not layer.name:  # shards of the root are cut with whatever is left over
+            types.add(by_type.most_common(1)[0][0])
         if len(types) > 1:
             raise UserError(
                 "strategy.name",
                 "fsdp",
-                f"fully_shard wants one type of parameter in a layer; {layer.name} trains {' and '.join(types)}",
+                f"fully_shard wants one type of parameter in a layer; {layer.name or 'the model itself'}"
+                f" trains {' and '.join(sorted(types))}",
                 "Use ddp, or any strategy of ours",
+            )
+
+
+def _shards_have_a_dimension(model: ModelDescription) -> None:
+    for parameter in model.parameters:
+        if parameter.shape == ():
+            raise UserError(
+                "strategy.name",
+                "fsdp",
+                f"fully_shard cuts parameters along their first dimension, and {parameter.name} has none",
+                "Give it the shape (1,), or use ddp, or any strategy of ours",
             )
 
 

@@ -16,6 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from engine.errors import TrainingError
+from engine.inputs.batch import count, of_type, on
+from engine.inputs.reading import read
 from engine.inputs.sharding import shard
 from engine.inputs.source import Source
 from engine.inputs.task import weight
@@ -72,15 +74,14 @@ class Evaluator:
     def _measure(self) -> list[float]:
         loss = correct = counted = 0.0
         weighed = 0
-        each = self._test.batch(self._mine[:1])[1].numel()
+        one = self._test.batch(self._mine[:1])[1]
+        each = one.numel() if isinstance(one, Tensor) else count(one)
         batch = max(1, min(_BATCH, _TARGETS // max(1, each)))
         for start in range(
             0, self._most, batch
         ):  # equally often on every worker, the last time perhaps with nothing
-            inputs, targets = self._test.batch(self._mine[start : start + batch])
-            if self._dtype is not None and inputs.is_floating_point():
-                inputs = inputs.to(self._dtype)
-            result = self._loss(inputs.to(self._device), targets.to(self._device))
+            inputs, targets = read(self._test, self._mine[start : start + batch])
+            result = self._loss(on(self._device, of_type(self._dtype, inputs)), on(self._device, targets))
             if result is None:
                 continue
             weighed += weight(targets)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Protocol
 
 from torch import Tensor, nn
@@ -10,7 +9,7 @@ from torch import Tensor, nn
 from engine.runtime.gather import Gather
 from engine.runtime.recording import Recording
 from engine.runtime.subject import Autocast, Subject
-from engine.runtime.trainer import LocalLoss, OneByOne, Passes, PassLoss, Replica
+from engine.runtime.trainer import LocalLoss, MeasuredLoss, OneByOne, Passes, PassLoss, Replica
 
 
 class Place(Protocol):
@@ -46,7 +45,7 @@ class Whole:
     def open(self, replica: Replica, total_steps: int) -> tuple[Passes, PassLoss]:
         """See Place."""
         loss = LocalLoss(replica.passing(self._task), self._autocast)
-        measure = LocalLoss(partial(self._task, self.model), self._autocast)
+        measure = MeasuredLoss(self.model, self._task, self._autocast)
         return OneByOne(replica, loss, self._recording), measure
 
     def end(self) -> None:

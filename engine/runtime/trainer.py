@@ -12,11 +12,14 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 from engine.errors import TrainingError
+from engine.inputs.batch import Tensors, count
 from engine.inputs.loader import Loader, MicroBatch, StepBatch
 from engine.inputs.task import BatchLoss, Task, enough_samples
 from engine.plan.job import JobSpec
@@ -47,7 +50,7 @@ class Replica(Protocol):
 class PassLoss(Protocol):
     """How the loss of one pass is computed."""
 
-    def __call__(self, inputs: Tensor, targets: Tensor) -> BatchLoss | None:
+    def __call__(self, inputs: Tensors, targets: Tensors) -> BatchLoss | None:
         """The loss of a batch (n, ...). None for an empty batch."""
         ...
 
@@ -66,19 +69,48 @@ class LocalLoss:
 
     def __init__(
         self,
-        compute: Callable[[Tensor, Tensor], BatchLoss],
+        compute: Callable[[Tensors, Tensors], BatchLoss],
         autocast: Callable[[], AbstractContextManager[None]],
     ) -> None:
         """`compute`: (inputs, targets) -> loss, of a batch with samples."""
         self._compute = compute
         self._autocast = autocast
 
-    def __call__(self, inputs: Tensor, targets: Tensor) -> BatchLoss | None:
+    def __call__(self, inputs: Tensors, targets: Tensors) -> BatchLoss | None:
         """See PassLoss."""
-        if len(targets) == 0:  # a small batch left this worker without samples, and it needs no filler
+        if count(targets) == 0:  # a small batch left this worker without samples, and it needs no filler
             return None
         with self._autocast(), enough_samples():
             return self._compute(inputs, targets)
+
+
+class MeasuredLoss(LocalLoss):
+    """The same in an evaluation, without gradients, unless the loss asks for some itself (by its inputs, say)."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        task: Task,
+        autocast: Callable[[], AbstractContextManager[None]],
+    ) -> None:
+        super().__init__(partial(task, model), autocast)
+        self._model = model
+        self._needs_gradients = False
+
+    def __call__(self, inputs: Tensors, targets: Tensors) -> BatchLoss | None:
+        """See PassLoss."""
+        if not self._needs_gradients:
+            try:
+                with torch.no_grad():
+                    return super().__call__(inputs, targets)
+            except RuntimeError as error:
+                if "not require grad" not in str(error):
+                    raise
+            self._needs_gradients = True
+        with torch.enable_grad():
+            found = super().__call__(inputs, targets)
+        self._model.zero_grad(set_to_none=True)  # what the loss may have added up
+        return None if found is None else BatchLoss(found.total.detach(), found.correct)
 
 
 class OneByOne:
@@ -100,11 +132,21 @@ class OneByOne:
                 replica.end_forward()
                 replica.begin_backward(last)
                 if loss is not None:
-                    scaled = loss.total * (micro.scale / divisor)
+                    scaled = differentiable(loss.total, self._recording.step) * (micro.scale / divisor)
                     total += finite(float(scaled.detach()), self._recording.step)
                     scaled.backward()
                 replica.end_backward()
         return total, sum(micro.samples for micro in micro_batches)
+
+
+def differentiable(loss: Tensor, step: int) -> Tensor:
+    """`loss`, if anything can be learned from it. Raises TrainingError where no parameter has a part in it."""
+    if not loss.requires_grad:
+        raise TrainingError(
+            f"the loss of step {step} depends on no parameter that is trained then."
+            " Let the model freeze something less, or keep the loss free of detach() and of torch.no_grad()"
+        )
+    return loss
 
 
 def finite(loss: float, step: int) -> float:

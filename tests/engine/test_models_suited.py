@@ -1,0 +1,54 @@
+"""Models that cannot be trained are refused before they run, with what to change."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from engine.errors import UserError
+from engine.models.describe import describe
+from engine.models.suited import check_suited
+from engine.plan.description import ParameterDescription
+
+
+def frozen() -> nn.Module:
+    return nn.Linear(2, 2).requires_grad_(False)
+
+
+def with_buffer(buffer: torch.Tensor) -> nn.Module:
+    model = nn.Linear(2, 2)
+    model.register_buffer("table", buffer)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (
+            nn.Sequential(nn.LazyLinear(3)),
+            r"= '0': is a LazyLinear.*no shape.*run the model on an example once",
+        ),
+        (nn.LazyBatchNorm1d(affine=False), r"= 'the model': is a LazyBatchNorm1d"),
+        (frozen(), r"= 'mine': there is nothing to train: all of its 2 parameters are frozen.*requires_grad"),
+        (nn.Flatten(), r"there is nothing to train: it has no parameters"),
+        (nn.Sequential(nn.Embedding(3, 2, sparse=True)), r"= '0': has sparse gradients.*sparse=False"),
+        (with_buffer(torch.eye(2).to_sparse()), r"= 'table': is a torch.sparse_coo buffer.*dense"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused(model: nn.Module, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        check_suited(model, "mine")
+    with pytest.raises(UserError, match=message):
+        describe(model, torch.zeros(2, 2), torch.zeros(2, dtype=torch.int64), "mine")
+
+
+def test_a_frozen_sparse_table_has_no_gradient() -> None:
+    table = nn.Embedding(3, 2, sparse=True).requires_grad_(False)
+    check_suited(nn.Sequential(table, nn.Linear(2, 2)), "mine")
+
+
+def test_whole_numbers_may_be_parameters_that_are_frozen() -> None:
+    assert ParameterDescription(name="levels", shape=(3,), dtype="int8", trainable=False).nbytes == 3
+    with pytest.raises(UserError, match="no such parameter type"):
+        ParameterDescription(name="levels", shape=(3,), dtype="int8")
