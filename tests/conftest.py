@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import pytest
 
 from tests.browser import ARGUMENTS, find_chromium
 from tests.facilities import unavailable
+from tests.modules import forget_modules
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -25,6 +27,14 @@ def data_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         for name in ("TRAINYARD_TOKEN", "TRAINYARD_TOKEN_FILE", "TRAINYARD_INSECURE"):
             patch.delenv(name, raising=False)  # a person's own server may have one
         yield
+
+
+@pytest.fixture(autouse=True)
+def users_modules() -> Iterator[None]:
+    """What a test imports from a user's folder is gone after it, as it is gone with a job's processes."""
+    paths = list(sys.path)
+    yield
+    forget_modules(paths)
 
 
 @pytest.fixture(scope="session")

@@ -16,12 +16,11 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from engine.runtime.gang import Gang
 
 LEDGER = "TRAINYARD_LANE_LEDGER"
 """The environment variable that names the file into which a run writes what it collected and what it ran."""
@@ -171,12 +170,12 @@ def _audited(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 sys.addaudithook(_audited)
-_start = Gang.start
+_start = ForkServerProcess.start
 
 
-def _start_where_allowed(gang: Gang) -> None:
-    require("gang_lane")
-    _start(gang)
+def _start_where_allowed(process: ForkServerProcess) -> None:
+    require("gang_lane", "server_lane", "browser")
+    _start(process)
 
 
-Gang.start = _start_where_allowed  # type: ignore[method-assign]
+ForkServerProcess.start = _start_where_allowed  # type: ignore[method-assign]

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import atexit
 import faulthandler
-import importlib
 import os
 import signal
 import sys
@@ -38,6 +37,7 @@ from engine.plan.cluster import Party
 from engine.runtime.gang import FORKED, Gang
 from engine.runtime.launch import Launch
 from engine.runtime.process import obey, redirect, take_part
+from tests.modules import forget_modules
 
 RENEWED_AFTER = 40
 """Launches. Each freezes what it has (`engine/runtime/worker.py`), so that cycles of it stay in memory for ever."""
@@ -194,18 +194,6 @@ def _serve(requests: Connection, lifeline: Connection) -> None:
         if not stays:
             break
     os._exit(0)  # whatever still runs here belongs to no launch any more
-
-
-def forget_modules(paths: list[str]) -> None:
-    """Forget what was imported from folders that joined `sys.path` after it was `paths`: a user's modules are those of
-    one job, and the next job may have others of the same names."""
-    added = [Path(path) for path in sys.path if path not in paths]
-    sys.path[:] = paths
-    for name, module in list(sys.modules.items()):
-        file = getattr(module, "__file__", None)
-        if file is not None and any(Path(file).is_relative_to(path) for path in added):
-            del sys.modules[name]
-    importlib.invalidate_caches()
 
 
 def _ended(before: set[threading.Thread]) -> bool:

@@ -46,7 +46,8 @@ MIB = 2**20
 def tensor_bytes() -> dict[str, int]:
     """Bytes of this process's tensors by part, every storage once."""
     modules, optimizers, tensors = _alive(nn.Module), _alive(torch.optim.Optimizer), _alive(Tensor)
-    parameters = [p for module in modules for p in module.parameters(recurse=False)]
+    # Their own only, and without a word of theirs: the back of a cut model refuses to be asked for all of them.
+    parameters = [p for module in modules for p in module._parameters.values() if p is not None]
     updated = [p for one in optimizers for group in one.param_groups for p in group["params"]]
     state = [v for one in optimizers for values in list(one.state.values()) for v in values.values()]
     seen: dict[int, int] = {}

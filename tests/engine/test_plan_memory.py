@@ -64,6 +64,7 @@ def test_stages_share_the_model_out() -> None:
     assert found[0]["parameters"] == sum(x.parameter_bytes for x in model.layers if x.name in first)
 
 
+@pytest.mark.usefixtures("gang_lane")
 @pytest.mark.parametrize("strategy", ["hybrid", "model-parallel"])
 def test_real_workers_hold_what_is_declared(strategy: str) -> None:
     """While they train. Nobody keeps the parts that are somebody else's, worker 0 neither, which gave their values."""

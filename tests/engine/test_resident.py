@@ -16,7 +16,8 @@ from torch import Tensor
 from engine.plan.job import JobSpec
 from engine.runtime.gang import GangEnd
 from tests.jobs import job, prepare, run_fresh
-from tests.resident import Residents, forget_modules
+from tests.modules import forget_modules
+from tests.resident import Residents
 
 pytestmark = pytest.mark.usefixtures("gang_lane")
 

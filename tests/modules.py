@@ -1,0 +1,22 @@
+"""Modules of users, which jobs import from folders of theirs: those of one job are not those of the next."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def forget_modules(paths: Sequence[str]) -> None:
+    """Forget what was imported from folders that joined `sys.path` since it was `paths`, and the folders: the next one
+    may have other modules of the same names, and one that is named `json` would stand before Python's own."""
+    added = [Path(path) for path in sys.path if path not in paths]
+    if not added:
+        return
+    sys.path[:] = paths
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if file is not None and any(Path(file).is_relative_to(path) for path in added):
+            del sys.modules[name]
+    importlib.invalidate_caches()
