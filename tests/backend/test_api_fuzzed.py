@@ -29,7 +29,7 @@ from tests.backend.job_specs import submit
 from tests.backend.live_server import LiveServer
 from tests.backend.recorded_run import record_run
 
-EXAMPLES = 6
+EXAMPLES = (pytest.param(2, id="few"), pytest.param(60, id="many", marks=pytest.mark.soak))
 """Of each operation, right and wrong ones each."""
 TIMEOUT_S = 60
 ENDLESS = {"follow_notices"}
@@ -80,8 +80,9 @@ def known(
 
 @pytest.mark.parametrize("mode", schemathesis.GenerationMode)
 @pytest.mark.parametrize("operation_id", OPERATIONS)
+@pytest.mark.parametrize("examples", EXAMPLES)
 def test_every_answer_is_one_that_the_document_names(
-    known: tuple[LiveServer, str], operation_id: str, mode: schemathesis.GenerationMode
+    known: tuple[LiveServer, str], operation_id: str, mode: schemathesis.GenerationMode, examples: int
 ) -> None:
     server, job_id = known
     operation = SCHEMA.find_operation_by_id(operation_id)
@@ -90,7 +91,7 @@ def test_every_answer_is_one_that_the_document_names(
         session.trust_env = False
 
         @settings(
-            max_examples=EXAMPLES,
+            max_examples=examples,
             derandomize=True,
             database=None,
             deadline=None,

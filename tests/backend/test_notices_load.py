@@ -154,6 +154,7 @@ def test_who_caught_up_further_than_what_was_handed_out_hears_nothing_twice(
             caught_up = [await anext(feed), await anext(feed)]
             await feed.aclose()
             assert caught_up[-1].id > hub._last, "the second change is not delivered yet"
+            monkeypatch.setattr(notices, "PACE_S", 0.05)  # of the deliveries after that one
             feed = hub.subscribe(caught_up[-1].id)
             coming = asyncio.ensure_future(anext(feed))
             await anext(others)  # the second change, delivered now

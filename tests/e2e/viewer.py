@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import re
+import statistics
 import threading
 import time
 from dataclasses import dataclass, field
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -86,6 +88,17 @@ class Findings:
         late = [size for at, size in samples if at >= self.warm_up]
         part = max(len(late) // 3, 2)
         return min(late[:part]), min(late[-part:])
+
+    def trend(self, samples: list[tuple[float, int]]) -> tuple[float, float, float]:
+        """A line through what was measured after the warm-up: its height at the first and at the last of them, and its
+        slope per second. It is Theil's and Sen's, whose slope is the median of those between any two: what is heavy
+        once does not turn it."""
+        late = [(at, size) for at, size in samples if at >= self.warm_up]
+        slope = statistics.median(
+            (size - other) / (at - before) for (before, other), (at, size) in combinations(late, 2)
+        )
+        foot = statistics.median(size - slope * at for at, size in late)
+        return foot + slope * late[0][0], foot + slope * late[-1][0], slope
 
     @property
     def warm(self) -> bool:
