@@ -10,7 +10,7 @@ from fastapi import APIRouter, Body, Header, Path, Request
 from backend.api.deps import Services, problems
 from backend.api.guard import BATCH
 from backend.schemas.ingest import Accepted, Sealed
-from backend.services.ingest import MAX_BODY_BYTES, accept, authorize, seal
+from backend.services.ingest import MAX_BODY_BYTES, accept, authorize, needed, seal
 
 router = APIRouter(prefix="/attempts/{attempt}", tags=["ingest"])
 Authorization = Annotated[str, Header(include_in_schema=False)]
@@ -38,8 +38,11 @@ async def post_batch(
     await to_thread.run_sync(
         authorize, database, attempt, token, limiter=threads
     )  # a stranger's body is not read
-    body = await request.body()
-    return await to_thread.run_sync(accept, database, attempt, token, body, limiter=threads)
+    async with services.bodies.taken(_announced(request)):
+        body = await request.body()
+        size = await to_thread.run_sync(needed, body, limiter=threads)
+        async with services.unpacked.taken(size):
+            return await to_thread.run_sync(accept, database, attempt, token, body, limiter=threads)
 
 
 @router.post("/seal", responses=problems(401, 409, 410, 415))
@@ -53,6 +56,12 @@ def seal_attempt(
 ) -> Sealed:
     """Say that nothing follows; refused while a batch is missing."""
     return seal(services.database, attempt, _token(authorization), last_sequences)
+
+
+def _announced(request: Request) -> int:
+    """How long the body may be: what the framework refuses beyond that is not read."""
+    length = request.headers.get("content-length", "")
+    return min(int(length), MAX_BODY_BYTES) if length.isdecimal() and len(length) < 20 else MAX_BODY_BYTES
 
 
 def _token(authorization: str) -> str:

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from backend.db import Database, notify
@@ -19,8 +19,9 @@ from backend.ingest.errors import IngestError
 from backend.ingest.rows import build, number
 from backend.ingest.tokens import authorize
 from engine.telemetry import batch as wire
+from engine.telemetry.batch_limits import MOST_AHEAD
 
-MAX_BODY_BYTES = 64 * 2**20
+MAX_BODY_BYTES = wire.MAX_BODY_BYTES
 MOST_KNOWN = 1_024
 _known_layers: dict[str, int] = {}
 
@@ -39,7 +40,7 @@ def accept(database: Database, attempt_id: int, token: str, body: bytes) -> Acce
     """Store one batch; returns after the commit.
 
     Raises IngestError: 400 no batch or not of this attempt, 401 wrong token, 409 other content under the same
-    number, 410 the attempt is sealed, 413 too large.
+    number or a number far ahead, 410 the attempt is sealed, 413 too large.
     """
     if len(body) > MAX_BODY_BYTES:
         rule = f"a batch has at most {MAX_BODY_BYTES} bytes"
@@ -88,6 +89,7 @@ def accept(database: Database, attempt_id: int, token: str, body: bytes) -> Acce
         if current.sealed:
             rule = "it is sealed: it takes no more batches"
             raise IngestError(410, "attempt", attempt_id, rule, "Start a new attempt")
+        _check_order(session, batch)
         session.add(row)
         for rows in rollups:
             rows.store(session)
@@ -97,6 +99,21 @@ def accept(database: Database, attempt_id: int, token: str, body: bytes) -> Acce
         return Accepted(party=batch.party, sequence=batch.sequence, repeated=False)
 
     return database.writer.run(write)
+
+
+def _check_order(session: Session, batch: wire.Batch) -> None:
+    """Raises IngestError for a number that no party can have come to. Sealing would miss all those before it."""
+    mine = (Batch.attempt_id == batch.attempt, Batch.party == batch.party)
+    newest = session.scalar(select(func.max(Batch.sequence)).where(*mine))
+    due = 0 if newest is None else newest + 1
+    if batch.sequence > due + MOST_AHEAD:
+        raise IngestError(
+            409,
+            "sequence",
+            batch.sequence,
+            f"of party {batch.party} the next is {due}, and the furthest that is taken {due + MOST_AHEAD}",
+            "Send a party's batches in the order of their numbers",
+        )
 
 
 def _layers(session: Session, job_id: str) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from anyio import CapacityLimiter
 
 from backend.db import Database
+from backend.ingest import BODIES_BYTES, UNPACKED_BYTES, Room
 from backend.services.access import Access
 from backend.services.figures import Figures
 from backend.services.inventory import Inventory
@@ -40,5 +41,9 @@ class Context:
     hub: Hub
     ingest_threads: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(INGEST_THREADS))
     """Threads of telemetry's own: requests that wait for figures cannot take them all."""
+    bodies: Room = field(default_factory=lambda: Room(BODIES_BYTES))
+    """Memory for telemetry as it comes."""
+    unpacked: Room = field(default_factory=lambda: Room(UNPACKED_BYTES))
+    """Memory for telemetry that is being stored. Who holds of it waits for nothing of the other."""
     started: float = field(default_factory=time.monotonic)
     """When the server started, on the monotonic clock."""

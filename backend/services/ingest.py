@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from backend import ingest
 from backend.db import Database
-from backend.ingest import MAX_BODY_BYTES
+from backend.ingest import MAX_BODY_BYTES, needed
 from backend.schemas.ingest import Accepted, Sealed
 
-__all__ = ["MAX_BODY_BYTES", "accept", "authorize", "seal"]
+__all__ = ["MAX_BODY_BYTES", "accept", "authorize", "needed", "seal"]
 
 
 def authorize(database: Database, attempt: int, token: str) -> None:

@@ -156,11 +156,18 @@ def check(body: bytes) -> str:
     return _open(body)[0]
 
 
+def declared(body: bytes) -> dict[str, int]:
+    """Bytes of each table, unpacked, as the header has them. Nothing is unpacked; `decode` unpacks no more than that.
+    Raises BatchError for a header that is none, or that declares more than a batch may hold."""
+    _, header, _ = _open(body)
+    return {name: count * TABLES[name].itemsize for name, count in _sizes(header)}
+
+
 def decode(body: bytes) -> Batch:
     """The batch in `body`. Raises BatchError, saying what is wrong, for anything else."""
     _, header, compressed = _open(body)
+    sizes = _sizes(header)
     try:
-        sizes = [(str(t["name"]), int(t["rows"]), t["columns"]) for t in header["tables"]]
         links = tuple(
             LinkInfo(
                 interface=str(link["interface"]),
@@ -201,6 +208,8 @@ def _open(body: bytes) -> tuple[str, dict[str, Any], bytes]:
     if magic != MAGIC:
         raise BatchError(f"starts with {magic!r}, a batch of this version starts with {MAGIC!r}")
     content = body[_prefix.size :]
+    if length > MAX_HEADER_BYTES:
+        raise BatchError(f"a header of {length} bytes: more than {MAX_HEADER_BYTES}. Send smaller batches")
     if digest != _digest(length, content) or length > len(content):
         raise BatchError(
             f"the content hash does not match ({len(body)} bytes): truncated or changed on its way"
@@ -227,18 +236,29 @@ def _columns(dtype: np.dtype) -> list[list[str]]:
     return [[name, dtype[name].str] for name in dtype.names or ()]
 
 
-def _tables(sizes: list[tuple[str, int, Any]], compressed: bytes) -> dict[str, np.ndarray]:
-    total = 0
-    for name, count, columns in sizes:
-        if name not in TABLES:
-            raise BatchError(f"table {name!r}: unknown. Known: {', '.join(TABLES)}")
+def _sizes(header: dict[str, Any]) -> list[tuple[str, int]]:
+    """Name and rows of each table, in the order in which they lie."""
+    try:
+        tables = [(str(t["name"]), int(t["rows"]), t["columns"]) for t in header["tables"]]
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise BatchError(f"header: {type(error).__name__}: {error}") from None
+    total, seen = 0, set[str]()
+    for name, count, columns in tables:
+        if name not in TABLES or name in seen:
+            raise BatchError(f"table {name!r}: unknown, or there twice. Known: {', '.join(TABLES)}")
         if columns != _columns(TABLES[name]):
             raise BatchError(f"table {name!r}: its columns are not those of this version")
         if count < 0:
             raise BatchError(f"table {name!r}: {count} rows")
+        seen.add(name)
         total += count * TABLES[name].itemsize
     if total > MAX_RAW_BYTES:
         raise BatchError(f"{total} bytes of columns: more than {MAX_RAW_BYTES}. Send smaller batches")
+    return [(name, count) for name, count, _ in tables]
+
+
+def _tables(sizes: list[tuple[str, int]], compressed: bytes) -> dict[str, np.ndarray]:
+    total = sum(count * TABLES[name].itemsize for name, count in sizes)
     unpacker = zlib.decompressobj()
     try:
         raw = unpacker.decompress(compressed, total + 1)
@@ -247,7 +267,7 @@ def _tables(sizes: list[tuple[str, int, Any]], compressed: bytes) -> dict[str, n
     if len(raw) != total:
         raise BatchError(f"the columns decompress to {len(raw)} bytes or more, the header says {total}")
     tables, offset = {}, 0
-    for name, count, _ in sizes:
+    for name, count in sizes:
         rows = np.empty(count, TABLES[name])
         for column in _unpack_order(TABLES[name]):
             start = offset + _offset(TABLES[name], column) * count

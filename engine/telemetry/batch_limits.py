@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 
 MOST = 2**53
 """No count, size or rate reaches it (9 petabytes); an interface's own counters, which nobody adds up, may."""
+MOST_AHEAD = 1_000
+"""A party's batches are sent one after another, each once the one before is acknowledged: the next number is the newest
+one and 1. What is further ahead than this (minutes of batches) is a damaged file's name, or a stranger's guess. Less
+may be, where the server's database was put back from an older copy."""
 FAR_NS = 2**61
 """No time is so far from the attempt's epoch (73 years)."""
 FAR_BINS = 2**31

@@ -68,14 +68,18 @@ class SpoolReader:
     def read(self, sequence: int) -> bytes | None:
         """The batch, or None where it is torn (the machine went down while it was written), or is none (a user's code
         wrote there): it is put aside."""
-        path = self._path(sequence)
         try:
-            body = read_regular(path, MAX_BODY_BYTES + 1, root=self._root)
+            body = read_regular(self._path(sequence), MAX_BODY_BYTES + 1, root=self._root)
             check(body)
         except (BatchError, NotRegularError):
-            path.rename(path.with_suffix(".torn"))
+            self.set_aside(sequence)
             return None
         return body
+
+    def set_aside(self, sequence: int) -> None:
+        """Keep what is no batch under a name that is none."""
+        path = self._path(sequence)
+        path.rename(path.with_suffix(".torn"))
 
     def acknowledge(self, sequence: int) -> None:
         """The server has it: remember that first, then delete."""

@@ -22,6 +22,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from engine.telemetry.batch import Batch, encode
+from engine.telemetry.batch_limits import MOST_AHEAD
 from engine.telemetry.spool import SpoolReader, parties
 
 REQUEST_TIMEOUT_S = 30.0
@@ -36,7 +37,7 @@ UNKNOWN = 401
 FINAL = {
     400: "the server cannot read it",
     UNKNOWN: "the attempt's token is not valid",
-    409: "the server holds other content under the same number",
+    409: "it does not follow from what the server holds",
     410: "the attempt is sealed: it takes no more batches",
     413: "it is larger than the server accepts",
     422: "the server cannot read it",
@@ -157,6 +158,9 @@ class Uploader:
                     return
                 if sequence < due:  # the server has it; we were stopped before deleting
                     reader.delete(sequence)
+                    continue
+                if sequence > due + MOST_AHEAD:  # no batch of ours: a user's code may write here
+                    reader.set_aside(sequence)
                     continue
                 body = reader.read(sequence)
                 if body is None:  # torn: cut, unless more follow, whose numbers must stay without gaps

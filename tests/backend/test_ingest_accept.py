@@ -23,6 +23,7 @@ from backend.db.models import (
 )
 from backend.ingest import MAX_BODY_BYTES, IngestError, accept, seal
 from engine.telemetry import batch as wire
+from engine.telemetry.batch_limits import MOST_AHEAD
 from engine.telemetry.detail import DetailPolicy
 from engine.telemetry.events import ALL_LAYERS, LEVELS, NO_LAYER, Direction, Kind, Track
 from engine.telemetry.recorder import Recorder
@@ -159,6 +160,32 @@ def test_other_content_under_the_same_number_is_refused(database: Database) -> N
         accept(database, attempt, TOKEN, wire.encode(replace(wire.decode(body), dropped=1)))
     assert refused.value.status == 409
     assert counts(database) == before
+
+
+def test_a_number_far_ahead_of_what_was_received_is_refused(database: Database) -> None:
+    """Accepted, it could never be sealed: the server would miss all those before it."""
+    attempt = add_attempt(database)
+    whole = [replace(wire.decode(body), final=False) for body in recorded(attempt, batches=2)[:2]]
+
+    def send(number: int, party: int = 0) -> None:
+        accept(database, attempt, TOKEN, wire.encode(replace(whole[0], sequence=number, party=party)))
+
+    with pytest.raises(
+        IngestError, match=f"of party 0 the next is 0, and the furthest .* {MOST_AHEAD}"
+    ) as refused:
+        send(MOST_AHEAD + 1)
+    assert (refused.value.status, refused.value.field) == (409, "sequence")
+    assert counts(database)["batches"] == 0
+    send(0)
+    with pytest.raises(IngestError, match="the next is 1"):
+        send(2**31 - 1)
+    with pytest.raises(IngestError, match="of party 1 the next is 0"):
+        send(MOST_AHEAD + 1, party=1)
+    send(MOST_AHEAD + 1)
+    assert counts(database)["batches"] == 2
+    with pytest.raises(IngestError, match="Missing: 1, 2") as refused:
+        seal(database, attempt, TOKEN, {0: MOST_AHEAD + 1})
+    assert refused.value.status == 409
 
 
 def test_refusals_name_value_rule_and_remedy(database: Database) -> None:

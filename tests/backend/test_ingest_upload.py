@@ -14,6 +14,7 @@ from sqlalchemy import func, select
 
 from backend.db import Database
 from backend.db.models import Attempt, Batch, LayerTotal, Notice
+from engine.telemetry import batch as wire
 from engine.telemetry import uploader as uploads
 from engine.telemetry.batch import decode
 from engine.telemetry.events import Kind, Track
@@ -206,6 +207,21 @@ def test_a_torn_batch_in_the_middle_leaves_no_gap(
     assert bytes_by_party(database) == {0: 300}
     with database.read() as session:
         assert decode(session.get_one(Batch, (attempt, 0, 1)).body).name == "lost"
+
+
+def test_a_file_far_ahead_is_put_aside_and_the_attempt_still_seals(
+    tmp_path: Path, database: Database, server: IngestServer
+) -> None:
+    """A user's code, or a damaged disk: without this, billions of empty batches would go before it."""
+    attempt = add_attempt(database)
+    spool = tmp_path / "spool"
+    record(spool, attempt, 3)
+    body = wire.encode(wire.Batch(attempt=attempt, party=0, name="worker 0", sequence=3))
+    for name in ("4999999999", "9999999999"):
+        (spool / "0" / f"{name}.batch").write_bytes(body)
+    outcome = Uploader(spool, server.url, TOKEN, attempt=attempt).finish(timeout_s=DEADLINE_S)
+    assert (outcome.sealed, outcome.last_sequences) == (True, {0: 2}), outcome.problem
+    assert len(list((spool / "0").glob("*.torn"))) == 2
 
 
 def test_a_refusal_ends_the_upload_with_its_reason(
