@@ -15,6 +15,7 @@ from torch import Tensor, nn, optim
 from torch.nn import functional
 from torch.optim.lr_scheduler import CosineAnnealingLR, LRScheduler, OneCycleLR
 
+from engine.errors import UserError
 from engine.inputs.build import load_dataset
 from engine.inputs.sharding import global_batch_at
 from engine.models.build import build_model
@@ -286,7 +287,16 @@ def test_channels_last_parameters_and_gradients(strategy: str, tmp_path: Path) -
 
 
 def test_sparse_gradients_are_refused(tmp_path: Path) -> None:
-    spec = spec_of("p3", model={"entrypoint": "layouts:sparse", "directory": str(USER_CODE)})
-    end = run(spec, tmp_path).end
+    """When the plan is made, where a layer says that it has them; else when the first one is there."""
+
+    def sparse(said: bool) -> JobSpec:
+        model = {"entrypoint": "layouts:sparse", "directory": str(USER_CODE), "options": {"said": said}}
+        return spec_of("p3", model=model)
+
+    with pytest.raises(
+        UserError, match=r"sparse=True\), and only dense ones are exchanged\. Build it with sparse=False"
+    ):
+        plan_of(sparse(True))
+    end = run(sparse(False), tmp_path).end
     assert end.status == "failed"
     assert "only dense gradients are exchanged. Build the layer with sparse=False" in end.reason
