@@ -23,7 +23,7 @@ from engine.plan.plan import Peer
 from engine.plan.updates import OptimizerSpec
 from engine.runtime.frozen import Frozen
 from engine.runtime.recording import Recording
-from engine.runtime.updates import Hyper, LayerUpdater
+from engine.runtime.updates import Hyper, LayerUpdater, clip_gradients
 from engine.runtime.watch import Watch
 
 _REPLICAS = {
@@ -127,7 +127,7 @@ class PeerReplica(ABC):
                 self._watch.leaves(name)
             self._watch.end_backward(self._step, ())
         if self._clip_norm is not None:
-            torch.nn.utils.clip_grad_norm_(self._parameters.values(), self._clip_norm)
+            clip_gradients(self._parameters, self._clip_norm)
         start_ns = self._recording.now_ns()
         self._updater.update(self._hyper(self._step))
         self._recording.applied(-1, start_ns)

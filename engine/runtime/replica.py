@@ -17,7 +17,6 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from torch.nn import Parameter
 from torch.utils.hooks import RemovableHandle
@@ -36,7 +35,7 @@ from engine.runtime.host_memory import HostMemory
 from engine.runtime.layer import Layer
 from engine.runtime.reads import Reads
 from engine.runtime.recording import Recording
-from engine.runtime.updates import Hyper
+from engine.runtime.updates import Hyper, clip_gradients
 from engine.runtime.versions import Versions
 from engine.runtime.watch import Watch
 
@@ -304,8 +303,7 @@ class PlanReplica:
 
     def _clip(self, limit: float) -> None:
         """Scale all summed gradients so that their global norm is at most `limit`."""
-        parameters = [p for layer in self._layers for p in layer.parameters.values()]
-        torch.nn.utils.clip_grad_norm_(parameters, limit)
+        clip_gradients({n: p for layer in self._layers for n, p in layer.parameters.items()}, limit)
 
     # --- backward ---
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from engine.errors import UserError
+from engine.errors import TrainingError, UserError
 from engine.plan.optimizers import OPTIMIZERS, SCALAR_STATE, SCHEDULES
 from engine.plan.updates import OptimizerSpec, ScheduleSpec
 
@@ -66,6 +66,18 @@ def apply_hyper(optimizer: torch.optim.Optimizer, hyper: Hyper) -> None:
             group[key] = tuple(value) if isinstance(value, list) else value
 
 
+def clip_gradients(parameters: Mapping[str, Parameter], limit: float) -> None:
+    """Scale all gradients so that their global norm is at most `limit`. Raises TrainingError for one that is not
+    dense."""
+    for name, parameter in parameters.items():
+        if parameter.grad is not None and parameter.grad.layout != torch.strided:
+            raise TrainingError(
+                f"the gradient of {name} is {parameter.grad.layout}, of which torch takes no norm. Build the layer with"
+                " sparse=False, or leave training.clip_norm out"
+            )
+    torch.nn.utils.clip_grad_norm_(parameters.values(), limit)
+
+
 class LayerUpdater:
     """Updates one layer's parameters in place from their `.grad`, on a worker."""
 
@@ -73,9 +85,17 @@ class LayerUpdater:
         self._optimizer = build_optimizer(spec, named.items())
 
     def update(self, hyper: Hyper) -> None:
-        """One step; parameters without gradient are left alone, decay included."""
+        """One step; parameters without gradient are left alone, decay included. Raises TrainingError for a sparse
+        gradient, where this optimizer takes none."""
         apply_hyper(self._optimizer, hyper)
-        self._optimizer.step()
+        try:
+            self._optimizer.step()
+        except RuntimeError as error:
+            if "sparse" not in str(error):
+                raise
+            raise TrainingError(
+                f"torch.optim refuses a sparse gradient: {error}. Build the layer with sparse=False, or use plain sgd"
+            ) from error
 
     def state(self, parameter: Parameter, slot: str) -> Tensor | None:
         """A tensor that the optimizer keeps for `parameter`; None where it keeps none yet."""

@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import nn, optim
 
-from engine.errors import UserError
+from engine.errors import TrainingError, UserError
 from engine.plan.optimizers import OPTIMIZERS, SCHEDULES, optimizer_options, schedule_options
 from engine.plan.updates import OptimizerSpec, ParameterGroupSpec, ScheduleSpec, check_updates
-from engine.runtime.updates import HyperSchedule, PieceUpdater, build_optimizer
+from engine.runtime.updates import HyperSchedule, LayerUpdater, PieceUpdater, build_optimizer, clip_gradients
 
 ELEMENTWISE = [name for name in OPTIMIZERS if OptimizerSpec(name=name).elementwise]
 CUTS = [7, 4, 13]
@@ -160,3 +160,22 @@ def test_the_options_of_a_schedule_are_those_of_torch(name: str) -> None:
             check_updates(OptimizerSpec(), ScheduleSpec(name=name))
     if not needed:
         check_updates(OptimizerSpec(), ScheduleSpec(name=name))
+
+
+def test_a_sparse_gradient_is_refused_with_a_remedy_where_torch_refuses_it() -> None:
+    embedding = nn.Embedding(5, 2, sparse=True)
+    embedding(torch.tensor([1, 3])).sum().backward()
+    named = dict(embedding.named_parameters())
+    with pytest.raises(
+        TrainingError, match=r"the gradient of weight is torch.sparse_coo.*leave training.clip_norm out"
+    ):
+        clip_gradients(named, 1.0)
+    spec = OptimizerSpec(name="adamax", learning_rate=0.1)
+    with pytest.raises(
+        TrainingError, match=r"Adamax does not support sparse gradients.*sparse=False, or use plain sgd"
+    ):
+        LayerUpdater(spec, named).update(HyperSchedule(spec, ScheduleSpec(), 1).at(0))
+    plain = OptimizerSpec(name="sgd", learning_rate=0.1)
+    before = embedding.weight.detach().clone()
+    LayerUpdater(plain, named).update(HyperSchedule(plain, ScheduleSpec(), 1).at(0))
+    assert (before != embedding.weight).any(1).tolist() == [False, True, False, True, False]

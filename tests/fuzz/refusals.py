@@ -26,6 +26,7 @@ class Allowed:
 
 
 _CUT = ("hybrid", "model-parallel")
+_WRITES = ("extra: write that differs", "extra: escaping write", "extra: maximal norm of an embedding")
 
 ALLOWED = (
     Allowed(rule=r"cut|pipeline\.stages", strategies=_CUT),
@@ -34,8 +35,11 @@ ALLOWED = (
     Allowed(rule="has no elements to train", features=("layer: scalar parameter", "extra: unused")),
     Allowed(rule="only a fully-connected layer .* has a gradient that is the product", overridden=True),
     Allowed(rule="a job has one set of server shards for all its layers", overridden=True),
-    Allowed(rule="only dense gradients are exchanged", features=("layer: sparse embedding",)),
+    Allowed(rule="sparse=False", features=("layer: sparse embedding",)),
     Allowed(rule="came in several parts.*use_reentrant=False", features=("flow: reentrant checkpoint",)),
+    Allowed(rule="was frozen when the model was built, and is to be trained", features=("extra: thaw",)),
+    Allowed(rule="was written to in a way that autograd does not see", features=("extra: escaping write",)),
+    Allowed(rule="the model or its loss writes to it, and not alike", features=_WRITES),
     Allowed(rule="samples are not \\(input, target\\) tensors", features=("inputs: tuple", "inputs: dict")),
 )
 
