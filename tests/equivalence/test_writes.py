@@ -2,40 +2,15 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
-from torch import Tensor
 
-from engine.plan.job import JobSpec
-from tests import plain
-from tests.jobs import distance, job, run, succeed
+from tests.equivalence.against_plain import holds, spec_of
+from tests.jobs import run
 
 pytestmark = pytest.mark.usefixtures("gang_lane")
-
-USER_CODE = Path(__file__).parent / "user_code"
-STRATEGIES: dict[str, dict[str, Any]] = {"p3": {"slice_size": 300}}
-
-
-def spec_of(entrypoint: str, strategy: str, workers: int, **options: Any) -> JobSpec:
-    return job(
-        model={"entrypoint": entrypoint, "directory": str(USER_CODE), "options": options},
-        strategy={"name": strategy, "options": STRATEGIES.get(strategy, {})},
-        cluster={"workers": workers},
-        training={"steps": 14, "precision": "float64"},
-    )
-
-
-@cache
-def expected(entrypoint: str, workers: int, **options: Any) -> dict[str, Tensor]:
-    return plain.train(spec_of(entrypoint, "single", 1, **options), workers)
-
-
-def holds(entrypoint: str, strategy: str, workers: int, directory: Path, **options: Any) -> None:
-    state = succeed(spec_of(entrypoint, strategy, workers, **options), directory).state
-    assert distance(state, expected(entrypoint, workers, **options)) <= 1e-11
 
 
 def refused(entrypoint: str, strategy: str, workers: int, directory: Path, **options: Any) -> str:
