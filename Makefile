@@ -18,7 +18,7 @@ serve:  ## the server alone, on 127.0.0.1:8000
 	./setup.sh page
 	$(BIN)/trainyard serve
 
-test:  ## all tests, lane after lane; arguments for pytest in ARGS
+test:  ## all tests, the lanes at once; arguments for pytest in ARGS
 	./setup.sh environment server test
 	./setup.sh page
 	./setup.sh npm test

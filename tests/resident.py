@@ -43,9 +43,6 @@ RENEWED_AFTER = 40
 """Launches. Each freezes what it has (`engine/runtime/worker.py`), so that cycles of it stay in memory for ever."""
 TELL = signal.SIGUSR1
 """Who gets this signal writes where its threads are into its log."""
-_ENDED, _closed = FORKED.Pipe(duplex=False)
-"""Always readable: its other end is closed."""
-_closed.close()
 _THREADS_END_S = 2.0
 _END_S = 5.0
 
@@ -120,6 +117,9 @@ class _Resident:
         self._process.start()
         lifeline.close()
         theirs.close()
+        self._ended, closed = FORKED.Pipe(duplex=False)
+        """Always readable, since its other end is closed. Each has its own: nobody can wait for one twice at once."""
+        closed.close()
         self._waiting = True
         self._code: int | None = None
 
@@ -131,7 +131,7 @@ class _Resident:
     @property
     def sentinel(self) -> Connection:
         """Readable from the end of the part on, whoever has looked before, as a process's own sentinel is."""
-        return self._pipe if self._code is None else _ENDED
+        return self._pipe if self._code is None else self._ended
 
     @property
     def pid(self) -> int | None:

@@ -1,181 +1,137 @@
-"""Runs the suite, lane after lane: `python -m tests.suite [arguments for pytest]`. `make test` is this.
+"""Runs the suite, all lanes at once: `python -m tests.suite [arguments for pytest]`. `make test` is this.
 
-After each lane stand its tests, the time that it took and the processor seconds of all its processes, beside the
+Most tests that start processes wait for them, so that one lane's waits are another's time. What a lane said is printed
+when it has ended; then its tests, the time that passed and the processor seconds of all its processes stand beside its
 budget. A lane over its budget fails where TRAINYARD_HOLD_BUDGETS=1, as in continuous integration. A run without
 arguments also proves that no test fell between the lanes.
 """
 
 from __future__ import annotations
 
-import ctypes
-import json
 import os
-import resource
+import re
 import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from tests.lanes import LANES, LEDGER, SOAK, Lane
+from tests.lanes import AIM_S, LANES, SOAK
+from tests.one_lane import Result
 
 HOLD = "TRAINYARD_HOLD_BUDGETS"
-_PR_SET_CHILD_SUBREAPER = 36
-_LEAVE_S = 20.0
-"""How long processes that a lane left may take to end."""
+BUDGETS = {lane.name: lane.cpu_s for lane in LANES}
 _NOTHING_CHOSEN = 5
 """Exit status of pytest where no test was chosen."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Result:
-    """What a lane did."""
-
-    lane: Lane
-    code: int
-    """Exit status of pytest."""
-    tests: int
-    wall_s: float
-    cpu_s: float
-    left: list[str]
-    """Command lines of processes that were still there when all had ended, and were killed."""
-
-    def line(self) -> str:
-        text = (
-            f"{self.lane.name:8} {self.tests:5} tests  {self.wall_s:4.0f} s of {self.lane.wall_s:3}"
-            f"  {self.cpu_s:5.0f} processor seconds of {self.lane.cpu_s:4}"
-        )
-        if self.cpu_s > self.lane.cpu_s:
-            text += "  OVER ITS BUDGET"
-        return text + "".join(f"\n         left behind: {command}" for command in self.left)
+_SAY_S = 60.0
+"""Between two lines that say how far the lanes are."""
 
 
 def main(arguments: list[str]) -> int:
     """Run all lanes; exit status for the shell."""
-    # Whoever loses its parent becomes ours, so that its processor seconds are counted, and nobody is left behind.
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    whole = not arguments
-    results: list[Result] = []
-    collected: dict[str, Any] = {}
-    # Light first: they tell soonest. The most expensive come last.
-    for lane in reversed(LANES):
-        files = collected.get("files", {}).get(lane.name, []) if whole else []
-        if collected and whole and not files:
-            continue
-        result, found = _run(lane, arguments, files)
-        collected = collected or found
-        results.append(result)
-        print(result.line(), flush=True)
-        if result.code not in (0, _NOTHING_CHOSEN) and ({"-x", "--exitfirst"} & set(arguments)):
-            break
-    failed = [f"lane {r.lane.name} failed" for r in results if r.code not in (0, _NOTHING_CHOSEN)]
-    if all(r.code == _NOTHING_CHOSEN for r in results):
-        failed.append("no test was chosen")
-    if whole:
-        failed += _fallen(collected, results)
-    if os.environ.get(HOLD) == "1":
-        failed += [f"lane {r.lane.name} is over its budget" for r in results if r.cpu_s > r.lane.cpu_s]
+    environment = dict(os.environ)
+    # Thousands of processes start here: each would compile every module of ours again.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="trainyard-lanes-") as folder:
+        lanes = {name: _start(name, Path(folder), arguments, environment) for name in BUDGETS}
+        print(f"lanes {', '.join(lanes)} have begun; what each says is printed when it has ended", flush=True)
+        results = _ended(lanes, Path(folder), begun)
+    wall_s, cpu_s = time.monotonic() - begun, sum(result.cpu_s for result in results)
     print("\n== the lanes")
     for result in results:
-        print(result.line())
-    wall_s, cpu_s = sum(r.wall_s for r in results), sum(r.cpu_s for r in results)
+        print(_line(result))
+    tests = sum(result.ran for result in results)
     print(
-        f"{'all':8} {sum(r.tests for r in results):5} tests  {wall_s:4.0f} s  {cpu_s:5.0f} processor seconds"
+        f"{'all':8} {tests:5} tests  {wall_s:4.0f} s of {AIM_S} on two cores  {cpu_s:5.0f} processor seconds"
     )
+    failed = _complaints(results, whole=not arguments)
     for line in failed:
         print(f"FAILED: {line}")
     return 1 if failed else 0
 
 
-def _fallen(collected: dict[str, Any], results: list[Result]) -> list[str]:
+def _start(
+    name: str, folder: Path, arguments: list[str], environment: dict[str, str]
+) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "tests.one_lane", name, str(folder / name), *arguments]
+    with (folder / f"{name}.log").open("wb") as log:
+        return subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
+
+
+def _ended(lanes: dict[str, subprocess.Popen[bytes]], folder: Path, begun: float) -> list[Result]:
+    """The results of all lanes, as they end; how far the others are is said now and then."""
+    results: list[Result] = []
+    running, said = dict(lanes), time.monotonic()
+    try:
+        while running:
+            time.sleep(0.1)
+            for name, process in list(running.items()):
+                if process.poll() is None:
+                    continue
+                del running[name]
+                print(f"\n== lane {name}\n{_text(folder / f'{name}.log')}", flush=True)
+                results.append(Result.read(folder / name, name, process.returncode))
+                print(_line(results[-1]), flush=True)
+            if running and time.monotonic() - said > _SAY_S:
+                said = time.monotonic()
+                how_far = (f"{name} {_percent(folder / f'{name}.log')}" for name in running)
+                print(f"after {said - begun:.0f} s: {', '.join(how_far)}", flush=True)
+    except BaseException:  # Ctrl-C reached them, too: they say what they have before they end
+        for name, process in running.items():
+            process.wait()
+            print(f"\n== lane {name}\n{_text(folder / f'{name}.log')}", flush=True)
+        raise
+    return results
+
+
+def _text(log: Path) -> str:
+    return log.read_text(encoding="utf-8", errors="replace").strip()
+
+
+def _percent(log: Path) -> str:
+    """How far pytest is, as it says itself; `0%` before it does."""
+    return (re.findall(r"\[ *(\d+%)\]", _text(log)) or ["0%"])[-1]
+
+
+def _line(result: Result) -> str:
+    budget_s = BUDGETS[result.lane]
+    text = (
+        f"{result.lane:8} {result.ran:5} tests  {result.wall_s:4.0f} s"
+        f"  {result.cpu_s:5.0f} processor seconds of {budget_s:4}"
+    )
+    if result.cpu_s > budget_s:
+        text += "  OVER ITS BUDGET"
+    return text + "".join(f"\n         left behind: {command}" for command in result.left)
+
+
+def _complaints(results: list[Result], whole: bool) -> list[str]:
+    """What went wrong."""
+    failed = [f"lane {r.lane} failed" for r in results if r.code not in (0, _NOTHING_CHOSEN)]
+    if all(r.code == _NOTHING_CHOSEN for r in results):
+        failed.append("no test was chosen")
+    if whole:
+        failed += _fallen(results)
+    if os.environ.get(HOLD) == "1":
+        failed += [f"lane {r.lane} is over its budget" for r in results if r.cpu_s > BUDGETS[r.lane]]
+    return failed
+
+
+def _fallen(results: list[Result]) -> list[str]:
     """Complaints where the tests that ran are not all that were collected."""
-    if not collected:
-        return ["the first lane collected nothing"]
-    counts = {name: count for name, count in collected["lanes"].items() if name != SOAK}
+    collected = results[0].collected
+    if any(r.collected != collected for r in results) or not collected:
+        return ["the lanes did not collect the same tests"]
+    counts = {lane: count for lane, count in collected["lanes"].items() if lane != SOAK}
     wrong = [
-        f"lane {r.lane.name} ran {r.tests} of its {counts.get(r.lane.name, 0)} tests"
+        f"lane {r.lane} ran {r.ran} of its {counts.get(r.lane, 0)} tests"
         for r in results
-        if r.tests != counts.get(r.lane.name, 0)
+        if r.ran != counts.get(r.lane, 0)
     ]
-    total, soaks = sum(r.tests for r in results), collected["lanes"].get(SOAK, 0)
+    total, soaks = sum(r.ran for r in results), collected["lanes"].get(SOAK, 0)
     if total + soaks != collected["collected"]:
         wrong.append(f"{collected['collected']} tests were collected, {total} ran and {soaks} are soaks")
     return wrong
-
-
-def _run(lane: Lane, arguments: list[str], files: list[str]) -> tuple[Result, dict[str, Any]]:
-    """One lane in a pytest of its own; what it did, and what it had collected."""
-    print(f"\n== lane {lane.name}", flush=True)
-    command = [sys.executable, "-m", "pytest", "--lane", lane.name]
-    environment = dict(os.environ)
-    if lane.side_by_side:
-        command += ["-n", str(max(2, min(8, len(os.sched_getaffinity(0))))), "--dist", "loadfile"]
-        environment["OMP_NUM_THREADS"] = "1"  # each with a thread per core would fight for the cores
-    before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="trainyard-lane-") as folder:
-        ledger = Path(folder) / "ledger"
-        program = subprocess.Popen([*command, *arguments, *files], env=environment | {LEDGER: str(ledger)})
-        try:
-            code = _reap_until(program.pid)
-            program.returncode = code
-        except BaseException:  # Ctrl-C reached it, too: it says what it has before it ends
-            program.wait(_LEAVE_S)
-            raise
-        left = _reap_rest()
-        ran, found = (_read(f"{ledger}.{part}") for part in ("ran", "collected"))
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    wall_s = time.monotonic() - begun
-    tests = ran.get("ran", 0)
-    return Result(lane=lane, code=code, tests=tests, wall_s=wall_s, cpu_s=cpu_s, left=left), found
-
-
-def _read(path: str) -> dict[str, Any]:
-    """What the lane's pytest wrote; nothing where it did not come so far."""
-    try:
-        found: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    return found
-
-
-def _reap_until(pid: int) -> int:
-    """Bury whoever ends until this child has; its exit status."""
-    while True:
-        ended, status = os.wait()
-        if ended == pid:
-            return os.waitstatus_to_exitcode(status)
-
-
-def _reap_rest() -> list[str]:
-    """Bury the others; whoever does not end is named and killed, as are those that it leaves."""
-    deadline = time.monotonic() + _LEAVE_S
-    left = []
-    while True:
-        try:
-            pid, _ = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return left
-        if pid == 0:
-            if time.monotonic() > deadline:
-                for child in _children():
-                    left.append(_command_line(child))
-                    os.kill(child, 9)
-            time.sleep(0.05)
-
-
-def _children() -> list[int]:
-    return [int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]
-
-
-def _command_line(pid: int) -> str:
-    try:
-        line = Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return f"process {pid}"
-    return line.replace(b"\0", b" ").decode(errors="replace").strip() or f"process {pid}"
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import pytest
 
 from tests.arrays import covering_rows
 from tests.facilities import REQUIRED, required
-from tests.lanes import LANES, LEDGER, NAMES, require
+from tests.lanes import AIM_S, LANES, LEDGER, NAMES, require
 
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = """
@@ -90,7 +90,7 @@ def test_lanes_have_names_fixtures_and_budgets_of_their_own() -> None:
     assert [lane.name for lane in LANES if lane.fixture is None] == ["light"]
     assert LANES[-1].fixture is None, "the others come first"
     assert len(set(NAMES)) == len(LANES) + 1
-    assert all(0 < lane.wall_s < lane.cpu_s for lane in LANES)
+    assert all(0 < lane.cpu_s < 2 * AIM_S for lane in LANES)
 
 
 def test_what_needs_a_lane_says_which_fixture_is_missing() -> None:

@@ -9,13 +9,12 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from backend.app import openapi
+from tests.backend.api_document import DOCUMENT
 from tests.backend.guarded import TOKEN, WITH_TOKEN, application, browser, refused, sign_in
 from tests.backend.ingest_server import TOKEN as ATTEMPTS_TOKEN
 from tests.backend.ingest_server import add_attempt
 from tests.backend.job_specs import JSON
 
-DOCUMENT = openapi()
 OPERATIONS = [
     (method, path, operation)
     for path, operations in DOCUMENT["paths"].items()

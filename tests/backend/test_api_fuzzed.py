@@ -22,9 +22,10 @@ from schemathesis.specs.openapi.checks import (
 )
 from sqlalchemy.orm import Session
 
-from backend.app import create_app, openapi
+from backend.app import create_app
 from backend.db.models import Job
 from backend.settings import Settings
+from tests.backend.api_document import DOCUMENT
 from tests.backend.job_specs import submit
 from tests.backend.live_server import LiveServer
 from tests.backend.recorded_run import record_run
@@ -34,7 +35,6 @@ EXAMPLES = (pytest.param(2, id="few"), pytest.param(60, id="many", marks=pytest.
 TIMEOUT_S = 60
 ENDLESS = {"follow_notices"}
 """Answers that never end; tests/backend/test_api_notices.py reads them."""
-DOCUMENT = openapi()
 SCHEMA = schemathesis.openapi.from_dict(DOCUMENT)
 OPERATIONS = sorted(
     (

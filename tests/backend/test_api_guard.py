@@ -12,11 +12,11 @@ import pytest
 from fastapi.testclient import TestClient
 
 from backend.api.guard import BATCH
-from backend.app import create_app, openapi
+from backend.app import create_app
 from backend.settings import Settings
+from tests.backend.api_document import DOCUMENT
 from tests.backend.live_server import LiveServer
 
-DOCUMENT = openapi()
 WRITES = [
     (method, path)
     for path, operations in DOCUMENT["paths"].items()

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from dataclasses import replace
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,20 @@ def test_after_other_launches_the_result_is_that_of_fresh_processes(strategy: st
     assert residents.forked == 2
     for again in ("other-1", "after"):
         assert equal(state(tmp_path / again), state(tmp_path / "fresh"))
+
+
+def test_who_has_ended_is_waited_for_like_any_process(tmp_path: Path) -> None:
+    """Also two at once, of whom it is known already."""
+    residents = Residents()
+    gang = residents.gang(prepare(spec_of("p3", training={"steps": 1}), tmp_path))
+    gang.start()
+    both = [process for _, process in gang._processes]
+    for process in both:
+        process.join(60)
+        assert process.exitcode == 0
+    assert len(wait([process.sentinel for process in both], 0)) == 2
+    assert gang.wait(60) is not None
+    residents.close()
 
 
 def test_only_deterministic_jobs_may_not_use_what_does_not_repeat(tmp_path: Path) -> None:

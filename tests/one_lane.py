@@ -1,0 +1,138 @@
+"""Runs one lane in a pytest of its own: `python -m tests.one_lane LANE RESULT [arguments for pytest]`.
+
+Into the file RESULT go the tests that ran, the time that passed, the processor seconds of all processes, whoever was
+left behind (and killed), and what was collected. `tests/suite.py` starts one of these for each lane.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.lanes import LANES, LEDGER
+
+_PR_SET_CHILD_SUBREAPER = 36
+_LEAVE_S = 20.0
+"""How long processes that a lane left may take to end."""
+_NICENESS = 10
+"""Of tests that compute side by side. Those of the other lanes mostly wait: what they leave of the processors is
+enough for these."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """What a lane did."""
+
+    lane: str
+    code: int
+    """Exit status of pytest."""
+    wall_s: float
+    cpu_s: float
+    left: list[str]
+    """Command lines of processes that were still there when all had ended, and were killed."""
+    ran: int
+    """Tests."""
+    collected: dict[str, Any]
+    """As `tests/lanes.py` writes it; empty where pytest did not come so far."""
+
+    @classmethod
+    def read(cls, path: Path, lane: str, code: int) -> Result:
+        """What the process wrote; where it wrote nothing, it failed."""
+        try:
+            return cls(**json.loads(path.read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            return cls(lane=lane, code=code or 1, wall_s=0, cpu_s=0, left=[], ran=0, collected={})
+
+
+def main(name: str, path: str, arguments: list[str]) -> int:
+    """Run the lane; pytest's exit status."""
+    # Whoever loses its parent becomes ours, so that its processor seconds are counted, and nobody is left behind.
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    lane = next(lane for lane in LANES if lane.name == name)
+    command = [sys.executable, "-m", "pytest", "--lane", name]
+    environment = dict(os.environ) | {LEDGER: path}
+    if lane.side_by_side:
+        os.nice(_NICENESS)
+        command += ["-n", str(max(2, min(8, len(os.sched_getaffinity(0))))), "--dist", "loadfile"]
+        environment["OMP_NUM_THREADS"] = "1"  # each with a thread per core would fight for the cores
+    begun = time.monotonic()
+    program = subprocess.Popen([*command, *arguments], env=environment)
+    try:
+        code = _reap_until(program.pid)
+        program.returncode = code
+    except BaseException:  # Ctrl-C reached it, too: it says what it has before it ends
+        program.wait(_LEAVE_S)
+        raise
+    left = _reap_rest()
+    wall_s, used = time.monotonic() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu_s = used.ru_utime + used.ru_stime
+    ran = _read(f"{path}.ran").get("ran", 0)
+    result = Result(
+        lane=name,
+        code=code,
+        wall_s=wall_s,
+        cpu_s=cpu_s,
+        left=left,
+        ran=ran,
+        collected=_read(f"{path}.collected"),
+    )
+    Path(path).write_text(json.dumps(asdict(result)), encoding="utf-8")
+    return code
+
+
+def _read(path: str) -> dict[str, Any]:
+    """What the lane's pytest wrote; nothing where it did not come so far."""
+    try:
+        found: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    return found
+
+
+def _reap_until(pid: int) -> int:
+    """Bury whoever ends until this child has; its exit status."""
+    while True:
+        ended, status = os.wait()
+        if ended == pid:
+            return os.waitstatus_to_exitcode(status)
+
+
+def _reap_rest() -> list[str]:
+    """Bury the others; whoever does not end is named and killed, as are those that it leaves."""
+    deadline = time.monotonic() + _LEAVE_S
+    left: list[str] = []
+    while True:
+        try:
+            pid, _ = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return left
+        if pid == 0:
+            if time.monotonic() > deadline:
+                for child in _children():
+                    left.append(_command_line(child))
+                    os.kill(child, 9)
+            time.sleep(0.05)
+
+
+def _children() -> list[int]:
+    return [int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]
+
+
+def _command_line(pid: int) -> str:
+    try:
+        line = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return f"process {pid}"
+    return line.replace(b"\0", b" ").decode(errors="replace").strip() or f"process {pid}"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2], sys.argv[3:]))
