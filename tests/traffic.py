@@ -1,12 +1,16 @@
-"""Payload bytes of a finished job: what its plan declares and what the transport counted."""
+"""Bytes of a finished job: what its plan declares, what the transport counted, and what went over its links."""
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass, field
 
 from engine.benchmarks.harness.wire import Bytes, counted_payload
 from engine.plan.plan import Plan
 from engine.plan.traffic import declared, exchanges
+from engine.telemetry import spool
+from engine.telemetry.batch import LinkInfo, decode
+from engine.telemetry.events import ALL_LAYERS, Direction
 from tests.jobs import Run
 
 
@@ -32,3 +36,39 @@ def counted_by_our_transport(run: Run) -> bool:
     """Whether the job's strategy moves its bytes over our own transport (the native backends do not)."""
     plan = run.launch.plan
     return isinstance(plan, Plan) and all(layer.exchange != "native" for layer in plan.layers)
+
+
+@dataclass
+class LinkTally:
+    """What was said last of one link, and what went over it, by direction."""
+
+    said: LinkInfo
+    layers: dict[Direction, Counter[int]] = field(default_factory=lambda: {d: Counter() for d in Direction})
+    """Bytes by layer."""
+    counted: Counter[Direction] = field(default_factory=Counter)
+    """All bytes."""
+
+    @property
+    def of_layers(self) -> int:
+        """Bytes of all layers, both directions together."""
+        return sum(found.total() for found in self.layers.values())
+
+
+def links(run: Run) -> dict[tuple[int, str], LinkTally]:
+    """By party and interface."""
+    found: dict[tuple[int, str], LinkTally] = {}
+    for reader in spool.parties(run.launch.spool):
+        for sequence in reader.sequences():
+            body = reader.read(sequence)
+            assert body is not None
+            batch = decode(body)
+            for said in batch.links:
+                found.setdefault((reader.party, said.interface), LinkTally(said)).said = said
+            for row in batch.table("bins"):
+                tally = found[reader.party, batch.links[row["link"]].interface]
+                direction, layer, size = Direction(row["direction"]), int(row["layer"]), int(row["bytes"])
+                if layer == ALL_LAYERS:
+                    tally.counted[direction] += size
+                else:
+                    tally.layers[direction][layer] += size
+    return found

@@ -33,6 +33,8 @@ class LinkFacts:
     rate_source: str
     shared: bool
     """What is not the job's uses it, too."""
+    by_size: bool
+    """Bytes of collectives on it are told apart by the layers' sizes in what was sent."""
 
     @property
     def rate(self) -> LinkRate | None:

@@ -152,6 +152,7 @@ class Source:
                 rate_bps=link.rate_bps,
                 rate_source=link.rate_source,
                 shared=link.shared,
+                by_size=link.by_size,
             )
             for link in self._session.scalars(query)
         ]

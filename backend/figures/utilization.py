@@ -38,6 +38,9 @@ MAX_AREAS = 160
 """Of all panels together; each takes a millisecond to build and to draw."""
 PANEL_PX = 100
 SHARED = ", with whatever else runs there"
+BY_SIZE = ", split among layers by size"
+BY_SIZE_SHORT = ", split by size"
+"""Of collectives that PyTorch runs only the sum is counted."""
 SOURCES = {
     "shaped": "shaped",
     "interface": "the interface's own",
@@ -175,7 +178,9 @@ def _add_panel(layout: dict[str, Any], row: int, rows: int, title: str, request:
 def _words(job: JobFacts, one: LinkBytes, bin_ns: int) -> str:
     bps = link_bps(one.total, bin_ns)
     who = f"{who_of(job, one.link)} {DIRECTIONS[one.direction]}"
-    return f"{who} {format_rate(bps.mean())} on average, {format_rate(bps.max())} at most, {rate_text(job, one.link)}"
+    rate = rate_text(job, one.link)
+    split = BY_SIZE if one.link.by_size else ""
+    return f"{who} {format_rate(bps.mean())} on average, {format_rate(bps.max())} at most, {rate}{split}"
 
 
 def _area(row: int, share: np.ndarray, bin_ns: int, *, name: str, **common: Any) -> dict[str, Any]:
@@ -232,12 +237,14 @@ def _scale(row: int, one: LinkBytes, bin_ns: int, colour: str) -> tuple[dict[str
 
 
 def _title(job: JobFacts, one: LinkBytes, request: FigureRequest) -> str:
-    """Who, which direction, which interface, and how fast it may go."""
+    """Who, which direction, which interface, how layers are told apart where that is derived, how fast it may go."""
     link = one.link
     name = who_of(job, link)
     title = f"<b>{abbreviate(name) if request.narrow and not link.shared else name}</b> {DIRECTIONS[one.direction]}"
     if not request.narrow:
         title += f" ({link.interface} on {link.host}{SHARED if link.shared else ''})"
+    if link.by_size:
+        title += BY_SIZE_SHORT if request.narrow else BY_SIZE
     return f"{title}: {rate_text(job, link, short=request.narrow)}"
 
 

@@ -79,7 +79,16 @@ def _columns(table: np.ndarray, *names: str) -> list[list[Any]]:
 
 def _links(batch: Batch) -> list[tuple[Any, ...]]:
     return [
-        (batch.attempt, batch.party, link.interface, link.host, link.rate_bps, link.rate_source, link.shared)
+        (
+            batch.attempt,
+            batch.party,
+            link.interface,
+            link.host,
+            link.rate_bps,
+            link.rate_source,
+            link.shared,
+            link.by_size,
+        )
         for link in batch.links
     ]
 

@@ -57,6 +57,9 @@ class LinkSeries(Schema):
     host: str
     shared: bool
     """Whether its counters are those of the whole machine, other programs included."""
+    by_size: bool
+    """Whether collectives that PyTorch runs (`ddp`, `fsdp`, `native-allreduce`) use it. The kernel counts their bytes;
+    which layer they are of is known by the layers' sizes in each bucket."""
     direction: Literal["send", "receive"]
     rate_bps: int | None
     """Per direction. Null: not known."""

@@ -120,6 +120,7 @@ def _series(source: Source, one: LinkBytes, wide: int, level: int, layer: int | 
         interface=link.interface,
         host=link.host,
         shared=link.shared,
+        by_size=link.by_size,
         direction="send" if one.direction == Direction.TX else "receive",
         rate_bps=link.rate_bps,
         rate_source=link.rate_source,

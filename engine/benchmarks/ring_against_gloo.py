@@ -38,6 +38,7 @@ from engine.runtime.party import load_choices
 from engine.runtime.recording import Recording
 from engine.runtime.versions import Versions
 from engine.strategies import build_plan
+from engine.telemetry.collectives import Collectives
 from engine.telemetry.step_times import StepTimes
 from engine.transport import Endpoint
 
@@ -83,6 +84,7 @@ class Ring:
                 endpoint=self._endpoint,
                 versions=self._versions,
                 recording=Recording(recorder, time.monotonic_ns),
+                collectives=Collectives(recorder, within_host=True),
                 shard_party=lambda shard: shard,
                 party_name=lambda index: names[index],
                 device="cpu",

@@ -18,6 +18,7 @@ from engine.runtime.host_memory import HostMemory
 from engine.runtime.messages import Message, Payload
 from engine.runtime.recording import Recording
 from engine.runtime.versions import Versions
+from engine.telemetry.collectives import Collectives
 from engine.transport.endpoint import Sender
 from engine.transport.message import Header
 
@@ -59,6 +60,10 @@ class Context:
     endpoint: Sender
     versions: Versions
     recording: Recording
+    collectives: Collectives
+    """What torch.distributed moves for this worker."""
+    layer_of: Mapping[str, int] = field(default_factory=dict)
+    """Forward position of the layer of each tensor that units have parts of (native exchange)."""
     shard_party: Callable[[int], int]
     """The party that hosts a server shard."""
     party_name: Callable[[int], str]

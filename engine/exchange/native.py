@@ -2,13 +2,16 @@
 
 All ranks must issue their collectives in one agreed order, last layers first, so a unit leaves only after all native
 units before it, as in DistributedDataParallel. Each unit carries one more element per segment: how many ranks had a
-gradient, so that parameters unused everywhere keep their value. Bytes: the backend's, not counted here.
+gradient, so that parameters unused everywhere keep their value. Bytes: the backend's, which the kernel counts
+(`engine/telemetry/collectives.py`).
 """
 
 from __future__ import annotations
 
 import queue
 import threading
+from collections import Counter
+from collections.abc import Mapping
 from datetime import timedelta
 
 import torch
@@ -19,6 +22,7 @@ from engine.exchange.base import Context
 from engine.plan.units import Segment, Unit
 from engine.runtime.host_memory import has
 from engine.runtime.messages import Message, Payload
+from engine.telemetry.collectives import Collectives
 from engine.transport.message import Header
 
 
@@ -36,7 +40,11 @@ class NativeAllreduce:
         self._under_way: queue.SimpleQueue[tuple[Unit, int, Tensor, dist.Work, int] | None] = (
             queue.SimpleQueue()
         )
+        self._weights = {
+            index: weights_of(choice.unit, context.layer_of) for index, choice in choices.items()
+        }
         join_process_group(
+            context.collectives,
             device=context.device,
             rendezvous=context.rendezvous,
             rank=context.rank,
@@ -73,7 +81,7 @@ class NativeAllreduce:
     def close(self) -> None:
         self._under_way.put(None)
         self._thread.join(self._context.deadline_s)
-        dist.destroy_process_group()
+        leave_process_group(self._context.collectives)
 
     def _issue(self, unit: Unit, step: int) -> None:
         memory = self._context.memory
@@ -105,17 +113,43 @@ class NativeAllreduce:
                 absent.append(segment)
         context.memory.drop_gradients(absent)
         context.recording.collective(context.choices[unit.index], step, start_ns, flat.nbytes)
+        context.collectives.moved(
+            self._weights[unit.index],
+            flat.nbytes,
+            rounds=2,
+            workers=context.workers,
+            start=start_ns,
+            end=context.recording.now_ns(),
+        )
         context.versions.advance(unit.index, step + 1)
 
 
-def join_process_group(*, device: str, rendezvous: str, rank: int, workers: int, deadline_s: float) -> None:
-    """torch.distributed's default group of the workers, over the attempt's rendezvous: NCCL on CUDA, else Gloo."""
+def weights_of(unit: Unit, layer_of: Mapping[str, int]) -> dict[int, int]:
+    """How much of a unit belongs to each layer, in elements."""
+    found: Counter[int] = Counter()
+    for segment in unit.segments:
+        found[layer_of[segment.parameter]] += segment.count
+    return found
+
+
+def join_process_group(
+    collectives: Collectives, *, device: str, rendezvous: str, rank: int, workers: int, deadline_s: float
+) -> None:
+    """torch.distributed's default group of the workers, over the attempt's rendezvous: NCCL on CUDA, else Gloo.
+    `collectives` finds its connections."""
     cuda = device.startswith("cuda")
-    dist.init_process_group(
-        "nccl" if cuda else "gloo",
-        init_method=rendezvous,
-        rank=rank,
-        world_size=workers,
-        timeout=timedelta(seconds=deadline_s),
-        device_id=torch.device(device) if cuda else None,
-    )
+    with collectives.joining(connects_later=cuda):
+        dist.init_process_group(
+            "nccl" if cuda else "gloo",
+            init_method=rendezvous,
+            rank=rank,
+            world_size=workers,
+            timeout=timedelta(seconds=deadline_s),
+            device_id=torch.device(device) if cuda else None,
+        )
+
+
+def leave_process_group(collectives: Collectives) -> None:
+    """Leave that group."""
+    collectives.settle()
+    dist.destroy_process_group()

@@ -16,6 +16,7 @@ from engine.exchange.native import join_process_group
 from engine.exchange.shard import Shard
 from engine.inputs.loader import Loader
 from engine.plan.plan import Peer
+from engine.plan.units import carried
 from engine.runtime.agreement import Agreement
 from engine.runtime.averaging_replica import AveragingReplica, state_carriers
 from engine.runtime.capture import Capture
@@ -63,6 +64,10 @@ class Assembly:
         self.device = torch_device(launch.devices[self.rank])
         self.dtype = torch.float64 if self.job.training.precision == "float64" else None
         """What floating inputs are converted to."""
+        layers = launch.model.layers
+        state = launch.consistency.state
+        self._layer_of = {p.name: layer.index for layer in layers for p in carried(layer, state)}
+        """Forward position of the layer of each trainable parameter, and of the optimizer's state that travels."""
         workers = launch.job.cluster.workers
         self.team = Team(launch.plan, base.party, workers, base.endpoint)
         self.gather = Gather(base.endpoint, self.rank, workers, launch.deadline_s)
@@ -212,6 +217,8 @@ class Assembly:
                 endpoint=self.team.sender,
                 versions=versions,
                 recording=base.recording,
+                collectives=base.collectives,
+                layer_of=self._layer_of,
                 shard_party=partial(home_of, launch),
                 party_name=self._party_name,
                 device=str(self.device),
@@ -246,23 +253,24 @@ class Assembly:
         return layers
 
     def _peer(self, place: Place, model: nn.Module, schedule: HyperSchedule, peer: Peer) -> Replica:
-        launch = self._launch
+        launch, base = self._launch, self._base
         join_process_group(
+            base.collectives,
             device=str(self.device),
             rendezvous=launch.rendezvous + "-native",
             rank=self.rank,
             workers=launch.job.cluster.workers,
             deadline_s=launch.deadline_s,
         )
-        layers = launch.model.layers
         kind = peer_class(peer.runner)
         writes = self._writes(model, {}, ()) if kind.whole else None
         return kind(
             model=model,
-            layer_index={p.name: layer.index for layer in layers for p in layer.parameters if p.trainable},
+            layer_index=self._layer_of,
             peer=peer,
             optimizer=self.job.optimizer,
-            recording=self._base.recording,
+            recording=base.recording,
+            collectives=base.collectives,
             hyper=schedule.at,
             clip_norm=self.job.training.clip_norm,
             device=str(self.device),

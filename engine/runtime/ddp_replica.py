@@ -1,7 +1,7 @@
 """One worker's replica under PyTorch's own DistributedDataParallel.
 
 A communication hook keeps DDP's allreduce but leaves out its division by the number of workers. Events show
-computation and each bucket's allreduce.
+computation and each bucket's allreduce, whose bytes are those of the layers that have gradients in the bucket.
 """
 
 from __future__ import annotations
@@ -60,17 +60,15 @@ class DdpReplica(PeerReplica):
         """DDP's allreduce, timed, and summed instead of averaged: (None, GradBucket) -> Future of the flat sum."""
         start_ns, step, recording = self._recording.now_ns(), self._step, self._recording
         flat = bucket.buffer()
-        index, size = bucket.index(), flat.nbytes
+        index, size, weights = bucket.index(), flat.nbytes, self._weights(bucket.parameters())
 
         def done(future: Future[list[torch.Tensor]]) -> torch.Tensor:
+            end_ns = recording.now_ns()
             recording.recorder.event(
-                Kind.REDUCE,
-                Track.SERVER,
-                step=step,
-                unit=index,
-                start=start_ns,
-                end=recording.now_ns(),
-                bytes=size,
+                Kind.REDUCE, Track.SERVER, step=step, unit=index, start=start_ns, end=end_ns, bytes=size
+            )
+            self._collectives.moved(
+                weights, size, rounds=2, workers=dist.get_world_size(), start=start_ns, end=end_ns
             )
             return future.value()[0]
 

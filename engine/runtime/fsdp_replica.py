@@ -3,19 +3,23 @@
 A group's parameters are gathered before its forward and before its backward pass, and its gradients summed and
 scattered after. Between steps `settle` gathers all of them, so that an evaluation, in which workers may have different
 numbers of batches, needs no exchange. Events show computation with the waiting in it: FSDP does not tell them apart.
+What a group gathers and scatters are the bytes of its parameters' layers.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import nn
+from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.fsdp._fully_shard._fsdp_collectives import DefaultAllGather, DefaultReduceScatter
 
 from engine.inputs.loader import StepBatch
 from engine.runtime.gathered_writes import GatheredWrites
@@ -34,9 +38,18 @@ class FsdpReplica(PeerReplica):
 
     def _wrap(self, bucket_bytes: int, device: str, all_used: bool) -> None:
         model = self.model
-        mesh = init_device_mesh(device.partition(":")[0], (dist.get_world_size(),))
+        workers = dist.get_world_size()
+        mesh = init_device_mesh(device.partition(":")[0], (workers,))
+        rounds = 1 if device.startswith("cuda") else 2  # Gloo gives everybody the whole sum to scatter it
+        left = dict.fromkeys(model.parameters())
         for module in (*groups(model, bucket_bytes), model):
-            fully_shard(module, mesh=mesh)
+            mine = [parameter for parameter in module.parameters() if parameter in left]
+            for parameter in mine:
+                del left[parameter]
+            moved = partial(self._collectives.moved, self._weights(mine), workers=workers)
+            group: FSDPModule = fully_shard(module, mesh=mesh)
+            group.set_custom_all_gather(_Gather(partial(moved, rounds=1), self._recording.now_ns))
+            group.set_custom_reduce_scatter(_Scatter(partial(moved, rounds=rounds), self._recording.now_ns))
         self._groups = [module for module in model.modules() if isinstance(module, FSDPModule)]
         for group in self._groups:
             group.set_gradient_divide_factor(1.0)
@@ -79,6 +92,45 @@ class FsdpReplica(PeerReplica):
     @property
     def _root(self) -> FSDPModule:
         return self._groups[0]
+
+
+class _Gather(DefaultAllGather):
+    """FSDP's own, which says what it has moved."""
+
+    def __init__(self, moved: Callable[..., None], now_ns: Callable[[], int]) -> None:
+        """`moved(size, start, end)` is told the bytes of the whole group's parameters."""
+        self._moved = moved
+        self._now_ns = now_ns
+
+    def __call__(
+        self, output_tensor: Tensor, input_tensor: Tensor, group: dist.ProcessGroup, async_op: bool = False
+    ) -> dist.Work | None:
+        start_ns = self._now_ns()
+        work = super().__call__(output_tensor, input_tensor, group, async_op)
+        self._moved(output_tensor.nbytes, start=start_ns, end=self._now_ns())
+        return work
+
+
+class _Scatter(DefaultReduceScatter):
+    """FSDP's own, which says what it has moved."""
+
+    def __init__(self, moved: Callable[..., None], now_ns: Callable[[], int]) -> None:
+        """`moved(size, start, end)` is told the bytes of the whole group's gradients."""
+        self._moved = moved
+        self._now_ns = now_ns
+
+    def __call__(
+        self,
+        output_tensor: Tensor,
+        input_tensor: Tensor,
+        group: dist.ProcessGroup,
+        op: Any,
+        async_op: bool = False,
+    ) -> dist.Work:
+        start_ns = self._now_ns()
+        work = super().__call__(output_tensor, input_tensor, group, op, async_op)
+        self._moved(input_tensor.nbytes, start=start_ns, end=self._now_ns())
+        return work
 
 
 def groups(model: nn.Module, size: int) -> list[nn.Module]:

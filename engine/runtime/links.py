@@ -1,8 +1,8 @@
 """What a party reports on the links that its bytes travel on: which they are, how fast they may be, their counters.
 
 On a lab's host, the first party speaks for the interface that all of the host's parties share and nobody else uses.
-Elsewhere every party counts what its own transport moves, and the first one of a machine samples the interface that
-they are bound to, besides: what native collectives move shows there, together with whatever else the machine sends.
+Elsewhere every party counts what its own transport and its own collectives move, and the first one of a machine samples
+the interface that they are bound to, besides, together with whatever else the machine sends.
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ from __future__ import annotations
 import socket
 from collections.abc import Mapping
 
+from engine.exchange import EXCHANGE
 from engine.lab import INTERFACE
 from engine.plan.cluster import Party
+from engine.plan.plan import Peer, Plan
 from engine.plan.scaling import scaled_rate
 from engine.runtime.launch import Launch
+from engine.telemetry.collectives import Collectives
 from engine.telemetry.definitions import LinkRate, link_rate
 from engine.telemetry.recorder import TRANSPORT, Recorder
 from engine.telemetry.sampler import (
@@ -40,6 +43,7 @@ class PartyLinks:
         """Parties on the same host: what goes between them is on no link."""
         self.first = INTERFACE if self._lab_host is not None and party.index == min(self.near) else TRANSPORT
         """The link that send and receive events belong to."""
+        self._by_size = launch.job.cluster.workers > 1 and runs_collectives(launch.plan)
 
     @property
     def host(self) -> str:
@@ -53,9 +57,15 @@ class PartyLinks:
         limit = network.rate_bps if self._lab_host is None else network.host_rates_bps[self._lab_host]
         return None if limit is None else scaled_rate(limit, self._launch.job.scale)
 
-    def start(self, recorder: Recorder, traffic: Traffic, addresses: Mapping[int, Address]) -> None:
+    def start(
+        self,
+        recorder: Recorder,
+        traffic: Traffic,
+        collectives: Collectives,
+        addresses: Mapping[int, Address],
+    ) -> None:
         """Say how fast the links are, and sample their counters from now on. `traffic` is what the transport counts,
-        `addresses` where each party listens."""
+        `collectives` know what torch.distributed moves, `addresses` are where each party listens."""
         sampled: dict[str, Counters] = {}
         own, machine = addresses[self._party.index][0], None
         if self._lab_host is None:
@@ -67,7 +77,7 @@ class PartyLinks:
         if self.first == INTERFACE:
             sampled[INTERFACE] = interface_counters(INTERFACE)
         else:
-            sampled[TRANSPORT] = lambda: self._wire_bytes(traffic)
+            sampled[TRANSPORT] = lambda: self._wire_bytes(traffic, collectives)
         is_first = self._party.index == min(i for i, (host, _) in addresses.items() if host == own)
         if machine is not None and is_first:
             # The job's limit is one of our transport, and what is declared speaks of a network, not of the loopback.
@@ -98,9 +108,10 @@ class PartyLinks:
             rate_bps=None if rate is None else rate.rate_bps,
             rate_source="unknown" if rate is None else rate.source,
             shared=shared,
+            by_size=self._by_size,
         )
 
-    def _wire_bytes(self, traffic: Traffic) -> tuple[int, int]:
+    def _wire_bytes(self, traffic: Traffic, collectives: Collectives) -> tuple[int, int]:
         """(sent, received) from and to other hosts."""
         counted = traffic.snapshot()
 
@@ -109,7 +120,15 @@ class PartyLinks:
                 n for peer, n in overhead.items() if peer not in self.near
             )
 
+        sent, received = collectives.counted()
         return (
-            far(counted.sent_payload, counted.sent_overhead),
-            far(counted.received_payload, counted.received_overhead),
+            sent + far(counted.sent_payload, counted.sent_overhead),
+            received + far(counted.received_payload, counted.received_overhead),
         )
+
+
+def runs_collectives(plan: Plan | Peer) -> bool:
+    """Whether workers exchange anything through torch.distributed, and not through our transport."""
+    if isinstance(plan, Peer):
+        return True
+    return any("counted" not in EXCHANGE[layer.exchange].traits for layer in plan.layers)

@@ -24,6 +24,7 @@ from engine.runtime.links import PartyLinks
 from engine.runtime.messages import Lane
 from engine.runtime.recording import Recording
 from engine.telemetry import asked
+from engine.telemetry.collectives import Collectives
 from engine.telemetry.detail import DetailPolicy
 from engine.telemetry.recorder import Recorder
 from engine.telemetry.step_times import StepTimes
@@ -61,6 +62,7 @@ class PartyBase:
             near=self._links.near,
         )
         self.recording = Recording(self.recorder, self.clock.now_ns)
+        self.collectives = Collectives(self.recorder, within_host=self._host is None)
         limit = self._links.limit_bps
         self.endpoint = Endpoint(
             index=party.index,
@@ -93,7 +95,7 @@ class PartyBase:
         alignment = self.endpoint.align_clock()
         self.recorder.metric("clock_residual_ns", 0, alignment.residual_ns)
         if self.launch.record:
-            self._links.start(self.recorder, self.endpoint.counters, addresses)
+            self._links.start(self.recorder, self.endpoint.counters, self.collectives, addresses)
 
     def part(self) -> None:
         """Leave in order, when everybody is done."""

@@ -8,15 +8,16 @@ scaled by the global batch already.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from importlib import import_module
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 
+from engine.exchange.native import leave_process_group
 from engine.inputs.loader import StepBatch
 from engine.inputs.task import BatchLoss, Task
 from engine.plan.plan import Peer
@@ -25,6 +26,8 @@ from engine.runtime.frozen import Frozen
 from engine.runtime.recording import Recording
 from engine.runtime.updates import Hyper, LayerUpdater, clip_gradients
 from engine.runtime.watch import Watch
+from engine.telemetry.collectives import Collectives
+from engine.telemetry.events import NO_LAYER
 
 _REPLICAS = {
     "ddp": "engine.runtime.ddp_replica:DdpReplica",
@@ -46,6 +49,7 @@ class PeerReplica(ABC):
         peer: Peer,
         optimizer: OptimizerSpec,
         recording: Recording,
+        collectives: Collectives,
         hyper: Callable[[int], Hyper],
         clip_norm: float | None,
         device: str,
@@ -57,7 +61,9 @@ class PeerReplica(ABC):
         worker holds."""
         self.model = model
         self._layer_index = layer_index
+        self._layer_of = {p: layer_index[name] for name, p in model.named_parameters() if name in layer_index}
         self._recording = recording
+        self._collectives = collectives
         self._hyper = hyper
         self._clip_norm = clip_norm
         self._watch = watch
@@ -138,7 +144,7 @@ class PeerReplica(ABC):
         self._step += 1
 
     def close(self) -> None:
-        dist.destroy_process_group()
+        leave_process_group(self._collectives)
 
     def _mark_layers(self) -> None:
         """Tell forward spans apart by the modules that own parameters."""
@@ -153,6 +159,13 @@ class PeerReplica(ABC):
                     self._recording.entering(index) if module.training else None
                 )
             )
+
+    def _weights(self, parameters: Iterable[nn.Parameter]) -> dict[int, int]:
+        """How many bytes of these belong to each layer; what is frozen, to none."""
+        found: Counter[int] = Counter()
+        for parameter in parameters:
+            found[self._layer_of.get(parameter, NO_LAYER)] += parameter.nbytes
+        return found
 
     def _on_gradient(self, layer: int) -> Callable[[torch.Tensor], None]:
         def hook(parameter: torch.Tensor) -> None:

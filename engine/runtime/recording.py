@@ -153,7 +153,7 @@ class Recording:
         self._server(Kind.UPDATE, choice, step, NONE, start_ns)
 
     def collective(self, choice: Choice, step: int, start_ns: int, size: int) -> None:
-        """A native collective has ended; what it moved is not visible, only how long it took."""
+        """A native collective on a buffer of `size` bytes has ended. What it moved is the kernel's to count."""
         self.recorder.event(
             Kind.REDUCE,
             Track.SERVER,

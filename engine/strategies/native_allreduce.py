@@ -1,7 +1,7 @@
 """native-allreduce: the backend's own allreduce (Gloo on CPU, NCCL on CUDA) inside our runtime.
 
 Update rule as ring-allreduce (papers 003). All ranks issue the buckets in one agreed order, as these collectives
-require. Bytes do not pass our transport: they are declared by the ring's formula and not counted.
+require. Bytes do not pass our transport: they are declared by the ring's formula, and the kernel counts them.
 """
 
 from __future__ import annotations

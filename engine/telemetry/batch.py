@@ -60,6 +60,8 @@ class LinkInfo:
     """shaped, interface, declared or unknown."""
     shared: bool = False
     """What is not the job's uses it, too: its counters are those of the whole machine."""
+    by_size: bool = False
+    """Collectives of torch.distributed use it: their bytes are told apart by the layers' sizes in what was sent."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,7 +176,8 @@ def decode(body: bytes) -> Batch:
                 host=str(link["host"]),
                 rate_bps=None if link["rate_bps"] is None else int(link["rate_bps"]),
                 rate_source=str(link["rate_source"]),
-                shared=bool(link.get("shared", False)),  # older batches do not say
+                shared=bool(link.get("shared", False)),  # older batches say neither this
+                by_size=bool(link.get("by_size", False)),  # nor that
             )
             for link in header["links"]
         )

@@ -84,6 +84,8 @@ METRIC = np.dtype([("name", "<i2"), ("step", "<i4"), ("time", "<i8"), ("value", 
 """`name` is an index into the batch's list of metric names."""
 LINK_SAMPLE = np.dtype([("link", "<i2"), ("time", "<i8"), ("tx_bytes", "<i8"), ("rx_bytes", "<i8")])
 """Counters as read, since whenever they began; `link` is an index into the batch's list of links."""
+MOVED = np.dtype([("layer", "<i2"), ("direction", "u1"), ("start", "<i8"), ("end", "<i8"), ("bytes", "<i8")])
+"""Bytes that went over a party's first link, and no event tells of: it stays in the recorder."""
 TOTAL = np.dtype(
     [
         ("step", "<i4"),

@@ -23,7 +23,7 @@ import numpy as np
 from engine.telemetry.asked import AskedSteps, Range
 from engine.telemetry.batch import Batch, LinkInfo, encode
 from engine.telemetry.detail import Detail, DetailPolicy
-from engine.telemetry.events import EVENT, LINK_SAMPLE, METRIC, NONE, STEP, Kind, Track
+from engine.telemetry.events import EVENT, LINK_SAMPLE, METRIC, MOVED, NONE, STEP, Direction, Kind, Track
 from engine.telemetry.spool import SpoolWriter
 from engine.telemetry.spread import LinkBins
 from engine.telemetry.totals import Totals
@@ -41,6 +41,7 @@ _event = struct.Struct("<ihiBBhiqqqq").pack
 _step = struct.Struct("<iqqqdqqq").pack
 _metric = struct.Struct("<hiqd").pack
 _sample = struct.Struct("<hqqq").pack
+_moved = struct.Struct("<hBqqq").pack
 logger = logging.getLogger(__name__)
 
 
@@ -95,6 +96,7 @@ class Recorder:
         self._steps: deque[bytes] = deque()
         self._metrics: deque[bytes] = deque()
         self._samples: deque[bytes] = deque()
+        self._moved: deque[bytes] = deque()
         self._names: list[str] = []
         self._links: list[LinkInfo] = []
         self._naming = threading.Lock()
@@ -169,12 +171,18 @@ class Recorder:
         rate_bps: int | None = None,
         rate_source: str = "unknown",
         shared: bool = False,
+        by_size: bool = False,
     ) -> None:
         """Say what is known of a link: its rate in bit/s per direction, and whether that is `shaped` (a limit
         that somebody set), the `interface`'s own, `declared` by the job, or `unknown`; whether it is `shared` with
-        what is not the job's. The last word counts."""
+        what is not the job's, and whether layers' bytes are told apart `by_size`. The last word counts."""
         info = LinkInfo(
-            interface=interface, host=self._host, rate_bps=rate_bps, rate_source=rate_source, shared=shared
+            interface=interface,
+            host=self._host,
+            rate_bps=rate_bps,
+            rate_source=rate_source,
+            shared=shared,
+            by_size=by_size,
         )
         with self._naming:
             index = self._link_index(interface)
@@ -192,6 +200,12 @@ class Recorder:
             return self.link(interface, tx_bytes=tx_bytes, rx_bytes=rx_bytes, time=time)
         self._samples.append(_sample(index, self.clock_ns() if time is None else time, tx_bytes, rx_bytes))
         return None
+
+    def moved(self, layer: int, direction: Direction, *, start: int, end: int, bytes: int) -> None:
+        """Bytes of a layer that went over this party's first link between `start` and `end`, and are no message's."""
+        if len(self._moved) >= self._capacity:
+            self._overflow()
+        self._moved.append(_moved(layer, direction, start, end, bytes))
 
     def close(self) -> int:
         """Flush everything, the details of the last minute included; the last sequence number written, -1
@@ -285,6 +299,7 @@ class Recorder:
             self._add(events)
             self._detail.give_up(events)
             self._bins.add_samples(_drain(self._samples, LINK_SAMPLE))
+            self._bins.add_moved(_drain(self._moved, MOVED))
 
     def _take_events(self) -> None:
         events = _drain(self._events, EVENT)
@@ -305,6 +320,7 @@ class Recorder:
             self._kept.extend(self._detail.steps(steps))
             samples = _drain(self._samples, LINK_SAMPLE)
             self._bins.add_samples(samples)
+            self._bins.add_moved(_drain(self._moved, MOVED))
             tables = {
                 "events": np.concatenate(self._kept) if self._kept else np.empty(0, EVENT),
                 "steps": steps,

@@ -101,6 +101,12 @@ class LinkBins:
             _bins(link, direction, moved["layer"], spread(moved["start"], moved["end"], moved["bytes"]))
         )
 
+    def add_moved(self, moved: np.ndarray) -> None:
+        """MOVED rows belong to the party's first link, too."""
+        if len(moved):
+            parts = spread(moved["start"], moved["end"], moved["bytes"])
+            self._add(_bins(np.zeros(len(moved), np.int16), moved["direction"], moved["layer"], parts))
+
     def add_samples(self, samples: np.ndarray) -> None:
         """What a link's counters grew by since its sample before; a counter that fell was reset and counts
         0."""

@@ -21,5 +21,8 @@ class StepTimes(Recorder):
     def event(self, *args: Any, **values: Any) -> None:
         """Not kept."""
 
+    def moved(self, *args: Any, **values: Any) -> None:
+        """Not kept."""
+
     def metric(self, *args: Any, **values: Any) -> None:
         """Not kept."""

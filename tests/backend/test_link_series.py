@@ -40,7 +40,7 @@ def batches(attempt: int, parties: int) -> list[bytes]:
         recorder = Recorder(
             party, f"worker {party}", lambda: 0, None, attempt=attempt, flush_s=3600, host="here",
         )  # fmt: skip
-        recorder.declare_link("transport", rate_bps=RATE, rate_source="declared")
+        recorder.declare_link("transport", rate_bps=RATE, rate_source="declared", by_size=party == 1)
         for bin_, (layer, size) in enumerate(((1, 4_000), (0, 2_000))):
             start, end = bin_ * BIN_MS * MS, (bin_ + 1) * BIN_MS * MS
             for kind, track in ((Kind.SEND, Track.SEND), (Kind.RECEIVE, Track.RECEIVE)):
@@ -81,6 +81,7 @@ def test_every_layers_bytes_and_shares_are_series(api: TestClient, run: Posted) 
     ]  # fmt: skip
     first = found["links"][0]
     assert (first["rate_bps"], first["rate_source"], first["shared"]) == (RATE, "declared", False)
+    assert [one["by_size"] for one in found["links"]] == [False, False, True, True, False, False]
     layers = {one["index"]: (one["bytes"], one["utilization"]) for one in first["layers"]}
     assert layers == {0: ([0, 2_000], [0.0, 0.2]), 1: ([4_000, 0], [0.4, 0.0])}
     assert first["other_bytes"] == [100, 100]
@@ -142,7 +143,9 @@ def test_of_many_links_those_are_drawn_that_are_chosen(database: Database) -> No
         assert len(first["links"]) == 13
         assert first["shown"] == [f"{party}:transport" for party in range(MAX_LINKS)]
         assert first["links"][-1] == {"value": "0:lo", "label": "lo on here, of the whole machine"}
+        derived = answer(utilization(source, FigureRequest(links=("1:transport",))))
         chosen = answer(utilization(source, FigureRequest(links=("11:transport", "0:lo"))))
+    assert "worker 1</b> sends (transport on here), split among layers by size: 8 Mbit/s" in notes(derived)
     assert chosen["layout"]["meta"]["shown"] == ["11:transport", "0:lo"]
     titles = notes(chosen)
     assert "worker 11</b> sends (transport on here): 8 Mbit/s, declared by the job" in titles

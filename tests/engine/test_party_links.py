@@ -13,31 +13,14 @@ import pytest
 from engine.errors import UserError
 from engine.lab import INTERFACE
 from engine.plan.job import NetworkSpec
-from engine.telemetry import spool
-from engine.telemetry.batch import LinkInfo, decode
-from engine.telemetry.events import ALL_LAYERS
+from engine.telemetry.batch import LinkInfo
 from engine.telemetry.recorder import TRANSPORT
 from engine.telemetry.sampler import interface_of, interface_rate_bps
-from tests.jobs import Run, job, succeed
+from tests.jobs import job, succeed
 from tests.labs import needs_lab
+from tests.traffic import links
 
 HERE = socket.gethostname()
-
-
-def links(run: Run) -> dict[tuple[int, str], tuple[LinkInfo, int]]:
-    """By party and interface: what was said last, and the bytes that were counted there, both directions together."""
-    found: dict[tuple[int, str], tuple[LinkInfo, int]] = {}
-    for reader in spool.parties(run.launch.spool):
-        for sequence in reader.sequences():
-            body = reader.read(sequence)
-            assert body is not None
-            batch = decode(body)
-            for index, link in enumerate(batch.links):
-                rows = batch.table("bins")
-                own = rows[(rows["link"] == index) & (rows["layer"] == ALL_LAYERS)]
-                before = found.get((reader.party, link.interface), (link, 0))[1]
-                found[reader.party, link.interface] = (link, before + int(own["bytes"].sum()))
-    return found
 
 
 def link(interface: str, rate: int | None, source: str, *, shared: bool = False) -> LinkInfo:
@@ -59,22 +42,13 @@ def test_a_link_has_the_rate_that_somebody_knows(
     run = succeed(job(strategy={"name": "p3"}, cluster={"workers": 2}, network=network), tmp_path)
     found = links(run)
     machine = link("lo", None, "unknown", shared=True)
-    assert {key: said for key, (said, _) in found.items()} == {
+    assert {key: one.said for key, one in found.items()} == {
         (0, TRANSPORT): link(TRANSPORT, rate, source),
         (1, TRANSPORT): link(TRANSPORT, rate, source),
         (0, "lo"): machine,
     }, "the first party speaks for the machine, whose loopback has no rate"
-    counted = {key: size for key, (_, size) in found.items()}
-    assert counted[0, "lo"] > counted[0, TRANSPORT] > 0, "the kernel counts headers, too"
-
-
-@pytest.mark.usefixtures("gang_lane")
-def test_what_native_collectives_move_shows_on_the_machines_interface(tmp_path: Path) -> None:
-    run = succeed(job(strategy={"name": "ddp"}, cluster={"workers": 2}), tmp_path)
-    found = links(run)
-    least = 2 * run.launch.model.parameter_bytes * run.summary()["steps"]
-    assert found[0, "lo"][1] > 2 * least, "both workers send as much as they receive, and lo counts both"
-    assert found[0, TRANSPORT][1] + found[1, TRANSPORT][1] < least
+    machine_total, own_total = (found[0, name].counted.total() for name in ("lo", TRANSPORT))
+    assert machine_total > own_total > 0, "the kernel counts headers, too"
 
 
 @pytest.mark.usefixtures("gang_lane")
@@ -82,7 +56,8 @@ def test_a_labs_interface_is_the_jobs_alone(tmp_path: Path) -> None:
     needs_lab()
     network = {"hosts": 2, "host_rates": ["500Mbit", "1Gbit"]}
     found = links(succeed(job(strategy={"name": "p3"}, cluster={"workers": 2}, network=network), tmp_path))
-    assert {(key, said.rate_bps, said.rate_source, said.shared) for key, (said, _) in found.items()} == {
+    told = {key: one.said for key, one in found.items()}
+    assert {(key, said.rate_bps, said.rate_source, said.shared) for key, said in told.items()} == {
         ((0, INTERFACE), 500_000_000, "shaped", False),
         ((1, INTERFACE), 10**9, "shaped", False),
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import struct
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -75,6 +76,16 @@ def test_decode_gives_back_what_was_encoded() -> None:
     assert (again.attempt, again.party, again.name, again.sequence) == (3, 1, "worker 1", 9)
     assert (again.metrics, again.links, again.dropped, again.final) == (batch.metrics, batch.links, 2, True)
     assert again.step_range == (0, 4)
+
+
+def test_older_batches_say_less_of_links() -> None:
+    link = LinkInfo(interface="lo", host="a", rate_bps=None, rate_source="unknown", shared=True, by_size=True)
+    header, columns = split(encode(replace(some_batch(), links=(link,))))
+    assert decode(reseal(json.dumps(header).encode(), columns)).links == (link,)
+    for name in ("shared", "by_size"):
+        del header["links"][0][name]
+    older = decode(reseal(json.dumps(header).encode(), columns))
+    assert older.links == (replace(link, shared=False, by_size=False),)
 
 
 def test_the_header_alone_says_who_and_when() -> None:

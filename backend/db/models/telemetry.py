@@ -152,3 +152,5 @@ class Link(Base):
     """shaped, interface, declared or unknown."""
     shared: Mapped[bool] = mapped_column(default=False, server_default=false())
     """What is not the job's uses it, too."""
+    by_size: Mapped[bool] = mapped_column(default=False, server_default=false())
+    """Collectives of torch.distributed use it: their bytes are told apart by the layers' sizes in what was sent."""
