@@ -6,6 +6,7 @@ from torch import nn
 
 from engine.errors import UserError
 from engine.models import registry
+from engine.models.compiled import unwrapped
 from engine.models.entrypoint import call
 from engine.plan.job import SourceSpec
 
@@ -27,4 +28,5 @@ def build_model(source: SourceSpec, precision: str = "float32") -> nn.Module:
                 f"returned a {type(model).__name__}, not a torch.nn.Module",
                 "Return the model itself",
             )
+        model = unwrapped(model)
     return model.double() if precision == "float64" else model

@@ -33,6 +33,7 @@ from engine.inputs.source import Dataset
 from engine.inputs.task import Task, classification
 from engine.models import memory_limit, registry
 from engine.models.build import build_model
+from engine.models.compiled import uncompiled
 from engine.models.cut import find_cuts
 from engine.models.factors import counting_rows, find_factors
 from engine.models.suited import check_suited
@@ -77,6 +78,7 @@ def describe(
     handles = [module.register_forward_hook(count_output(path)) for path, module in owners.items()]
     try:
         with (
+            uncompiled(),
             UseFinder(model) as finder,
             _FlopsByLayer(finder, set(owners)) as flops,
             counting_rows(model) as once,
@@ -86,12 +88,14 @@ def describe(
         for handle in handles:
             handle.remove()
     uses = finder.uses()
-    cuts, uncut = _cuts(model, inputs, targets, task)
+    with uncompiled():
+        cuts, uncut = _cuts(model, inputs, targets, task)
 
     def loss(times: int) -> Tensor:
         return task(model, repeated(inputs, times), repeated(targets, times)).total
 
-    factors = find_factors(model, parameters, uses, once, samples=samples, loss=loss)
+    with uncompiled():
+        factors = find_factors(model, parameters, uses, once, samples=samples, loss=loss)
     return ModelDescription(
         name=name,
         layers=tuple(

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.parametrize import is_parametrized
 
+from engine.models.compiled import region_of, regions
 from engine.models.late_linear import ELSEWHERE, LateLinear
 from engine.models.uses import Uses
 from engine.plan.description import Factors, ParameterDescription
@@ -94,10 +95,10 @@ def find_factors(
         twice = {path: second.rows.get(path) or 2 * rows for path, rows in once.items()}
     else:
         twice = _rows_of(model, partial(loss, 2))
-    rows, found = rows_per_sample(once, twice, samples), {}
+    rows, found, compiled = rows_per_sample(once, twice, samples), {}, regions(model)
     for path, own in parameters.items():
         module = model.get_submodule(path)
-        why = _why_not(path, module, own, uses) or (first.whole.get(path, "") if first is not None else "")
+        why = _why_not(path, module, own, uses, compiled) or (first.whole.get(path, "") if first is not None else "")
         factors = None if why else factors_of(module, own, rows=rows.get(path, 0))
         found[path] = factors, why if isinstance(module, nn.Linear) else ""
     return found
@@ -162,9 +163,17 @@ def factors_of(
     return Factors(rows=rows, inputs=module.in_features, outputs=module.out_features)
 
 
-def _why_not(path: str, module: nn.Module, parameters: Collection[ParameterDescription], uses: Uses) -> str:
+def _why_not(
+    path: str,
+    module: nn.Module,
+    parameters: Collection[ParameterDescription],
+    uses: Uses,
+    compiled: Collection[str],
+) -> str:
     """Why the gradient of the layer at `path` is no product of its own inputs and error derivatives; empty where no
-    use of it shows that."""
+    use of it shows that. `compiled`: paths of what is compiled."""
+    if region_of(path, compiled) is not None:
+        return "it is inside of what torch.compile compiles, where the gradient is computed with all others"
     if not isinstance(module, nn.Linear) or not _is_product(module):
         return "it computes anything but x W^T + b of its own parameters"
     names = {p.name for p in parameters}

@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import Tensor, fx, nn
 
+from engine.models.compiled import is_compiled
 from engine.models.held import Held
 
 _OPERATORS = {
@@ -39,10 +40,18 @@ class _Tracer(fx.Tracer):
 
     proxy_buffer_attributes = True
 
+    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+        """What is compiled stays whole."""
+        return is_compiled(m) or super().is_leaf_module(m, module_qualified_name)
+
 
 @contextmanager
 def traced(model: nn.Module) -> Iterator[fx.Graph]:
     """The model's forward pass as a graph. Raises CannotCutError."""
+    if is_compiled(model):
+        raise CannotCutError(
+            "it is compiled as a whole, and a part of it would not be (compile its modules one by one instead)"
+        )
     settings, held = _settings(model), Held(model)
     try:
         graphs = []

@@ -10,6 +10,7 @@ What does not pass here, and who cares for it:
     a tensor that shares the parameter's memory     `HostMemory.is_shared` counts them; the layer waits before forward
     TorchScript, C++ extensions                     the module that owns the parameter waits when it is entered
     torch.func's transforms                         `ask_before_transforms`: all is read when one begins
+    what torch.compile has compiled                 `before_compiled`: what it may read is read when it is entered
     torch.tensor(p) and torch.Tensor(p), which copy or wrap p without asking     nobody, in the module of another layer
 
 Cost: two assignments of a class and one Python call, for each parameter and step.
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from importlib import import_module
 from typing import Any, TypeVar
 
@@ -79,6 +80,8 @@ class Gate:
         self._closed: dict[int, Parameter] = {}
         self._closed_class: dict[type, type | None] = {}
         """By a parameter's own class; None where its instances take no other one."""
+        self._lifted: list[Parameter] = []
+        """Closed parameters that have their own class for the time being."""
         _GATES.add(self)
         _ask_before_transforms()
 
@@ -117,6 +120,32 @@ class Gate:
         """Something is about to read that does not say what."""
         for parameter in list(self._closed.values()):
             self._read(parameter, None)
+
+    def before_compiled(self, parameters: Collection[int] | None) -> None:
+        """Compiled code is about to read these, by id; None: it does not say which. What may be read as it is has its own
+        class until `lower`."""
+        for key in list(self._closed) if parameters is None else self._closed.keys() & parameters:
+            parameter = self._closed.get(key)  # one layer's are opened together
+            if parameter is not None and not self._read(parameter, torch.compile):
+                parameter.__class__ = _own_class(parameter)
+                self._lifted.append(parameter)
+
+    def lower(self) -> None:
+        """Who reads a parameter that is still closed is told again."""
+        for parameter in self._lifted:
+            if self.is_closed(parameter):
+                closed = self._closed_class[type(parameter)]
+                assert closed is not None
+                parameter.__class__ = closed
+        self._lifted.clear()
+
+    def leave_to_python(self, parameters: Iterable[Parameter]) -> None:
+        """The compiler is there: let it compile nothing that meets a closed one of `parameters`."""
+        self.call = torch.compiler.disable(self.call)  # type: ignore[method-assign]
+        for parameter in parameters:
+            if self.can_close(parameter):
+                closed = self._closed_class[type(parameter)]
+                torch._dynamo.config.nontraceable_tensor_subclasses.add(closed)
 
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a function that has a closed parameter among its arguments."""

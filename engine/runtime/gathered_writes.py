@@ -15,6 +15,7 @@ from torch.distributed.tensor import DTensor
 
 from engine.errors import TrainingError
 from engine.runtime.checksum import Rounds, checksum
+from engine.runtime.entries import not_compiled
 
 
 class GatheredWrites:
@@ -28,8 +29,9 @@ class GatheredWrites:
         """By parameter: what autograd had counted when its group's pass ended."""
         self._names = {module: name for name, module in model.named_modules()}
         for number, group in enumerate(groups):
-            group.register_forward_pre_hook(self._begin(number))
-            group.register_forward_hook(self._end, prepend=True)
+            # Where a group is a part of what is compiled, the compiler leaves these calls to Python.
+            group.register_forward_pre_hook(not_compiled(self._begin(number)))
+            group.register_forward_hook(not_compiled(self._end), prepend=True)
 
     def begin_step(self, step: int) -> None:
         self._step = step

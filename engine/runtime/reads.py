@@ -7,7 +7,7 @@ the layer waits before the next forward pass begins.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
@@ -79,6 +79,7 @@ class Reads:
         """`ran`: whether there was anything to differentiate."""
         self._backward = False
         self._watched += ran
+        self._gate.lower()
 
     def is_closed(self, name: str) -> bool:
         """Whether the parameter's next version is outstanding."""
@@ -91,6 +92,14 @@ class Reads:
             self.before_forward[name] = self._layer_of[name]
             self._memory.landing.hold(name, self._units_of[name])
         self._gate.close(parameter)
+
+    def before_compiled(self, parameters: Collection[int] | None) -> None:
+        """See `Gate`."""
+        self._gate.before_compiled(parameters)
+
+    def compiler_is_there(self) -> None:
+        """Something may be compiled from now on."""
+        self._gate.leave_to_python(self._parameters.values())
 
     def open(self, layer: Layer) -> None:
         """The layer's parameters hold what is to be read."""

@@ -29,6 +29,7 @@ from engine.inputs.task import BatchLoss, Task
 from engine.order import DEPART
 from engine.plan.units import Unit
 from engine.runtime.capture import Capture
+from engine.runtime.entries import Entries, Hook, Parameters, not_compiled
 from engine.runtime.frozen import Frozen
 from engine.runtime.gate import past_gates
 from engine.runtime.host_memory import HostMemory
@@ -38,21 +39,6 @@ from engine.runtime.recording import Recording
 from engine.runtime.updates import Hyper, clip_gradients
 from engine.runtime.versions import Versions
 from engine.runtime.watch import Watch
-
-
-class NotCopied:
-    """A module's forward pre-hook that calls `function()`. In a copy of the module, which nobody trains, it does
-    nothing."""
-
-    def __init__(self, function: Callable[[], None] | None = None) -> None:
-        self._function = function
-
-    def __call__(self, module: nn.Module, inputs: object) -> None:
-        if self._function is not None:
-            self._function()
-
-    def __reduce__(self) -> tuple[type[NotCopied], tuple[()]]:
-        return NotCopied, ()
 
 
 class PlanReplica:
@@ -111,6 +97,8 @@ class PlanReplica:
             gradient_stays=lambda layer: self._choices[layer.units[0].index].layer.exchange == "none",
         )
         self._install_waits()
+        self._index_of = {id(p): layer.index for layer in layers for p in layer.parameters.values()}
+        self._entries = Entries(model, self._before_compiled)
         self._layer_gradients: dict[str, int] = {}
         self._unit_gradients: dict[int, int] = {}
         self._accumulated: set[str] = set()
@@ -144,6 +132,8 @@ class PlanReplica:
             self._watch.begin_step(step, here)
 
     def begin_forward(self) -> None:
+        if self._entries.watch():
+            self._reads.compiler_is_there()
         self._recording.begin_pass()
         self._forward = True
         for name, layer in self._reads.before_forward.items():
@@ -232,9 +222,8 @@ class PlanReplica:
             own = [id(parameter) for parameter in module.parameters(recurse=False)]
             layers = list(dict.fromkeys(owners[each] for each in own if each in owners))
             if layers:
-                module.register_forward_pre_hook(
-                    NotCopied(partial(self._before_module, path, layers)), prepend=True
-                )
+                wait = not_compiled(partial(self._before_module, path, layers))
+                module.register_forward_pre_hook(Hook(wait), prepend=True)
 
     def _before_module(self, path: str, layers: list[Layer]) -> None:
         if not self._forward:
@@ -243,6 +232,14 @@ class PlanReplica:
             self._recording.entering(layers[0].index)
         for layer in layers:
             self._wait(layer)
+
+    def _before_compiled(self, parameters: Parameters | None) -> None:
+        """Compiled code that may read these is about to be entered, anywhere."""
+        if self._forward and parameters:
+            layers = [self._index_of[each] for each in parameters if each in self._index_of]
+            if layers:
+                self._recording.entering(min(layers))
+        self._reads.before_compiled(parameters)
 
     def _wait_for_reader(self, layer: Layer, name: str, function: Any) -> None:
         """`function` is about to get the layer's parameter `name`, anywhere but in backward."""

@@ -1,0 +1,101 @@
+"""Entries: the parameters that compiled code reads are waited for when it is entered.
+
+Compiled code looks at the classes of its parameters, and reads them, without asking a gate. So every parameter of a
+compiled module is open before that is entered. What a compiled function reads is not known: every parameter is open
+before one is entered. A closed one that is met inside all the same (of a module that is kept in a list, say) is not
+compiled: the compiler leaves what is done with it to Python, which asks the gate.
+
+The compiler looks at nothing of the runtime's own: hooks do nothing where a module is compiled.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any, TypeAlias
+
+import torch
+from torch import nn
+
+from engine.models.compiled import callback_of, compiled_call, compiler, compiles_forward
+
+Parameters: TypeAlias = frozenset[int]
+"""Ids of parameters."""
+
+
+class Hook:
+    """A module's forward pre-hook that calls `function()`. It does nothing in compiled code, which has been entered
+    elsewhere, nor in a copy of the module, which nobody trains."""
+
+    def __init__(self, function: Callable[[], None] | None = None) -> None:
+        self._function = function
+
+    def __call__(self, module: nn.Module, inputs: object) -> None:
+        if not torch.compiler.is_compiling() and self._function is not None:
+            self._function()
+
+    def __reduce__(self) -> tuple[type[Hook], tuple[()]]:
+        return Hook, ()
+
+
+def not_compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function`, into which the compiler does not look."""
+    return function if compiler() is None else torch.compiler.disable(function)
+
+
+class Entries:
+    """Tells whenever compiled code is about to be entered."""
+
+    def __init__(self, model: nn.Module, enter: Callable[[Parameters | None], None]) -> None:
+        """`enter(parameters)`: it may read these; None: any."""
+        self._model = model
+        self._enter = enter
+        self._known: dict[int, tuple[Any, Parameters]] = {}
+        """By the id of a module's callback: itself, and the parameters that are read by what it compiles."""
+        self.watching = False
+
+    def watch(self) -> bool:
+        """Begin, if anything may be compiled by now; whether it has begun just now."""
+        if self.watching or compiler() is None:
+            return False
+        self.watching = True
+        for module in self._model.modules():
+            below = frozenset(map(id, module.parameters()))
+            call = compiled_call(module)
+            if call is not None:
+                self._know(call, below)
+            elif compiles_forward(module):  # one function, perhaps, for all modules of a class
+                module.register_forward_pre_hook(Hook(not_compiled(partial(self._enter, below))), prepend=True)
+                self._know(module.forward, frozenset())
+        _ENTRIES.add(self)
+        _tell_entries()
+        return True
+
+    def _know(self, function: Any, parameters: Parameters) -> None:
+        callback = callback_of(function)
+        self._known[id(callback)] = callback, parameters
+
+    def entering(self, callback: Any) -> None:
+        """What `callback` compiles is about to run."""
+        _, parameters = self._known.get(id(callback), (None, None))
+        self._enter(parameters)
+
+
+_ENTRIES: weakref.WeakSet[Entries] = weakref.WeakSet()
+
+
+@cache
+def _tell_entries() -> None:
+    """Let all know when compiled code is entered: the compiler asks there what it shall do, with what has been set for
+    all of it (`torch.compiler.set_stance`)."""
+    dynamo = compiler()
+    ask = dynamo._callback_from_stance
+
+    def ask_after_telling(callback: Any) -> Any:
+        if callback:  # otherwise, what is about to run is not compiled
+            for entries in list(_ENTRIES):
+                entries.entering(callback)
+        return ask(callback)
+
+    dynamo._callback_from_stance = ask_after_telling
