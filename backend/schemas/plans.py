@@ -35,7 +35,7 @@ class PlanView(Schema):
     parties: list[Party]
     """Every process of the job."""
     notes: list[str]
-    """Which of the job's overrides set which layers."""
+    """Which of the job's overrides set which layers, and which layers are waited for before they are read, and why."""
     warnings: list[str]
     """What a person should know before submitting."""
     wire_bytes_per_step: int | None

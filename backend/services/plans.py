@@ -79,7 +79,7 @@ def view(planned: Planned) -> PlanView:
         consistency=plan.consistency if isinstance(plan, Plan) else Consistency(),
         input=plan.input if isinstance(plan, Plan) else Input(),
         parties=list(parties(plan, spec.cluster.workers, spec.network.hosts)),
-        notes=table.notes(plan, spec),
+        notes=table.notes(plan, description, spec),
         warnings=list(plan.warnings),
         wire_bytes_per_step=spread_over_period(plan, sum(row.wire_bytes for row in rows))
         if isinstance(plan, Plan)

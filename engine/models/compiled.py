@@ -69,7 +69,9 @@ def _in_place(module: nn.Module) -> nn.Module:
     if isinstance(context, compiler().DisableContext):  # torch.compiler.disable(module)
         return module
     call = inner._call_impl
-    if compiler().trace_rules.check(inner.forward):  # of torch.nn's own modules the compiler compiles no call by itself
+    if compiler().trace_rules.check(
+        inner.forward
+    ):  # of torch.nn's own modules the compiler compiles no call by itself
         call = _framed(call)
     inner._compiled_call_impl = context(call)
     vars(inner)[_WRAPPED] = inner  # for code that unwraps the model by itself

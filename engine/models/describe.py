@@ -39,6 +39,7 @@ from engine.models.factors import counting_rows, find_factors
 from engine.models.suited import check_suited
 from engine.models.tracing import CannotCutError
 from engine.models.uses import UseFinder, Uses, tensors_in
+from engine.models.waits import WaitFinder
 from engine.plan.description import (
     CutDescription,
     LayerDescription,
@@ -80,6 +81,7 @@ def describe(
         with (
             uncompiled(),
             UseFinder(model) as finder,
+            (waiting := WaitFinder(model, finder)).watching(),
             _FlopsByLayer(finder, set(owners)) as flops,
             counting_rows(model) as once,
         ):
@@ -87,7 +89,7 @@ def describe(
     finally:
         for handle in handles:
             handle.remove()
-    uses = finder.uses()
+    uses, waits = finder.uses(), waiting.found(parameters)
     with uncompiled():
         cuts, uncut = _cuts(model, inputs, targets, task)
 
@@ -108,6 +110,7 @@ def describe(
                 output_bytes=round(output_bytes[path] / samples),
                 factors=factors[path][0],
                 no_factors=factors[path][1],
+                waits=waits.get(path, ""),
             )
             for index, path in enumerate(_forward_order(parameters, uses))
         ),

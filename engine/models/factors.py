@@ -98,7 +98,9 @@ def find_factors(
     rows, found, compiled = rows_per_sample(once, twice, samples), {}, regions(model)
     for path, own in parameters.items():
         module = model.get_submodule(path)
-        why = _why_not(path, module, own, uses, compiled) or (first.whole.get(path, "") if first is not None else "")
+        why = _why_not(path, module, own, uses, compiled) or (
+            first.whole.get(path, "") if first is not None else ""
+        )
         factors = None if why else factors_of(module, own, rows=rows.get(path, 0))
         found[path] = factors, why if isinstance(module, nn.Linear) else ""
     return found

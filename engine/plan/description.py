@@ -97,6 +97,8 @@ class LayerDescription:
     null for every other layer: its gradient is no product of what goes in and out."""
     no_factors: str = ""
     """Of a fully-connected layer without factors: why it has none."""
+    waits: str = ""
+    """When a forward pass waits for its parameters, and why; empty where it waits when it reads them."""
 
     @property
     def parameter_count(self) -> int:

@@ -40,6 +40,8 @@ class Row:
     answer: str
     update: str
     barrier: str
+    waits: str
+    """When a forward pass waits for its parameters, and why; empty where it waits when it reads them, or never."""
     wire_bytes: int
     """Payload over all links of a step that exchanges: of every step, or where workers average of one in a period."""
 
@@ -69,6 +71,7 @@ def rows(plan: Plan | Peer, model: ModelDescription, job: JobSpec) -> list[Row]:
                 answer=flow.answer,
                 update=flow.update,
                 barrier=flow.barrier,
+                waits=layer.waits if entry.exchange != "none" else "",
                 wire_bytes=wire[entry.layer],
             )
         )
@@ -133,15 +136,20 @@ def text(plan: Plan | Peer, model: ModelDescription, job: JobSpec) -> str:
         for e in plan.edges
         if (place := model.cut(e.destination)) is not None
     ]
-    said = [*label, *notes(plan, job), *(f"warning: {warning}" for warning in plan.warnings)]
+    said = [*label, *notes(plan, model, job), *(f"warning: {warning}" for warning in plan.warnings)]
     return "\n".join(lines + said)
 
 
-def notes(plan: Plan | Peer, job: JobSpec) -> list[str]:
-    """Which of the job's overrides set which layers of the plan, a sentence each."""
+def notes(plan: Plan | Peer, model: ModelDescription, job: JobSpec) -> list[str]:
+    """Which of the job's overrides set which layers of the plan, and which layers are waited for before they are read:
+    a sentence each."""
     found = []
     for number, override in enumerate(job.overrides):
         layers = [entry.layer for entry in plan.layers if number in entry.overrides]
         which = named(layers, _NAMED) or "none left"
         found.append(f"overrides.{number}: {override.which} ({which}): {override.what}")
-    return found
+    waiting: dict[str, list[str]] = {}
+    for row in rows(plan, model, job):
+        waiting.setdefault(row.waits, []).append(row.layer)
+    waiting.pop("", None)
+    return found + [f"{named(layers, _NAMED)}: waited for {when}" for when, layers in waiting.items()]

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 
 import torch
 from torch import nn
+from torch.utils.hooks import RemovableHandle
 
 from engine.models.compiled import callback_of, compiled_call, compiler, compiles_forward
 
@@ -53,6 +54,7 @@ class Entries:
         self._enter = enter
         self._known: dict[int, tuple[Any, Parameters]] = {}
         """By the id of a module's callback: itself, and the parameters that are read by what it compiles."""
+        self._hooks: list[RemovableHandle] = []
         self.watching = False
 
     def watch(self) -> bool:
@@ -66,11 +68,18 @@ class Entries:
             if call is not None:
                 self._know(call, below)
             elif compiles_forward(module):  # one function, perhaps, for all modules of a class
-                module.register_forward_pre_hook(Hook(not_compiled(partial(self._enter, below))), prepend=True)
+                enter = not_compiled(partial(self._enter, below))
+                self._hooks.append(module.register_forward_pre_hook(Hook(enter), prepend=True))
                 self._know(module.forward, frozenset())
         _ENTRIES.add(self)
         _tell_entries()
         return True
+
+    def close(self) -> None:
+        """Tell nothing any more."""
+        _ENTRIES.discard(self)
+        for hook in self._hooks:
+            hook.remove()
 
     def _know(self, function: Any, parameters: Parameters) -> None:
         callback = callback_of(function)

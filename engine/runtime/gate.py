@@ -122,8 +122,8 @@ class Gate:
             self._read(parameter, None)
 
     def before_compiled(self, parameters: Collection[int] | None) -> None:
-        """Compiled code is about to read these, by id; None: it does not say which. What may be read as it is has its own
-        class until `lower`."""
+        """Compiled code is about to read these, by id; None: it does not say which. What may be read as it is has its
+        own class until `lower`."""
         for key in list(self._closed) if parameters is None else self._closed.keys() & parameters:
             parameter = self._closed.get(key)  # one layer's are opened together
             if parameter is not None and not self._read(parameter, torch.compile):
@@ -144,8 +144,8 @@ class Gate:
         self.call = torch.compiler.disable(self.call)  # type: ignore[method-assign]
         for parameter in parameters:
             if self.can_close(parameter):
-                closed = self._closed_class[type(parameter)]
-                torch._dynamo.config.nontraceable_tensor_subclasses.add(closed)
+                untraced: Any = torch._dynamo.config.nontraceable_tensor_subclasses
+                untraced.add(self._closed_class[type(parameter)])
 
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a function that has a closed parameter among its arguments."""

@@ -1,0 +1,58 @@
+"""Which layers' parameters a forward pass waits for before it reads them, and why: where a gate would not see the read
+(`engine/runtime/gate.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from torch import nn
+
+from engine.models.compiled import region_of, regions
+from engine.models.uses import UseFinder
+from engine.plan.description import ParameterDescription
+from engine.runtime.entries import Entries, Parameters
+from engine.runtime.gate import Gate
+from engine.runtime.sharing import Sharing
+
+
+class WaitFinder:
+    """Watches a described pass for compiled functions."""
+
+    def __init__(self, model: nn.Module, uses: UseFinder) -> None:
+        self._model = model
+        self._uses = uses
+        self._function_in: str | None = None
+        """The module that entered the first compiled function."""
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Around the pass."""
+        entries = Entries(self._model, self._entering)
+        entries.watch()
+        try:
+            yield
+        finally:
+            entries.close()
+
+    def found(self, layers: Mapping[str, Sequence[ParameterDescription]]) -> dict[str, str]:
+        """By path of a layer that is waited for before it is read: when, and why. `layers`: their parameters."""
+        parameters, compiled = dict(self._model.named_parameters()), regions(self._model)
+        sharing, gate = Sharing(parameters), Gate(lambda parameter, function: True)
+        found = {}
+        for path, described in layers.items():
+            own = [p.name for p in described if p.trainable]
+            if any(sharing.is_shared(name) for name in own):
+                found[path] = "before forward, because another tensor has its memory"
+            elif not all(gate.can_close(parameters[name]) for name in own):
+                found[path] = "before forward, because the class of its parameters cannot be changed"
+            elif region_of(path, compiled) is not None:
+                found[path] = "when the compiled module around it is entered"
+            elif self._function_in is not None:
+                where = self._function_in or "the model"
+                found[path] = f"when {where} enters a compiled function, because that may read any parameter"
+        return found
+
+    def _entering(self, parameters: Parameters | None) -> None:
+        if parameters is None and self._function_in is None:
+            self._function_in = self._uses.active or ""
