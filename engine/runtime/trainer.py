@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from traceback import extract_tb
 from typing import Protocol
 
 import torch
@@ -24,6 +25,7 @@ from engine.inputs.loader import Loader, MicroBatch, StepBatch
 from engine.inputs.task import BatchLoss, Task, enough_samples
 from engine.plan.job import JobSpec
 from engine.runtime.recording import Recording
+from engine.user_code import what
 
 
 class Replica(Protocol):
@@ -134,7 +136,7 @@ class OneByOne:
                 if loss is not None:
                     scaled = differentiable(loss.total, self._recording.step) * (micro.scale / divisor)
                     total += finite(float(scaled.detach()), self._recording.step)
-                    scaled.backward()
+                    differentiate(scaled, self._recording.step)
                 replica.end_backward()
         return total, sum(micro.samples for micro in micro_batches)
 
@@ -147,6 +149,19 @@ def differentiable(loss: Tensor, step: int) -> Tensor:
             " Let the model freeze something less, or keep the loss free of detach() and of torch.no_grad()"
         )
     return loss
+
+
+def differentiate(loss: Tensor, step: int) -> None:
+    """Backward. Raises TrainingError where PyTorch itself cannot go through it; what a hook raises stays as it is."""
+    try:
+        loss.backward()
+    except RuntimeError as error:
+        if extract_tb(error.__traceback__)[-1].name != "_engine_run_backward":
+            raise
+        raise TrainingError(
+            f"PyTorch could not go backward through step {step}: {what(error)}. Call the model and its loss in a plain"
+            " loop under torch.autograd.set_detect_anomaly(True), which names the line of forward that is meant"
+        ) from error
 
 
 def finite(loss: float, step: int) -> float:

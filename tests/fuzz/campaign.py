@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
@@ -17,6 +19,9 @@ from tests.fuzz.trial import Trials, Verdict
 
 PER_SEED = 1_000_000
 """Networks of one seed; a network's number, from 0, is below it."""
+MOST_UNSTABLE = 0.05
+"""The share of networks that may decide nothing."""
+KINDS = ("failure", "same", "refused", "invalid", "unstable")
 
 
 class FailedError(Exception):
@@ -73,25 +78,35 @@ def _each(campaign: int, number: int, body: Callable[[Case], None], phases: Iter
 
 @dataclass(kw_only=True)
 class Tally:
-    """What a campaign came to."""
+    """What a campaign came to. Networks that decide nothing (`unstable`) do not count: others are drawn for them."""
 
     campaign: int
-    started: float = field(default_factory=time.monotonic)
+    seconds: float = 0.0
     kinds: Counter[str] = field(default_factory=Counter)
     reasons: dict[str, dict[str, list[int]]] = field(
         default_factory=lambda: defaultdict(lambda: defaultdict(list))
     )
     """Kind -> reason -> numbers of the networks."""
 
-    def add(self, number: int, verdict: Verdict) -> None:
-        self.kinds[verdict.kind] += 1
-        self.reasons[verdict.kind][verdict.what].append(number)
+    def add(self, number: int, kind: str, what: str, seconds: float) -> None:
+        self.kinds[kind] += 1
+        self.reasons[kind][what].append(number)
+        self.seconds += seconds
+
+    @property
+    def tried(self) -> int:
+        """Networks that decided something."""
+        return self.kinds.total() - self.kinds["unstable"]
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing failed, and few enough networks were drawn again."""
+        return not self.kinds["failure"] and self.kinds["unstable"] <= MOST_UNSTABLE * self.kinds.total()
 
     def text(self) -> str:
         """Seed, counts, time, and what was refused for which reason."""
-        spent = time.monotonic() - self.started
-        counts = ", ".join(f"{count} {kind}" for kind, count in self.kinds.most_common())
-        lines = [f"seed {self.campaign}: {self.kinds.total()} networks in {spent:.0f} s: {counts}"]
+        counts = ", ".join(f"{self.kinds[kind]} {kind}" for kind in KINDS if self.kinds[kind])
+        lines = [f"seed {self.campaign}: {self.tried} networks in {self.seconds:.0f} s: {counts}"]
         for kind in ("failure", "refused", "invalid"):
             for reason, numbers in sorted(self.reasons[kind].items(), key=lambda item: -len(item[1])):
                 shown = ", ".join(map(str, numbers[:4])) + (", …" if len(numbers) > 4 else "")
@@ -100,14 +115,35 @@ class Tally:
 
 
 def run(
-    campaign: int, numbers: Iterable[int], folder: Path, *, shrink_s: float, say: Callable[[str], None]
+    campaign: int,
+    folder: Path,
+    *,
+    networks: int = 0,
+    only: Iterable[int] = (),
+    shrink_s: float,
+    say: Callable[[str], None],
 ) -> Tally:
-    """Try the networks of these numbers; failures are kept in `folder` as programs."""
-    tally, trials = Tally(campaign=campaign), Trials(folder)
+    """Try so many `networks` that decide something, or `only` those of some numbers. Failures are kept in `folder` as
+    programs; so is, line by line, what came of each network: a campaign that was broken off goes on there."""
+    tally, trials, record = Tally(campaign=campaign), Trials(folder), folder / f"campaign_{campaign}.jsonl"
+    known = set()
+    if not only and record.exists():
+        for line in record.read_text().splitlines():
+            row = json.loads(line)
+            known.add(row[0])
+            tally.add(*row)
+    numbers = list(only) or (number for number in itertools.count() if number not in known)
     for number in numbers:
+        if not only and tally.tried >= networks:
+            break
+        started = time.monotonic()
         case = case_of(campaign, number)
         verdict = trials.attempt(case)
-        tally.add(number, verdict)
+        row = (number, verdict.kind, verdict.what, round(time.monotonic() - started, 2))
+        tally.add(*row)
+        if not only:
+            with record.open("a") as lines:
+                lines.write(json.dumps(row) + "\n")
         if verdict.kind == "failure":
             say(f"network {number}: {verdict.what}")
             if shrink_s:
@@ -115,6 +151,6 @@ def run(
             kept = folder / f"failure_{campaign}_{number}.py"
             kept.write_text(program(case, verdict))
             say(f"{kept}\n{verdict.detail}\n\n{kept.read_text()}")
-        if sum(tally.kinds.values()) % 50 == 0:
+        if tally.kinds.total() % 50 == 0:
             say(tally.text().splitlines()[0])
     return tally

@@ -23,10 +23,11 @@ class Allowed:
     """Only networks with one of these; empty: any."""
     overridden: bool = False
     """Only jobs that give some layers other choices."""
+    apart: bool = False
+    """Only where the reference's workers do not agree in the end."""
 
 
 _CUT = ("hybrid", "model-parallel")
-_WRITES = ("extra: write that differs", "extra: escaping write", "extra: maximal norm of an embedding")
 
 ALLOWED = (
     Allowed(rule=r"cut|pipeline\.stages", strategies=_CUT),
@@ -39,19 +40,20 @@ ALLOWED = (
     Allowed(rule="came in several parts.*use_reentrant=False", features=("flow: reentrant checkpoint",)),
     Allowed(rule="was frozen when the model was built, and is to be trained", features=("extra: thaw",)),
     Allowed(rule="was written to in a way that autograd does not see", features=("extra: escaping write",)),
-    Allowed(rule="the model or its loss writes to it, and not alike", features=_WRITES),
+    Allowed(rule="the model or its loss writes to it, and not alike", apart=True),
     Allowed(rule="samples are not \\(input, target\\) tensors", features=("inputs: tuple", "inputs: dict")),
 )
 
 
-def listed(message: str, job: dict[str, Any], features: Iterable[str]) -> bool:
+def listed(message: str, job: dict[str, Any], features: Iterable[str], *, apart: bool = False) -> bool:
     """Whether a refusal with this message is one that this job's strategy, or a network with these features, may
-    meet."""
+    meet. `apart`: whether the reference's workers do not agree in the end."""
     known, name = set(features), job["strategy"]["name"]
     return any(
         re.search(allowed.rule, message, re.DOTALL) is not None
         and (not allowed.strategies or name in allowed.strategies)
         and (not allowed.features or bool(known & set(allowed.features)))
         and (not allowed.overridden or bool(job.get("overrides")))
+        and (not allowed.apart or apart)
         for allowed in ALLOWED
     )

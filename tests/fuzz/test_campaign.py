@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -54,11 +55,18 @@ def test_what_cannot_be_made_smaller_in_time_stays() -> None:
 def test_a_campaign_counts_and_keeps(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(campaign, "Trials", Judge)
     said: list[str] = []
-    tally = campaign.run(3, range(40), tmp_path, shrink_s=0.0, say=said.append)
+    tally = campaign.run(3, tmp_path, networks=25, shrink_s=0.0, say=said.append)
+    assert tally.kinds.total() == 25
+    tally = campaign.run(3, tmp_path, networks=40, shrink_s=0.0, say=said.append)
     assert tally.kinds.total() == 40
     failed = [n for numbers in tally.reasons["failure"].values() for n in numbers]
     assert failed
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(f"failure_3_{n}.py" for n in failed)
+    kept = {f"failure_3_{n}.py" for n in failed} | {"campaign_3.jsonl"}
+    assert {path.name for path in tmp_path.iterdir()} == kept
+    numbers = [
+        json.loads(line)[0] for line in (tmp_path / "campaign_3.jsonl").read_text().splitlines()
+    ]
+    assert numbers == list(range(40)), "it has gone on where it was broken off"
     assert any("class Net(nn.Module)" in text for text in said), "the program is printed"
     assert "seed 3: 40 networks in" in tally.text()
     assert f"{len(failed)} failure" in tally.text()
@@ -67,9 +75,19 @@ def test_a_campaign_counts_and_keeps(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 def test_a_tally_names_refusals_by_reason() -> None:
     tally = Tally(campaign=1)
     for number, reason in enumerate(["it cannot be cut", "it cannot be cut", "no elements"]):
-        tally.add(number, Verdict(kind="refused", what=reason))
+        tally.add(number, "refused", reason, 1.0)
     assert "refused 2 (0, 1): it cannot be cut" in tally.text()
     assert "refused 1 (2): no elements" in tally.text()
+
+
+def test_networks_that_decide_nothing_do_not_count() -> None:
+    tally = Tally(campaign=1)
+    for number in range(20):
+        tally.add(number, "unstable" if number == 7 else "same", "", 0.5)
+    assert tally.sound
+    assert "19 networks in 10 s: 19 same, 1 unstable" in tally.text()
+    tally.add(20, "unstable", "", 0.5)
+    assert not tally.sound
 
 
 def test_a_program_is_python() -> None:

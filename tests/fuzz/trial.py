@@ -44,10 +44,13 @@ class Trials:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._watch: Watch | None = None
-        """Made after the first trial, which starts what is there to stay: the fork server."""
+        """Made after the first resident, which starts what is there to stay: the fork server."""
 
     def attempt(self, case: Case) -> Verdict:
         """Write the file of `case` and try it."""
+        if self._watch is None:
+            RESIDENTS.bring(RESIDENTS.take())
+            self._watch = Watch(RESIDENTS)
         file = write(case.network, case.precision)
         path = self._folder / f"net_{case.key}.py"
         path.write_text(file.source)
@@ -56,12 +59,8 @@ class Trials:
             verdict = self.judge(case.job, path, file.features)
         finally:
             path.unlink()
-        left: list[str] = []
-        if self._watch is None:
-            self._watch = Watch(RESIDENTS)
-        else:
-            left = self._watch.left()
-            self._watch.renew()
+        left = self._watch.left()
+        self._watch.renew()
         if left and verdict.kind != "failure":
             return Verdict(kind="failure", what="leak", detail="\n".join(left))
         return verdict
@@ -75,7 +74,12 @@ class Trials:
         attempt = path.parent / f"{path.stem}_attempt"
         ended = product.train(job, path.stem, path.parent, attempt, RESIDENTS.gang)
         verdict = compare(found, ended, job)
-        if verdict.kind == "refused" and features is not None and not listed(ended.message, job, features):
+        apart = isinstance(found, Trained) and found.apart is not None
+        if (
+            verdict.kind == "refused"
+            and features is not None
+            and not listed(ended.message, job, features, apart=apart)
+        ):
             return Verdict(kind="failure", what=f"refused: {verdict.what}", detail=verdict.detail)
         return verdict
 
