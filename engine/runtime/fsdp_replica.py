@@ -55,6 +55,8 @@ class FsdpReplica(PeerReplica):
             group.set_gradient_divide_factor(1.0)
             group.set_force_sum_reduction_for_comms(True)  # Gloo cannot multiply as it sums
             group.set_reduce_scatter_unused_params(not all_used, recurse=False)
+            group.unshard()  # one that was never gathered would have no gradient in place of a zero one
+            group.reshard()
         self._whole = False
         self._writes = GatheredWrites(model, [] if all_used else self._groups)
 

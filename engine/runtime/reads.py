@@ -37,14 +37,13 @@ class Reads:
         *,
         units_of: Mapping[str, Sequence[Unit]],
         memory: HostMemory,
-        wait: Callable[[Layer, str, Any], None],
+        wait: Callable[[Layer], None],
         lost: Callable[[Layer], bool],
         gradient_stays: Callable[[Layer], bool],
     ) -> None:
-        """`units_of`: a parameter's units, by its name. `wait(layer, name, function)`: until the layer's parameters
-        hold their version, and are open; `function` is about to get the one called `name`. `lost(layer)`: whether this
-        worker has updated it since backward began. `gradient_stays(layer)`: whether nobody but this worker adds to its
-        gradient."""
+        """`units_of`: a parameter's units, by its name. `wait(layer)`: until the layer's parameters hold their version,
+        and are open. `lost(layer)`: whether this worker has updated it since backward began. `gradient_stays(layer)`:
+        whether nobody but this worker adds to its gradient."""
         self._layer_of = {name: layer for layer in layers for name in layer.parameters}
         self._parameters = {name: p for layer in layers for name, p in layer.parameters.items()}
         self._name_of = {id(parameter): name for name, parameter in self._parameters.items()}
@@ -117,7 +116,7 @@ class Reads:
         if self._backward:
             self._in_backward(name, layer, function)
             return False
-        self._wait(layer, name, function)
+        self._wait(layer)
         return True
 
     def _in_backward(self, name: str, layer: Layer, function: Any) -> None:

@@ -139,7 +139,7 @@ class PlanReplica:
         for name, layer in self._reads.before_forward.items():
             self._wait(layer)
             if self._watch is not None:
-                self._watch.handed_out(name, None)
+                self._watch.handed_out(name)
         self._reads.before_forward.clear()
 
     def end_forward(self) -> None:
@@ -241,13 +241,11 @@ class PlanReplica:
                 self._recording.entering(min(layers))
         self._reads.before_compiled(parameters)
 
-    def _wait_for_reader(self, layer: Layer, name: str, function: Any) -> None:
-        """`function` is about to get the layer's parameter `name`, anywhere but in backward."""
+    def _wait_for_reader(self, layer: Layer) -> None:
+        """Somebody reads a parameter of the layer, anywhere but in backward."""
         if not self._forward:  # between two steps
             self._tell_exchanges(self._step)
         self._wait(layer)
-        if self._watch is not None:
-            self._watch.handed_out(name, function)
 
     def _lost(self, layer: Layer) -> bool:
         """Whether the layer no longer holds what it held when backward began."""

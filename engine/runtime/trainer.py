@@ -136,7 +136,7 @@ class OneByOne:
                 if loss is not None:
                     scaled = differentiable(loss.total, self._recording.step) * (micro.scale / divisor)
                     total += finite(float(scaled.detach()), self._recording.step)
-                    differentiate(scaled, self._recording.step)
+                    scaled.backward()
                 replica.end_backward()
         return total, sum(micro.samples for micro in micro_batches)
 
@@ -151,17 +151,15 @@ def differentiable(loss: Tensor, step: int) -> Tensor:
     return loss
 
 
-def differentiate(loss: Tensor, step: int) -> None:
-    """Backward. Raises TrainingError where PyTorch itself cannot go through it; what a hook raises stays as it is."""
-    try:
-        loss.backward()
-    except RuntimeError as error:
-        if extract_tb(error.__traceback__)[-1].name != "_engine_run_backward":
-            raise
-        raise TrainingError(
-            f"PyTorch could not go backward through step {step}: {what(error)}. Call the model and its loss in a plain"
-            " loop under torch.autograd.set_detect_anomaly(True), which names the line of forward that is meant"
-        ) from error
+def backward_refused(error: Exception, step: int) -> TrainingError | None:
+    """What to say of an error in `step`, if PyTorch itself could not go backward; None for any other."""
+    frames = extract_tb(error.__traceback__)
+    if not isinstance(error, RuntimeError) or not frames or frames[-1].name != "_engine_run_backward":
+        return None
+    return TrainingError(
+        f"PyTorch could not go backward through step {step}: {what(error)}. Call the model and its loss in a plain loop"
+        " under torch.autograd.set_detect_anomaly(True), which names the line of forward that is meant"
+    )
 
 
 def finite(loss: float, step: int) -> float:

@@ -85,17 +85,13 @@ class LayerUpdater:
         self._optimizer = build_optimizer(spec, named.items())
 
     def update(self, hyper: Hyper) -> None:
-        """One step; parameters without gradient are left alone, decay included. Raises TrainingError for a sparse
-        gradient, where this optimizer takes none."""
+        """One step; parameters without gradient are left alone, decay included. Raises TrainingError for what this
+        optimizer does not take: a sparse gradient, complex numbers."""
         apply_hyper(self._optimizer, hyper)
         try:
             self._optimizer.step()
         except RuntimeError as error:
-            if "sparse" not in str(error):
-                raise
-            raise TrainingError(
-                f"torch.optim refuses a sparse gradient: {error}. Build the layer with sparse=False, or use plain sgd"
-            ) from error
+            raise _refused(self._optimizer, error) from error
 
     def state(self, parameter: Parameter, slot: str) -> Tensor | None:
         """A tensor that the optimizer keeps for `parameter`; None where it keeps none yet."""
@@ -109,6 +105,13 @@ class LayerUpdater:
             kept.copy_(value)
         else:  # torch's optimizers count on the host
             self._optimizer.state[parameter][slot] = value.cpu() if slot in SCALAR_STATE else value.clone()
+
+
+def _refused(optimizer: torch.optim.Optimizer, error: RuntimeError) -> TrainingError:
+    remedy = "Build the layer with sparse=False" if "sparse" in str(error) else "Choose another optimizer"
+    return TrainingError(
+        f"torch.optim.{type(optimizer).__name__} refuses what it should update: {error}. {remedy}, or use plain sgd"
+    )
 
 
 class PieceUpdater:
@@ -127,7 +130,10 @@ class PieceUpdater:
         for parameter, gradient in zip(self._parameters, gradients, strict=True):
             parameter.grad = gradient
         apply_hyper(self._optimizer, hyper)
-        self._step()
+        try:
+            self._step()
+        except RuntimeError as error:
+            raise _refused(self._optimizer, error) from error
         for parameter in self._parameters:
             parameter.grad = None
 

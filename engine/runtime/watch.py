@@ -7,7 +7,6 @@ pass is about to begin: the host has waited for the device by then in any case.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from engine.runtime.agreement import Agreement
 from engine.runtime.writes import Seen, Writes
@@ -30,9 +29,9 @@ class Watch:
         """The parameters hold their version now."""
         self._writes.came(names)
 
-    def handed_out(self, name: str, function: Any) -> None:
-        """`function` is the first to get the parameter in a step. None: some tensor shares its memory."""
-        self._writes.handed_out(name, function)
+    def handed_out(self, name: str) -> None:
+        """Some tensor shares the parameter's memory."""
+        self._writes.handed_out(name)
 
     def leaves(self, name: str) -> None:
         """The parameter's gradient is about to leave."""

@@ -24,7 +24,7 @@ from engine.runtime.launch import Launch, write_json
 from engine.runtime.party import PartyBase
 from engine.runtime.servers import end_training
 from engine.runtime.subject import Subject, rehearsal_summary
-from engine.runtime.trainer import Outcome, Trainer
+from engine.runtime.trainer import Outcome, Trainer, backward_refused
 from engine.telemetry.memory import MemorySampler
 
 
@@ -46,9 +46,12 @@ class Worker:
             raise
         except Exception as error:
             first = self._base.endpoint.failure  # a native collective breaks when a peer gives up
-            if first is None or first is error:
-                raise
-            raise first from error
+            if first is not None and first is not error:
+                raise first from error
+            refused = backward_refused(error, self._base.recording.step)
+            if refused is not None:
+                raise refused from error
+            raise
 
     def _memory_sampled(self) -> AbstractContextManager[object]:
         if not self._launch.record:

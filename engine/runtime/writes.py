@@ -6,10 +6,11 @@ as plain PyTorch does; all workers have to have written the same (`agreement.py`
 written goes there first (`Message.ASSIGN`).
 
 Writes through `.data`, NumPy or a view kept elsewhere are not counted. Where a server's answer would overwrite them, a
-checksum taken when a version comes is compared with one taken when the gradient leaves: of everything in the first
-`Rounds.FIRST` steps; later of a part of the parameters in each step, in turn, and of what is seen to be handed to such
-writers. What is found ends the job, since an earlier write may have been lost. Where workers update, such a write is
-not lost, and the workers' checksums are compared.
+checksum taken when a version comes is compared with one taken when the gradient leaves: of what was given away to such
+writers (`raw_memory.py`) in every step, so that a single write is found in its own; of everything in the first
+`Rounds.FIRST` steps, and later of a part of the parameters in each step, in turn, for the writers that nothing notices
+(C++ extensions, compiled regions). What is found ends the job, since an earlier write may have been lost. Where workers
+update, such a write is not lost, and the workers' checksums are compared.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from torch import Tensor
 from torch.nn import Parameter
@@ -26,13 +27,7 @@ from engine.errors import TrainingError
 from engine.plan.units import Unit
 from engine.runtime.checksum import Rounds, checksum
 from engine.runtime.gate import past_gates
-
-_ACCESS: Any = Tensor.data
-_UNCOUNTED = frozenset(
-    [_ACCESS.__get__, Tensor.detach, Tensor.data_ptr, Tensor.untyped_storage, Tensor.__array__, Tensor.numpy]
-)
-"""What hands a parameter's memory to who may write to it unseen."""
-
+from engine.runtime.raw_memory import listen, memory_of
 
 _State: TypeAlias = tuple[int, int]
 
@@ -68,6 +63,8 @@ class Writes:
         """By parameter: first element and end of what is looked at in this step, on every worker alike."""
         self._whole: set[str] = set()
         """Parameters of which all is looked at in this step."""
+        self._handed_out: set[str] = set()
+        """Parameters whose memory somebody was given since their last gradient left."""
         self._writers: set[str] = set()
         """Parameters that have been written to in an earlier step."""
         self._known: dict[str, _State] = {}
@@ -78,10 +75,19 @@ class Writes:
         """Checksums of what is looked at, when its version came."""
         self._after: dict[str, Tensor] = {}
         """The same, when its gradient left."""
+        self._late: dict[str, Tensor] = {}
+        """Checksums of what somebody was given after its gradient had left, from just before."""
         self._said: dict[str, Tensor] = {}
         """Checksums of what is due."""
         self.written: set[str] = set()
         """Parameters that were written to in the step, as far as autograd counts."""
+        self._at: dict[int, set[str]] = {}
+        """By the address of a storage: the parameters that a server updates and that lie there."""
+        self._address: dict[str, int] = {}
+        if self._served:
+            for name in self._served:
+                self._lies(name)
+            listen(self)
 
     def in_unit(self, unit: Unit) -> bool:
         """Whether a part of the unit was written to in the step, as far as autograd counts."""
@@ -94,12 +100,14 @@ class Writes:
             name for name, part in self._due.items() if part == (0, self._counts[name])
         } | self._writers
         self.written.clear()
-        self._before.clear()
+        self._whole |= self._handed_out
+        self._before = {name: self._before[name] for name in self._handed_out & self._before.keys()}
         if step == 0:
             self.came(here)
             return
         for name in here:
-            self._look_before(name)
+            if name not in self._before:
+                self._look_before(name)
 
     def came(self, names: Iterable[str]) -> None:
         """The parameters hold their version now, and may be read."""
@@ -107,11 +115,22 @@ class Writes:
             self._known[name] = self._state(name)
             self._look_before(name)
 
-    def handed_out(self, name: str, function: Any) -> None:
-        """`function` is the first to get the parameter in a step. None: some tensor shares its memory."""
-        if name in self._served and name not in self._whole and (function is None or function in _UNCOUNTED):
+    def handed_out(self, name: str) -> None:
+        """Somebody is given the parameter's memory, or has kept it, and may write there."""
+        if name not in self._served:
+            return
+        if name in self._left:
+            self._late.setdefault(name, self._checksum(name, (0, self._counts[name])))
+            return
+        self._handed_out.add(name)
+        if name not in self._whole or name not in self._before:
             self._whole.add(name)
             self._look_before(name)
+
+    def given_away(self, memory: int) -> None:
+        """See raw_memory.Listener."""
+        for name in self._at.get(memory, ()):
+            self.handed_out(name)
 
     def leaves(self, name: str) -> None:
         """The parameter's gradient is about to leave."""
@@ -121,6 +140,7 @@ class Writes:
             self._whole.add(name)
             self._before.pop(name, None)  # of a part
         self._look_after(name)
+        self._handed_out.discard(name)
         if changed and not self._is_as_before(name):
             self.written.add(name)
             self._writers.add(name)
@@ -133,7 +153,10 @@ class Writes:
         write that autograd did not count and no server has seen.
         """
         for name in read:
-            if self._state(name) != self._left[name]:
+            late = self._late.get(name)
+            if self._state(name) != self._left[name] or (
+                late is not None and int(late) != int(self._checksum(name, (0, self._counts[name])))
+            ):
                 raise TrainingError(
                     f"{name} was written to in backward after its gradient had left. Write to it in forward, in the"
                     " loss or in a hook of the parameter itself"
@@ -148,7 +171,7 @@ class Writes:
             looked_at=self._said,
             wrote={n: self._after[n] for n in self.written - self._served},
         )
-        self._before, self._after, self._said, self._left = {}, {}, {}, {}
+        self._before, self._after, self._said, self._left, self._late = {}, {}, {}, {}, {}
         return look
 
     def _is_as_before(self, name: str) -> bool:
@@ -175,7 +198,18 @@ class Writes:
     def _state(self, name: str) -> _State:
         """How often autograd has seen it change, and where it lies."""
         parameter = self.parameters[name]
-        return parameter._version, parameter.data_ptr()
+        found = parameter._version, parameter.data_ptr()
+        if name in self._known and found[1] != self._known[name][1]:
+            self._lies(name)
+        return found
+
+    @past_gates
+    def _lies(self, name: str) -> None:
+        """Note where a parameter that a server updates is now."""
+        if name in self._served:
+            self._at.get(self._address.get(name, 0), set()).discard(name)
+            self._address[name] = memory_of(self.parameters[name])
+            self._at.setdefault(self._address[name], set()).add(name)
 
     @past_gates
     def _checksum(self, name: str, part: tuple[int, int]) -> Tensor:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -11,15 +13,14 @@ from torch.nn import Parameter
 
 from engine.errors import TrainingError
 from engine.runtime.checksum import Rounds
+from engine.runtime.gate import past_gates
 from engine.runtime.writes import Seen, Writes
 
 LATE = Rounds.FIRST + 1
 """A step in which not everything is looked at."""
 
 
-def step(
-    writes: Writes, number: int, model: Callable[[], object], handed_out: tuple[str, object] | None = None
-) -> Seen:
+def step(writes: Writes, number: int, model: Callable[[], object]) -> Seen:
     """One step in which `model` runs, and the update changes every parameter afterwards."""
     names = list(writes.parameters)
     writes.begin_step(number, names if number == 0 else ())
@@ -28,8 +29,6 @@ def step(
             for parameter in writes.parameters.values():
                 parameter.add_(1.0)
         writes.came(names)
-    if handed_out:
-        writes.handed_out(*handed_out)
     model()
     for name in names:
         writes.leaves(name)
@@ -43,6 +42,12 @@ def weight() -> Parameter:
 
 def nothing() -> None:
     """A model that writes nothing."""
+
+
+@past_gates
+def written_unnoticed(parameter: Parameter) -> None:
+    """As a C++ extension would."""
+    parameter.data.mul_(2.0)
 
 
 WRITES: dict[str, Callable[[Parameter], object]] = {
@@ -81,17 +86,70 @@ def test_an_update_is_no_write(weight: Parameter) -> None:
         assert not step(writes, number, nothing).wrote
 
 
-@pytest.mark.parametrize(
-    ("number", "handed_out"), [(0, None), (3, None), (LATE, ("w", Tensor.data.__get__)), (LATE, ("w", None))]
-)
-def test_an_uncounted_write_that_a_server_overwrites_ends_the_job(
-    number: int, handed_out: tuple[str, object] | None, weight: Parameter
+UNCOUNTED: dict[str, Callable[[Tensor], object]] = {
+    "data": lambda w: w.data.mul_(2.0),
+    "data of a view": lambda w: w[1:].data.mul_(2.0),
+    "NumPy": lambda w: np.multiply(w.detach(), 2.0, out=w.detach().numpy()),
+    "array": lambda w: np.asarray(w.detach()).fill(7.0),
+    "storage": lambda w: w.untyped_storage().fill_(1),
+    "DLPack": lambda w: torch.from_dlpack(w.detach()).mul_(2.0),
+    "pointer": lambda w: (ctypes.c_float * 4).from_address(w.data_ptr()).__setitem__(0, 7.0),
+}
+
+
+@pytest.mark.parametrize("how", UNCOUNTED)
+@pytest.mark.parametrize("number", [0, 3, LATE])
+def test_a_single_uncounted_write_that_a_server_overwrites_ends_the_job(
+    how: str, number: int, weight: Parameter
 ) -> None:
     writes = Writes({"w": weight}, served=["w"], compared=False)
     for before in range(number):
         step(writes, before, nothing)
     with pytest.raises(TrainingError, match="w was written to in a way that autograd does not see"):
-        step(writes, number, lambda: weight.data.mul_(2.0), handed_out)
+        step(writes, number, lambda: UNCOUNTED[how](weight))
+
+
+@pytest.mark.parametrize("how", UNCOUNTED)
+def test_so_does_one_between_two_steps(how: str, weight: Parameter) -> None:
+    writes = Writes({"w": weight}, served=["w"], compared=False)
+    for before in range(LATE):
+        step(writes, before, nothing)
+    writes.came(["w"])
+    UNCOUNTED[how](weight)
+    writes.begin_step(LATE, ["w"])
+    writes.leaves("w")
+    with pytest.raises(TrainingError, match="w was written to in a way that autograd does not see"):
+        writes.end_backward(())()
+
+
+@pytest.mark.parametrize("how", UNCOUNTED)
+def test_so_does_one_in_backward_after_the_gradient_has_left(how: str, weight: Parameter) -> None:
+    writes = Writes({"w": weight}, served=["w"], compared=False)
+    for before in range(LATE):
+        step(writes, before, nothing)
+    writes.came(["w"])
+    writes.begin_step(LATE, ["w"])
+    writes.leaves("w")
+    UNCOUNTED[how](weight)
+    with pytest.raises(TrainingError, match="after its gradient had left"):
+        writes.end_backward(["w"])
+
+
+@pytest.mark.parametrize("look", [lambda w: w.data.sum(), lambda w: w.detach().numpy().sum()])
+def test_to_look_at_memory_is_not_to_write(look: Callable[[Tensor], object], weight: Parameter) -> None:
+    writes = Writes({"w": weight}, served=["w"], compared=False)
+    for number in range(LATE + 2):
+        step(writes, number, lambda: look(weight))
+    assert not writes.written
+
+
+def test_the_memory_is_known_where_it_has_been_replaced(weight: Parameter) -> None:
+    writes = Writes({"w": weight}, served=["w"], compared=False)
+    for before in range(LATE):
+        step(writes, before, nothing)
+    step(writes, LATE, lambda: setattr(weight, "data", torch.ones(4)))
+    with pytest.raises(TrainingError, match="w was written to in a way that autograd does not see"):
+        step(writes, LATE + 1, lambda: torch.Tensor.zero_(weight[:2].data))
 
 
 def test_one_that_goes_on_is_found_within_a_period() -> None:
@@ -101,7 +159,7 @@ def test_one_that_goes_on_is_found_within_a_period() -> None:
         step(writes, number, nothing)
     with pytest.raises(TrainingError, match="c was written to"):  # noqa: PT012 - in one of these steps
         for number in range(LATE, LATE + Rounds.PERIOD):
-            step(writes, number, lambda: parameters["c"].data.mul_(2.0))
+            step(writes, number, lambda: written_unnoticed(parameters["c"]))
 
 
 def test_where_workers_update_what_was_written_is_told(weight: Parameter) -> None:

@@ -37,6 +37,8 @@ class Ended:
     test_accuracy: float | None = None
     rule: str = ""
     """Of a refusal: which rule, without the value; of a failure its error."""
+    placed: bool = False
+    """Of a failure: whether its message names a line of the user's file."""
     message: str = ""
     """The whole error."""
 
@@ -104,7 +106,12 @@ def _unsuccessful(error: dict[str, Any] | None, reason: str) -> Ended:
     message = f"{reason}\n{''.join(error['traceback'])}"
     if error["type"] in ("TimeoutError", "PeerLost"):
         return Ended(how="hung", rule=error["type"], message=message)
-    return Ended(how="failed", rule=f"{error['type']}: {general(error['message'])}", message=message)
+    return Ended(
+        how="failed",
+        rule=f"{error['type']}: {general(error['message'])}",
+        placed=re.search(r"\(\S+\.py, line \d+", error["message"]) is not None,
+        message=message,
+    )
 
 
 def _rule(error: dict[str, Any]) -> str:

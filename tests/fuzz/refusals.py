@@ -28,11 +28,16 @@ class Allowed:
 
 
 _CUT = ("hybrid", "model-parallel")
+_WRITES = (
+    "extra: write to a weight", "extra: write that differs", "extra: escaping write",
+    "extra: maximal norm of an embedding",
+)  # fmt: skip
 
 ALLOWED = (
     Allowed(rule=r"cut|pipeline\.stages", strategies=_CUT),
     Allowed(rule="the global norm needs all gradients in one place", strategies=_CUT),
     Allowed(rule="looks at whole parameters", strategies=("fsdp",)),
+    Allowed(rule="while `fsdp` had gathered it", strategies=("fsdp",), features=_WRITES),
     Allowed(rule="has no elements to train", features=("layer: scalar parameter", "extra: unused")),
     Allowed(rule="only a fully-connected layer .* has a gradient that is the product", overridden=True),
     Allowed(rule="a job has one set of server shards for all its layers", overridden=True),

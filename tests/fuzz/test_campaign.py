@@ -63,9 +63,7 @@ def test_a_campaign_counts_and_keeps(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert failed
     kept = {f"failure_3_{n}.py" for n in failed} | {"campaign_3.jsonl"}
     assert {path.name for path in tmp_path.iterdir()} == kept
-    numbers = [
-        json.loads(line)[0] for line in (tmp_path / "campaign_3.jsonl").read_text().splitlines()
-    ]
+    numbers = [json.loads(line)[0] for line in (tmp_path / "campaign_3.jsonl").read_text().splitlines()]
     assert numbers == list(range(40)), "it has gone on where it was broken off"
     assert any("class Net(nn.Module)" in text for text in said), "the program is printed"
     assert "seed 3: 40 networks in" in tally.text()

@@ -77,6 +77,7 @@ def judged(forward: str, folder: Path, job: dict[str, Any] = JOB) -> Verdict:
         ("assert PLAIN", "failure", "refused"),
         ("assert not PLAIN", "failure", "trained, where plain PyTorch fails"),
         ("assert False", "invalid", "AssertionError"),
+        ("assert not PLAIN and not WORKERS", "invalid", "AssertionError"),
         ("x = self.head(self.head(x)); self.head.weight.detach().mul_(2)", "invalid", "RuntimeError: one of"),
         ("PLAIN or not WORKERS or __import__('os')._exit(3)", "failure", "bare error: ended without a word"),
     ],

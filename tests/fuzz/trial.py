@@ -100,8 +100,8 @@ def compare(found: Trained | Exception, ended: product.Ended, job: dict[str, Any
 
 
 def _both_fail(said: str, ended: product.Ended) -> Verdict:
-    """Plain PyTorch fails, and `said` why."""
-    if ended.how == "refused":
+    """Plain PyTorch fails, and `said` why. The engine may say the same in PyTorch's words, with the user's own line."""
+    if ended.how == "refused" or ended.placed:
         return Verdict(kind="invalid", what=product.general(said), detail=ended.message)
     what = "trained" if ended.how == "trained" else f"bare error: {ended.rule}"
     detail = f"{ended.message}\nPlain PyTorch fails, too: {said}"
