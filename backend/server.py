@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import gc
 import signal
@@ -15,10 +16,16 @@ from fastapi import FastAPI
 
 from backend.access.addresses import is_loopback
 from backend.access.token import MAKE_ONE
+from backend.settings import Settings
+from backend.sockets.accepting import accept
+from backend.sockets.descriptors import room_for
+from backend.sockets.punctual import Patience, Punctual, quieten
 from engine.errors import UserError
 
 STREAMS_END_S = 5
 """How long open requests may take after the server was told to end."""
+LOOK_EVERY = 10
+"""Of uvicorn's ticks, a tenth of a second each: how often connections are looked at."""
 
 
 def listen(host: str, port: int, *, for_others: bool) -> socket.socket:
@@ -64,19 +71,24 @@ def _open_to_all(host: str, address: str) -> UserError:
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server for our application, with three differences.
+    """uvicorn's server for our application, with four differences.
 
     What fails at the start is raised by `serve`, not logged; live streams are ended before connections are
-    waited for; and a signal that ended the server is not raised again, so that what was started is stopped.
+    waited for; a signal that ended the server is not raised again, so that what was started is stopped; and
+    connections are bounded, in number and in what they may make us wait for (`backend/sockets/`).
     """
 
-    def __init__(self, app: FastAPI, *, ready: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, app: FastAPI, settings: Settings, *, ready: Callable[[], None] = lambda: None) -> None:
         """`ready` is called when requests are answered."""
         self._app = app
+        self._settings = settings
         self._ready = ready
+        self._accepting: list[asyncio.Task[None]] = []
+        quieten()
         super().__init__(
             uvicorn.Config(
                 app,
+                http="h11",
                 lifespan="off",
                 log_level="warning",
                 access_log=False,
@@ -91,7 +103,19 @@ class Server(uvicorn.Server):
             await super().serve(sockets)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        await super().startup([])
+        wanted, patience = self._settings.connections, self._patience()
+        most = room_for(wanted)
+
+        def connect() -> Punctual:
+            return Punctual(self.config, self.server_state, self.lifespan.state, patience)
+
+        self._accepting = [
+            asyncio.create_task(
+                accept(sock, connect, self.server_state.connections, most=most, wanted=wanted), name="accept"
+            )
+            for sock in sockets or []
+        ]
         gc.collect()
         gc.freeze()  # modules, routes and schemas stay: to look at them again takes up to a tenth of a second
         gc.enable()
@@ -99,7 +123,25 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._app.state.context.hub.close()
+        for task in self._accepting:
+            task.cancel()
+        await asyncio.gather(*self._accepting, return_exceptions=True)
         await super().shutdown(sockets)
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % LOOK_EVERY == 0:
+            for connection in list(self.server_state.connections):
+                assert isinstance(connection, Punctual)
+                connection.look()
+        return await super().on_tick(counter)
+
+    def _patience(self) -> Patience:
+        settings = self._settings
+        return Patience(
+            head_s=settings.request_seconds,
+            bytes_per_s=settings.request_bytes_per_second,
+            unread_s=settings.answer_seconds,
+        )
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -69,6 +69,15 @@ class Settings(BaseSettings):
     allowed_hosts: Annotated[tuple[str, ...], NoDecode] = ()
     """Host names that requests may ask for, with commas between them, besides those that `hosts` knows: others are
     refused, which stops pages of other sites from reaching the server through a name that resolves to it."""
+    connections: int = Field(default=4_000, ge=20)
+    """How many connections may be open at once; more wait until one ends. Where the limit of open files leaves room for
+    fewer (`ulimit -n`), the server says so when they are taken."""
+    request_seconds: float = Field(default=20.0, gt=0)
+    """How long the head of a request may take to come; a connection that sends none ends then, too."""
+    request_bytes_per_second: int = Field(default=1_000, ge=1)
+    """How fast the body of a request has to come, on average over `request_seconds`."""
+    answer_seconds: float = Field(default=60.0, gt=0)
+    """How long a client may take nothing of an answer or a live feed that is ready for it."""
     frontend_dir: Path = Path(__file__).resolve().parents[1] / "frontend" / "dist"
     """The built page."""
     notices_kept: int = Field(default=100_000, ge=1)

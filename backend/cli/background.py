@@ -29,7 +29,7 @@ class BackgroundServer:
         self._socket = _listen(wanted)
         self.settings = wanted.model_copy(update={"port": self._socket.getsockname()[1]})
         self._ready = threading.Event()
-        self._server = Server(create_app(self.settings), ready=self._ready.set)
+        self._server = Server(create_app(self.settings), self.settings, ready=self._ready.set)
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._serve, name="server", daemon=True)
 

@@ -61,7 +61,7 @@ def serve(
         os.environ["TRAINYARD_DATA_DIR"] = str(settings.data_dir.absolute())
         with listen(settings.host, settings.port, for_others=settings.for_others) as sock:
             settings = settings.model_copy(update={"port": sock.getsockname()[1]})
-            Server(create_app(settings), ready=lambda: typer.echo(where(settings))).run([sock])
+            Server(create_app(settings), settings, ready=lambda: typer.echo(where(settings))).run([sock])
 
 
 def read_settings(**given: Any) -> Settings:

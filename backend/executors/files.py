@@ -19,6 +19,7 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -60,7 +61,7 @@ def read(path: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     except (NotRegularError, ValueError, RecursionError) as error:
-        logger.warning("%s is not read: %s", path, error)
+        _warn(f"{path} is not read: {error}")
         return None
     return found if isinstance(found, dict) else None
 
@@ -113,7 +114,9 @@ def write_progress(directory: Path, progress: Running | Ended) -> None:
 
 def read_progress(directory: Path) -> tuple[Running, Ended | None]:
     """The phase, and how the gang ended where it has."""
-    data = read(directory / "progress.json") or {}
+    data = read(directory / "progress.json")
+    if data is None:
+        return Running(phase="starting"), None
     if (end := _ended(data.get("end"))) is not None:
         return Running(phase="stopping", outcome=end.status, reason=end.reason, message=end.message), end
     return _made(Running, data) or Running(phase="starting"), None
@@ -146,5 +149,11 @@ def _made(kind: type[T], data: dict[str, Any]) -> T | None:
     try:
         return from_plain(kind, data)
     except UserError as error:
-        logger.warning("a file of an attempt is not as it must be: %s", error)
+        _warn(f"a file of an attempt is not as it must be: {error}")
         return None
+
+
+@lru_cache(maxsize=1_000)
+def _warn(text: str) -> None:
+    """Once: files are read several times a second."""
+    logger.warning("%s", text)

@@ -46,11 +46,21 @@ def run(*arguments: str, **settings: object) -> subprocess.CompletedProcess[str]
 class LiveServer:
     """Serves while the block runs. `url` is its address."""
 
-    def __init__(self, data_dir: Path, *, port: int = 0, anew: bool = False, **settings: Any) -> None:
-        """`anew`: as a person starts it, with a Python that has loaded nothing (see forks.py)."""
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        port: int = 0,
+        anew: bool = False,
+        open_files: int | None = None,
+        **settings: Any,
+    ) -> None:
+        """`anew`: as a person starts it, with a Python that has loaded nothing (see forks.py). `open_files`: the limit,
+        for one that is started anew."""
         self.data_dir = data_dir
         self._port = port
         self._anew = anew
+        self._limit = () if open_files is None else ("prlimit", f"--nofile={open_files}")
         self._settings = settings
         self.url = ""
         self.output: list[str] = []
@@ -65,7 +75,11 @@ class LiveServer:
         with writing:
             if self._anew:
                 self.process = subprocess.Popen(
-                    command(*arguments), env=settings, cwd=ROOT, stdout=writing, stderr=writing
+                    [*self._limit, *command(*arguments)],
+                    env=settings,
+                    cwd=ROOT,
+                    stdout=writing,
+                    stderr=writing,
                 )
             else:
                 self.process = forks.start(arguments, settings, writing, writing)

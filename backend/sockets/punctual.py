@@ -1,0 +1,136 @@
+"""A connection whose client does not send what it began to, or does not take what it asked for, ends.
+
+Whoever only connects, or sends half a request, would hold a connection for as long as it likes: uvicorn waits for ever
+for all but the first byte of a further request. Three limits:
+
+- A request's head has to be there within `head_s`, from the connection's begin or the end of the answer before. It is
+  16 KiB at most, so that is enough on any line.
+- Of its body, `bytes_per_s` have to come on average in every `head_s` in which we wait for it. So a long upload on a
+  slow line may take as long as it needs, and a server that is busy blames nobody.
+- Of an answer, a live feed's too, something has to be taken within `unread_s`. The kernel looks after that.
+
+A client that has sent all of its request is not looked at: a feed may be silent for hours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from dataclasses import dataclass
+from typing import Any
+
+import h11
+from uvicorn import Config
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
+
+from backend.sockets.seldom import Seldom
+
+INVALID = "Invalid HTTP request received."
+"""What uvicorn logs of bytes that are no HTTP, once for each stranger who sends some."""
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Patience:
+    """How long a client may take."""
+
+    head_s: float
+    bytes_per_s: int
+    unread_s: float
+
+    @property
+    def least_bytes(self) -> int:
+        """Of a body, in every `head_s`."""
+        return round(self.bytes_per_s * self.head_s)
+
+
+class Punctual(H11Protocol):
+    """uvicorn's protocol, with an end for those who do not go on. The server calls `look` about once a second."""
+
+    def __init__(
+        self, config: Config, server_state: ServerState, app_state: dict[str, Any], patience: Patience
+    ) -> None:
+        super().__init__(config, server_state, app_state)
+        self._patience = patience
+        self._came = 0
+        """Bytes since it began to be waited for what is outstanding."""
+        self._since = self.loop.time()
+        self._awaited: object = None
+        """What was outstanding at the last look."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        milliseconds = round(self._patience.unread_s * 1_000)
+        sock: socket.socket = transport.get_extra_info("socket")
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
+
+    def data_received(self, data: bytes) -> None:
+        self._came += len(data)
+        super().data_received(data)
+
+    def look(self) -> None:
+        """End the connection where it has not gone on in time."""
+        now = self.loop.time()
+        awaited = self._outstanding()
+        if awaited != self._awaited:
+            self._awaited, self._since, self._came = awaited, now, 0
+        elif awaited is not None and now > self._since + self._patience.head_s:
+            if self.conn.their_state is h11.SEND_BODY and self._came >= self._patience.least_bytes:
+                self._since, self._came = now, 0
+            else:
+                self._end()
+
+    def _outstanding(self) -> object:
+        """Which part of which request we wait for; None where it is not the client's turn."""
+        state = self.conn.their_state
+        if self.transport.is_closing() or state not in {h11.IDLE, h11.SEND_BODY}:
+            return None
+        # It is our turn where what came is not read yet, or we have not said that it may come.
+        ours = state is h11.SEND_BODY and (self.flow.read_paused or self.cycle.waiting_for_100_continue)
+        return None if ours and not self.cycle.response_complete else (state, self.cycle)
+
+    def _end(self) -> None:
+        logger.debug("a connection from %s ends: its request did not come in time", self.client)
+        if self.cycle is not None:
+            self.cycle.disconnected = True  # what the application still says is for nobody
+        began = self.conn.their_state is h11.SEND_BODY or self.conn.trailing_data[0]
+        if began and self.conn.our_state in {h11.IDLE, h11.SEND_RESPONSE}:
+            self._say_why()
+        self.transport.close()
+
+    def _say_why(self) -> None:
+        patience = self._patience
+        text = (
+            f"The request did not come in time: its head is to be here within {patience.head_s:g} s, and of its body "
+            f"{patience.bytes_per_s} bytes a second. Send it again\n"
+        ).encode()
+        headers = [
+            ("content-type", "text/plain; charset=utf-8"),
+            ("content-length", str(len(text))),
+            ("connection", "close"),
+        ]
+        answer = h11.Response(status_code=408, headers=headers, reason=b"Request Timeout")
+        for event in (answer, h11.Data(data=text), h11.EndOfMessage()):
+            self.transport.write(self.conn.send(event))
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """It is answered as if it had not asked. uvicorn warns, twice."""
+        logger.debug("%s asked for another protocol, which is not supported", self.client)
+
+
+class _Invalid(logging.Filter):
+    def __init__(self) -> None:
+        super().__init__()
+        self._seldom = Seldom()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return record.msg != INVALID or self._seldom.due()
+
+
+def quieten() -> None:
+    """What strangers make uvicorn log is logged once a minute."""
+    uvicorns = logging.getLogger("uvicorn.error")
+    if not any(isinstance(known, _Invalid) for known in uvicorns.filters):
+        uvicorns.addFilter(_Invalid())
