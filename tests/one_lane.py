@@ -58,11 +58,11 @@ def main(name: str, path: str, arguments: list[str]) -> int:
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     lane = next(lane for lane in LANES if lane.name == name)
     command = [sys.executable, "-m", "pytest", "--lane", name]
-    environment = dict(os.environ) | {LEDGER: path}
+    # Threads of one process that wait for one another, on processors that others use, too, do nothing but wait.
+    environment = dict(os.environ) | {LEDGER: path, "OMP_NUM_THREADS": "1"}
     if lane.side_by_side:
         os.nice(_NICENESS)
         command += ["-n", str(max(2, min(8, len(os.sched_getaffinity(0))))), "--dist", "loadfile"]
-        environment["OMP_NUM_THREADS"] = "1"  # each with a thread per core would fight for the cores
     begun = time.monotonic()
     program = subprocess.Popen([*command, *arguments], env=environment)
     try:

@@ -123,12 +123,14 @@ def _same(drawn: Any, told: Any) -> bool:
 
 def wait_until_drawn(page: Page, figure: str, name: str, values: list[float]) -> dict[str, Any]:
     """The trace of that name once it shows these values: the page asks again by itself, and what it drew before the
-    last telemetry came has as many points already."""
+    last telemetry came has as many points already, or no such trace yet."""
     deadline = time.monotonic() + DRAWN_LIMIT_S
-    while (drawn := trace(page, figure, name))["y"] != pytest.approx(values, rel=1e-6):
-        assert time.monotonic() < deadline, f"{figure} shows {drawn['y']}, the API has {values}"
+    while True:
+        drawn = [entry for entry in traces(page, figure) if entry["name"] == name]
+        if len(drawn) == 1 and drawn[0]["y"] == pytest.approx(values, rel=1e-6):
+            return drawn[0]
+        assert time.monotonic() < deadline, f"{figure} shows {drawn}, the API has {values}"
         page.wait_for_timeout(200)
-    return drawn
 
 
 def said(values: Any) -> list[Any]:
