@@ -9,9 +9,9 @@ import pytest
 
 REQUIRED = "TRAINYARD_REQUIRE"
 """The environment variable that names what this machine must have, comma-separated: continuous integration sets it."""
-FACILITIES = ("browser", "delay", "disk", "lab", "postgres")
-"""A Chromium; a kernel that can delay packets; the permission to mount a small disk; the permission to make network
-namespaces; a PostgreSQL."""
+FACILITIES = ("browser", "compiler", "delay", "disk", "lab", "postgres")
+"""A Chromium; a C++ compiler; a kernel that can delay packets; the permission to mount a small disk; the permission to
+make network namespaces; a PostgreSQL."""
 
 
 def required() -> frozenset[str]:

@@ -63,7 +63,10 @@ def train(spec: JobSpec, workers: int) -> dict[str, Tensor]:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
     states = [model.state_dict() for model in models]
-    return {name: _together([state[name] for state in states]) for name in states[0]}
+    together = {name: _together([state[name] for state in states]) for name in states[0]}
+    return {
+        name.replace("_orig_mod.", ""): value for name, value in together.items()
+    }  # so torch.compile names them
 
 
 def _add_up(models: list[nn.Module]) -> None:

@@ -81,7 +81,7 @@ def describe(
         with (
             uncompiled(),
             UseFinder(model) as finder,
-            (waiting := WaitFinder(model, finder)).watching(),
+            (waiting := WaitFinder(model)).watching(),
             _FlopsByLayer(finder, set(owners)) as flops,
             counting_rows(model) as once,
         ):

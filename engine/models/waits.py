@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from torch import nn
 
 from engine.models.compiled import region_of, regions
-from engine.models.uses import UseFinder
 from engine.plan.description import ParameterDescription
 from engine.runtime.entries import Entries, Parameters
 from engine.runtime.gate import Gate
@@ -19,11 +18,10 @@ from engine.runtime.sharing import Sharing
 class WaitFinder:
     """Watches a described pass for compiled functions."""
 
-    def __init__(self, model: nn.Module, uses: UseFinder) -> None:
+    def __init__(self, model: nn.Module) -> None:
         self._model = model
-        self._uses = uses
-        self._function_in: str | None = None
-        """The module that entered the first compiled function."""
+        self._functions = False
+        """Whether a compiled function was entered of which nobody knows what it reads."""
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -48,11 +46,9 @@ class WaitFinder:
                 found[path] = "before forward, because the class of its parameters cannot be changed"
             elif region_of(path, compiled) is not None:
                 found[path] = "when the compiled module around it is entered"
-            elif self._function_in is not None:
-                where = self._function_in or "the model"
-                found[path] = f"when {where} enters a compiled function, because that may read any parameter"
+            elif self._functions:
+                found[path] = "when a compiled function is entered, which may read any parameter"
         return found
 
     def _entering(self, parameters: Parameters | None) -> None:
-        if parameters is None and self._function_in is None:
-            self._function_in = self._uses.active or ""
+        self._functions |= parameters is None

@@ -10,6 +10,7 @@ The compiler looks at nothing of the runtime's own: hooks do nothing where a mod
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Callable
 from functools import cache, partial
@@ -55,6 +56,8 @@ class Entries:
         self._known: dict[int, tuple[Any, Parameters]] = {}
         """By the id of a module's callback: itself, and the parameters that are read by what it compiles."""
         self._hooks: list[RemovableHandle] = []
+        self._thread = 0
+        """The one that trains."""
         self.watching = False
 
     def watch(self) -> bool:
@@ -62,6 +65,7 @@ class Entries:
         if self.watching or compiler() is None:
             return False
         self.watching = True
+        self._thread = threading.get_ident()
         for module in self._model.modules():
             below = frozenset(map(id, module.parameters()))
             call = compiled_call(module)
@@ -86,9 +90,13 @@ class Entries:
         self._known[id(callback)] = callback, parameters
 
     def entering(self, callback: Any) -> None:
-        """What `callback` compiles is about to run."""
-        _, parameters = self._known.get(id(callback), (None, None))
-        self._enter(parameters)
+        """What `callback` compiles is about to run. In a thread that prepares data, say, a function reads parameters
+        more rarely than it waits for them in vain."""
+        known = self._known.get(id(callback))
+        if known is not None:
+            self._enter(known[1])
+        elif threading.get_ident() == self._thread:
+            self._enter(None)
 
 
 _ENTRIES: weakref.WeakSet[Entries] = weakref.WeakSet()

@@ -178,3 +178,38 @@ def test_gradients_pass_a_closed_parameter() -> None:
     assert not watched.read
     watched.gate.open(layer.weight)
     assert layer.weight.grad is not None
+
+
+@pytest.mark.parametrize("opens", [True, False])
+def test_compiled_code_reads_before_it_is_entered(opens: bool) -> None:
+    """What may be read as it is has its own class until the gate is lowered."""
+    watched = Watched(nn.Linear(3, 2), opens)
+    weight, bias = watched.layer.weight, watched.layer.bias
+    watched.gate.before_compiled({id(weight)})
+    assert watched.read == ["weight"]
+    assert type(weight) is Parameter
+    assert watched.gate.is_closed(weight) is not opens
+    assert type(bias) is not Parameter
+    watched.gate.lower()
+    weight.sum()
+    assert watched.read == ["weight"] * (1 if opens else 2)
+
+
+def test_compiled_code_of_which_nothing_is_known_may_read_everything() -> None:
+    watched = Watched(nn.Linear(3, 2))
+    watched.gate.before_compiled(None)
+    assert watched.read == ["weight", "bias"]
+    assert {type(p) for p in watched.layer.parameters()} == {Parameter}
+
+
+def test_a_closed_parameter_inside_of_compiled_code_is_told_nevertheless() -> None:
+    watched, x = Watched(nn.Linear(3, 2)), torch.ones(1, 3)
+    kept = [watched.layer]
+    exact = x @ torch.tanh(watched.layer.weight.detach()).T
+    watched.gate.leave_to_python(watched.layer.parameters())
+    function = torch.compile(lambda x: x @ torch.tanh(kept[0].weight).T, backend="eager")
+    for _ in range(3):
+        watched.read.clear()
+        watched.gate.close(watched.layer.weight)
+        assert torch.equal(function(x), exact)
+        assert watched.read[0] == "weight"

@@ -20,6 +20,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "parameter-server-deferred": {},
     "ring-allreduce-overlap": {"bucket_bytes": 4000},
     "native-allreduce": {},
+    "late-multiply": {"layers": "all"},
     "ddp": {},
 }
 """So small that a layer has several slices, and a bucket few layers."""

@@ -62,7 +62,8 @@ export function PlanEditor({ plan, outdated, overrides, errors, onChange }: Prop
     onChange(choose(overrides, all, of, choice, value));
   return (
     <Stack gap="sm" data-testid="plan-editor" aria-busy={outdated}>
-      <PlanHead plan={plan} notes={[]} />
+      {/* The overrides' own notes, which come first, are in the list below. */}
+      <PlanHead plan={plan} notes={stale ? [] : plan.notes.slice(overrides.length)} />
       <OverrideList
         overrides={overrides}
         notes={stale ? [] : plan.notes}

@@ -1,0 +1,94 @@
+"""Exact class: what `torch.compile` compiles trains as it does in a plain loop that compiles the same."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from engine.errors import UserError
+from engine.plan.job import JobSpec
+from engine.plan.plan import Plan
+from tests.averaging import one_after_another
+from tests.equivalence.against_plain import USER_CODE, expected, holds, spec_of
+from tests.facilities import unavailable
+from tests.jobs import distance, job, plan_of, reference, succeed
+
+pytestmark = pytest.mark.usefixtures("gang_lane")
+
+CASES: tuple[tuple[str, str, int, dict[str, Any]], ...] = (
+    ("whole", "single", 1, {"breaks": True}),
+    ("whole", "p3", 2, {"backend": "aot_eager"}),
+    ("whole", "ring-allreduce-overlap", 3, {"breaks": True}),
+    ("whole", "ddp", 2, {"backend": "aot_eager"}),
+    ("whole", "fsdp", 2, {}),
+    ("in_place", "parameter-server-deferred", 2, {"breaks": True, "backend": "aot_eager"}),
+    ("in_place", "native-allreduce", 2, {}),
+    ("in_place", "p3", 1, {"clamp": True, "backend": "aot_eager"}),
+    ("part", "p3", 2, {"again": True, "backend": "aot_eager"}),
+    ("part", "fsdp", 2, {"backend": "aot_eager"}),
+    ("forward", "parameter-server", 3, {"again": True, "breaks": True}),
+    ("function", "p3", 2, {"backend": "aot_eager"}),
+)
+"""What is compiled, strategy, workers, options."""
+
+
+@pytest.mark.parametrize(("what", "strategy", "workers", "options"), CASES)
+def test_equals_a_plain_loop_that_compiles_the_same(
+    what: str, strategy: str, workers: int, options: dict[str, Any], tmp_path: Path
+) -> None:
+    """Weights, and how often compiled code ran."""
+    holds(f"compiled:{what}", strategy, workers, tmp_path, **options)
+    assert expected(f"compiled:{what}", workers, **options)["calls"] >= 14
+
+
+def test_compiled_code_that_reads_a_layer_from_elsewhere_waits_for_it(tmp_path: Path) -> None:
+    holds("compiled:elsewhere", "p3", 2, tmp_path, backend="aot_eager")
+
+
+def test_a_layer_in_compiled_code_travels_as_a_gradient(tmp_path: Path) -> None:
+    spec = spec_of("compiled:part", "late-multiply", 2)
+    plan = plan_of(spec)
+    assert isinstance(plan, Plan)
+    travels = {entry.layer: entry.exchange for entry in plan.layers}
+    assert travels["last"] == "factors"
+    assert travels["middle.outer.0"] != "factors"
+    assert any("middle.outer.0" in w and "torch.compile" in w for w in plan.warnings)
+    holds("compiled:part", "late-multiply", 2, tmp_path)
+
+
+def row(where: str, strategy: str, options: dict[str, Any], **training: Any) -> JobSpec:
+    return job(
+        model={"entrypoint": "compiled:row", "directory": str(USER_CODE), "options": {"where": where}},
+        strategy={"name": strategy, "options": options},
+        cluster={"workers": 2},
+        training={"precision": "float64", "steps": 6, **training},
+        optimizer={"name": "sgd", "learning_rate": 0.05},
+    )
+
+
+def test_workers_that_average_compile(tmp_path: Path) -> None:
+    spec = row("part", "parameter-averaging", {"period": 2})
+    exact = one_after_another(spec, lambda parameters: torch.optim.SGD(parameters, lr=0.05), period=2)
+    assert distance(succeed(spec, tmp_path).state, exact) <= 1e-12
+
+
+def test_a_model_is_cut_between_compiled_modules(tmp_path: Path) -> None:
+    spec = row("part", "model-parallel", {"stages": 2}, micro_batches=2)
+    assert distance(succeed(spec, tmp_path).state, reference(spec, 1)) <= 1e-12
+
+
+def test_a_model_that_is_compiled_as_a_whole_is_not_cut() -> None:
+    with pytest.raises(UserError, match=r"compiled as a whole.*compile its modules one by one"):
+        plan_of(row("whole", "model-parallel", {"stages": 2}, micro_batches=2))
+
+
+def test_inductor(tmp_path: Path) -> None:
+    """Machine code for forward and backward, where there is a compiler that makes it."""
+    if shutil.which(os.environ.get("CXX", "g++")) is None:
+        unavailable("compiler", "there is no C++ compiler for torch.compile's inductor")
+    holds("compiled:part", "p3", 1, tmp_path, backend="inductor")
