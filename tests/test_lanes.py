@@ -102,7 +102,7 @@ def test_a_machine_must_have_what_is_required_of_it(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv(REQUIRED, "disk, lab")
     assert required() == {"disk", "lab"}
     monkeypatch.setenv(REQUIRED, "disk,laboratory")
-    with pytest.raises(pytest.UsageError, match=r"names laboratory\. Known: browser, delay, disk"):
+    with pytest.raises(pytest.UsageError, match=r"names laboratory\. Known: browser, compiler, delay, disk"):
         required()
 
 
