@@ -57,7 +57,7 @@ FIGURES: dict[str, Figure] = {
             title="Timeline",
             build=timeline,
             summary="What every worker computed, sent and received when; exposed waiting is red.",
-            terms=("exposed communication",),
+            terms=("exposed communication", "clock"),
         ),
         Figure(
             name="utilization",

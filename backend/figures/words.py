@@ -6,17 +6,18 @@ import numpy as np
 
 from backend.figures.facts import JobFacts
 from engine.plan.units_of_measure import format_bytes
-from engine.telemetry.events import NONE, Kind
+from engine.telemetry.events import NONE, Clock, Kind
 
 VERBS = {Kind.SEND: "to", Kind.RECEIVE: "from"}
+CLOCKS = {Clock.HOST: "by the host's clock", Clock.CUDA: "by the device's clock"}
 CUSTOMDATA = ("job", "party", "step", "layer", "unit", "kind", "peer")
 """Columns of a bar's customdata: which event it is."""
 
 
 def hover_texts(spans: np.ndarray, job: JobFacts) -> np.ndarray:
-    """(n) strings: layer, slice, kind, step, peer, priority, how long it was queued and took, bytes."""
+    """(n) strings: layer, slice, kind, step, peer, priority, how long it was queued and took by which clock, bytes."""
     texts = np.empty(len(spans), object)
-    for i, (party, step, layer, unit, kind, peer, priority, queued, start, end, size) in enumerate(
+    for i, (party, step, layer, unit, kind, peer, priority, queued, start, end, size, clock) in enumerate(
         zip(
             *(
                 spans[name].tolist()
@@ -32,6 +33,7 @@ def hover_texts(spans: np.ndarray, job: JobFacts) -> np.ndarray:
                     "start",
                     "end",
                     "bytes",
+                    "clock",
                 )
             ),
             strict=True,
@@ -42,7 +44,7 @@ def hover_texts(spans: np.ndarray, job: JobFacts) -> np.ndarray:
         lines = [f"{what}{kind_name(kind)}{slice_}", f"{job.party(party)}, step {step}"]
         if peer != NONE:
             lines.append(f"{VERBS.get(kind, 'with')} {job.party(peer)}, priority {priority}")
-        took = f"{(end - start) / 1e6:.3f} ms"
+        took = f"{(end - start) / 1e6:.3f} ms {CLOCKS[clock]}"
         waited = (start - queued) / 1e6 if queued != NONE else 0.0
         lines.append(f"queued {waited:.3f} ms, took {took}" if waited > 0 else f"took {took}")
         if size > 0:

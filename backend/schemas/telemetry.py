@@ -52,6 +52,8 @@ class Events(Schema):
     start_ns: list[int]
     end_ns: list[int]
     bytes: list[int]
+    clock: list[str]
+    """Whose times these are: `host`, or `cuda`, the device that computed it."""
     layers: list[str]
     """Names by index."""
     parties: list[str]

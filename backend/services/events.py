@@ -17,7 +17,7 @@ from backend.schemas.telemetry import Events
 from backend.services import cursor as cursors
 from engine.errors import UnknownNameError
 from engine.telemetry.batch import decode
-from engine.telemetry.events import EVENT, Kind, Track
+from engine.telemetry.events import EVENT, Clock, Kind, Track
 
 ROW = np.dtype([("party", "<i2"), ("sequence", "<i4"), ("index", "<i4"), *EVENT.descr])
 _KEY = ("start", "party", "sequence", "index")
@@ -95,6 +95,7 @@ def read(
         start_ns=rows["start"].tolist(),
         end_ns=rows["end"].tolist(),
         bytes=rows["bytes"].tolist(),
+        clock=[Clock(c).name.lower() for c in rows["clock"].tolist()],
         layers=layers,
         parties=parties,
         kinds=list(KINDS),

@@ -31,7 +31,7 @@ NEWEST_STEPS = 10
 """Steps of events that are answered where none are asked for."""
 ALL_LEFT_OUT = schema.Events(
     rehearsed=None, worker=[], step=[], layer=[], unit=[], kind=[], track=[], peer=[], priority=[], queued_ns=[],
-    start_ns=[], end_ns=[], bytes=[], layers=[], parties=[], kinds=list(events.KINDS), newest_step=None,
+    start_ns=[], end_ns=[], bytes=[], clock=[], layers=[], parties=[], kinds=list(events.KINDS), newest_step=None,
     truncated=False, next_cursor=None,
 )  # fmt: skip
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from engine.telemetry.events import NONE, Kind, Track
+from engine.telemetry.events import NONE, Clock, Kind, Track
 
 EVENTS_AT_ONCE = 20_000
 LANES = 1_000
@@ -38,6 +38,7 @@ class _Event(NamedTuple):
     start: int
     end: int
     bytes: int
+    clock: int
 
 
 class Trace:
@@ -56,6 +57,7 @@ class Trace:
             [json.dumps(f"{kind.name.lower()} {layer}") for layer in layers] for kind in sorted(Kind)
         ]
         self._kinds = [kind.name.lower() for kind in sorted(Kind)]
+        self._clocks = [clock.name.lower() for clock in sorted(Clock)]
         self._busy_until: dict[tuple[int, int], list[int]] = {}
         """For each (party, track), when each of its threads is free."""
 
@@ -106,6 +108,8 @@ class Trace:
             details.append(f'"priority":{event.priority}')
         if event.queued != NONE:
             details.append(f'"queued_ms":{(event.start - event.queued) / 1e6}')
+        if event.track == Track.COMPUTE:
+            details.append(f'"clock":"{self._clocks[event.clock]}"')
         return ",".join(details)
 
 

@@ -142,7 +142,7 @@ class FactorsExchange:
             found = self._parts.pop((unit.index, step))
         parts = [found[rank] for rank in range(context.workers)]
         products = [part for part in parts if isinstance(part, _Factors) and any(part.present)]
-        start_ns = context.recording.now_ns()
+        start = context.recording.mark()
         # The forward pass that waits for this may run under autocast, which would round the product.
         with torch.autocast(torch.device(context.device).type, enabled=False):
             for present in dict.fromkeys(part.present for part in products):  # mostly alike on all workers
@@ -152,7 +152,7 @@ class FactorsExchange:
                     gradients = [torch.empty(n, dtype=capture.dtype) for n in capture.elements(part.present)]
                     choice.codec.decode(part.flat, gradients)
                     capture.add(gradients, part.present)
-        context.recording.multiplied(choice.layer_index, start_ns)
+        context.recording.multiplied(choice.layer_index, start)
 
     def _multiply(self, choice: Choice, capture: Capture, parts: Sequence[_Factors]) -> None:
         """Add the product of these workers' factors to the gradients that they stand for."""

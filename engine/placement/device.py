@@ -250,9 +250,9 @@ class Device:
 
     def _update(self, hyper: Hyper) -> None:
         for layer in self._layers:
-            start_ns = self._recording.now_ns()
+            start = self._recording.mark()
             layer.updater.update(hyper)
-            self._recording.applied(layer.index, start_ns)
+            self._recording.applied(layer.index, start)
             for parameter in layer.parameters.values():
                 parameter.grad = None
 

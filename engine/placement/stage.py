@@ -78,6 +78,7 @@ class StagePasses:
                 flying.append((entered, leaving))
                 if self._last and leaving is not None:
                     total += finite(float(leaving.detach()), self._recording.step)
+                    self._recording.caught_up()
             else:
                 left -= 1
                 self._backward(*flying.popleft(), last=left == 0)

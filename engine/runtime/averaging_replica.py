@@ -152,7 +152,7 @@ class AveragingReplica(PlanReplica):
         """Update the layer and let its units carry how far it has come."""
         self._contributed.add(layer)
         updater = _updater(layer)
-        start_ns = self._recording.now_ns()
+        start = self._recording.mark()
         updater.update(self._hyper(self._step))
         with torch.no_grad():
             for name, parameter in layer.parameters.items():
@@ -164,7 +164,7 @@ class AveragingReplica(PlanReplica):
                     if value is not None:
                         carrier.grad = torch.empty(carrier.shape, dtype=carrier.dtype, device=carrier.device)
                         carrier.grad.copy_(value).mul_(self._share)
-        self._recording.applied(layer.index, start_ns)
+        self._recording.applied(layer.index, start)
         self._close(layer.parameters)
         for unit in layer.units:
             self._left[unit.index] -= 1
@@ -189,7 +189,7 @@ class AveragingReplica(PlanReplica):
             return
         self._take_units(layer, needed)
         updater = _updater(layer)
-        start_ns = self._recording.now_ns()
+        start = self._recording.mark()
         with torch.no_grad():
             for name, parameter in layer.parameters.items():
                 assert parameter.grad is not None, f"{name} has not been averaged"
@@ -203,7 +203,7 @@ class AveragingReplica(PlanReplica):
                     mean = carrier.grad.round() if slot == STEP_COUNT else carrier.grad
                     updater.set_state(parameter, slot, mean)
                     carrier.grad = None
-        self._recording.averaged(layer.index, start_ns)
+        self._recording.averaged(layer.index, start)
         layer.version = self._step
 
 

@@ -6,6 +6,7 @@ import gc
 
 from engine.plan.cluster import Party
 from engine.runtime.crossing import DeviceHome
+from engine.runtime.cuda_clock import span_clock
 from engine.runtime.launch import Launch
 from engine.runtime.party import PartyBase
 from engine.runtime.subject import autocasting, load_back, torch_device
@@ -32,6 +33,7 @@ class DedicatedDevice:
         home = DeviceHome(launch, base, back, task, where, autocasting(job, where))
         del back  # it is the home's, and the front the workers'
         base.connect()
+        base.recording.spans = span_clock(base.clock.now_ns, where)
         base.rendezvous.agree("model and key order", launch.model.checksum)
         device = home.open(base.recording.begin_step)
         gc.collect()

@@ -112,6 +112,7 @@ class PartyBase:
         if error is not None:
             self.endpoint.close(orderly=False, reason=f"{type(error).__name__}: {error}")
         self._links.close()
+        self.recording.close()
         self.recorder.close()
 
 

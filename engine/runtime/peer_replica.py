@@ -135,9 +135,9 @@ class PeerReplica(ABC):
             self._watch.end_backward(self._step, ())
         if self._clip_norm is not None:
             clip_gradients(self._parameters, self._clip_norm)
-        start_ns = self._recording.now_ns()
+        start = self._recording.mark()
         self._updater.update(self._hyper(self._step))
-        self._recording.applied(-1, start_ns)
+        self._recording.applied(-1, start)
         for parameter in self._parameters.values():
             parameter.grad = None
         if self._watch is not None:

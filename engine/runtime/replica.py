@@ -268,9 +268,9 @@ class PlanReplica:
             self._clip(self._clip_norm)
         for other in waiting:
             if other.updater is not None:
-                start_ns = self._recording.now_ns()
+                start = self._recording.mark()
                 other.updater.update(hyper)
-                self._recording.applied(other.index, start_ns)
+                self._recording.applied(other.index, start)
             for parameter in other.parameters.values():
                 parameter.grad = None
             other.version = needed

@@ -136,6 +136,7 @@ class OneByOne:
                 if loss is not None:
                     scaled = differentiable(loss.total, self._recording.step) * (micro.scale / divisor)
                     total += finite(float(scaled.detach()), self._recording.step)
+                    self._recording.caught_up()
                     scaled.backward()
                 replica.end_backward()
         return total, sum(micro.samples for micro in micro_batches)

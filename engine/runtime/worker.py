@@ -17,6 +17,7 @@ from engine.errors import TrainingError, UserError
 from engine.plan.cluster import Party
 from engine.runtime.assembly import Assembly
 from engine.runtime.buffers import agree_on_buffers
+from engine.runtime.cuda_clock import span_clock
 from engine.runtime.evaluation import Evaluator, save_state
 from engine.runtime.faults import Faults
 from engine.runtime.initial import share
@@ -73,6 +74,7 @@ class Worker:
         place = parts.place(subject)
         initial = parts.initial(place.shared)
         base.connect()
+        base.recording.spans = span_clock(base.clock.now_ns, parts.device)
         base.rendezvous.agree("model and key order", self._launch.model.checksum)
         agree_on_buffers(place.shared, parts.gather, self._launch.model.name)
         # Replayed stages differ, and begin alike everywhere.

@@ -41,6 +41,8 @@ TABLES = {
     "totals": TOTAL,
     "bins": LINK_BIN,
 }
+_NEWER = {"events": ("clock",)}
+"""Columns that older batches do not have, the last ones of their table; there they are 0."""
 _prefix = struct.Struct("<4s32sI")
 
 
@@ -162,7 +164,7 @@ def declared(body: bytes) -> dict[str, int]:
     """Bytes of each table, unpacked, as the header has them. Nothing is unpacked; `decode` unpacks no more than that.
     Raises BatchError for a header that is none, or that declares more than a batch may hold."""
     _, header, _ = _open(body)
-    return {name: count * TABLES[name].itemsize for name, count in _sizes(header)}
+    return {name: count * TABLES[name].itemsize for name, count, _ in _sizes(header)}
 
 
 def decode(body: bytes) -> Batch:
@@ -239,29 +241,38 @@ def _columns(dtype: np.dtype) -> list[list[str]]:
     return [[name, dtype[name].str] for name in dtype.names or ()]
 
 
-def _sizes(header: dict[str, Any]) -> list[tuple[str, int]]:
-    """Name and rows of each table, in the order in which they lie."""
+def _older(name: str) -> np.dtype:
+    """A table's rows as older batches have them."""
+    kept = [column for column in TABLES[name].names or () if column not in _NEWER.get(name, ())]
+    return np.dtype([(column, TABLES[name][column]) for column in kept])
+
+
+def _sizes(header: dict[str, Any]) -> list[tuple[str, int, np.dtype]]:
+    """Name, rows and columns of each table, in the order in which they lie."""
     try:
         tables = [(str(t["name"]), int(t["rows"]), t["columns"]) for t in header["tables"]]
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise BatchError(f"header: {type(error).__name__}: {error}") from None
-    total, seen = 0, set[str]()
+    total, seen, found = 0, set[str](), []
     for name, count, columns in tables:
         if name not in TABLES or name in seen:
             raise BatchError(f"table {name!r}: unknown, or there twice. Known: {', '.join(TABLES)}")
-        if columns != _columns(TABLES[name]):
+        known = (dtype for dtype in (TABLES[name], _older(name)) if columns == _columns(dtype))
+        dtype = next(known, None)
+        if dtype is None:
             raise BatchError(f"table {name!r}: its columns are not those of this version")
         if count < 0:
             raise BatchError(f"table {name!r}: {count} rows")
         seen.add(name)
         total += count * TABLES[name].itemsize
+        found.append((name, count, dtype))
     if total > MAX_RAW_BYTES:
         raise BatchError(f"{total} bytes of columns: more than {MAX_RAW_BYTES}. Send smaller batches")
-    return [(name, count) for name, count, _ in tables]
+    return found
 
 
-def _tables(sizes: list[tuple[str, int]], compressed: bytes) -> dict[str, np.ndarray]:
-    total = sum(count * TABLES[name].itemsize for name, count in sizes)
+def _tables(sizes: list[tuple[str, int, np.dtype]], compressed: bytes) -> dict[str, np.ndarray]:
+    total = sum(count * dtype.itemsize for _, count, dtype in sizes)
     unpacker = zlib.decompressobj()
     try:
         raw = unpacker.decompress(compressed, total + 1)
@@ -270,12 +281,12 @@ def _tables(sizes: list[tuple[str, int]], compressed: bytes) -> dict[str, np.nda
     if len(raw) != total:
         raise BatchError(f"the columns decompress to {len(raw)} bytes or more, the header says {total}")
     tables, offset = {}, 0
-    for name, count in sizes:
-        rows = np.empty(count, TABLES[name])
-        for column in _unpack_order(TABLES[name]):
-            start = offset + _offset(TABLES[name], column) * count
-            _unpack(rows, column, raw[start : start + TABLES[name][column].itemsize * count])
-        offset += TABLES[name].itemsize * count
+    for name, count, dtype in sizes:
+        rows = np.zeros(count, TABLES[name])
+        for column in _unpack_order(dtype):
+            start = offset + _offset(dtype, column) * count
+            _unpack(rows, column, raw[start : start + dtype[column].itemsize * count])
+        offset += dtype.itemsize * count
         tables[name] = rows
     return tables
 

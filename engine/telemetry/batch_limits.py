@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from engine.telemetry.events import Direction, Kind, Track
+from engine.telemetry.events import Clock, Direction, Kind, Track
 
 if TYPE_CHECKING:
     from engine.telemetry.batch import Batch
@@ -44,6 +44,7 @@ def problems(batch: Batch) -> Iterator[str]:
         ("bins", "direction", len(Direction)),
         ("events", "kind", len(Kind)),
         ("events", "track", len(Track)),
+        ("events", "clock", len(Clock)),
         ("totals", "kind", len(Kind)),
         ("totals", "track", len(Track)),
     ):

@@ -231,6 +231,10 @@ DEFINITIONS: Mapping[str, str] = {
         "k steps"
     ),
     "exposed communication": "time in which a worker computes nothing because a version has not arrived",
+    "clock": (
+        "whose times a span has: the host's, or where a CUDA device computes, the device's, by events in its stream; "
+        "waits and messages have the host's"
+    ),
     "throughput": (
         "samples per second: mean samples per step over the median iteration time, summed over the workers"
     ),

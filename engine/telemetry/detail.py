@@ -34,7 +34,7 @@ class DetailPolicy:
     last_ns: int = 60_000_000_000
     """Events of the last minute wait in memory and are written when the recorder closes."""
     held: int = 500_000
-    """At most so many of them wait (42 bytes each); beyond, the oldest go and count as dropped."""
+    """At most so many of them wait (43 bytes each); beyond, the oldest go and count as dropped."""
 
     def __post_init__(self) -> None:
         if self.mode not in {"chosen", "all"}:

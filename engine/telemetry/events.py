@@ -46,6 +46,14 @@ class Track(IntEnum):
     INPUT = 4
 
 
+class Clock(IntEnum):
+    """Whose times an event has. The numbers are stored."""
+
+    HOST = 0
+    CUDA = 1
+    """The device's that computed it (`span_clock.py`)."""
+
+
 class Direction(IntEnum):
     """Of bytes on a link, seen from the interface. The numbers are stored."""
 
@@ -66,6 +74,7 @@ EVENT = np.dtype(
         ("start", "<i8"),
         ("end", "<i8"),
         ("bytes", "<i8"),
+        ("clock", "u1"),
     ]
 )
 STEP = np.dtype(

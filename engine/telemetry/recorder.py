@@ -1,6 +1,6 @@
 """What a worker calls to say what it did: cheap, bounded, and never in the way of training.
 
-`event` packs 42 bytes into a queue. A background thread takes the queue every `flush_s`, folds *every* event
+`event` packs 43 bytes into a queue. A background thread takes the queue every `flush_s`, folds *every* event
 into totals, asks the detail policy which to keep whole, and writes one batch to the spool. Detail gives way, and
 the next batch says of which steps; totals never do: when the queue is full (the disk refuses) the caller folds it
 itself, and when too much waits in the spool (the server is away) batches carry totals only.
@@ -23,7 +23,18 @@ import numpy as np
 from engine.telemetry.asked import AskedSteps, Range
 from engine.telemetry.batch import Batch, LinkInfo, encode
 from engine.telemetry.detail import Detail, DetailPolicy
-from engine.telemetry.events import EVENT, LINK_SAMPLE, METRIC, MOVED, NONE, STEP, Direction, Kind, Track
+from engine.telemetry.events import (
+    EVENT,
+    LINK_SAMPLE,
+    METRIC,
+    MOVED,
+    NONE,
+    STEP,
+    Clock,
+    Direction,
+    Kind,
+    Track,
+)
 from engine.telemetry.spool import SpoolWriter
 from engine.telemetry.spread import LinkBins
 from engine.telemetry.totals import Totals
@@ -37,7 +48,7 @@ PATIENCE_S = 30.0
 MOST_TOGETHER = 8
 """A worker that is killed loses what it has not flushed: 2 s at most."""
 
-_event = struct.Struct("<ihiBBhiqqqq").pack
+_event = struct.Struct("<ihiBBhiqqqqB").pack
 _step = struct.Struct("<iqqqdqqq").pack
 _metric = struct.Struct("<hiqd").pack
 _sample = struct.Struct("<hqqq").pack
@@ -131,13 +142,14 @@ class Recorder:
         start: int,
         end: int,
         bytes: int = 0,
+        clock: Clock = Clock.HOST,
     ) -> None:
-        """One event. `queued`, `start`, `end` in ns on the attempt's clock; `layer` is the index in the
-        model's description, `unit` the slice, `peer` the other side's party number. Raises struct.error for a
-        value that is no integer or does not fit its column."""
+        """One event. `queued`, `start`, `end` in ns on the attempt's clock, and whose `clock` they were read from;
+        `layer` is the index in the model's description, `unit` the slice, `peer` the other side's party number. Raises
+        struct.error for a value that is no integer or does not fit its column."""
         if len(self._events) >= self._capacity:
             self._overflow()
-        self._push(_event(step, layer, unit, kind, track, peer, priority, queued, start, end, bytes))
+        self._push(_event(step, layer, unit, kind, track, peer, priority, queued, start, end, bytes, clock))
 
     def step(
         self,

@@ -15,13 +15,15 @@ from backend.ingest import new_token, token_sha256
 from backend.lifecycle import Event, Reason
 from backend.scheduler import record
 from engine.telemetry.detail import DetailPolicy
-from engine.telemetry.events import Kind, Track
+from engine.telemetry.events import Clock, Kind, Track
 from engine.telemetry.recorder import Recorder
 
 MS = 1_000_000
 STEP_MS = (40, 50)
 """Iteration time of each worker: the second one is the slowest."""
 STEPS = 20
+CLOCKS = (Clock.HOST, Clock.CUDA)
+"""Which one says how long each worker's computation took."""
 SAMPLES = 16
 """Per worker and step."""
 BINARY = "application/octet-stream"
@@ -126,7 +128,15 @@ def record_steps(posted: Posted, *, slower: int = 1) -> None:
         for step in range(STEPS):
             start = step * length
             middle = start + length // 2
-            recorder.event(Kind.FORWARD, Track.COMPUTE, step=step, layer=0, start=start, end=middle)
+            recorder.event(
+                Kind.FORWARD,
+                Track.COMPUTE,
+                step=step,
+                layer=0,
+                start=start,
+                end=middle,
+                clock=CLOCKS[worker],
+            )
             recorder.event(
                 Kind.SEND,
                 Track.SEND,

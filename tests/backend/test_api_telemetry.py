@@ -102,6 +102,10 @@ def test_events_are_columns_in_order(api: TestClient, run: Posted) -> None:
     assert len(events["step"]) == 2 * 2 * 2  # type: ignore[arg-type]
     assert events["parties"] == ["worker 0", "worker 1"]
     assert events["truncated"] is False
+    columns = zip(events["worker"], events["kind"], events["clock"], strict=True)  # type: ignore[call-overload]
+    assert set(columns) == {
+        (0, "forward", "host"), (1, "forward", "cuda"), (0, "send", "host"), (1, "send", "host"),
+    }  # fmt: skip
     few = get(api, run, "events", step_from=0, step_to=STEPS, limit=5, worker=1)
     assert (len(few["step"]), set(few["worker"]), few["truncated"]) == (5, {1}, True)  # type: ignore[arg-type,call-overload]
     newest = get(api, run, "events")

@@ -15,7 +15,8 @@ from backend.figures.rows import Row, rows_of
 from backend.figures.source import SPAN, Source
 from backend.figures.timeline import draw, timeline
 from backend.figures.window import Window
-from engine.telemetry.events import Kind, Track
+from backend.figures.words import hover_texts
+from engine.telemetry.events import Clock, Kind, Track
 from tests.backend.figures_drawn import answer, column, notes, traces
 from tests.backend.recorded_run import Run, add_job, record_run
 
@@ -54,6 +55,17 @@ def test_bars_are_exactly_the_recorded_events(database: Database, run: Run) -> N
         recorded = sum(e["end"] - e["start"] for e in events if e["kind"] == kind) / SECOND
         assert drawn == pytest.approx(recorded, rel=1e-5), kind
     assert (length >= 0).all()
+    hovers = [text for t in bars for text in t.get("hovertext", ())]
+    assert len(hovers) == len(events)
+    assert all(" ms by the host's clock" in text for text in hovers)
+
+
+def test_a_span_says_whose_clock_it_has(database: Database, run: Run) -> None:
+    spans = np.zeros(1, SPAN)
+    spans["end"], spans["clock"] = 2_000_000, Clock.CUDA
+    with database.read() as session:
+        (text,) = hover_texts(spans, Source(session, run.job_id).job)
+    assert "took 2.000 ms by the device's clock" in text
 
 
 def test_red_is_exposed_waiting_and_nothing_else(database: Database, run: Run) -> None:

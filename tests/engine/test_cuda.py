@@ -6,10 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from engine.runtime.gang import Gang
+from engine.telemetry import spool
+from engine.telemetry.batch import decode
+from engine.telemetry.events import Clock, Kind, Track
 from tests.jobs import Run, distance, job, prepare, reference
 
 pytestmark = [
@@ -46,4 +50,14 @@ def test_equals_one_process_on_the_cpu(strategy: str, options: dict[str, Any], t
     gang.stop()
     assert end is not None
     assert end.status == "succeeded", end.reason
-    assert distance(Run(launch=launch, end=end).state, reference(spec, workers)) <= 1e-9
+    run = Run(launch=launch, end=end)
+    assert distance(run.state, reference(spec, workers)) <= 1e-9
+    for party in spool.parties(launch.spool):
+        batches = [decode(body) for s in party.sequences() if (body := party.read(s)) is not None]
+        events, steps = (np.concatenate([b.table(name) for b in batches]) for name in ("events", "steps"))
+        assert steps["step"].tolist() == list(range(spec.training.steps)), "their spans are known"
+        computed = np.isin(events["kind"], (Kind.FORWARD, Kind.BACKWARD)) & (events["track"] == Track.COMPUTE)
+        assert (events["clock"][computed] == Clock.CUDA).all()
+        assert (events["clock"][events["kind"] == Kind.WAIT] == Clock.HOST).all()
+        first = events["start"][computed].min()
+        assert first >= steps["start"].min() - 1_000_000, "a device's time is one of the attempt's clock"

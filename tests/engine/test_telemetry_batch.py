@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import struct
+import zlib
 from dataclasses import replace
 
 import numpy as np
@@ -78,6 +79,23 @@ def test_decode_gives_back_what_was_encoded() -> None:
     assert again.step_range == (0, 4)
 
 
+def test_older_batches_have_the_hosts_times() -> None:
+    events = some_events(1000)
+    events["clock"] = np.arange(1000) % 2
+    header, columns = split(
+        encode(Batch(attempt=1, party=0, name="w", sequence=0, tables={"events": events}))
+    )
+    assert header["tables"][0]["columns"].pop() == ["clock", "|u1"]
+    raw = zlib.decompress(columns)
+    older = decode(reseal(json.dumps(header).encode(), zlib.compress(raw[: -len(events)])))
+    expected = events.copy()
+    expected["clock"] = 0
+    assert older.table("events").tobytes() == expected.tobytes()
+    header["tables"][0]["columns"].pop()
+    with pytest.raises(BatchError, match="not those of this version"):
+        decode(reseal(json.dumps(header).encode(), columns))
+
+
 def test_older_batches_say_less_of_links() -> None:
     link = LinkInfo(interface="lo", host="a", rate_bps=None, rate_source="unknown", shared=True, by_size=True)
     header, columns = split(encode(replace(some_batch(), links=(link,))))
@@ -133,7 +151,7 @@ def test_every_truncation_and_every_flipped_byte_is_noticed() -> None:
         (lambda h: h["tables"][0].update(rows=-1), "-1 rows"),
         (lambda h: h["tables"][0].update(rows=999), "the header says"),
         (lambda h: h["tables"][0].update(rows=MAX_RAW_BYTES), "Send smaller batches"),
-        (lambda h: h["tables"][0]["columns"].pop(), "not those of this version"),
+        (lambda h: h["tables"][0]["columns"].pop(0), "not those of this version"),
         (lambda h: h.update(links=[]), "link = 0 out of range"),
         (lambda h: h.update(metrics=["", "b"]), "1 to 100 characters"),
         (lambda h: h.update(tables=7), "TypeError"),

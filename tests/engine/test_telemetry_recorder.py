@@ -17,7 +17,7 @@ import pytest
 from engine.telemetry import asked
 from engine.telemetry.batch import Batch, decode
 from engine.telemetry.detail import DetailPolicy
-from engine.telemetry.events import ALL_LAYERS, Direction, Kind, Track
+from engine.telemetry.events import ALL_LAYERS, Clock, Direction, Kind, Track
 from engine.telemetry.recorder import Recorder, flushes_together
 from engine.telemetry.spool import SpoolReader, SpoolWriter, parties
 
@@ -57,11 +57,11 @@ def test_an_event_arrives_as_it_was_recorded() -> None:
         end=20,
         bytes=2**40,
     )
-    r.event(Kind.FORWARD, Track.COMPUTE, step=7, start=21, end=22)
+    r.event(Kind.FORWARD, Track.COMPUTE, step=7, start=21, end=22, clock=Clock.CUDA)
     r.close()
     assert table(r, "events").tolist() == [
-        (7, 3, 12, Kind.RECEIVE, Track.RECEIVE, 1, -4, 5, 10, 20, 2**40),
-        (7, -1, -1, Kind.FORWARD, Track.COMPUTE, -1, 0, -1, 21, 22, 0),
+        (7, 3, 12, Kind.RECEIVE, Track.RECEIVE, 1, -4, 5, 10, 20, 2**40, Clock.HOST),
+        (7, -1, -1, Kind.FORWARD, Track.COMPUTE, -1, 0, -1, 21, 22, 0, Clock.CUDA),
     ]
 
 
@@ -367,7 +367,7 @@ KILLED = """
 import sys, time
 from pathlib import Path
 from engine.telemetry.recorder import Recorder
-from engine.telemetry.events import Kind, Track
+from engine.telemetry.events import Clock, Kind, Track
 recorder = Recorder(1, "worker 1", time.monotonic_ns, Path(sys.argv[1]), flush_s=0.01)
 step = 0
 while True:
