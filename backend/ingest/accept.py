@@ -23,6 +23,9 @@ from engine.telemetry.batch_limits import MOST_AHEAD
 
 MAX_BODY_BYTES = wire.MAX_BODY_BYTES
 MOST_KNOWN = 1_024
+MOST_ROWS = 300_000
+"""Of the rollups, by one batch: it is stored in one transaction, and all other writers wait for that, 0.6 s for
+so many. A party's own batches have less than half (`engine/telemetry/spread.py`)."""
 _known_layers: dict[str, int] = {}
 
 
@@ -65,6 +68,9 @@ def accept(database: Database, attempt_id: int, token: str, body: bytes) -> Acce
             "Number them from 0",
         )
     rollups = build(batch, layers)
+    if (rows := sum(len(table.rows) for table in rollups)) > MOST_ROWS:
+        rule = f"a batch may make {MOST_ROWS} rows at most, for which every other writer waits"
+        raise IngestError(413, "rows", rows, rule, "Flush more often")
     first_step, last_step = batch.step_range
     first_ns, last_ns = batch.time_range
     row = Batch(

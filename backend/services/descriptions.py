@@ -39,8 +39,10 @@ AT_ONCE = 2
 WAITING = 6
 """Requests that may wait for one of them, each on a thread that other requests need; more are told to ask again."""
 RETRY_AFTER_S = 10
-KEPT = 256
-"""Descriptions kept in memory; all are on disk."""
+KEPT_LAYERS = 50_000
+"""Of the descriptions kept in memory, all together: about 60 MB."""
+KEPT_BYTES = 2**28
+"""Of those kept on disk: what nobody asked for the longest goes first."""
 LOOKED_AT = 20_000
 """So many names in a directory are looked at for changes: it may be `/`, while somebody types."""
 
@@ -56,7 +58,9 @@ class Descriptions:
         self._lifeline, self._ours = Pipe(duplex=False)
         self._slots = threading.BoundedSemaphore(AT_ONCE)
         self._room = threading.BoundedSemaphore(AT_ONCE + WAITING)
-        self._known: Remembered[ModelDescription] = Remembered(room=KEPT)
+        self._known: Remembered[ModelDescription] = Remembered(
+            room=KEPT_LAYERS, size=lambda found: 1 + len(found.layers)
+        )
 
     def describe(self, model: SourceSpec, data: SourceSpec, precision: str) -> ModelDescription:
         """The description of `model` on samples of `data` in `precision` (as in `TrainingSpec`).
@@ -86,7 +90,10 @@ class Descriptions:
     def _load(self, key: str) -> ModelDescription | None:
         path = self._directory / f"{key}.json"
         try:
-            return ModelDescription.from_dict(json.loads(path.read_text(encoding="utf-8")))
+            found = ModelDescription.from_dict(json.loads(path.read_text(encoding="utf-8")))
+            with suppress(OSError):  # gone meanwhile, or on a disk that takes nothing
+                os.utime(path)
+            return found
         except FileNotFoundError:
             return None
         except ValueError as error:  # written by another version: made anew
@@ -101,7 +108,22 @@ class Descriptions:
             raise UserError(error["field"], error["value"], error["rule"], error["remedy"])
         description = ModelDescription.from_dict(answer)
         write_json(self._directory / f"{key}.json", description.to_dict())
+        self._forget()
         return description
+
+    def _forget(self) -> None:
+        """Delete what is beyond the room on disk."""
+        room = KEPT_BYTES
+        for _, size, path in sorted(self._kept(), reverse=True):
+            room -= size
+            if room < 0:
+                path.unlink(missing_ok=True)
+
+    def _kept(self) -> Iterable[tuple[int, int, Path]]:
+        for path in self._directory.iterdir():
+            with suppress(OSError):
+                stat = path.stat()
+                yield stat.st_mtime_ns, stat.st_size, path
 
 
 def _key(request: dict[str, Any], model: SourceSpec, data: SourceSpec) -> str:

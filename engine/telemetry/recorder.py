@@ -36,7 +36,7 @@ from engine.telemetry.events import (
     Track,
 )
 from engine.telemetry.spool import SpoolWriter
-from engine.telemetry.spread import LinkBins
+from engine.telemetry.spread import MOST_TAKEN, LinkBins
 from engine.telemetry.totals import Totals
 
 TRANSPORT = "transport"
@@ -276,6 +276,8 @@ class Recorder:
         deadline = time.monotonic() + PATIENCE_S
         while True:
             try:
+                while self._bins.waiting() > MOST_TAKEN:
+                    self.flush()
                 return self.flush(final=True)
             except OSError as error:
                 if time.monotonic() > deadline:
@@ -339,7 +341,7 @@ class Recorder:
                 "metrics": _drain(self._metrics, METRIC),
                 "samples": samples,
                 "totals": self._totals.take(),
-                "bins": self._bins.take(),
+                "bins": self._bins.take(None) if final else self._bins.take(),
             }
             dropped = self._detail.take_dropped()
             self._kept = []

@@ -12,6 +12,9 @@ from engine.telemetry.totals import group_sum
 
 _KEYS = ("link", "direction", "layer", "bin")
 _MERGE_AT = 64
+MOST_TAKEN = 20_000
+"""Bins of one batch: of a message that was on its way for minutes there are as many in every layer. The server stores a
+batch in one transaction, and others wait for that."""
 LAYER_ROWS = 64
 """Above level 0, neighbouring layers of deeper networks share a row: a thousand layers in every bin are more than a
 figure can read or show."""
@@ -87,6 +90,8 @@ class LinkBins:
         """What goes to and comes from the parties `near` is on no link."""
         self._near = sorted(near)
         self._parts: list[np.ndarray] = []
+        self._rest = np.empty(0, LINK_BIN)
+        """What one `take` left to the next."""
         self._last: dict[int, np.ndarray] = {}
 
     def add_events(self, events: np.ndarray) -> None:
@@ -121,9 +126,17 @@ class LinkBins:
                 parts = spread(start, end, grown)
                 self._add(_bins(rows["link"][1:], int(direction), ALL_LAYERS, parts))
 
-    def take(self) -> np.ndarray:
-        parts, self._parts = self._parts, []
-        return merge_bins(*parts)
+    def waiting(self) -> int:
+        """Bins that are left to take, or more: some of them may be one."""
+        return len(self._rest) + sum(map(len, self._parts))
+
+    def take(self, most: int | None = MOST_TAKEN) -> np.ndarray:
+        """At most so many; None: all."""
+        if most is None or len(self._rest) < most:
+            parts, self._parts = self._parts, []
+            self._rest = merge_bins(self._rest, *parts)
+        taken, self._rest = self._rest[:most], self._rest[len(self._rest) if most is None else most :]
+        return taken
 
     def _add(self, bins: np.ndarray) -> None:
         self._parts.append(bins)

@@ -15,7 +15,7 @@ import pytest
 
 from backend.client import ApiError, Client
 from backend.services.describing import Allowance
-from backend.services.descriptions import AT_ONCE, RETRY_AFTER_S, WAITING, Descriptions
+from backend.services.descriptions import AT_ONCE, KEPT_BYTES, RETRY_AFTER_S, WAITING, Descriptions
 from engine.errors import UserError
 from engine.plan.description import ModelDescription
 from engine.plan.job import SourceSpec
@@ -125,7 +125,8 @@ def test_a_process_that_is_killed_is_told_by_its_signal(tmp_path: Path) -> None:
 
 
 def test_what_a_users_code_writes_is_not_the_answer_and_what_it_started_ends_with_it(tmp_path: Path) -> None:
-    """It writes to standard output below Python, and starts a process in a session of its own."""
+    """It writes to standard output below Python, and starts a process in a session of its own. And of the descriptions
+    that are kept, the oldest give it room."""
     (tmp_path / "mine.py").write_text(
         "import os, pathlib, subprocess, torch\n"
         "def build():\n"
@@ -137,7 +138,13 @@ def test_what_a_users_code_writes_is_not_the_answer_and_what_it_started_ends_wit
     )
     descriptions = Descriptions(tmp_path / "cache")
     mine = SourceSpec(entrypoint="mine:build", directory=str(tmp_path))
+    for age, (name, size) in enumerate((("new", 10), ("old", KEPT_BYTES))):
+        with (tmp_path / "cache" / name).open("wb") as file:
+            file.truncate(size)
+        os.utime(tmp_path / "cache" / name, (1_000 - age, 1_000 - age))
     assert descriptions.describe(mine, SourceSpec(name="digits"), "float32").parameter_count == 650
+    kept = [path.name for path in (tmp_path / "cache").iterdir() if path.suffix != ".json"]
+    assert kept == ["new"]
     descriptions.close()
     expect_end(int((tmp_path / "pid").read_text()))
 

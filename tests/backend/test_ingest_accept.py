@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -188,7 +189,7 @@ def test_a_number_far_ahead_of_what_was_received_is_refused(database: Database) 
     assert refused.value.status == 409
 
 
-def test_refusals_name_value_rule_and_remedy(database: Database) -> None:
+def test_refusals_name_value_rule_and_remedy(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     attempt = add_attempt(database, parties=["worker 0", "worker 1"])
     body = recorded(attempt)[0]
 
@@ -204,6 +205,9 @@ def test_refusals_name_value_rule_and_remedy(database: Database) -> None:
     assert (status, "party = 2: attempt 1 has 2 parties: worker 0, worker 1" in message) == (400, True)
     assert refusal(attempt, TOKEN, recorded(attempt + 7)[0])[0] == 400
     assert refusal(attempt, TOKEN, bytes(MAX_BODY_BYTES + 1))[0] == 413
+    monkeypatch.setattr(sys.modules[accept.__module__], "MOST_ROWS", 5)
+    status, message = refusal(attempt, TOKEN, body)
+    assert (status, ": a batch may make 5 rows at most" in message) == (413, True)
     assert counts(database)["batches"] == 0
 
 

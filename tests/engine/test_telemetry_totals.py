@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from engine.telemetry.batch import decode
 from engine.telemetry.events import (
     ALL_LAYERS,
     BIN_NS,
@@ -17,7 +18,8 @@ from engine.telemetry.events import (
     Kind,
     Track,
 )
-from engine.telemetry.spread import MAX_BINS, LinkBins, coarsen, spread
+from engine.telemetry.recorder import Recorder
+from engine.telemetry.spread import MAX_BINS, MOST_TAKEN, LinkBins, coarsen, spread
 from engine.telemetry.totals import Totals
 
 
@@ -44,7 +46,7 @@ def test_totals_are_the_sums_of_all_events_however_they_arrive() -> None:
     size: Counter = Counter()
     exposed: Counter = Counter()
     for event in events.tolist():
-        step, layer, _unit, kind, track, _peer, _priority, _queued, start, end, bytes_ = event
+        step, layer, _unit, kind, track, _peer, _priority, _queued, start, end, bytes_, _clock = event
         key = (step, layer, kind, track)
         count[key] += 1
         busy[key] += end - start
@@ -135,3 +137,20 @@ def test_counter_samples_become_the_bytes_in_between() -> None:
     ]
     assert sum(row[4] for row in rows if row[1] == Direction.RX) == 4
     assert 10 * ms == BIN_NS
+
+
+def test_bytes_of_minutes_are_told_in_several_batches() -> None:
+    """A server stores a batch at one time, and others wait for it."""
+    recorder = Recorder(0, "worker 0", lambda: 0, None, flush_s=3_600.0)
+    bins = 3 * MOST_TAKEN // 2
+    for layer in range(2):
+        recorder.event(
+            Kind.SEND, Track.SEND, step=0, layer=layer, start=0, end=bins * BIN_NS, bytes=10 * bins
+        )
+    recorder.flush()
+    recorder.close()
+    told = [decode(body).table("bins") for body in recorder.memory]
+    assert [len(table) for table in told] == [MOST_TAKEN] * 3
+    together = np.concatenate(told)
+    assert together["bytes"].sum() == 2 * 10 * bins
+    assert len(np.unique(together[["layer", "bin"]])) == 2 * bins
