@@ -109,7 +109,7 @@ def bytes_until(source: Source, at_ns: np.ndarray) -> np.ndarray:
         sent = np.zeros((2, last - first + 1))
         np.add.at(sent, ((rows["layer"] != ALL_LAYERS).astype(int), rows["bin"] - first), rows["bytes"])
         counted = counted or bool(sent.any())
-        until = np.concatenate([[0.0], np.cumsum(sent.max(axis=0))])
+        until = np.concatenate([[0.0], np.cumsum(sent, axis=1).max(axis=0)])
         edges = np.arange(first, last + 2) * float(BIN_NS * scale)
         total += np.interp(at_ns, edges, until)
     return total if counted else np.full(len(at_ns), np.nan)

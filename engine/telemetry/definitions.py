@@ -146,10 +146,12 @@ def link_utilization(bytes_in_bin: np.ndarray, bin_ns: int, rate: LinkRate | Non
 def other_bytes(interface_bytes: np.ndarray, layer_bytes: np.ndarray) -> np.ndarray:
     """What the interface counts beyond the layers, per bin: headers, control messages, other programs.
 
-    `layer_bytes` is the layers' sum per bin. Never negative: a layer's bytes are spread over its slice's
-    whole interval, which may put them in an earlier bin than the interface did.
+    `layer_bytes` is the layers' sum per bin. Both are compared from the first bin on: a layer's bytes are spread over
+    its slice's whole interval, and the counters' over the time between two samples, so that the same bytes may be in
+    one bin here and in the next one there. What is other begins where more was counted than all layers have had so far.
     """
-    return np.maximum(interface_bytes - layer_bytes, 0)
+    beyond = np.cumsum(interface_bytes) - np.cumsum(layer_bytes)
+    return np.diff(np.maximum.accumulate(np.maximum(beyond, 0)), prepend=0)
 
 
 # --- comparison ---

@@ -103,6 +103,7 @@ def test_events_are_shown_page_by_page_to_the_last(page: Page, client: Client, r
     expect(page.get_by_test_id("events-more")).to_have_count(0)
     at_ms = [(start - events.start_ns[0]) / 1e6 for start in events.start_ns]
     assert column(rows, 3) == [kind.replace("_", " ") for kind in events.kind]
+    assert column(rows, 10) == events.clock
     assert column_ms(rows) == pytest.approx(at_ms, abs=0.001)
 
     # Of a kind, wherever in the step they are.

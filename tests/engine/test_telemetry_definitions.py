@@ -94,6 +94,9 @@ def test_link_utilization_is_bytes_over_bin_times_rate() -> None:
     assert d.link_utilization(np.array([1]), 10_000_000, None) is None
     assert d.link_bps(np.array([10_000]), 10_000_000).tolist() == [8_000_000.0]
     assert d.other_bytes(np.array([10, 5]), np.array([4, 7])).tolist() == [6, 0]
+    late, early = np.array([0, 11, 0, 11, 0, 13]), np.array([10, 0, 10, 0, 10, 0])
+    assert d.other_bytes(late, early).tolist() == [0, 1, 0, 1, 0, 3], "counted a bin later is no other byte"
+    assert d.other_bytes(np.zeros(3, int), np.array([1, 2, 3])).tolist() == [0, 0, 0], "nobody counted"
 
 
 def test_the_medians_interval_covers_the_median_as_often_as_it_says() -> None:

@@ -130,6 +130,7 @@ function StepEvents({ job, search, attempt, step, newest, onLatest }: StepProps)
                 <Table.Th ta="right">Queued</Table.Th>
                 <Table.Th ta="right">Priority</Table.Th>
                 <Table.Th ta="right">Bytes</Table.Th>
+                <Table.Th>Clock</Table.Th>
               </Table.Tr>
             </Table.Thead>
             <Table.Tbody>
@@ -188,6 +189,7 @@ function EventRow({ events, at, first }: { events: Events; at: number; first: nu
       <Table.Td ta="right" className="ty-number">
         {size > 0 ? formatBytes(size) : ""}
       </Table.Td>
+      <Table.Td>{events.clock[at]}</Table.Td>
     </Table.Tr>
   );
 }
