@@ -122,6 +122,14 @@ def callback_of(function: Any) -> Any:
     return cells["callback"].cell_contents
 
 
+def is_replayed(function: Any) -> bool:
+    """Whether a compiled function was asked to run as a CUDA graph, which computes into memory of its own: what it left
+    there, gradients too, has to be used before any such graph runs again."""
+    backend = compiler().innermost_backend(callback_of(function))
+    config = getattr(backend, "config", None) or {}
+    return bool(config.get("triton.cudagraphs")) or getattr(backend, "compiler_name", "") == "cudagraphs"
+
+
 def uncompiled() -> AbstractContextManager[object]:
     """While the block runs, what is compiled runs as it was written."""
     if compiler() is None:

@@ -3,9 +3,11 @@
 Compiled code looks at the classes of its parameters, and reads them, without asking a gate. So every parameter of a
 compiled module is open before that is entered. What a compiled function reads is not known: every parameter is open
 before one is entered. A closed one that is met inside all the same (of a module that is kept in a list, say) is not
-compiled: the compiler leaves what is done with it to Python, which asks the gate.
+compiled: the compiler leaves what is done with it to Python, which asks the gate. Before CUDA graphs run, every
+parameter is open, because they overwrite the gradients that their last run left.
 
-The compiler looks at nothing of the runtime's own: hooks do nothing where a module is compiled.
+The compiler looks at nothing of the runtime's own: hooks do nothing where a module is compiled, and run as they are
+where compiled code falls back to Python.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import torch
 from torch import nn
 from torch.utils.hooks import RemovableHandle
 
-from engine.models.compiled import callback_of, compiled_call, compiler, compiles_forward
+from engine.models.compiled import callback_of, compiled_call, compiler, compiles_forward, is_replayed
 
 Parameters: TypeAlias = frozenset[int]
 """Ids of parameters."""
@@ -41,9 +43,10 @@ class Hook:
         return Hook, ()
 
 
-def not_compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function`, into which the compiler does not look."""
-    return function if compiler() is None else torch.compiler.disable(function)
+_FRAMES: Any = torch._C._dynamo.eval_frame
+_FRAMES.set_code_exec_strategy(  # what `torch.compiler.disable` does, without its cost in every call
+    Hook.__call__.__code__, _FRAMES._FrameExecStrategy(_FRAMES._FrameAction.SKIP, _FRAMES._FrameAction.SKIP)
+)
 
 
 class Entries:
@@ -53,8 +56,9 @@ class Entries:
         """`enter(parameters)`: it may read these; None: any."""
         self._model = model
         self._enter = enter
-        self._known: dict[int, tuple[Any, Parameters]] = {}
-        """By the id of a module's callback: itself, and the parameters that are read by what it compiles."""
+        self._known: dict[int, tuple[Any, Parameters | None]] = {}
+        """By the id of a module's callback: itself, and the parameters that are read by what it compiles. None: any, or
+        what it compiles overwrites their gradients."""
         self._hooks: list[RemovableHandle] = []
         self._thread = 0
         """The one that trains."""
@@ -72,8 +76,8 @@ class Entries:
             if call is not None:
                 self._know(call, below)
             elif compiles_forward(module):  # one function, perhaps, for all modules of a class
-                enter = not_compiled(partial(self._enter, below))
-                self._hooks.append(module.register_forward_pre_hook(Hook(enter), prepend=True))
+                enter = Hook(partial(self._enter, below))
+                self._hooks.append(module.register_forward_pre_hook(enter, prepend=True))
                 self._know(module.forward, frozenset())
         _ENTRIES.add(self)
         _tell_entries()
@@ -87,7 +91,8 @@ class Entries:
 
     def _know(self, function: Any, parameters: Parameters) -> None:
         callback = callback_of(function)
-        self._known[id(callback)] = callback, parameters
+        any_one = is_replayed(function) and any(p.is_cuda for p in self._model.parameters())
+        self._known[id(callback)] = callback, None if any_one else parameters
 
     def entering(self, callback: Any) -> None:
         """What `callback` compiles is about to run. In a thread that prepares data, say, a function reads parameters

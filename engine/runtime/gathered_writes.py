@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
 from engine.errors import TrainingError
 from engine.runtime.checksum import Rounds, checksum
-from engine.runtime.entries import not_compiled
 
 
 class GatheredWrites:
@@ -30,8 +30,8 @@ class GatheredWrites:
         self._names = {module: name for name, module in model.named_modules()}
         for number, group in enumerate(groups):
             # Where a group is a part of what is compiled, the compiler leaves these calls to Python.
-            group.register_forward_pre_hook(not_compiled(self._begin(number)))
-            group.register_forward_hook(not_compiled(self._end), prepend=True)
+            group.register_forward_pre_hook(torch.compiler.disable(self._begin(number)))
+            group.register_forward_hook(torch.compiler.disable(self._end), prepend=True)
 
     def begin_step(self, step: int) -> None:
         self._step = step

@@ -22,7 +22,7 @@ from engine.inputs.loader import StepBatch
 from engine.inputs.task import BatchLoss, Task
 from engine.plan.plan import Peer
 from engine.plan.updates import OptimizerSpec
-from engine.runtime.entries import Hook, not_compiled
+from engine.runtime.entries import Hook
 from engine.runtime.frozen import Frozen
 from engine.runtime.recording import Recording
 from engine.runtime.updates import Hyper, LayerUpdater, clip_gradients
@@ -155,8 +155,8 @@ class PeerReplica(ABC):
         for name, index in self._layer_index.items():
             owners.setdefault(name.rpartition(".")[0], index)
         for owner, index in owners.items():
-            entering = not_compiled(partial(self._entering, modules[owner], index))
-            modules[owner].register_forward_pre_hook(Hook(entering))
+            entering = Hook(partial(self._entering, modules[owner], index))
+            modules[owner].register_forward_pre_hook(entering)
 
     def _entering(self, module: nn.Module, layer: int) -> None:
         if module.training:

@@ -87,7 +87,7 @@ class Reads:
     def close(self, name: str) -> None:
         """The parameter's next version is outstanding."""
         parameter = self._parameters[name]
-        if self._memory.is_shared(name) or not self._gate.can_close(parameter):
+        if self._memory.sharing.is_shared(name) or not self._gate.can_close(parameter):
             self.before_forward[name] = self._layer_of[name]
             self._memory.landing.hold(name, self._units_of[name])
         self._gate.close(parameter)

@@ -29,7 +29,7 @@ from engine.inputs.task import BatchLoss, Task
 from engine.order import DEPART
 from engine.plan.units import Unit
 from engine.runtime.capture import Capture
-from engine.runtime.entries import Entries, Hook, Parameters, not_compiled
+from engine.runtime.entries import Entries, Hook, Parameters
 from engine.runtime.frozen import Frozen
 from engine.runtime.gate import past_gates
 from engine.runtime.host_memory import HostMemory
@@ -222,8 +222,8 @@ class PlanReplica:
             own = [id(parameter) for parameter in module.parameters(recurse=False)]
             layers = list(dict.fromkeys(owners[each] for each in own if each in owners))
             if layers:
-                wait = not_compiled(partial(self._before_module, path, layers))
-                module.register_forward_pre_hook(Hook(wait), prepend=True)
+                wait = Hook(partial(self._before_module, path, layers))
+                module.register_forward_pre_hook(wait, prepend=True)
 
     def _before_module(self, path: str, layers: list[Layer]) -> None:
         if not self._forward:

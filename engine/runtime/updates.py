@@ -83,13 +83,14 @@ class LayerUpdater:
 
     def __init__(self, spec: OptimizerSpec, named: Mapping[str, Parameter]) -> None:
         self._optimizer = build_optimizer(spec, named.items())
+        self._step = _bare_step(self._optimizer)
 
     def update(self, hyper: Hyper) -> None:
         """One step; parameters without gradient are left alone, decay included. Raises TrainingError for what this
         optimizer does not take: a sparse gradient, complex numbers."""
         apply_hyper(self._optimizer, hyper)
         try:
-            self._optimizer.step()
+            self._step()
         except RuntimeError as error:
             raise _refused(self._optimizer, error) from error
 
@@ -107,6 +108,12 @@ class LayerUpdater:
             self._optimizer.state[parameter][slot] = value.cpu() if slot in SCALAR_STATE else value.clone()
 
 
+def _bare_step(optimizer: torch.optim.Optimizer) -> Callable[[], Any]:
+    """Its `step`, without the profiler's wrapper, which takes as long as the update of a small layer or slice."""
+    step: Any = type(optimizer).step
+    return partial(step.__wrapped__ if getattr(step, "hooked", False) else step, optimizer)
+
+
 def _refused(optimizer: torch.optim.Optimizer, error: RuntimeError) -> TrainingError:
     remedy = "Build the layer with sparse=False" if "sparse" in str(error) else "Choose another optimizer"
     return TrainingError(
@@ -121,9 +128,7 @@ class PieceUpdater:
         """`pieces[i]` (1-D) belongs to the parameter `names[i]`."""
         self._parameters = [Parameter(piece) for piece in pieces]
         self._optimizer = build_optimizer(spec, zip(names, self._parameters, strict=True))
-        # Without the profiler's wrapper around `step`, which takes as long as the update of a small slice.
-        step: Any = type(self._optimizer).step
-        self._step = partial(step.__wrapped__ if getattr(step, "hooked", False) else step, self._optimizer)
+        self._step = _bare_step(self._optimizer)
 
     def update(self, gradients: Sequence[Tensor | None], hyper: Hyper) -> None:
         """One step; pieces without gradient are left alone, decay included."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from engine.models.compiled import is_compiled, regions, unwrapped
+from engine.models.compiled import is_compiled, is_replayed, regions, unwrapped
 from engine.models.describe import describe
 from engine.plan.table import notes, rows
 from engine.runtime.entries import Entries, Parameters
@@ -107,6 +108,19 @@ def test_what_is_disabled_is_not_entered(told: tuple[nn.Sequential, list[Paramet
     model, found = told
     torch.compiler.disable(model[2])(torch.randn(3, 4))
     assert found == []
+
+
+@pytest.mark.parametrize(
+    ("options", "replayed"),
+    [
+        ({}, False),
+        ({"mode": "reduce-overhead"}, True),
+        ({"backend": "cudagraphs"}, True),
+        ({"backend": "eager"}, False),
+    ],
+)
+def test_cuda_graphs_are_told_from_other_code(options: dict[str, Any], replayed: bool) -> None:
+    assert is_replayed(torch.compile(torch.sin, **options)) is replayed
 
 
 class Looking(nn.Module):

@@ -1,0 +1,123 @@
+"""What does `torch.compile` gain under our runtime, and do our hooks add anything to what is compiled?
+
+    python -m engine.benchmarks.compiled
+
+One worker under `single` against a plain PyTorch loop, both with the model as it is and compiled as a whole: same data,
+optimizer, loader and threads, telemetry included on our side. An iteration lasts from the start of one forward pass to
+the start of the next.
+"""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from engine.benchmarks.harness.jobs import bench_job, measure
+from engine.benchmarks.harness.pairs import METHOD, ratio, rounds
+from engine.benchmarks.harness.report import Report, arguments
+from engine.benchmarks.runtime_overhead import plain_iteration_ns
+from engine.inputs.fit import fitted
+from engine.models import registry
+from engine.plan.job import JobSpec, SourceSpec
+
+ROOT = Path(__file__).parents[2]
+WARM_UP = 3
+"""Steps; the compiler runs in the first ones."""
+PLAIN, PLAIN_COMPILED, OURS, OURS_COMPILED = RUNS = (
+    "plain loop",
+    "plain loop, compiled",
+    "our runtime",
+    "our runtime, compiled",
+)
+RATIOS = {
+    "compiling gains, plain": (PLAIN, PLAIN_COMPILED),
+    "compiling gains, ours": (OURS, OURS_COMPILED),
+    "ours over plain": (OURS, PLAIN),
+    "ours over plain, compiled": (OURS_COMPILED, PLAIN_COMPILED),
+}
+COLUMNS = ("model", "batch", *(f"{name}, ms" for name in RUNS), *RATIOS)
+
+
+def build(model: str, backend: str) -> nn.Module:
+    """The model of the catalogue, compiled: what the jobs name as their entry point."""
+    compiled: nn.Module = torch.compile(registry.build(model), backend=backend)  # type: ignore[assignment]
+    return compiled
+
+
+def compiled(job: JobSpec, backend: str) -> JobSpec:
+    """The same job with its model compiled."""
+    name = job.model.name
+    options: dict[str, Any] = {"model": name, "backend": backend}
+    source = SourceSpec(entrypoint=f"{__spec__.name}:build", directory=str(ROOT), options=options)
+    return replace(job, model=source, data=fitted(job.data, job.model))
+
+
+def main() -> None:
+    parser = arguments(__doc__)
+    parser.add_argument("--models", nargs="+", default=["resnet32", "vgg-small"])
+    parser.add_argument(
+        "--batches", type=int, nargs="+", default=[32, 32], help="samples, one for each model"
+    )
+    parser.add_argument("--steps", type=int, default=40, help="of each run")
+    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--backend", default="inductor")
+    options = parser.parse_args()
+    if options.quick:
+        options.models, options.batches, options.steps, options.rounds = ["cnn"], [16], 12, 1
+    with Report(
+        "compiled",
+        "Compiled models under our runtime and in plain PyTorch",
+        "What does torch.compile gain, and what do our hooks add to it?",
+        options,
+    ) as report:
+        report.plan(
+            [
+                f"{model}, batch {batch}: {options.rounds} rounds of {len(RUNS)} runs of {options.steps} steps"
+                for model, batch in zip(options.models, options.batches, strict=True)
+            ],
+            minutes=options.rounds * len(options.models) * (1.0 if not options.quick else 0.8),
+        )
+        report.method(
+            f"{options.threads} compute thread(s), backend {options.backend}, synthetic data from the same loader. "
+            f"{METHOD} The first {WARM_UP} steps, in which the compiler runs, are left out. A gain of more than 1: "
+            "compiling is faster. More than 1 in ours over plain: our runtime takes longer."
+        )
+        rows = []
+        for model, batch in zip(options.models, options.batches, strict=True):
+            job = bench_job(
+                model, "single", workers=1, batch=batch, steps=options.steps, threads=options.threads
+            )
+            jobs = {name: compiled(job, options.backend) if "compiled" in name else job for name in RUNS}
+            found: dict[str, list[float]] = {name: [] for name in RUNS}
+            for number, name in rounds(RUNS, options.rounds):
+                ours = name in (OURS, OURS_COMPILED)
+                took = (
+                    measure(jobs[name], warm_up=WARM_UP).iteration_ns
+                    if ours
+                    else plain_iteration_ns(jobs[name])
+                )
+                found[name].append(took)
+                report.raw(
+                    [{"model": model, "batch": batch, "round": number, "who": name, "iteration_ns": took}]
+                )
+                print(f"  {model}, round {number + 1} {name}: {took / 1e6:.2f} ms", flush=True)
+            ratios = [ratio(found[over], found[under]) for over, under in RATIOS.values()]
+            rows.append(
+                [
+                    model,
+                    batch,
+                    *(statistics.median(found[name]) / 1e6 for name in RUNS),
+                    *(f"{each}{' *' if each.significant else ''}" for each in ratios),
+                ]
+            )
+            report.table("An iteration", COLUMNS, rows)
+
+
+if __name__ == "__main__":
+    main()
