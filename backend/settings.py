@@ -51,6 +51,8 @@ class Settings(BaseSettings):
     """SQLAlchemy URL. None: a SQLite file in data_dir."""
     cpu_devices: int = Field(default_factory=_default_devices, ge=1)
     """How many workers fit on this machine's CPU at once."""
+    rehearsals: int = Field(default=1, ge=1)
+    """How many rehearsals run at once. Each moves real bytes, so that two on one machine disturb each other."""
     figure_processes: int = Field(default_factory=_default_figure_processes, ge=1)
     """How many processes draw figures; they start with the first one."""
     description_seconds: float = Field(default=60.0, gt=0)

@@ -2,7 +2,9 @@
 
 Rules: the whole gang gets its devices at once or none; higher priority first, then the older job; nobody
 overtakes a job that waits for the same kind of device (so a wide job cannot be starved by narrow ones, and
-jobs are not disturbed by what would be squeezed in beside them).
+jobs are not disturbed by what would be squeezed in beside them). A rehearsal computes nothing, so all its workers
+together take one slot for rehearsals. A job that runs alone waits until nothing runs, nobody overtakes it, and nobody
+starts before its end.
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ from backend.lifecycle import Reason
 from engine.errors import UserError
 from engine.plan.job import ClusterSpec
 
-Kind = Literal["cpu", "cuda"]
+Kind = Literal["cpu", "cuda", "rehearsal"]
+MOST_REHEARSED = 64
+"""Workers of a rehearsal."""
 COUNTED = 20
 """So many are told their number in the queue. It changes with every job that starts, and is written each time; of
 those behind, only who loses the one before it hears something new."""
@@ -26,7 +30,7 @@ class Device:
     """One place for one worker."""
 
     id: str
-    """`cpu:0`, `cuda:1`."""
+    """`cpu:0`, `cuda:1`, `rehearsal:0`."""
     kind: Kind
     name: str
     """What people call it."""
@@ -37,8 +41,8 @@ class Device:
 
     @property
     def torch_device(self) -> str:
-        """What PyTorch calls it: CPU slots share one device."""
-        return "cpu" if self.kind == "cpu" else self.id
+        """What PyTorch calls it: slots share one device."""
+        return self.id if self.kind == "cuda" else "cpu"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,13 +60,29 @@ class Inventory:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Demand:
+    """What a job asks for."""
+
+    workers: int
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """One per worker, unless it is a rehearsal."""
+    rehearsal: bool = False
+    alone: bool = False
+
+    @classmethod
+    def of(cls, cluster: ClusterSpec, fidelity: str) -> Demand:
+        """That of a job's specification."""
+        rehearsal = fidelity == "rehearse"
+        return cls(workers=cluster.workers, device=cluster.device, rehearsal=rehearsal, alone=cluster.alone)
+
+
+@dataclass(frozen=True, kw_only=True)
 class QueuedJob:
     """A job that waits."""
 
     id: str
     name: str
-    cluster: ClusterSpec
-    """What it asks for: one device per worker."""
+    demand: Demand
     priority: int
     queued_unix_ns: int
 
@@ -73,6 +93,8 @@ class Occupant:
 
     job_id: str
     job_name: str
+    alone: bool = False
+    """Nobody else starts before it has ended."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,29 +141,42 @@ class Refuse:
 Instruction = Place | Wait | Refuse
 
 
-def check_demand(cluster: ClusterSpec, inventory: Inventory) -> Kind:
+def check_demand(demand: Demand, inventory: Inventory) -> Kind:
     """The kind of device that a job gets. Raises UserError when it asks for more than the inventory has, free
     or not."""
     cpus, gpus = len(inventory.of("cpu")), len(inventory.of("cuda"))
-    if cluster.device == "cuda" and gpus == 0:
+    if demand.rehearsal:
+        return _check_rehearsal(demand)
+    if demand.device == "cuda" and gpus == 0:
         raise UserError("cluster.device", "cuda", "this server has no CUDA device", "Use cpu or auto")
-    if cluster.device != "cpu" and cluster.workers <= gpus:
+    if demand.device != "cpu" and demand.workers <= gpus:
         return "cuda"
-    if cluster.device == "cuda":
+    if demand.device == "cuda":
         raise UserError(
             "cluster.workers",
-            cluster.workers,
+            demand.workers,
             f"more workers than the server's {_count(gpus, 'cuda')}",
             f"Use at most {gpus}, or device cpu",
         )
-    if cluster.workers > cpus:
+    if demand.workers > cpus:
         raise UserError(
             "cluster.workers",
-            cluster.workers,
+            demand.workers,
             f"more workers than the server's {_count(cpus, 'cpu')}",
-            f"Use at most {cpus}, or start the server with TRAINYARD_CPU_DEVICES={cluster.workers} or more",
+            f"Use at most {cpus}, or start the server with TRAINYARD_CPU_DEVICES={demand.workers} or more",
         )
     return "cpu"
+
+
+def _check_rehearsal(demand: Demand) -> Kind:
+    if demand.workers > MOST_REHEARSED:
+        raise UserError(
+            "cluster.workers",
+            demand.workers,
+            f"a rehearsal has at most {MOST_REHEARSED} workers: each is a process with the model's gradients",
+            "Use fewer",
+        )
+    return "rehearsal"
 
 
 def decide(state: State) -> tuple[Instruction, ...]:
@@ -157,23 +192,34 @@ def _in_order(state: State) -> list[QueuedJob]:
 
 def _decide(state: State) -> Iterator[Instruction]:
     held = dict(state.occupied)
-    waiting: dict[Kind, list[QueuedJob]] = {"cpu": [], "cuda": []}
+    lines: dict[Kind, list[QueuedJob]] = {"cpu": [], "cuda": [], "rehearsal": []}
+    blocked: QueuedJob | None = None
+    """The job in front that waits until it can be alone: nobody overtakes it, whatever he needs."""
     for job in _in_order(state):
         try:
-            kind = check_demand(job.cluster, state.inventory)
+            kind = check_demand(job.demand, state.inventory)
         except UserError as error:
             yield Refuse(job_id=job.id, error=error)
             continue
-        line = waiting[kind]
+        line = lines[kind]
         free = [d for d in state.inventory.of(kind) if d.id not in held]
+        needed = 1 if job.demand.rehearsal else job.demand.workers
+        owner = next((occupant for occupant in held.values() if occupant.alone), None)
+        if blocked is not None and not line:
+            line.append(blocked)
         if line:
             yield _in_line(job, line)
-        elif len(free) < job.cluster.workers:
-            yield _for_devices(job, kind, len(free), state.inventory, held)
+        elif owner is not None or (job.demand.alone and held):
+            yield _for_others(job, owner, held)
+            blocked = job if job.demand.alone else blocked
+        elif len(free) < needed:
+            yield _for_devices(job, kind, needed, len(free), state.inventory, held)
+            blocked = job if job.demand.alone else blocked
         else:
-            given = tuple(free[: job.cluster.workers])
-            held.update({d.id: Occupant(job_id=job.id, job_name=job.name) for d in given})
-            yield Place(job_id=job.id, devices=given)
+            mine = Occupant(job_id=job.id, job_name=job.name, alone=job.demand.alone)
+            given = tuple(free[:needed])
+            held.update({d.id: mine for d in given})
+            yield Place(job_id=job.id, devices=given * (job.demand.workers // needed))
             continue
         line.append(job)
 
@@ -184,8 +230,25 @@ def _paused(job: QueuedJob, position: int) -> Wait:
     return Wait(job_id=job.id, position=position, reason=reason, text=text, blocked_by=())
 
 
+def _for_others(job: QueuedJob, owner: Occupant | None, held: Mapping[str, Occupant]) -> Wait:
+    """Somebody runs alone, or this job wants to, and somebody runs."""
+    names = {occupant.job_id: occupant.job_name for occupant in held.values()}
+    if owner is not None:
+        text = f"next in the queue: {owner.job_name!r} runs alone, as it asked (cluster.alone)"
+    else:
+        several = f"{', '.join(map(repr, names.values()))} run{'s' if len(names) == 1 else ''}"
+        text = f"next in the queue: it runs alone, as it asked (cluster.alone), and {several} still"
+    return Wait(
+        job_id=job.id,
+        position=1,
+        reason=Reason.WAITING_FOR_DEVICES,
+        text=text,
+        blocked_by=(owner.job_id,) if owner is not None else tuple(names),
+    )
+
+
 def _for_devices(
-    job: QueuedJob, kind: Kind, free: int, inventory: Inventory, held: Mapping[str, Occupant]
+    job: QueuedJob, kind: Kind, needed: int, free: int, inventory: Inventory, held: Mapping[str, Occupant]
 ) -> Wait:
     total = inventory.of(kind)
     holders: dict[str, list[str]] = {}
@@ -199,7 +262,7 @@ def _for_devices(
         for j, ids in holders.items()
     )
     verb = "is" if free == 1 else "are"
-    needs = f"needs {_count(job.cluster.workers, kind)}, {free} of {len(total)} {verb} free"
+    needs = f"needs {_count(needed, kind)}, {free} of {len(total)} {verb} free"
     return Wait(
         job_id=job.id,
         position=1,
@@ -223,4 +286,6 @@ def _in_line(job: QueuedJob, line: list[QueuedJob]) -> Wait:
 
 
 def _count(n: int, kind: Kind) -> str:
+    if kind == "rehearsal":
+        return f"{n} slot{'' if n == 1 else 's'} for rehearsals"
     return f"{n} {kind.upper()} device{'' if n == 1 else 's'}"

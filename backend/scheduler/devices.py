@@ -1,4 +1,4 @@
-"""The machine's devices: CPU slots by setting, CUDA devices by asking PyTorch in a short process."""
+"""The machine's devices: slots by setting, CUDA devices by asking PyTorch in a short process."""
 
 from __future__ import annotations
 
@@ -21,13 +21,17 @@ print(json.dumps([{"name": p.name, "memory_bytes": p.total_memory} for p in foun
 logger = logging.getLogger(__name__)
 
 
-def take_inventory(cpu_devices: int) -> Inventory:
+def take_inventory(cpu_devices: int, rehearsals: int = 1) -> Inventory:
     """Every device of this machine. Takes seconds where there is an NVIDIA driver, else no time."""
     model = cpu_model()
     cpus = tuple(
         Device(id=f"cpu:{i}", kind="cpu", name=f"CPU slot {i}", model=model) for i in range(cpu_devices)
     )
-    return Inventory(devices=(*cpus, *cuda_devices()))
+    slots = tuple(
+        Device(id=f"rehearsal:{i}", kind="rehearsal", name=f"slot {i} for rehearsals", model=model)
+        for i in range(rehearsals)
+    )
+    return Inventory(devices=(*cpus, *cuda_devices(), *slots))
 
 
 def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:

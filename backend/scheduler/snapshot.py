@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import func, select
@@ -25,7 +25,7 @@ class Queue:
     read once."""
 
     def __init__(self) -> None:
-        self._demands: dict[str, ClusterSpec | UserError] = {}
+        self._demands: dict[str, decide.Demand | UserError] = {}
 
     @property
     def unreadable(self) -> dict[str, UserError]:
@@ -46,12 +46,12 @@ class Queue:
         return [
             Queued(
                 job=decide.QueuedJob(
-                    id=id_, name=name, cluster=cluster, priority=priority, queued_unix_ns=queued
+                    id=id_, name=name, demand=demand, priority=priority, queued_unix_ns=queued
                 ),
                 said=said,
             )
             for id_, name, priority, queued, said in rows
-            if isinstance(cluster := self._demands[id_], ClusterSpec)
+            if isinstance(demand := self._demands[id_], decide.Demand)
         ]
 
 
@@ -64,13 +64,13 @@ class Queued:
     """What it was told about why."""
 
 
-def _demand(spec: dict[str, Any]) -> ClusterSpec | UserError:
-    """As JobSpec.demand says, or why it cannot be read."""
+def _demand(spec: dict[str, Any]) -> decide.Demand | UserError:
+    """What a job asks for, or why it cannot be read."""
     try:
         cluster = from_plain(ClusterSpec, spec.get("cluster", {}), "cluster")
     except UserError as error:
         return error
-    return replace(cluster, device="cpu") if spec.get("fidelity") == "rehearse" else cluster
+    return decide.Demand.of(cluster, spec.get("fidelity", ""))
 
 
 def next_retry(session: Session, now_unix_ns: int) -> int | None:
@@ -88,10 +88,12 @@ def active_attempts(session: Session) -> Sequence[Attempt]:
 
 def occupied(session: Session) -> dict[str, decide.Occupant]:
     """Device id to who holds it."""
+    alone = Job.spec["cluster"]["alone"].as_boolean()
+    query = select(Attempt.devices, Job.id, Job.name, alone).join(Job).where(Attempt.state.in_(ACTIVE))
     return {
-        device: decide.Occupant(job_id=attempt.job_id, job_name=attempt.job.name)
-        for attempt in active_attempts(session)
-        for device in attempt.devices
+        device: decide.Occupant(job_id=job_id, job_name=name, alone=bool(is_alone))
+        for devices, job_id, name, is_alone in session.execute(query.order_by(Attempt.id))
+        for device in devices
     }
 
 

@@ -65,9 +65,9 @@ class Device(Schema):
     """One device, and who is on it."""
 
     name: str
-    """`cpu:0`, `cuda:1`."""
+    """`cpu:0`, `cuda:1`, `rehearsal:0`."""
     kind: str
-    """`cpu` or `cuda`."""
+    """`cpu`, `cuda` or `rehearsal`: all workers of a rehearsal share one slot."""
     description: str
     """For people, e.g. the card's name."""
     job_id: str | None

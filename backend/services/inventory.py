@@ -17,7 +17,7 @@ class Inventory:
 
     def check(self, spec: JobSpec) -> None:
         """Raises UserError for a job that could never be placed here."""
-        decide.check_demand(spec.demand, self._inventory)
+        decide.check_demand(decide.Demand.of(spec.cluster, spec.fidelity), self._inventory)
 
     def devices(self) -> list[Device]:
         """Every device and the job that occupies it."""

@@ -6,7 +6,7 @@ schema and the web form from these classes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from engine.errors import UserError, require_positive
@@ -86,6 +86,8 @@ class ClusterSpec:
     silence_s: float = 15.0
     """Seconds without a sign of life after which a process of the job is given up as lost, and the job ends. Give more
     where workers may stop for longer, e.g. in a debugger or while the machine swaps."""
+    alone: bool = False
+    """The job starts when no other job runs, and no other starts before it has ended: what it measures is its own."""
 
     def __post_init__(self) -> None:
         if self.workers < 1:
@@ -307,7 +309,7 @@ class JobSpec:
             raise UserError(
                 "cluster.device",
                 "cuda",
-                "a rehearsal computes nothing: it runs on CPU slots",
+                "a rehearsal computes nothing: it needs no device",
                 "Use auto or cpu",
             )
         slowest = self.network.rate_bps
@@ -336,11 +338,6 @@ class JobSpec:
     def scale(self) -> float:
         """What tensors, units and link rates are divided by: 1 where the job is no rehearsal."""
         return self.rehearsal.scale if self.fidelity == "rehearse" else 1.0
-
-    @property
-    def demand(self) -> ClusterSpec:
-        """The devices that the job takes: a rehearsal takes CPU slots."""
-        return replace(self.cluster, device="cpu") if self.fidelity == "rehearse" else self.cluster
 
     def pass_samples(self, replicas: int) -> int:
         """Samples of one forward pass, at the most, where so many replicas of the model share a batch."""

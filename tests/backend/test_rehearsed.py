@@ -17,6 +17,7 @@ from backend.figures.compared import judged, no_race
 from backend.figures.facts import JobFacts
 from backend.figures.source import Source
 from backend.scheduler import snapshot
+from backend.scheduler.decide import Demand
 from engine.plan.documents import load_file
 from engine.profile import Profile
 from engine.telemetry.definitions import Estimate
@@ -58,7 +59,7 @@ def test_a_rehearsal_is_compared_with_its_like_only(database: Database, rehearse
             assert any(reason.startswith(f"device: {LABEL} in p3") for reason in no_race([mine, wrong]))
 
 
-def test_a_waiting_rehearsal_asks_for_cpu_slots(database: Database) -> None:
+def test_a_waiting_rehearsal_asks_for_a_slot_of_its_own_kind(database: Database) -> None:
     job_id = add_job(database, "waiting", fidelity="rehearse")[0]
     with database.read() as session:
         row = facts(session, job_id)
@@ -72,7 +73,7 @@ def test_a_waiting_rehearsal_asks_for_cpu_slots(database: Database) -> None:
     database.writer.run(wait)
     with database.read() as session:
         waiting = {queued.job.id: queued.job for queued in snapshot.Queue().read(session, 0)}
-        assert waiting[job_id].cluster.device == "cpu"
+        assert waiting[job_id].demand == Demand(workers=2, rehearsal=True)
 
 
 @pytest.mark.parametrize(("fidelity", "label"), [("rehearse", LABEL), ("train", None)])

@@ -7,6 +7,8 @@ import pytest
 from backend.lifecycle import Reason
 from backend.scheduler.decide import (
     COUNTED,
+    MOST_REHEARSED,
+    Demand,
     Device,
     Inventory,
     Occupant,
@@ -22,23 +24,38 @@ from engine.errors import UserError
 from engine.plan.job import ClusterSpec
 
 
-def inventory(cpus: int = 2, gpus: int = 0) -> Inventory:
+def inventory(cpus: int = 2, gpus: int = 0, rehearsals: int = 1) -> Inventory:
     return Inventory(
         devices=(
+            *(Device(id=f"rehearsal:{i}", kind="rehearsal", name="slot") for i in range(rehearsals)),
             *(Device(id=f"cpu:{i}", kind="cpu", name=f"CPU slot {i}") for i in range(cpus)),
             *(Device(id=f"cuda:{i}", kind="cuda", name="GPU", memory_bytes=1) for i in range(gpus)),
         )
     )
 
 
-def job(name: str, workers: int = 1, *, age: int = 0, priority: int = 0, device: str = "auto") -> QueuedJob:
-    cluster = ClusterSpec(workers=workers, device=device)  # type: ignore[arg-type]
-    return QueuedJob(id=name, name=name, cluster=cluster, priority=priority, queued_unix_ns=-age)
+def job(
+    name: str,
+    workers: int = 1,
+    *,
+    age: int = 0,
+    priority: int = 0,
+    device: str = "auto",
+    alone: bool = False,
+    rehearsal: bool = False,
+) -> QueuedJob:
+    cluster = ClusterSpec(workers=workers, device=device, alone=alone)  # type: ignore[arg-type]
+    demand = Demand.of(cluster, "rehearse" if rehearsal else "train")
+    return QueuedJob(id=name, name=name, demand=demand, priority=priority, queued_unix_ns=-age)
 
 
-def decided(*jobs: QueuedJob, has: Inventory | None = None, held: dict[str, str] | None = None) -> list[str]:
+def decided(
+    *jobs: QueuedJob, has: Inventory | None = None, held: dict[str, str] | None = None, alone: str = ""
+) -> list[str]:
     """Decisions in short: `a on cpu:0+cpu:1`, `b waits 2`, `c refused`."""
-    occupied = {device: Occupant(job_id=who, job_name=who) for device, who in (held or {}).items()}
+    occupied = {
+        device: Occupant(job_id=who, job_name=who, alone=who == alone) for device, who in (held or {}).items()
+    }
     short = []
     for instruction in decide(State(queued=jobs, inventory=has or inventory(), occupied=occupied)):
         match instruction:
@@ -93,6 +110,38 @@ def test_auto_takes_cuda_where_the_inventory_has_enough() -> None:
 
 def test_what_can_never_run_is_refused_and_blocks_nobody() -> None:
     assert decided(job("huge", 3, age=9), job("b", 2)) == ["huge refused", "b on cpu:0+cpu:1"]
+
+
+def test_a_rehearsal_takes_one_slot_whatever_runs_beside_it() -> None:
+    rehearsals = job("a", 4, age=9, rehearsal=True), job("b", 4, age=8, rehearsal=True)
+    placed = " on " + "+".join(["rehearsal:0"] * 4)
+    held = {"cpu:0": "r", "cpu:1": "r"}
+    assert decided(*rehearsals, held=held) == ["a" + placed, "b waits 1 for a"]
+    assert decided(job("c", 2), held={"rehearsal:0": "a"}) == ["c on cpu:0+cpu:1"]
+
+
+def test_who_runs_alone_waits_for_everybody_and_everybody_for_him() -> None:
+    held = {"cpu:0": "r"}
+    jobs = job("me", alone=True, age=9), job("b", age=8), job("c", rehearsal=True)
+    assert decided(*jobs, held=held) == ["me waits 1 for r", "b waits 2 for me", "c waits 2 for me"]
+    assert decided(*jobs) == ["me on cpu:0", "b waits 1 for me", "c waits 1 for me"]
+    assert decided(jobs[1], held=held, alone="r") == ["b waits 1 for r"]
+    (wait,) = decide(
+        State(
+            queued=jobs[:1],
+            inventory=inventory(),
+            occupied={"cpu:0": Occupant(job_id="r", job_name="resnet p3")},
+        )
+    )
+    assert isinstance(wait, Wait)
+    assert (
+        wait.text
+        == "next in the queue: it runs alone, as it asked (cluster.alone), and 'resnet p3' runs still"
+    )
+
+
+def test_who_can_never_run_alone_blocks_nobody() -> None:
+    assert decided(job("huge", 3, alone=True, age=9), job("b")) == ["huge refused", "b on cpu:0"]
 
 
 def test_a_wait_says_position_need_and_who_holds_what() -> None:
@@ -151,5 +200,11 @@ def test_impossible_demands_are_refused_with_value_rule_and_remedy(
     workers: int, device: str, has: Inventory, said: str
 ) -> None:
     with pytest.raises(UserError) as caught:
-        check_demand(ClusterSpec(workers=workers, device=device), has)  # type: ignore[arg-type]
+        check_demand(Demand(workers=workers, device=device), has)  # type: ignore[arg-type]
     assert said in str(caught.value)
+
+
+def test_a_rehearsal_has_a_limit_too() -> None:
+    assert check_demand(Demand(workers=MOST_REHEARSED, rehearsal=True), inventory(1)) == "rehearsal"
+    with pytest.raises(UserError, match="a rehearsal has at most 64 workers"):
+        check_demand(Demand(workers=MOST_REHEARSED + 1, rehearsal=True), inventory())

@@ -107,13 +107,12 @@ def test_what_a_rehearsal_cannot_give_is_refused(changes: dict[str, Any], field:
     assert caught.value.field == field
 
 
-def test_rehearsals_take_cpu_slots_and_wear_their_label() -> None:
+def test_rehearsals_wear_their_label() -> None:
     spec = job(**REHEARSED, rehearsal={"device": "m40", "efficiency": 0.45, "scale": 15})
-    assert spec.demand.device == "cpu"
     assert spec.rehearsed == "rehearsed: compute of M40 derived from FLOPs at 45 %, sizes and rates 1/15"
     assert job(**REHEARSED).rehearsed == "rehearsed: compute of P4000 derived from FLOPs at 60 %"
     trained = job(rehearsal={"scale": 15})
-    assert (trained.rehearsed, trained.scale, trained.demand) == (None, 1.0, trained.cluster)
+    assert (trained.rehearsed, trained.scale) == (None, 1.0)
 
 
 def test_the_profile_must_be_one_of_the_model(tmp_path: Path) -> None:
