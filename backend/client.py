@@ -19,14 +19,17 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from backend.connection import ApiError, Connection, ServerUnreachableError
+from backend.races.spec import RaceSpec
+from backend.schemas.base import Schema
 from backend.schemas.catalogue import Device, SourceEntry, StrategyEntry
 from backend.schemas.figures import Race
 from backend.schemas.health import Health
 from backend.schemas.jobs import AttemptPage, Deletion, Job, JobPage, JobSummary, TransitionPage
 from backend.schemas.plans import PlanView
+from backend.schemas.races import RacePage, RaceView
 from backend.schemas.telemetry import (
     Events,
     Logs,
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 __all__ = ["ENDED", "ApiError", "Client", "ServerUnreachableError"]
+T = TypeVar("T", bound=Schema)
 ENDED = frozenset({"succeeded", "failed", "cancelled"})
 RETRIES = 3
 """Attempts at a submission whose answer got lost; its idempotency key makes them one."""
@@ -62,10 +66,14 @@ class Client(Connection):
         return self._submit("/jobs", to_plain(spec), key)
 
     def _submit(self, path: str, body: Any, key: str | None) -> Job:
+        return self._once(Job, path, body, key)
+
+    def _once(self, kind: type[T], path: str, body: Any, key: str | None) -> T:
+        """Make one thing, whichever answers get lost."""
         headers = {"Idempotency-Key": key or str(uuid.uuid4())}
         for left in reversed(range(RETRIES)):
             try:
-                return self._read(Job, "POST", path, json=body, headers=headers)
+                return self._read(kind, "POST", path, json=body, headers=headers)
             except ServerUnreachableError:
                 if not left:
                     raise
@@ -146,6 +154,42 @@ class Client(Connection):
                 raise TimeoutError(f"job {job_id} is still {job.state} after {timeout_s:g} s")
             time.sleep(poll_s)
         return job
+
+    # --- races ---
+
+    def race(self, spec: RaceSpec | Mapping[str, Any], *, key: str | None = None) -> RaceView:
+        """Race strategies on one model: `client.race({"job": {...}, "members": [{"strategy": "p3"}, ...]})`. A lost
+        answer is asked for again, as with `submit`."""
+        return self._once(RaceView, "/races", to_plain(spec), key)
+
+    def races(self, **query: Any) -> RacePage:
+        """A page of races, newest first; `query`: limit, cursor."""
+        return self._read(RacePage, "GET", "/races", params=query)
+
+    def standings(self, race_id: str) -> RaceView:
+        """One race with its rankings as they stand."""
+        return self._read(RaceView, "GET", f"/races/{race_id}")
+
+    def join_race(self, race_id: str, members: Sequence[Mapping[str, Any]]) -> RaceView:
+        """Let more members race."""
+        return self._read(RaceView, "POST", f"/races/{race_id}/members", json={"members": list(members)})
+
+    def cancel_race(self, race_id: str) -> RaceView:
+        """End a race and the job of it that runs."""
+        return self._read(RaceView, "POST", f"/races/{race_id}/cancel", json={})
+
+    def delete_race(self, race_id: str) -> None:
+        """Forget a race that does not run; its jobs stay."""
+        self._send("DELETE", f"/races/{race_id}", headers={"Content-Type": "application/json"})
+
+    def wait_for_race(
+        self, race_id: str, *, poll_s: float = 1.0, on_look: Callable[[RaceView], None] = lambda _: None
+    ) -> RaceView:
+        """The race when it has ended; `on_look` sees it until then."""
+        while (race := self.patiently(lambda: self.standings(race_id))).state == "running":
+            on_look(race)
+            time.sleep(poll_s)
+        return race
 
     # --- what was recorded ---
 
@@ -240,8 +284,9 @@ class Client(Connection):
         query = {"worker": worker, "step": step, "layer": layer, "unit": unit, "attempt": attempt}
         return self._read(Why, "GET", f"/jobs/{job_id}/why", params=query)
 
-    def race(self, job_ids: Sequence[str], **query: Any) -> Race:
-        """Several jobs on one time axis; `query`: step, from_ns and to_ns since its start, width, theme."""
+    def same_step(self, job_ids: Sequence[str], **query: Any) -> Race:
+        """The same step of several jobs on one time axis; `query`: step, from_ns and to_ns since its start, width,
+        theme."""
         return self._read(Race, "GET", "/race", params={"jobs": ",".join(job_ids), **query})
 
     def compare(
@@ -253,11 +298,11 @@ class Client(Connection):
         params = {"jobs": ",".join(job_ids), "what": what, "by": by, **query}
         return plotly.io.from_json(self._send("GET", "/compare", params=params).text, skip_invalid=True)
 
-    def race_figure(self, job_ids: Sequence[str], **query: Any) -> go.Figure:
-        """The race's figure; `query` as for `race`."""
+    def same_step_figure(self, job_ids: Sequence[str], **query: Any) -> go.Figure:
+        """Its figure; `query` as for `same_step`."""
         import plotly.io  # noqa: PLC0415
 
-        return plotly.io.from_json(json.dumps(self.race(job_ids, **query).figure), skip_invalid=True)
+        return plotly.io.from_json(json.dumps(self.same_step(job_ids, **query).figure), skip_invalid=True)
 
     # --- catalogues ---
 

@@ -96,7 +96,7 @@ def show_figure(
 
 
 @router.get("/race", response_model=Race, responses={304: FIGURE[304], **problems(404, 422)})
-def show_race(
+def draw_race(
     services: Services,
     request: Request,
     *,

@@ -15,6 +15,7 @@ from backend.api import (
     jobs,
     notices,
     plans,
+    races,
     session,
     telemetry,
     templates,
@@ -27,6 +28,7 @@ DOCUMENT = f"{PREFIX}/openapi.json"
 ROUTERS = (
     jobs.router,
     plans.router,
+    races.router,
     templates.router,
     telemetry.router,
     figures.router,

@@ -6,7 +6,7 @@ import json
 
 import typer
 
-from backend.cli import compare, demo, jobs, plans, profiles, serve, tokens, top, trace
+from backend.cli import compare, demo, jobs, plans, profiles, races, serve, tokens, top, trace
 
 app = typer.Typer(
     name="trainyard", no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None
@@ -41,6 +41,8 @@ app.command("record")(jobs.record)
 app.command("top")(top.top)
 app.command("trace")(trace.trace)
 app.command("compare")(compare.compare)
+app.command("race")(races.race)
+app.command("races")(races.races)
 app.command("plan")(plans.plan)
 app.command("strategies")(plans.strategies)
 app.command("profile")(profiles.profile)

@@ -10,9 +10,11 @@ from sqlalchemy.orm import Session
 
 from backend.figures import registry
 from backend.figures.compare import By, What, compare
-from backend.figures.race import race
+from backend.figures.race import cause_of, race
 from backend.figures.request import FigureRequest
 from backend.figures.source import Source
+
+__all__ = ["DrawnRace", "cause_of", "job_figure", "jobs_compared", "jobs_race"]
 
 
 @dataclass(frozen=True, kw_only=True)

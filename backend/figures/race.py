@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 from backend.figures.base import finish, format_ms, notice, say_rehearsed
 from backend.figures.blame import blocker
 from backend.figures.compared import no_race
-from backend.figures.headline import Contender, headline
+from backend.figures.headline import Contender, cause, headline
 from backend.figures.request import FigureRequest
 from backend.figures.rows import ROW_HEIGHT, Row, height_of, rows_of
 from backend.figures.scene import Part, View, add_key, paint, rules, scene_height, set_axes
@@ -108,6 +108,17 @@ def race(session: Session, job_ids: Sequence[str], request: FigureRequest) -> Ra
     if rehearsed is not None:
         say_rehearsed(figure, request, rehearsed)
     return Race(headline=text, figure=figure, step=step, steps=_neighbours(common, step))
+
+
+def cause_of(session: Session, fast: str, slow: str) -> str | None:
+    """Why a step of the first job is faster than one of the second; None where the data name no cause. Raises
+    LookupError as `race` does."""
+    first, second = Source(session, fast), Source(session, slow)
+    return cause(
+        _contender(first, first.job.strategy, measure(first)),
+        _contender(second, second.job.strategy, measure(second)),
+        first.job.short,
+    )
 
 
 def draw(

@@ -16,6 +16,7 @@ from backend.services.jobs import Jobs
 from backend.services.links import LinkReader
 from backend.services.lists import Lists
 from backend.services.notices import Hub
+from backend.services.races import Races
 from backend.services.speed_ups import SpeedUps
 from backend.services.telemetry import Telemetry
 from backend.settings import Settings
@@ -33,6 +34,7 @@ class Context:
     database: Database
     inventory: Inventory
     jobs: Jobs
+    races: Races
     lists: Lists
     telemetry: Telemetry
     links: LinkReader

@@ -23,6 +23,8 @@ from backend.services.links import LinkReader
 from backend.services.lists import Lists
 from backend.services.notices import Hub
 from backend.services.plans import Planner
+from backend.services.races import Races
+from backend.services.racing import Racing
 from backend.services.speed_ups import SpeedUps
 from backend.services.telemetry import Telemetry
 from backend.services.views import Views
@@ -40,7 +42,7 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
         database = await asyncio.to_thread(Database, settings.url)
         stack.push_async_callback(asyncio.to_thread, database.close)
         await asyncio.to_thread(lab.sweep)  # what killed supervisors left while no server ran
-        devices = await asyncio.to_thread(take_inventory, settings.cpu_devices)
+        devices = await asyncio.to_thread(take_inventory, settings.cpu_devices, settings.rehearsals)
         inventory = Inventory(database, devices)
         views = Views()
         drawing = Drawing(settings.url, settings.figure_processes)
@@ -71,12 +73,18 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
         if settings.scheduler:
             await asyncio.to_thread(scheduler.start)
             stack.push_async_callback(asyncio.to_thread, scheduler.close)
+        jobs = Jobs(database, planner, views, changed=scheduler.wake)
+        racing = Racing(database, jobs)
+        if settings.scheduler:
+            await asyncio.to_thread(racing.start)
+            stack.push_async_callback(asyncio.to_thread, racing.close)
         yield Context(
             settings=settings,
             access=await asyncio.to_thread(Access, database, settings),
             database=database,
             inventory=inventory,
-            jobs=Jobs(database, planner, views, changed=scheduler.wake),
+            jobs=jobs,
+            races=Races(database, planner, jobs, drawing, changed=racing.wake),
             lists=Lists(database, views),
             telemetry=Telemetry(database, views),
             links=LinkReader(database),

@@ -100,7 +100,7 @@ def test_jobs_come_page_by_page(client: Client, ids: list[str]) -> None:
 
 
 def test_figures_open_in_a_notebook(client: Client, ids: list[str]) -> None:
-    for figure in (client.figure(ids[0], "timeline", width=800), client.race_figure(ids, theme="dark")):
+    for figure in (client.figure(ids[0], "timeline", width=800), client.same_step_figure(ids, theme="dark")):
         assert isinstance(figure, go.Figure)
         assert figure.layout.annotations[0].text  # it says that there is nothing yet
 

@@ -105,7 +105,7 @@ def test_two_jobs_race_while_they_run(page: Page, client: Client) -> None:
         "data-state", "succeeded", timeout=RUN_MS
     )
     with_all_telemetry(client, second.id)
-    race = client.race(ids)
+    race = client.same_step(ids)
     expect(page.get_by_test_id("headline")).to_have_text(race.headline)
     expect(page.get_by_test_id("step")).to_have_value(str(race.step))
 

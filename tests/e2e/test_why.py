@@ -72,7 +72,7 @@ def test_in_a_race_a_wait_is_chosen_without_a_pointer(
     page: Page, client: Client, recorded: list[str]
 ) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
-    race = client.race(recorded)
+    race = client.same_step(recorded)
     page.goto(f"/race?jobs={','.join(recorded)}&step={race.step}")
     button = page.get_by_test_id("longest-waits").get_by_role("button").first
     button.focus()

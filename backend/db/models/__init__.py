@@ -3,6 +3,7 @@
 from backend.db.models.base import Base
 from backend.db.models.jobs import Attempt, Job, Transition
 from backend.db.models.notices import Notice
+from backend.db.models.races import Race, RaceOut, RaceRun
 from backend.db.models.rollups import DetailedStep, LayerWait, TransferTotal
 from backend.db.models.sign_ins import SignIn
 from backend.db.models.speed_ups import SpeedUpRow
@@ -21,6 +22,9 @@ __all__ = [
     "LinkBin",
     "Metric",
     "Notice",
+    "Race",
+    "RaceOut",
+    "RaceRun",
     "SignIn",
     "SpeedUpRow",
     "StepRow",

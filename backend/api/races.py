@@ -1,0 +1,80 @@
+"""Races: submit, add members, list, show, cancel, delete."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+from fastapi import APIRouter, Body, Header, Query, Response
+from fastapi.responses import JSONResponse
+from pydantic import PlainValidator
+
+from backend.api.deps import Services, problems
+from backend.api.fields import of_items
+from backend.races.spec import NewMembers, RaceSpec
+from backend.schemas.lists import ListQuery
+from backend.schemas.races import RacePage, RaceView
+from engine.plan.serde import from_plain
+
+router = APIRouter(prefix="/races", tags=["races"])
+
+
+RaceBody = Annotated[
+    RaceSpec,
+    PlainValidator(partial(from_plain, RaceSpec), json_schema_input_type=RaceSpec),
+    Body(description="The race's specification"),
+]
+MembersBody = Annotated[
+    NewMembers,
+    PlainValidator(partial(from_plain, NewMembers), json_schema_input_type=NewMembers),
+    Body(description="Who joins the race"),
+]
+
+
+@router.post("", status_code=201, responses={200: {"model": RaceView}, **problems(409, 415, 422, 503)})
+def submit_race(
+    services: Services,
+    spec: RaceBody,
+    response: Response,
+    idempotency_key: Annotated[str | None, Header()] = None,
+) -> RaceView:
+    """Race strategies on one model. Members that cannot run are listed with the reason, and the others run. Repeated
+    under the same `Idempotency-Key` it answers the same race (200); with another body 409."""
+    race, new = services.races.submit(spec, idempotency_key)
+    response.status_code = 201 if new else 200
+    response.headers["Location"] = f"/api/v1/races/{race.id}"
+    return race
+
+
+@router.get("", response_model=RacePage, responses=problems(422))
+def list_races(services: Services, asked: Annotated[ListQuery, Query()]) -> RacePage | JSONResponse:
+    """Races, newest first. With `fields`, items hold only these."""
+    return of_items(services.races.page(asked), asked.fields)
+
+
+@router.get("/{race_id}", responses=problems(404))
+def show_race(services: Services, race_id: str) -> RaceView:
+    """One race with its rankings."""
+    return services.races.show(race_id)
+
+
+@router.post("/{race_id}/members", responses=problems(404, 409, 415, 422, 503))
+def add_members(services: Services, race_id: str, asked: MembersBody) -> RaceView:
+    """Let more members race, in every round; the others run no more for it."""
+    return services.races.add(race_id, asked.members)
+
+
+@router.post("/{race_id}/cancel", responses=problems(404, 409, 415))
+def cancel_race(services: Services, race_id: str) -> RaceView:
+    """End a race and the job of it that runs; what has ended stays. Ending it twice changes nothing."""
+    return services.races.cancel(race_id)
+
+
+@router.delete(
+    "/{race_id}",
+    status_code=204,
+    responses={204: {"description": "It is gone; its jobs are there."}, **problems(404, 409, 415)},
+)
+def delete_race(services: Services, race_id: str) -> None:
+    """Forget a race that does not run. Its jobs stay."""
+    services.races.delete(race_id)

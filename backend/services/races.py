@@ -1,0 +1,282 @@
+"""Races: submit, add members, show, list, cancel, delete. `services/racing.py` runs their jobs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import cast
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from backend.db import Database, models, uuid7
+from backend.figures import answers
+from backend.lifecycle import ENDED
+from backend.races.field import Cell, cells, conditions, job
+from backend.races.spec import MemberSpec, RaceSpec, labels
+from backend.schemas import races as schema
+from backend.schemas.lists import ListQuery
+from backend.services import cursor as cursors
+from backend.services.drawing import Drawing
+from backend.services.errors import Conflict, NotFound
+from backend.services.jobs import KEY_LENGTH, Jobs
+from backend.services.plans import Planner
+from backend.services.remember import Remembered
+from backend.services.standings import Standings, crossings
+from backend.services.stored import source_name
+from backend.services.times import moment, moment_or_none
+from engine.errors import UserError
+from engine.plan.serde import from_plain, to_plain
+
+RUNNING, FINISHED, CANCELLED = "running", "finished", "cancelled"
+MOST_CELLS = 200
+"""Members times conditions: each is planned before anything is stored."""
+CAUSES_REMEMBERED = 1_024
+
+
+def find(session: Session, race_id: str) -> models.Race:
+    """The race; raises NotFound."""
+    race = session.get(models.Race, race_id)
+    if race is None:
+        raise NotFound(f"id = {race_id!r}: no such race. GET /api/v1/races lists them")
+    return race
+
+
+class Races:
+    """The races of one database."""
+
+    def __init__(
+        self,
+        database: Database,
+        planner: Planner,
+        jobs: Jobs,
+        drawing: Drawing,
+        *,
+        changed: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`changed` wakes whoever runs races: there is a new one, or one that goes on."""
+        self._database = database
+        self._planner = planner
+        self._jobs = jobs
+        self._drawing = drawing
+        self._changed = changed
+        self._standings = Standings()
+        self._causes: Remembered[str | None] = Remembered(room=CAUSES_REMEMBERED)
+
+    def submit(self, spec: RaceSpec, key: str | None) -> tuple[schema.RaceView, bool]:
+        """Store a race; answers it, and whether it is new. Members that cannot run are listed with the reason, and the
+        others run. Repeated under its key it answers the same race. Raises UserError where nobody can run, Conflict for
+        a key with another body."""
+        body = hashlib.sha256(json.dumps(to_plain(spec), sort_keys=True).encode()).hexdigest()
+        if key is not None and not 1 <= len(key) <= KEY_LENGTH:
+            raise UserError("Idempotency-Key", key, f"must have 1 to {KEY_LENGTH} characters", "Use a UUID")
+        with self._database.read() as session:
+            if held := _repeated(session, key, body):
+                return self.show(held.id), False
+        outs = self._refused(spec, cells(spec))
+        row = models.Race(
+            id=uuid7(),
+            name=spec.title[:200],
+            spec=to_plain(spec),
+            state=RUNNING,
+            idempotency_key=key,
+            body_sha256=body,
+            created_unix_ns=time.time_ns(),
+        )
+
+        def write(session: Session) -> tuple[str, bool]:
+            if held := _repeated(session, key, body):
+                return held.id, False
+            session.add(row)
+            session.flush()
+            _add_outs(session, row.id, outs)
+            return row.id, True
+
+        race_id, new = self._database.writer.run(write)
+        if new:
+            self._changed()
+        return self.show(race_id), new
+
+    def add(self, race_id: str, members: Sequence[MemberSpec]) -> schema.RaceView:
+        """Let more members race: they run all rounds, after what is left of the others'. Raises NotFound, UserError for
+        members that cannot race, and Conflict for a race that was cancelled."""
+        with self._database.read() as session:
+            before = _spec(find(session, race_id))
+        spec = replace(before, members=(*before.members, *members))
+        new = [cell for cell in cells(spec) if cell.member >= len(before.members)]
+        outs = self._refused(spec, new)
+
+        def write(session: Session) -> None:
+            row = find(session, race_id)
+            if row.state == CANCELLED:
+                raise Conflict(f"race {race_id} was cancelled. Submit it again with all members")
+            if row.spec != to_plain(before):
+                raise Conflict(f"race {race_id} was changed meanwhile. Ask again")
+            row.spec, row.state, row.ended_unix_ns = to_plain(spec), RUNNING, None
+            _add_outs(session, race_id, outs)
+
+        self._database.writer.run(write)
+        self._changed()
+        return self.show(race_id)
+
+    def cancel(self, race_id: str) -> schema.RaceView:
+        """End it and the job that runs; what has ended stays. Ending it twice changes nothing. Raises NotFound, and
+        Conflict for a race that has finished."""
+
+        def write(session: Session) -> list[str]:
+            row = find(session, race_id)
+            if row.state == FINISHED:
+                raise Conflict(f"race {race_id} has finished: there is nothing to cancel")
+            if row.state == RUNNING:
+                row.state, row.ended_unix_ns = CANCELLED, time.time_ns()
+            return [job.id for job in _jobs(session, race_id).values() if job.state not in ENDED]
+
+        for job_id in self._database.writer.run(write):
+            self._jobs.cancel(job_id)
+        return self.show(race_id)
+
+    def delete(self, race_id: str) -> None:
+        """Forget a race that does not run; its jobs stay. Raises NotFound and Conflict."""
+
+        def write(session: Session) -> None:
+            row = find(session, race_id)
+            if row.state == RUNNING:
+                raise Conflict(f"race {race_id} runs. Cancel it first")
+            session.delete(row)
+
+        self._database.writer.run(write)
+
+    def page(self, asked: ListQuery) -> schema.RacePage:
+        """Newest first. Raises UserError for a cursor that is none."""
+        with self._database.read() as session:
+            rows, following = cursors.page(
+                session, select(models.Race), models.Race.id, limit=asked.limit, cursor=asked.cursor
+            )
+            items = [_summary(session, row, _spec(row)) for row in rows]
+        return schema.RacePage(items=items, next_cursor=following)
+
+    def show(self, race_id: str) -> schema.RaceView:
+        """One race with its rankings. Raises NotFound."""
+        with self._database.read() as session:
+            row = find(session, race_id)
+            spec, jobs, outs = _spec(row), _jobs(session, race_id), _outs(session, race_id)
+            rankings = self._standings.rankings(session, spec, jobs, outs, self._why)
+            active = next((job.id for job in jobs.values() if job.state not in ENDED), None)
+            summary = _summary(session, row, spec)
+            round_ = 1 + max((number for _, number in jobs), default=0)
+            took = [
+                (job.ended_unix_ns - job.created_unix_ns) / 1e9
+                for job in jobs.values()
+                if job.ended_unix_ns is not None
+            ]
+            left = summary.jobs - summary.jobs_ended
+        return schema.RaceView(
+            **dict(summary),
+            spec=spec,
+            rankings=rankings,
+            crossings=crossings(spec, rankings),
+            round=round_,
+            running_job=active,
+            left_s=left * sorted(took)[len(took) // 2] if took and row.state == RUNNING else None,
+        )
+
+    def _refused(self, spec: RaceSpec, new: list[Cell]) -> dict[Cell, str]:
+        """Those of the `new` cells that cannot run, with the reason. Raises UserError where none can."""
+        if len(new) > MOST_CELLS:
+            rule = f"{len(spec.members)} members under {len(conditions(spec))} conditions are {len(new)}"
+            raise UserError(
+                "members", len(spec.members), f"{rule}; at most {MOST_CELLS}", "Race fewer at once"
+            )
+        found: dict[Cell, str] = {}
+        first: UserError | None = None
+        for cell in new:
+            try:
+                self._planner.plan(job(spec, cell))
+            except UserError as error:
+                first = first or error
+                found[cell] = str(error)
+        if first is not None and len(found) == len(new):
+            raise first.within("job")
+        return found
+
+    def _why(self, fast: str, slow: str) -> str | None:
+        return self._causes.get((fast, slow), lambda: self._drawing.run(answers.cause_of, fast, slow))
+
+
+def _repeated(session: Session, key: str | None, body: str) -> models.Race | None:
+    """The race that this key made before; raises Conflict where its body was another."""
+    if key is None:
+        return None
+    held = session.scalars(select(models.Race).where(models.Race.idempotency_key == key)).first()
+    if held is not None and held.body_sha256 != body:
+        rule = f"was used for another body (race {held.id})"
+        error = UserError("Idempotency-Key", key, rule, "Use a new key for another race")
+        raise Conflict(str(error), [error])
+    return held
+
+
+def _spec(row: models.Race) -> RaceSpec:
+    return from_plain(RaceSpec, row.spec)
+
+
+def _add_outs(session: Session, race_id: str, outs: dict[Cell, str]) -> None:
+    session.add_all(
+        models.RaceOut(race_id=race_id, member=cell.member, condition=cell.condition, reason=reason)
+        for cell, reason in outs.items()
+    )
+
+
+def _outs(session: Session, race_id: str) -> dict[Cell, str]:
+    rows = session.scalars(select(models.RaceOut).where(models.RaceOut.race_id == race_id))
+    return {Cell(row.member, row.condition): row.reason for row in rows}
+
+
+def _jobs(session: Session, race_id: str) -> dict[tuple[Cell, int], models.Job]:
+    """Those that are there, by cell and round."""
+    run = models.RaceRun
+    query = (
+        select(run, models.Job).join(models.Job, models.Job.id == run.job_id).where(run.race_id == race_id)
+    )
+    return {(Cell(row.member, row.condition), row.round): job for row, job in session.execute(query)}
+
+
+def _summary(session: Session, row: models.Race, spec: RaceSpec) -> schema.RaceSummary:
+    run, out = models.RaceRun, models.RaceOut
+    made = session.scalar(select(func.count()).select_from(run).where(run.race_id == row.id)) or 0
+    going = (
+        session.scalar(
+            select(func.count())
+            .select_from(run)
+            .join(models.Job, models.Job.id == run.job_id)
+            .where(run.race_id == row.id, models.Job.state.not_in(ENDED))
+        )
+        or 0
+    )
+    gone = {
+        Cell(member, condition): rounds
+        for member, condition, rounds in session.execute(
+            select(out.member, out.condition, func.count(run.round))
+            .outerjoin(
+                run,
+                (run.race_id == out.race_id) & (run.member == out.member) & (run.condition == out.condition),
+            )
+            .where(out.race_id == row.id)
+            .group_by(out.member, out.condition)
+        )
+    }
+    whole = len(cells(spec)) * spec.rounds - sum(spec.rounds - rounds for rounds in gone.values())
+    return schema.RaceSummary(
+        id=row.id,
+        name=row.name,
+        state=cast(schema.State, row.state),
+        members=labels(spec.members),
+        model=source_name(to_plain(spec.job.model)),
+        rehearsed=spec.job.rehearsed,
+        jobs=whole,
+        jobs_ended=made - going,
+        created_at=moment(row.created_unix_ns),
+        ended_at=moment_or_none(row.ended_unix_ns),
+    )

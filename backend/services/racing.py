@@ -1,0 +1,161 @@
+"""Races go on: one job after another, whatever happens in between.
+
+One thread. It wakes when a state was committed, and looks at every race that runs: where no job of it is under way, it
+submits the next one. All that it knows is in the database, and a job's submission is repeated under one key, so that a
+server that died in between goes on without a second job. One race runs at a time: its jobs compete for the machine.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from backend.db import Database, WriterError, models
+from backend.lifecycle import ENDED, State
+from backend.races.field import Cell, conditions, job
+from backend.races.order import Run, following
+from backend.races.spec import RaceSpec
+from backend.services.jobs import Jobs
+from backend.services.races import FINISHED, RUNNING
+from engine.errors import UserError
+from engine.plan.serde import from_plain
+
+AGAIN_S = 5.0
+"""After trouble, such as a full disk."""
+logger = logging.getLogger(__name__)
+
+
+class Racing:
+    """Submits the jobs of races."""
+
+    def __init__(self, database: Database, jobs: Jobs) -> None:
+        self._database = database
+        self._jobs = jobs
+        self._wake = threading.Event()
+        self._closed = threading.Event()
+        self._unlisten: Callable[[], None] = lambda: None
+        self._thread = threading.Thread(target=self._loop, name="racing", daemon=True)
+
+    def start(self) -> None:
+        """Begin with the races that an earlier life left."""
+        self._unlisten = self._database.writer.listen(lambda _: self.wake())
+        self._wake.set()
+        self._thread.start()
+
+    def wake(self) -> None:
+        """There is a new race, or something of one has changed. From any thread, after the commit."""
+        self._wake.set()
+
+    def close(self) -> None:
+        """Stop; the next server goes on."""
+        self._closed.set()
+        self._unlisten()
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _loop(self) -> None:
+        pause: float | None = None
+        while True:
+            self._wake.wait(pause)
+            self._wake.clear()
+            if self._closed.is_set():
+                return
+            try:
+                while self.step():
+                    pass
+                pause = None
+            except WriterError:
+                logger.info("races do not go on: the writer is closed")
+                pause = AGAIN_S
+            except Exception:  # a full disk, a locked database: races go on when it is over
+                logger.exception("races could not go on; trying again")
+                pause = AGAIN_S
+
+    def step(self) -> bool:
+        """Do the one next thing; whether there was one."""
+        with self._database.read() as session:
+            row = session.scalars(
+                select(models.Race).where(models.Race.state == RUNNING).order_by(models.Race.id).limit(1)
+            ).first()
+            if row is None:
+                return False
+            race_id, spec = row.id, from_plain(RaceSpec, row.spec)
+            runs = session.execute(
+                select(models.RaceRun, models.Job)
+                .outerjoin(models.Job, models.Job.id == models.RaceRun.job_id)
+                .where(models.RaceRun.race_id == race_id)
+            ).all()
+            outs = {
+                Cell(out.member, out.condition)
+                for out in session.scalars(select(models.RaceOut).where(models.RaceOut.race_id == race_id))
+            }
+        for run, made in runs:
+            if made is None:
+                continue
+            if made.state not in ENDED:
+                return False  # its end wakes us
+            cell = Cell(run.member, run.condition)
+            if made.state != State.SUCCEEDED and cell not in outs:
+                self._leave_out(race_id, cell, f"round {run.round + 1}: {made.state}: {made.message or '-'}")
+                return True
+        done = {Run(run.round, Cell(run.member, run.condition)) for run, _ in runs}
+        chosen = following(len(spec.members), len(conditions(spec)), spec.rounds, done, outs)
+        if chosen is None:
+            self._finish(race_id, spec)
+        else:
+            self._run(race_id, spec, chosen)
+        return True
+
+    def _run(self, race_id: str, spec: RaceSpec, run: Run) -> None:
+        cell = run.cell
+        key = f"race {race_id} {cell.member} {cell.condition} {run.round}"
+        try:
+            made, _ = self._jobs.submit(job(spec, cell, run.round), key)
+        except UserError as error:  # its files, or this machine's devices, are not what they were
+            self._leave_out(race_id, cell, str(error))
+            return
+
+        def write(session: Session) -> bool:
+            race = session.get(models.Race, race_id)
+            if race is None or race.state != RUNNING:
+                return False
+            session.add(
+                models.RaceRun(
+                    race_id=race_id,
+                    member=cell.member,
+                    condition=cell.condition,
+                    round=run.round,
+                    job_id=made.id,
+                )
+            )
+            return True
+
+        if not self._database.writer.run(write):  # it was cancelled meanwhile
+            self._jobs.cancel(made.id)
+
+    def _leave_out(self, race_id: str, cell: Cell, reason: str) -> None:
+        def write(session: Session) -> None:
+            key = (race_id, cell.member, cell.condition)
+            if session.get(models.Race, race_id) is not None and session.get(models.RaceOut, key) is None:
+                session.add(
+                    models.RaceOut(
+                        race_id=race_id, member=cell.member, condition=cell.condition, reason=reason
+                    )
+                )
+
+        self._database.writer.run(write)
+
+    def _finish(self, race_id: str, spec: RaceSpec) -> None:
+        def write(session: Session) -> None:
+            race = session.get(models.Race, race_id)
+            # Members that were added meanwhile still have to run.
+            if race is not None and race.state == RUNNING and len(race.spec["members"]) == len(spec.members):
+                race.state, race.ended_unix_ns = FINISHED, time.time_ns()
+
+        self._database.writer.run(write)

@@ -1,0 +1,220 @@
+"""Races over HTTP: submitted, run one job after another, ranked, added to, cancelled, deleted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from backend.lifecycle import Event, Reason
+from backend.scheduler import record
+from backend.services.racing import Racing
+from tests.backend.job_specs import job_spec
+from tests.backend.posted_run import end_attempt, record_steps, start_attempt
+
+SLOWER = {"p3": 1, "parameter-server": 3, "single": 2}
+
+
+def race_spec(*members: str, **fields: Any) -> dict[str, Any]:
+    return {"job": job_spec("digits"), "members": [{"strategy": name} for name in members], **fields}
+
+
+def submit(api: TestClient, *members: str, **fields: Any) -> dict[str, Any]:
+    answer = api.post("/api/v1/races", json=race_spec(*members, **fields))
+    assert answer.status_code == 201, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def show(api: TestClient, race: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = api.get(f"/api/v1/races/{race['id']}").json()
+    return found
+
+
+@pytest.fixture
+def racing(api: TestClient) -> Racing:
+    """What submits the jobs of races; the tests say when it looks."""
+    context = api.app.state.context  # type: ignore[attr-defined]
+    return Racing(context.database, context.jobs)
+
+
+def next_job(api: TestClient, racing: Racing, race: dict[str, Any]) -> str | None:
+    """Let everything happen that follows from what is stored; the job that waits then."""
+    while racing.step():
+        pass
+    found: str | None = show(api, race)["running_job"]
+    return found
+
+
+def run(api: TestClient, racing: Racing, race: dict[str, Any], directory: Path) -> list[str]:
+    """All jobs of a race to their ends; their names in order."""
+    names = []
+    while (job_id := next_job(api, racing, race)) is not None:
+        job = api.get(f"/api/v1/jobs/{job_id}").json()
+        names.append(job["name"])
+        posted = start_attempt(api, job_id, directory / job_id)
+        record_steps(posted, slower=SLOWER[job["strategy"]])
+        posted.post_all(api)
+        end_attempt(api, posted)
+    return names
+
+
+def test_a_race_runs_its_rounds_and_says_who_is_fastest(
+    api: TestClient, racing: Racing, tmp_path: Path
+) -> None:
+    race = submit(api, "parameter-server", "p3", rates=["100Mbit", "1Gbit"])
+    assert (race["state"], race["jobs"], race["jobs_ended"], race["left_s"]) == ("running", 12, 0, None)
+    names = run(api, racing, race, tmp_path)
+    assert names[:5] == [
+        "digits: parameter-server, 100Mbit, round 1",
+        "digits: p3, 100Mbit, round 1",
+        "digits: parameter-server, 1Gbit, round 1",
+        "digits: p3, 1Gbit, round 1",
+        "digits: p3, 100Mbit, round 2",
+    ]
+    assert len(names) == len(set(names)) == 12
+    race = show(api, race)
+    assert (race["state"], race["jobs_ended"], race["running_job"]) == ("finished", 12, None)
+    for ranking, rate in zip(race["rankings"], ("100Mbit", "1Gbit"), strict=True):
+        assert ranking["condition"] == ranking["rate"] == rate
+        first, second = ranking["standings"]
+        assert (first["name"], first["rank"], first["rounds"]) == ("p3", 1, 3)
+        assert (second["name"], second["rank"], second["significant"]) == ("parameter-server", 2, True)
+        assert second["times_fastest"] == pytest.approx(3)
+        assert first["iteration_ms"] == pytest.approx(50)
+        assert len(first["job_ids"]) == len(second["job_ids"]) == 3
+        assert ranking["sentence"].startswith("p3 finishes a step 3.00x sooner than parameter-server")
+    assert race["crossings"] == []
+    jobs = api.get("/api/v1/jobs", params={"text": "digits: p3"}).json()["items"]
+    spec = api.get(f"/api/v1/jobs/{jobs[0]['id']}").json()["spec"]
+    assert spec["cluster"]["alone"], "nothing runs beside a race's job"
+
+
+def test_who_cannot_run_is_listed_with_the_reason_and_the_others_run(
+    api: TestClient, racing: Racing, tmp_path: Path
+) -> None:
+    race = submit(api, "ddp", "p3", rates=["100Mbit"], rounds=1)
+    ddp = next(s for s in race["rankings"][0]["standings"] if s["name"] == "ddp")
+    assert "network.rate" in ddp["out"]
+    assert "hosts" in ddp["out"], "the remedy"
+    assert race["jobs"] == 1
+    assert run(api, racing, race, tmp_path) == ["digits: p3, 100Mbit, round 1"]
+    ranking = show(api, race)["rankings"][0]
+    assert [s["name"] for s in ranking["standings"]] == ["p3", "ddp"]
+    assert ranking["sentence"].startswith("Only p3 has figures yet")
+
+
+def test_where_nobody_can_run_nothing_is_stored(api: TestClient) -> None:
+    before = api.get("/api/v1/races").json()["items"]
+    answer = api.post("/api/v1/races", json=race_spec("ddp", rates=["100Mbit"]))
+    assert answer.status_code == 422
+    assert "job.network.rate" in answer.text
+    answer = api.post("/api/v1/races", json=race_spec("p4"))
+    assert answer.status_code == 422
+    assert "Did you mean" in answer.text or "Known" in answer.text
+    assert api.get("/api/v1/races").json()["items"] == before
+
+
+def test_too_few_rounds_are_said_to_be_too_few(api: TestClient, racing: Racing, tmp_path: Path) -> None:
+    race = submit(api, "parameter-server", "p3", rounds=2)
+    run(api, racing, race, tmp_path)
+    (ranking,) = show(api, race)["rankings"]
+    assert [s["rank"] for s in ranking["standings"]] == [1, 1]
+    assert ranking["sentence"] == (
+        "Too early to tell: 3 rounds are the fewest that prove something (this race has only 2)"
+    )
+
+
+def test_one_more_member_runs_all_rounds_and_the_others_none(
+    api: TestClient, racing: Racing, tmp_path: Path
+) -> None:
+    race = submit(api, "p3", "parameter-server")
+    assert len(run(api, racing, race, tmp_path)) == 6
+    answer = api.post(f"/api/v1/races/{race['id']}/members", json={"members": [{"strategy": "single"}]})
+    assert answer.status_code == 422, "one process has no two workers"
+    more = {"members": [{"strategy": "p3", "options": {"slice_size": 500}, "name": "small slices"}]}
+    answer = api.post(f"/api/v1/races/{race['id']}/members", json=more)
+    assert answer.status_code == 200, answer.text
+    assert (answer.json()["state"], answer.json()["jobs"]) == ("running", 9)
+    assert [name.split(", ")[0] for name in run(api, racing, race, tmp_path)] == ["digits: small slices"] * 3
+    assert len(show(api, race)["rankings"][0]["standings"]) == 3
+
+
+def test_a_job_that_fails_takes_its_member_out(api: TestClient, racing: Racing, tmp_path: Path) -> None:
+    race = submit(api, "p3", "parameter-server")
+    job_id = next_job(api, racing, race)
+    assert job_id is not None
+    posted = start_attempt(api, job_id, tmp_path / job_id)
+    context = api.app.state.context  # type: ignore[attr-defined]
+
+    def fail(session: Any) -> None:
+        attempt = session.get_one(record.Attempt, posted.attempt)
+        for event in (Event.FAILED, Event.ENDED):
+            record.advance(
+                session, attempt.job, attempt, event, reason=Reason.PROCESS_KILLED, message="no memory"
+            )
+
+    context.database.writer.run(fail)
+    assert all("parameter-server" in name for name in run(api, racing, race, tmp_path))
+    race = show(api, race)
+    (p3,) = [s for s in race["rankings"][0]["standings"] if s["name"] == "p3"]
+    assert p3["out"] == "round 1: failed: no memory"
+    assert (race["state"], race["jobs"], race["jobs_ended"]) == ("finished", 4, 4)
+
+
+def test_a_server_that_died_goes_on_without_a_second_job(
+    api: TestClient, racing: Racing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the job's submission and the race's row of it."""
+    race = submit(api, "p3", "parameter-server")
+    context = api.app.state.context  # type: ignore[attr-defined]
+    submitted = []
+
+    class DiedError(Exception):
+        pass
+
+    def dies(spec: Any, key: str) -> Any:
+        submitted.append(context.jobs.submit(spec, key)[0].id)
+        raise DiedError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(racing, "_jobs", type("Jobs", (), {"submit": staticmethod(dies)}))
+        with pytest.raises(DiedError):
+            racing.step()
+    assert next_job(api, racing, race) == submitted[0]
+    api.post(f"/api/v1/races/{race['id']}/cancel", json={})
+
+
+def test_a_cancelled_race_ends_its_job_and_starts_no_other(api: TestClient, racing: Racing) -> None:
+    race = submit(api, "p3", "parameter-server")
+    job_id = next_job(api, racing, race)
+    assert (
+        api.delete(f"/api/v1/races/{race['id']}", headers={"Content-Type": "application/json"}).status_code
+        == 409
+    )
+    cancelled = api.post(f"/api/v1/races/{race['id']}/cancel", json={})
+    assert cancelled.status_code == 200
+    assert (cancelled.json()["state"], cancelled.json()["running_job"]) == ("cancelled", None)
+    assert api.get(f"/api/v1/jobs/{job_id}").json()["state"] == "cancelled"
+    assert next_job(api, racing, race) is None
+    more = {"members": [{"strategy": "tree-allreduce"}]}
+    assert api.post(f"/api/v1/races/{race['id']}/members", json=more).status_code == 409
+    gone = api.delete(f"/api/v1/races/{race['id']}", headers={"Content-Type": "application/json"})
+    assert gone.status_code == 204
+    assert api.get(f"/api/v1/races/{race['id']}").status_code == 404
+    assert api.get(f"/api/v1/jobs/{job_id}").status_code == 200, "its jobs stay"
+
+
+def test_a_submission_is_repeated_under_its_key(api: TestClient) -> None:
+    headers = {"Idempotency-Key": "the race"}
+    first = api.post("/api/v1/races", json=race_spec("p3", "ring-allreduce"), headers=headers)
+    again = api.post("/api/v1/races", json=race_spec("p3", "ring-allreduce"), headers=headers)
+    assert (first.status_code, again.status_code) == (201, 200)
+    assert first.json()["id"] == again.json()["id"]
+    other = api.post("/api/v1/races", json=race_spec("p3"), headers=headers)
+    assert other.status_code == 409
+    items = api.get("/api/v1/races", params={"limit": 1, "fields": "id,members"}).json()["items"]
+    assert items == [{"id": first.json()["id"], "members": ["p3", "ring-allreduce"]}]
+    api.post(f"/api/v1/races/{first.json()['id']}/cancel", json={})

@@ -1,0 +1,155 @@
+"""A race without a server: what is asked for, which jobs that makes in which order, and who is fastest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from backend.races.field import Cell, cells, conditions, job
+from backend.races.order import Run, following, schedule
+from backend.races.ranking import crossings, rank
+from backend.races.spec import RaceSpec, labels
+from engine.errors import UserError
+from engine.plan.serde import from_plain, to_plain
+
+BASE: dict[str, Any] = {
+    "name": "digits",
+    "model": {"name": "mlp"},
+    "data": {"name": "digits"},
+    "training": {"steps": 20, "global_batch": 32},
+    "cluster": {"workers": 2},
+    "network": {"rate": "1Gbit"},
+}
+
+
+def race(*members: Any, **fields: Any) -> RaceSpec:
+    named = [{"strategy": member} if isinstance(member, str) else member for member in members]
+    return from_plain(RaceSpec, {"job": BASE, "members": named, **fields})
+
+
+def test_every_member_runs_under_every_condition() -> None:
+    asked = race("p3", "ddp", rates=["100Mbit", "1Gbit"], workers=[2, 4], batches=[64])
+    assert [c.text for c in conditions(asked)] == [
+        "100Mbit, 2 workers, batch 64",
+        "100Mbit, 4 workers, batch 64",
+        "1Gbit, 2 workers, batch 64",
+        "1Gbit, 4 workers, batch 64",
+    ]
+    assert len(cells(asked)) == 8
+    spec = job(asked, Cell(1, 1), round_=2)
+    assert spec.name == "digits: ddp, 100Mbit, 4 workers, batch 64, round 3"
+    assert (spec.strategy.name, spec.network.rate, spec.cluster.workers, spec.training.global_batch) == (
+        "ddp",
+        "100Mbit",
+        4,
+        64,
+    )
+    assert spec.cluster.alone
+    assert not job(race("p3", beside=True), Cell(0, 0)).cluster.alone
+
+
+def test_without_conditions_the_jobs_own_hold() -> None:
+    asked = race("p3", "single")
+    assert [c.text for c in conditions(asked)] == [""]
+    assert job(asked, Cell(0, 0)).network.rate == "1Gbit"
+    assert job(asked, Cell(0, 0)).name == "digits: p3, round 1"
+    assert from_plain(RaceSpec, to_plain(asked)) == asked
+
+
+def test_a_members_overrides_take_the_place_of_the_jobs() -> None:
+    fp16 = [{"layers": "*", "codec": "fp16"}]
+    asked = from_plain(
+        RaceSpec,
+        {
+            "job": {**BASE, "overrides": fp16},
+            "members": [{"strategy": "p3"}, {"strategy": "p3", "overrides": [], "name": "plain"}],
+        },
+    )
+    assert len(job(asked, Cell(0, 0)).overrides) == 1
+    assert job(asked, Cell(1, 0)).overrides == ()
+
+
+def test_members_of_one_strategy_are_told_apart_by_their_options() -> None:
+    asked = race({"strategy": "p3", "options": {"slice_size": 1000}}, "p3", "ddp")
+    assert labels(asked.members) == ["p3 (slice_size=1000)", "p3", "ddp"]
+
+
+@pytest.mark.parametrize(
+    ("members", "fields", "said"),
+    [
+        ([], {}, "members = []: nobody races"),
+        (["p4"], {}, "members.0.strategy = 'p4': no such strategy. Known: central-reduce, ddp"),
+        (["p3", "p3"], {}, "two members are called 'p3'"),
+        (["p3"], {"rounds": 0}, "rounds = 0"),
+        (["p3"], {"rates": ["fast"]}, "rates.0 = 'fast'"),
+        (["p3"], {"rates": ["1Gbit", "1Gbit"]}, "one of them is there twice"),
+        (["p3", "ddp"], {"rounds": 50, "workers": list(range(1, 40))}, "are 3900 jobs; at most 2000"),
+        (["p3"], {"name": " "}, "must have 1 to 200 characters"),
+    ],
+)
+def test_what_cannot_race_is_refused(members: list[str], fields: dict[str, Any], said: str) -> None:
+    with pytest.raises(UserError) as caught:
+        race(*members, **fields)
+    assert said in str(caught.value)
+
+
+def test_in_every_round_another_member_begins() -> None:
+    order = [(run.round, run.cell.member) for run in schedule(3, 1, 3)]
+    assert order == [(0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (1, 0), (2, 2), (2, 0), (2, 1)]
+
+
+def test_what_is_out_runs_no_more_and_who_comes_later_catches_up() -> None:
+    done = {Run(0, Cell(0, 0))}
+    assert following(2, 1, 2, done, ()) == Run(0, Cell(1, 0))
+    assert following(2, 1, 2, done, {Cell(1, 0)}) == Run(1, Cell(0, 0))
+    finished = set(schedule(2, 1, 2))
+    assert following(2, 1, 2, finished, ()) is None
+    assert following(3, 1, 2, finished, ()) == Run(0, Cell(2, 0))
+
+
+def test_a_clear_difference_is_one_in_three_rounds() -> None:
+    standings = rank({0: {0: 150.0, 1: 151.0, 2: 149.0}, 1: {0: 100.0, 1: 101.0, 2: 99.5}})
+    assert [(s.member, s.rank, s.significant) for s in standings] == [(1, 1, False), (0, 2, True)]
+    assert standings[1].times_fastest == pytest.approx(1.5, rel=0.01)
+    assert standings[1].interval is not None
+    assert standings[1].interval[0] > 1.4
+
+
+def test_drift_that_all_share_hides_nothing() -> None:
+    """The machine is twice as slow in the last round; within each round the same member is 5 % slower."""
+    standings = rank({0: {0: 105.0, 1: 106.0, 2: 210.0}, 1: {0: 100.0, 1: 101.0, 2: 200.0}})
+    assert standings[1].significant
+
+
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_fewer_than_three_rounds_prove_nothing(rounds: int) -> None:
+    times = {number: 100.0 + number / 100 for number in range(rounds)}
+    standings = rank({0: {n: 2 * t for n, t in times.items()}, 1: times})
+    assert [s.rank for s in standings] == [1, 1]
+    assert not standings[1].significant
+
+
+def test_equals_are_told_apart_in_one_race_of_twenty_at_most() -> None:
+    random = np.random.default_rng(1)
+    for members in (2, 4):
+        found = 0
+        for _ in range(2_000):
+            times = random.lognormal(0, 0.05, (members, 3))
+            standings = rank({m: dict(enumerate(times[m].tolist())) for m in range(members)})
+            found += any(s.significant for s in standings)
+        assert found / 2_000 <= 0.05
+
+
+def test_who_has_no_figures_has_no_rank() -> None:
+    assert rank({}) == []
+    assert [s.member for s in rank({0: {}, 1: {0: 5.0}})] == [1]
+    apart = rank({0: {0: 10.0}, 1: {1: 20.0}})
+    assert (apart[1].interval, apart[1].significant) == (None, False)
+
+
+def test_two_curves_meet_where_their_order_changes() -> None:
+    (rate,) = crossings([100, 1000], [10.0, 1.0], [5.0, 2.0])
+    assert rate == pytest.approx(100 * 10**0.5)
+    assert crossings([100, 1000], [10.0, 1.0], [20.0, 2.0]) == []
