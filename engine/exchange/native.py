@@ -89,7 +89,7 @@ class NativeAllreduce:
         counts = [float(has(mask, i)) for i in range(len(unit.segments))]
         gradients = memory.device_gradients(unit.segments)
         flat = torch.cat([*gradients, gradients[0].new_tensor(counts)])
-        start_ns = self._context.recording.now_ns()
+        start_ns = self._context.collectives.begins()
         work = dist.all_reduce(flat, async_op=True)
         self._under_way.put((unit, step, flat, work, start_ns))
 
@@ -119,7 +119,6 @@ class NativeAllreduce:
             rounds=2,
             workers=context.workers,
             start=start_ns,
-            end=context.recording.now_ns(),
         )
         context.versions.advance(unit.index, step + 1)
 

@@ -58,7 +58,7 @@ class DdpReplica(PeerReplica):
 
     def _allreduce(self, state, bucket):  # DDP refuses annotations that are not evaluated
         """DDP's allreduce, timed, and summed instead of averaged: (None, GradBucket) -> Future of the flat sum."""
-        start_ns, step, recording = self._recording.now_ns(), self._step, self._recording
+        start_ns, step, recording = self._collectives.begins(), self._step, self._recording
         flat = bucket.buffer()
         index, size, weights = bucket.index(), flat.nbytes, self._weights(bucket.parameters())
 
@@ -67,9 +67,7 @@ class DdpReplica(PeerReplica):
             recording.recorder.event(
                 Kind.REDUCE, Track.SERVER, step=step, unit=index, start=start_ns, end=end_ns, bytes=size
             )
-            self._collectives.moved(
-                weights, size, rounds=2, workers=dist.get_world_size(), start=start_ns, end=end_ns
-            )
+            self._collectives.moved(weights, size, rounds=2, workers=dist.get_world_size(), start=start_ns)
             return future.value()[0]
 
         return dist.all_reduce(flat, async_op=True).get_future().then(done)

@@ -9,7 +9,7 @@ What a group gathers and scatters are the bytes of its parameters' layers.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -24,6 +24,7 @@ from torch.distributed.fsdp._fully_shard._fsdp_collectives import DefaultAllGath
 from engine.inputs.loader import StepBatch
 from engine.runtime.gathered_writes import GatheredWrites
 from engine.runtime.peer_replica import PeerReplica
+from engine.telemetry.collectives import Collectives
 
 _NEVER_CALLED = (nn.ModuleList, nn.ModuleDict)
 """Containers without a forward pass of their own."""
@@ -46,10 +47,10 @@ class FsdpReplica(PeerReplica):
             mine = [parameter for parameter in module.parameters() if parameter in left]
             for parameter in mine:
                 del left[parameter]
-            moved = partial(self._collectives.moved, self._weights(mine), workers=workers)
+            weights = self._weights(mine)
             group: FSDPModule = fully_shard(module, mesh=mesh)
-            group.set_custom_all_gather(_Gather(partial(moved, rounds=1), self._recording.now_ns))
-            group.set_custom_reduce_scatter(_Scatter(partial(moved, rounds=rounds), self._recording.now_ns))
+            group.set_custom_all_gather(_Gather(self._collectives, weights, workers, rounds=1))
+            group.set_custom_reduce_scatter(_Scatter(self._collectives, weights, workers, rounds=rounds))
         self._groups = [module for module in model.modules() if isinstance(module, FSDPModule)]
         for group in self._groups:
             group.set_gradient_divide_factor(1.0)
@@ -96,30 +97,36 @@ class FsdpReplica(PeerReplica):
         return self._groups[0]
 
 
-class _Gather(DefaultAllGather):
-    """FSDP's own, which says what it has moved."""
+class _Telling:
+    """What a group's collectives say of themselves."""
 
-    def __init__(self, moved: Callable[..., None], now_ns: Callable[[], int]) -> None:
-        """`moved(size, start, end)` is told the bytes of the whole group's parameters."""
-        self._moved = moved
-        self._now_ns = now_ns
+    def __init__(
+        self, collectives: Collectives, weights: Mapping[int, int], workers: int, *, rounds: int
+    ) -> None:
+        """`weights`: how much of the group belongs to each layer. `rounds`: see `Collectives.moved`."""
+        self._collectives = collectives
+        self._moved = partial(collectives.moved, weights, rounds=rounds, workers=workers)
+
+    @contextmanager
+    def _told(self, size: int) -> Iterator[None]:
+        """Around a collective of `size` bytes, those of the whole group."""
+        start_ns = self._collectives.begins()
+        yield
+        self._moved(size, start=start_ns)
+
+
+class _Gather(_Telling, DefaultAllGather):
+    """FSDP's own."""
 
     def __call__(
         self, output_tensor: Tensor, input_tensor: Tensor, group: dist.ProcessGroup, async_op: bool = False
     ) -> dist.Work | None:
-        start_ns = self._now_ns()
-        work = super().__call__(output_tensor, input_tensor, group, async_op)
-        self._moved(output_tensor.nbytes, start=start_ns, end=self._now_ns())
-        return work
+        with self._told(output_tensor.nbytes):
+            return super().__call__(output_tensor, input_tensor, group, async_op)
 
 
-class _Scatter(DefaultReduceScatter):
-    """FSDP's own, which says what it has moved."""
-
-    def __init__(self, moved: Callable[..., None], now_ns: Callable[[], int]) -> None:
-        """`moved(size, start, end)` is told the bytes of the whole group's gradients."""
-        self._moved = moved
-        self._now_ns = now_ns
+class _Scatter(_Telling, DefaultReduceScatter):
+    """FSDP's own."""
 
     def __call__(
         self,
@@ -129,10 +136,8 @@ class _Scatter(DefaultReduceScatter):
         op: Any,
         async_op: bool = False,
     ) -> dist.Work:
-        start_ns = self._now_ns()
-        work = super().__call__(output_tensor, input_tensor, group, op, async_op)
-        self._moved(input_tensor.nbytes, start=start_ns, end=self._now_ns())
-        return work
+        with self._told(input_tensor.nbytes):
+            return super().__call__(output_tensor, input_tensor, group, op, async_op)
 
 
 def groups(model: nn.Module, size: int) -> list[nn.Module]:

@@ -30,8 +30,10 @@ class Collectives:
         self._connects_later = False
         self._owed: dict[Direction, dict[int, int]] = {direction: {} for direction in Direction}
         """Bytes by layer that collectives have moved, or are about to, and the count did not yet reach."""
+        self._begun = False
         self._given = dict.fromkeys(Direction, 0)
-        """Bytes that layers were given so far."""
+        """Bytes of the count that are spoken for: those that layers were given, and what came before the first
+        collective."""
         self._last = (0, 0)
         """Start and end of the newest collective."""
 
@@ -45,13 +47,19 @@ class Collectives:
             self._counters.add(connections() - self._before)
             self._connects_later = connects_later
 
-    def moved(
-        self, weights: Mapping[int, int], size: int, *, rounds: int, workers: int, start: int, end: int
-    ) -> None:
-        """A collective of so many `workers` on a buffer of `size` bytes has ended, in which each layer has the share
-        that its weight has of all `weights`. `rounds`: how often its algorithm sends (n-1)/n of the buffer: 2 for a sum
-        that all get, 1 where every worker gives or gets only its own part. `start`, `end` in ns on the attempt's
-        clock."""
+    def begins(self) -> int:
+        """A collective is about to be issued: now, in ns on the attempt's clock. What was counted before the first one,
+        such as a wrapper's own copy of the parameters, is no layer's."""
+        if not self._begun:
+            with self._lock:
+                self._begun = True
+                self._given = dict(zip(Direction, self._counters.read(), strict=True))
+        return self._recorder.clock_ns()
+
+    def moved(self, weights: Mapping[int, int], size: int, *, rounds: int, workers: int, start: int) -> None:
+        """A collective of so many `workers` on a buffer of `size` bytes, issued at `start`, has ended. Each layer has
+        the share in it that its weight has of all `weights`. `rounds`: how often its algorithm sends (n-1)/n of the
+        buffer: 2 for a sum that all get, 1 where every worker gives or gets only its own part."""
         whole = sum(weights.values())
         if not whole:
             return
@@ -63,7 +71,7 @@ class Collectives:
             for owed in self._owed.values():
                 for layer, weight in weights.items():
                     owed[layer] = owed.get(layer, 0) + travels * weight // whole
-            self._last = (start, end)
+            self._last = (start, self._recorder.clock_ns())
             self._give()
 
     def settle(self) -> None:

@@ -22,8 +22,8 @@ STEPS = 10
 
 def rounds(strategy: str) -> float:
     """How often half of the parameters' bytes goes each way between two workers, in all steps: a sum is given and got;
-    FSDP gathers parameters before the forward pass of every step and after the last, and sums (Gloo: everywhere)."""
-    return {"ddp": 2 * STEPS, "fsdp": 3 * STEPS + 1}[strategy]
+    FSDP gathers parameters when it begins, in every step and after the last one, and sums (Gloo: everywhere)."""
+    return {"ddp": 2 * STEPS, "fsdp": 3 * STEPS + 2}[strategy]
 
 
 def expected(run: Run, strategy: str) -> Counter[int]:
@@ -79,15 +79,18 @@ def test_layers_get_no_more_than_the_kernel_counted() -> None:
     with away.joining(connects_later=False), inside.joining(connects_later=False):
         ours = pair()
     pass_on(*elsewhere, 70_000)
+    pass_on(*ours, 3_000)
+    for one in (inside, away):
+        one.begins()
     pass_on(*ours, 10_000)
     for one in (inside, away):  # 20,000 bytes would have gone each way
-        one.moved({0: 3, 1: 1, 2: 0}, 20_000, rounds=2, workers=2, start=0, end=1_000)
-    assert (inside.counted(), away.counted()) == ((10_000, 10_000), (0, 0))
+        one.moved({0: 3, 1: 1, 2: 0}, 20_000, rounds=2, workers=2, start=0)
+    assert (inside.counted(), away.counted()) == ((13_000, 13_000), (0, 0))
     pass_on(*reversed(ours), 4_000)  # what the kernel had kept so far
     inside.settle()
     for end in (*ours, *elsewhere):
         end.close()
-    assert inside.counted() == (14_000, 14_000), "what has ended still counts"
+    assert inside.counted() == (17_000, 17_000), "what has ended still counts"
     recorder.close()
     bins = [row for body in recorder.memory for row in decode(body).table("bins")]
     assert {int(row["layer"]) for row in bins} == {0, 1}
@@ -104,10 +107,11 @@ def test_connections_that_come_with_the_first_collective_are_found() -> None:
     collectives = Collectives(recorder, within_host=True)
     with collectives.joining(connects_later=True):
         pass
+    collectives.begins()
     ours = pair()
     pass_on(*ours, 1_000)
     assert collectives.counted() == (0, 0)
-    collectives.moved({0: 1}, 500, rounds=2, workers=2, start=0, end=1_000)
+    collectives.moved({0: 1}, 500, rounds=2, workers=2, start=0)
     assert collectives.counted() == (1_000, 1_000)
     for end in ours:
         end.close()
