@@ -3,6 +3,7 @@ trace."""
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 from collections.abc import Iterable, Mapping
@@ -47,7 +48,14 @@ def problem(
 ) -> JSONResponse:
     """A problem as a response."""
     body = Problem(type=f"/problems/{kind}", title=title, status=status, detail=detail, errors=list(errors))
-    return JSONResponse(body.model_dump(mode="json"), status, headers, media_type=MEDIA_TYPE)
+    return _Answer(body.model_dump(), status, headers, media_type=MEDIA_TYPE)
+
+
+class _Answer(JSONResponse):
+    def render(self, content: Any) -> bytes:
+        """What was refused may hold half of a surrogate pair, which is in no UTF-8: it stays escaped, as it came."""
+        text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return text.encode(errors="backslashreplace")
 
 
 def install(app: FastAPI) -> None:

@@ -152,13 +152,26 @@ def test_a_model_is_described_anew_after_it_was_corrected(api: TestClient, tmp_p
 
 @pytest.mark.parametrize(
     "text",
-    ["{", "", b"\xff\xfe", r'{"\ud800": 1}', "[1, 2]", '"text"', "null", '{"name": NaN}', "[" * 50_000, DEEP],
+    [
+        "{",
+        "",
+        b"\xff\xfe",
+        r'{"\ud800": 1}',
+        r'{"name": "\ud800"}',
+        "[1, 2]",
+        '"text"',
+        "null",
+        '{"name": NaN}',
+        "[" * 50_000,
+        DEEP,
+    ],
 )
 def test_bodies_that_are_no_specification(api: TestClient, text: str | bytes) -> None:
-    answer = api.post("/api/v1/jobs", content=text, headers=JSON)
-    assert answer.status_code == 422
-    assert answer.headers["content-type"] == "application/problem+json"
-    json.loads(answer.text, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    for path in ("jobs", "attempts/1/seal"):
+        answer = api.post(f"/api/v1/{path}", content=text, headers=JSON)
+        assert answer.status_code == 422
+        assert answer.headers["content-type"] == "application/problem+json"
+        json.loads(answer.text, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
 
 
 @pytest.mark.parametrize("levels", [62, 200, 700])

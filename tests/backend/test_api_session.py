@@ -116,6 +116,7 @@ def test_sessions_outlive_a_restart_but_not_another_token(tmp_path: Path) -> Non
         b'{"token": null}',
         b'{"token": "\\ud800"}',
         b'{"token": {"a": 1}}',
+        b'{"name": "\\ud800"}',
         b"\xff",
         b'{"token": "a\\u0000b"}',
     ],
