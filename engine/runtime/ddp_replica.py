@@ -17,6 +17,7 @@ from torch.futures import Future
 from torch.nn.parallel import DistributedDataParallel
 
 from engine.inputs.task import BatchLoss, Task
+from engine.models.compiled import compiler
 from engine.runtime.peer_replica import PeerReplica
 from engine.telemetry.events import Kind, Track
 
@@ -37,6 +38,7 @@ class DdpReplica(PeerReplica):
     """A whole model, whose gradients DDP sums in buckets during backward."""
 
     def _wrap(self, bucket_bytes: int, device: str, all_used: bool) -> None:
+        self._small_buckets = bucket_bytes < dist._DEFAULT_FIRST_BUCKET_BYTES
         self._options: dict[str, Any] = {
             "device_ids": [torch.device(device)] if device.startswith("cuda") else None,
             "broadcast_buffers": False,
@@ -45,6 +47,9 @@ class DdpReplica(PeerReplica):
         }
 
     def passing(self, task: Task) -> Callable[[Tensor, Tensor], BatchLoss]:
+        if self._small_buckets and compiler() is not None:
+            # It cuts what it compiles where buckets end, and fails where they are smaller than DDP's usual first one.
+            torch._dynamo.config.optimize_ddp = False
         self._wrapped = DistributedDataParallel(_Pass(self.model, task), **self._options)
         self._wrapped.register_comm_hook(None, self._allreduce)
         return self._wrapped

@@ -21,7 +21,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "ring-allreduce-overlap": {"bucket_bytes": 4000},
     "native-allreduce": {},
     "late-multiply": {"layers": "all"},
-    "ddp": {},
+    "ddp": {"bucket_bytes": 4000},
 }
 """So small that a layer has several slices, and a bucket few layers."""
 
