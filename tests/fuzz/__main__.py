@@ -1,6 +1,6 @@
 """`make fuzz N=2000 SEED=7`: so many random networks, trained by the engine and by a plain loop.
 
-python -m tests.fuzz --networks 2000 --seed 7 [--only 123] [--shrink 60] [--keep FOLDER]
+python -m tests.fuzz --networks 2000 --seed 7 [--only 123] [--shrink 60] [--keep FOLDER] [--compiled]
 """
 
 from __future__ import annotations
@@ -35,6 +35,11 @@ def main() -> int:
         help="folder of the failures' programs and of what came of each network; given again with the same seed, the"
         " campaign goes on",
     )  # fmt: skip
+    parser.add_argument(
+        "--compiled",
+        action="store_true",
+        help="compile every network with torch.compile, the whole of it or parts",
+    )
     given = parser.parse_args()
     seed = int(time.time()) % 1_000_000 if given.seed is None else given.seed
     folder = given.keep or Path(tempfile.mkdtemp(prefix="trainyard-fuzz-"))
@@ -49,6 +54,7 @@ def main() -> int:
         only=given.only or (),
         shrink_s=given.shrink,
         say=lambda text: print(text, flush=True),
+        compiled=given.compiled,
     )
     print(tally.text())
     return 0 if tally.sound else 1

@@ -122,10 +122,13 @@ def run(
     only: Iterable[int] = (),
     shrink_s: float,
     say: Callable[[str], None],
+    compiled: bool = False,
 ) -> Tally:
     """Try so many `networks` that decide something, or `only` those of some numbers. Failures are kept in `folder` as
-    programs; so is, line by line, what came of each network: a campaign that was broken off goes on there."""
-    tally, trials, record = Tally(campaign=campaign), Trials(folder), folder / f"campaign_{campaign}.jsonl"
+    programs; so is, line by line, what came of each network: a campaign that was broken off goes on there. `compiled`:
+    every network is, as a whole or in part."""
+    tally, trials = Tally(campaign=campaign), Trials(folder, compiled=compiled)
+    record = folder / f"campaign_{campaign}{'_compiled' if compiled else ''}.jsonl"
     known = set()
     if not only and record.exists():
         for line in record.read_text().splitlines():
@@ -149,7 +152,7 @@ def run(
             if shrink_s:
                 case, verdict = smaller(campaign, number, verdict, trials, shrink_s)
             kept = folder / f"failure_{campaign}_{number}.py"
-            kept.write_text(program(case, verdict))
+            kept.write_text(program(case, verdict, compiled=compiled))
             say(f"{kept}\n{verdict.detail}\n\n{kept.read_text()}")
         if tally.kinds.total() % 50 == 0:
             say(tally.text().splitlines()[0])

@@ -9,7 +9,7 @@ from pprint import pformat
 from typing import Any
 
 from tests.fuzz import trial
-from tests.fuzz.grammar.file import write
+from tests.fuzz.compiled import file_of
 from tests.fuzz.network import Case
 
 _MAIN = '''
@@ -23,10 +23,10 @@ if __name__ == "__main__":
 '''
 
 
-def program(case: Case, verdict: trial.Verdict) -> str:
-    """The source of the program for a case and what was wrong with it."""
+def program(case: Case, verdict: trial.Verdict, *, compiled: bool = False) -> str:
+    """The source of the program for a case and what was wrong with it. `compiled`: its network was."""
     head = f'"""{verdict.what}: a plain PyTorch loop and the engine (`python FILE` in the repository)."""\n\n'
-    return head + write(case.network, case.precision).source + _MAIN.format(job=pformat(case.job, width=110))
+    return head + file_of(case, compiled=compiled).source + _MAIN.format(job=pformat(case.job, width=110))
 
 
 def show(path: str, job: dict[str, Any]) -> None:

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from engine.models.compiled import is_compiled
 from engine.strategies import STRATEGIES as CATALOGUE
 from tests.fuzz import reference
 from tests.fuzz.campaign import case_of
+from tests.fuzz.compiled import file_of
 from tests.fuzz.distance import distances, tolerance
 from tests.fuzz.grammar.extras import EXTRAS
 from tests.fuzz.grammar.file import write
@@ -102,6 +104,19 @@ def test_the_reference_and_the_files_know_nothing_of_the_engine() -> None:
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             assert not [name for name in names if name.partition(".")[0] in ("engine", "backend", "tests")]
+
+
+def test_a_compiled_network_is_compiled_in_some_way(tmp_path: Path) -> None:
+    ways = set()
+    for number in range(12):
+        case = case_of(0, number)
+        assert file_of(case, compiled=False).source == write(case.network, case.precision).source
+        path = tmp_path / f"net_{case.key}.py"
+        path.write_text(file_of(case, compiled=True).source)
+        found = [is_compiled(module) for module in load(path).build().modules()]
+        assert any(found)
+        ways.add((found[0], sum(found) > 1))
+    assert len(ways) > 1
 
 
 def test_every_strategy_of_the_catalogue_is_drawn() -> None:

@@ -14,8 +14,8 @@ from types import ModuleType
 from typing import Any, Literal
 
 from tests.fuzz import product, reference
+from tests.fuzz.compiled import file_of
 from tests.fuzz.distance import distances, tolerance
-from tests.fuzz.grammar.file import write
 from tests.fuzz.leaks import Watch
 from tests.fuzz.network import Case
 from tests.fuzz.reference import Trained
@@ -41,8 +41,10 @@ class Verdict:
 class Trials:
     """Tries one case after another, in one folder and by processes that take launch after launch."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, compiled: bool = False) -> None:
+        """`compiled`: every network is, as a whole or in part."""
         self._folder = folder
+        self._compiled = compiled
         self._watch: Watch | None = None
         """Made after the first resident, which starts what is there to stay: the fork server."""
 
@@ -51,7 +53,7 @@ class Trials:
         if self._watch is None:
             RESIDENTS.bring(RESIDENTS.take())
             self._watch = Watch(RESIDENTS)
-        file = write(case.network, case.precision)
+        file = file_of(case, compiled=self._compiled)
         path = self._folder / f"net_{case.key}.py"
         path.write_text(file.source)
         importlib.invalidate_caches()

@@ -1,0 +1,36 @@
+"""The same networks, compiled: what is added to a user's file so that `build` compiles the model, or parts of it."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import replace
+
+from tests.fuzz.grammar.file import File, write
+from tests.fuzz.network import Case
+
+_WAYS = (
+    "model.compile(backend={backend!r})",
+    "for child in model.children():\n    child.compile(backend={backend!r})",
+    "for part in list(model.modules())[1::2]:\n    part.forward = torch.compile(part.forward, backend={backend!r})",
+)
+_BUILD = """
+
+_as_written = build
+
+
+def build():
+    model = _as_written()
+{compile}
+    return model
+"""
+
+
+def file_of(case: Case, *, compiled: bool) -> File:
+    """The file of a case's network. Where it is compiled, its key says what of it is, and with which backend."""
+    file = write(case.network, case.precision)
+    if not compiled:
+        return file
+    chosen = zlib.crc32(case.key.encode())
+    way = _WAYS[chosen % 3].format(backend=("eager", "aot_eager")[chosen // 3 % 2])
+    lines = "\n".join(f"    {line}" for line in way.splitlines())
+    return replace(file, source=file.source + _BUILD.format(compile=lines))
