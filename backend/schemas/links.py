@@ -53,7 +53,7 @@ class LinkSeries(Schema):
     party: int
     party_name: str
     interface: str
-    """`transport`: what the party's own transport counted."""
+    """`transport`: what the party's own transport counted, and the kernel on the connections of its collectives."""
     host: str
     shared: bool
     """Whether its counters are those of the whole machine, other programs included."""

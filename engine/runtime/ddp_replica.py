@@ -19,7 +19,7 @@ from torch.nn.parallel import DistributedDataParallel
 from engine.inputs.task import BatchLoss, Task
 from engine.models.compiled import compiler
 from engine.runtime.peer_replica import PeerReplica
-from engine.telemetry.events import Kind, Track
+from engine.telemetry.events import NONE, Kind, Track
 
 
 class _Pass(nn.Module):
@@ -66,11 +66,18 @@ class DdpReplica(PeerReplica):
         start_ns, step, recording = self._collectives.begins(), self._step, self._recording
         flat = bucket.buffer()
         index, size, weights = bucket.index(), flat.nbytes, self._weights(bucket.parameters())
+        layer = next(iter(weights)) if len(weights) == 1 else NONE  # a large one has its bucket to itself
 
         def done(future: Future[list[torch.Tensor]]) -> torch.Tensor:
-            end_ns = recording.now_ns()
             recording.recorder.event(
-                Kind.REDUCE, Track.SERVER, step=step, unit=index, start=start_ns, end=end_ns, bytes=size
+                Kind.REDUCE,
+                Track.SERVER,
+                step=step,
+                layer=layer,
+                unit=index,
+                start=start_ns,
+                end=recording.now_ns(),
+                bytes=size,
             )
             self._collectives.moved(weights, size, rounds=2, workers=dist.get_world_size(), start=start_ns)
             return future.value()[0]

@@ -12,13 +12,12 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 from engine.order.keys import rank_in_step
 from engine.telemetry.events import NONE, Clock, Kind, Track
 from engine.telemetry.recorder import Recorder
-from engine.telemetry.span_clock import HostClock, Mark, SpanClock
+from engine.telemetry.span_clock import HostClock, Mark, SpanClock, host_ns
 from engine.transport.message import Header
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ class Recording:
         self.spans: SpanClock = HostClock(now_ns)
         """Who says how long what is computed took."""
         self._layer = NONE
-        self._mark = Mark(0)
+        self._mark: Mark = 0
         self._now = _Step(step=0, start_ns=0)
 
     @property
@@ -158,7 +157,7 @@ class Recording:
     def collectives_awaited(self) -> None:
         """Backward has ended, and since its last gradient nothing was computed: collectives of no one layer were
         awaited."""
-        self.waited(NONE, NONE, self._mark.host_ns)
+        self.waited(NONE, NONE, host_ns(self._mark))
 
     def _until_now(self, kind: Kind, layer: int) -> None:
         """A span from the end of the one before."""
@@ -167,12 +166,11 @@ class Recording:
     def _since(self, start: Mark, kind: Kind, layer: int) -> None:
         self._mark = self.spans.mark()
         self._now.open += 1
-        self.spans.span(start, self._mark, partial(self._computed, self._now, kind, layer))
+        self.spans.span(start, self._mark, self._computed, (self._now, kind, layer))
 
-    def _computed(
-        self, step: _Step, kind: Kind, layer: int, start_ns: int, end_ns: int, clock: Clock
-    ) -> None:
-        """A span's times are known."""
+    def _computed(self, what: tuple[_Step, Kind, int], start_ns: int, end_ns: int, clock: Clock) -> None:
+        """The times of a span, of what kind and of which layer, are known."""
+        step, kind, layer = what
         if end_ns > start_ns:
             step.compute_ns += end_ns - start_ns
             self.recorder.event(

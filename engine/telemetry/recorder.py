@@ -40,8 +40,8 @@ from engine.telemetry.spread import MOST_TAKEN, LinkBins
 from engine.telemetry.totals import Totals
 
 TRANSPORT = "transport"
-"""Name of the link whose bytes the transport itself counts: the one that send and receive events belong
-to."""
+"""Name of the link whose bytes the transport itself counts, and the kernel on the connections of collectives: the one
+that send and receive events belong to."""
 PATIENCE_S = 30.0
 """How long a recorder that closes waits for a disk that refuses."""
 

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from engine.telemetry.events import Clock
 
-Recorded = Callable[[int, int, Clock], None]
-"""Is told a span's start and end, in ns on the attempt's clock, and whose they are."""
+T = TypeVar("T")
+Recorded = Callable[[T, int, int, Clock], None]
+"""Is told of what it is, a span's start and end, in ns on the attempt's clock, and whose they are."""
 
 
 class DeviceEvent(Protocol):
@@ -31,21 +32,30 @@ class DeviceEvent(Protocol):
         ...
 
 
-class Mark(NamedTuple):
-    """A moment between two spans."""
-
-    host_ns: int
-    """When the host was there."""
-    event: DeviceEvent | None = None
-    anchor: Anchor | None = None
-    """What the event is measured from; both None by the host's clock."""
-
-
 class Anchor(NamedTuple):
     """An event of which the time is known."""
 
     host_ns: int
     event: DeviceEvent
+
+
+class DeviceMark(NamedTuple):
+    """A moment between two spans that a device computes."""
+
+    host_ns: int
+    """When the host was there."""
+    event: DeviceEvent
+    anchor: Anchor
+    """What the event is measured from."""
+
+
+Mark = int | DeviceMark
+"""A moment between two spans; by the host's clock just its time."""
+
+
+def host_ns(mark: Mark) -> int:
+    """When the host was there, in ns on the attempt's clock."""
+    return mark if isinstance(mark, int) else mark.host_ns
 
 
 class SpanClock(Protocol):
@@ -55,8 +65,9 @@ class SpanClock(Protocol):
         """Now, in what the calling thread issues."""
         ...
 
-    def span(self, start: Mark, end: Mark, recorded: Recorded) -> None:
-        """Call `recorded` with the times of what was computed from `start` to `end`: now, or in a later `resolve`."""
+    def span(self, start: Mark, end: Mark, recorded: Recorded[T], what: T) -> None:
+        """Call `recorded` with the times of `what`, which was computed between these marks: now, or in a later
+        `resolve`."""
         ...
 
     def caught_up(self) -> None:
@@ -72,15 +83,11 @@ class HostClock:
     """Whoever issues work computes it."""
 
     def __init__(self, now_ns: Callable[[], int]) -> None:
-        self._now_ns = now_ns
+        self.mark = now_ns
 
-    def mark(self) -> Mark:
+    def span(self, start: Mark, end: Mark, recorded: Recorded[T], what: T) -> None:
         """See SpanClock."""
-        return Mark(self._now_ns())
-
-    def span(self, start: Mark, end: Mark, recorded: Recorded) -> None:
-        """See SpanClock."""
-        recorded(start.host_ns, end.host_ns, Clock.HOST)
+        recorded(what, host_ns(start), host_ns(end), Clock.HOST)
 
     def caught_up(self) -> None:
         """Nothing is to be caught up with."""
@@ -100,16 +107,18 @@ class EventClock:
         self._now_ns = now_ns
         self._record = record
         self._idle = idle
-        self._open: deque[tuple[Mark, Mark, Recorded]] = deque()
+        self._open: deque[tuple[DeviceMark, DeviceMark, Recorded[Any], Any]] = deque()
         self._anchor = Anchor(now_ns(), record())
 
     def mark(self) -> Mark:
         """See SpanClock."""
-        return Mark(self._now_ns(), self._record(), self._anchor)
+        return DeviceMark(self._now_ns(), self._record(), self._anchor)
 
-    def span(self, start: Mark, end: Mark, recorded: Recorded) -> None:
+    def span(self, start: Mark, end: Mark, recorded: Recorded[T], what: T) -> None:
         """See SpanClock."""
-        self._open.append((start, end, recorded))
+        assert isinstance(start, DeviceMark)
+        assert isinstance(end, DeviceMark)
+        self._open.append((start, end, recorded, what))
 
     def caught_up(self) -> None:
         """See SpanClock."""
@@ -119,21 +128,20 @@ class EventClock:
     def resolve(self, *, last: bool = False) -> None:
         """See SpanClock."""
         while self._open:
-            start, end, recorded = self._open[0]
+            start, end, recorded, what = self._open[0]
             known = _passed(start, quietly=last) and _passed(end, quietly=last)
             if not known and not last:
                 return
             self._open.popleft()
             if known:
                 start_ns = _device_ns(start)
-                recorded(start_ns, max(start_ns, _device_ns(end)), Clock.CUDA)
+                recorded(what, start_ns, max(start_ns, _device_ns(end)), Clock.CUDA)
             else:
-                recorded(start.host_ns, end.host_ns, Clock.HOST)
+                recorded(what, start.host_ns, end.host_ns, Clock.HOST)
 
 
-def _passed(mark: Mark, *, quietly: bool) -> bool:
+def _passed(mark: DeviceMark, *, quietly: bool) -> bool:
     """Whether the device has; `quietly`: of one that fails, it has not."""
-    assert mark.event is not None
     try:
         return mark.event.query()
     except RuntimeError:
@@ -142,7 +150,5 @@ def _passed(mark: Mark, *, quietly: bool) -> bool:
         return False
 
 
-def _device_ns(mark: Mark) -> int:
-    assert mark.event is not None
-    assert mark.anchor is not None
+def _device_ns(mark: DeviceMark) -> int:
     return mark.anchor.host_ns + round(mark.anchor.event.elapsed_time(mark.event) * 1e6)

@@ -13,7 +13,7 @@ from engine.runtime.recording import Recording
 from engine.telemetry.batch import decode
 from engine.telemetry.events import Clock, Kind
 from engine.telemetry.recorder import Recorder
-from engine.telemetry.span_clock import EventClock, Mark
+from engine.telemetry.span_clock import EventClock, host_ns
 
 MS = 1_000_000
 
@@ -76,23 +76,23 @@ def events_of(recorder: Recorder) -> tuple[np.ndarray, np.ndarray]:
 def test_a_span_has_the_devices_times_once_it_has_passed() -> None:
     device = Device(now=1_000, busy_until=1_000)
     clock, _ = clocked(device)
-    found: list[tuple[int, int, Clock]] = []
+    found: list[tuple[str, int, int, Clock]] = []
     marks = [clock.mark()]
     for work in (100, 50):
         device.issue(work)
         marks.append(clock.mark())
     for start, end in pairwise(marks):
-        clock.span(start, end, lambda *times: found.append(times))
-    assert [mark.host_ns for mark in marks] == [1_000 * MS, 1_001 * MS, 1_002 * MS], "the host is ahead"
+        clock.span(start, end, lambda what, *times: found.append((what, *times)), "a")
+    assert [host_ns(mark) for mark in marks] == [1_000 * MS, 1_001 * MS, 1_002 * MS], "the host is ahead"
     clock.resolve()
     assert found == [], "the device is at it, and nobody waits"
     device.now = 1_120
     clock.resolve()
     first_end = 1_000 * MS + round(101 * 0.99 * MS)
-    assert found == [(1_000 * MS, first_end, Clock.CUDA)]
+    assert found == [("a", 1_000 * MS, first_end, Clock.CUDA)]
     device.now = 1_151
     clock.resolve()
-    assert found[1:] == [(first_end, 1_000 * MS + round(151 * 0.99 * MS), Clock.CUDA)], "without a gap"
+    assert found[1:] == [("a", first_end, 1_000 * MS + round(151 * 0.99 * MS), Clock.CUDA)], "without a gap"
 
 
 def test_the_clocks_meet_again_whenever_the_device_is_idle() -> None:
@@ -104,13 +104,13 @@ def test_the_clocks_meet_again_whenever_the_device_is_idle() -> None:
     device.now = 20_000
     clock.caught_up()
     assert busy.anchor != clock.mark().anchor
-    found: list[tuple[int, int, Clock]] = []
+    found: list[tuple[str, int, int, Clock]] = []
     start = clock.mark()
     device.issue(100)
-    clock.span(start, clock.mark(), lambda *times: found.append(times))
+    clock.span(start, clock.mark(), lambda what, *times: found.append((what, *times)), "a")
     device.now = 30_000
     clock.resolve()
-    (drifted, _, _), = found  # fmt: skip
+    (_, drifted, _, _), = found  # fmt: skip
     assert drifted == 20_000 * MS, "from the newest anchor, not a hundredth of 20 s early"
 
 
@@ -118,16 +118,16 @@ def test_the_clocks_meet_again_whenever_the_device_is_idle() -> None:
 def test_at_the_end_nothing_is_left_out(broken: bool) -> None:
     device = Device()
     clock, _ = clocked(device)
-    found: list[tuple[int, int, Clock]] = []
+    found: list[tuple[str, int, int, Clock]] = []
     start = clock.mark()
     device.issue(100)
-    clock.span(start, clock.mark(), lambda *times: found.append(times))
+    clock.span(start, clock.mark(), lambda what, *times: found.append((what, *times)), "a")
     device.broken = broken
     if broken:
         with pytest.raises(RuntimeError, match="CUDA error"):
             clock.resolve()
     clock.resolve(last=True)
-    assert found == [(0, 1 * MS, Clock.HOST)], "the host's, and it says so"
+    assert found == [("a", 0, 1 * MS, Clock.HOST)], "the host's, and it says so"
 
 
 def test_a_steps_row_waits_for_its_spans_and_has_the_devices_time() -> None:
@@ -168,7 +168,7 @@ def test_on_the_host_everything_is_known_at_once() -> None:
     device = Device()
     recorder = Recorder(0, "worker 0", lambda: round(device.now * MS), None, flush_s=3600)
     recording = Recording(recorder, lambda: round(device.now * MS))
-    assert recording.mark() == Mark(0)
+    assert recording.mark() == 0
     recording.begin_step(0)
     start = recording.mark()
     device.now = 3
