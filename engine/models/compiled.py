@@ -106,7 +106,7 @@ def region_of(path: str, found: Iterable[str]) -> str | None:
 
 def compiles_forward(module: nn.Module) -> bool:
     """Whether the module's forward is compiled; its hooks run outside of that."""
-    return hasattr(module.forward, _COMPILED)
+    return hasattr(getattr(module, "forward", None), _COMPILED)  # a scripted module need not have one
 
 
 def compiled_call(module: nn.Module) -> Any:

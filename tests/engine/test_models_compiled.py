@@ -54,6 +54,20 @@ def test_what_is_compiled_computes_the_same_after_unwrapping() -> None:
     assert torch.equal(unwrapped(compiled(model))(x), expected)
 
 
+class Exported(nn.Module):
+    """Has no forward where it is scripted."""
+
+    @torch.jit.export
+    def other(self, x: Tensor) -> Tensor:
+        return x
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit")
+def test_scripted_and_traced_modules_are_not_compiled() -> None:
+    traced = torch.fx.symbolic_trace(nn.Linear(4, 4))
+    assert regions(nn.ModuleList([torch.jit.script(net()), torch.jit.script(Exported()), traced])) == {}
+
+
 @pytest.fixture
 def told() -> Iterator[tuple[nn.Sequential, list[Parameters | None]]]:
     """A model of which a part is compiled, and what is told of entries."""
