@@ -10,7 +10,7 @@ Nothing here imports the compiler, which takes a second: where it has not been i
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -92,6 +92,15 @@ def regions(model: nn.Module) -> dict[str, nn.Module]:
         if region_of(path, found) is None and is_compiled(module):
             found[path] = module
     return found
+
+
+def outside_regions(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """The modules that are in no compiled one, with their paths. The others should have no hooks: of torch.nn's own
+    modules the compiler compiles more where they have some. (Scripted ones it never compiles.)"""
+    found = regions(model)
+    for path, module in model.named_modules():
+        if region_of(path, found) is None or isinstance(module, torch.jit.ScriptModule):
+            yield path, module
 
 
 def is_compiled(module: nn.Module) -> bool:

@@ -20,9 +20,10 @@ from torch import Tensor, nn
 from engine.exchange.native import leave_process_group
 from engine.inputs.loader import StepBatch
 from engine.inputs.task import BatchLoss, Task
+from engine.models.compiled import outside_regions
 from engine.plan.plan import Peer
 from engine.plan.updates import OptimizerSpec
-from engine.runtime.entries import Hook
+from engine.runtime.entries import Entries, Hook, Parameters
 from engine.runtime.frozen import Frozen
 from engine.runtime.recording import Recording
 from engine.runtime.updates import Hyper, LayerUpdater, clip_gradients
@@ -71,6 +72,7 @@ class PeerReplica(ABC):
         self._step = 0
         self._departing = False
         self._first_forward = True
+        self._forward = False
         self._wrap(peer.bucket_bytes, device, all_used)
         self._frozen = Frozen(model)
         self._parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
@@ -111,8 +113,10 @@ class PeerReplica(ABC):
         self._recording.begin_pass()
         if self._first_forward:
             self._mark_layers()
+        self._forward = True
 
     def end_forward(self) -> None:
+        self._forward = False
         self._recording.end_forward()
 
     def begin_backward(self, last: bool) -> None:
@@ -148,19 +152,27 @@ class PeerReplica(ABC):
         leave_process_group(self._collectives)
 
     def _mark_layers(self) -> None:
-        """Tell forward spans apart by the modules that own parameters."""
+        """Tell forward spans apart by the modules that own parameters, and of compiled ones by the first."""
         self._first_forward = False
-        modules = dict(self.model.named_modules())
+        modules = dict(outside_regions(self.model))
         owners: dict[str, int] = {}
         for name, index in self._layer_index.items():
             owners.setdefault(name.rpartition(".")[0], index)
         for owner, index in owners.items():
-            entering = Hook(partial(self._entering, modules[owner], index))
-            modules[owner].register_forward_pre_hook(entering)
+            if owner in modules:
+                modules[owner].register_forward_pre_hook(Hook(partial(self._entering, index)))
+        index_of = {id(parameter): self._layer_index[name] for name, parameter in self._parameters.items()}
+        self._entries = Entries(self.model, partial(self._before_compiled, index_of))
+        self._entries.watch()
 
-    def _entering(self, module: nn.Module, layer: int) -> None:
-        if module.training:
+    def _entering(self, layer: int) -> None:
+        if self._forward:
             self._recording.entering(layer)
+
+    def _before_compiled(self, index_of: Mapping[int, int], parameters: Parameters | None) -> None:
+        layers = [index_of[each] for each in parameters or () if each in index_of]
+        if layers:
+            self._entering(min(layers))
 
     def _weights(self, parameters: Iterable[nn.Parameter]) -> dict[int, int]:
         """How many bytes of these belong to each layer; what is frozen, to none."""

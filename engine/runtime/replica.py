@@ -26,6 +26,7 @@ from engine.errors import TrainingError
 from engine.exchange.base import Choice, Exchange
 from engine.inputs.loader import StepBatch
 from engine.inputs.task import BatchLoss, Task
+from engine.models.compiled import outside_regions
 from engine.order import DEPART
 from engine.plan.units import Unit
 from engine.runtime.capture import Capture
@@ -218,7 +219,7 @@ class PlanReplica:
         """A module waits for the parameters that it registers when it is entered: its own code may read them in ways
         that no gate sees."""
         owners = {id(p): layer for layer in self._layers for p in layer.parameters.values()}
-        for path, module in self.model.named_modules():
+        for path, module in outside_regions(self.model):
             own = [id(parameter) for parameter in module.parameters(recurse=False)]
             layers = list(dict.fromkeys(owners[each] for each in own if each in owners))
             if layers:

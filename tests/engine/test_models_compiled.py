@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from engine.models.compiled import is_compiled, is_replayed, regions, unwrapped
+from engine.models.compiled import is_compiled, is_replayed, outside_regions, regions, unwrapped
 from engine.models.describe import describe
 from engine.plan.table import notes, rows
 from engine.runtime.entries import Entries, Parameters
@@ -66,6 +66,14 @@ class Exported(nn.Module):
 def test_scripted_and_traced_modules_are_not_compiled() -> None:
     traced = torch.fx.symbolic_trace(nn.Linear(4, 4))
     assert regions(nn.ModuleList([torch.jit.script(net()), torch.jit.script(Exported()), traced])) == {}
+
+
+def test_what_is_compiled_is_told_from_what_is_not() -> None:
+    model = net()
+    model[1].compile(backend="eager")
+    assert [path for path, _ in outside_regions(model)] == ["", "0", "2"]
+    model[2].forward = torch.compile(model[2].forward, backend="eager")  # type: ignore[method-assign]
+    assert [path for path, _ in outside_regions(model)] == ["", "0"]
 
 
 @pytest.fixture

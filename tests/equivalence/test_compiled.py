@@ -50,6 +50,10 @@ def test_compiled_code_that_reads_a_layer_from_elsewhere_waits_for_it(tmp_path: 
     holds("compiled:elsewhere", "p3", 2, tmp_path, backend="aot_eager")
 
 
+def test_nothing_else_is_compiled_than_in_a_plain_loop(tmp_path: Path) -> None:
+    holds("compiled:differentiated", "p3", 1, tmp_path, backend="aot_eager")
+
+
 def test_a_layer_in_compiled_code_travels_as_a_gradient(tmp_path: Path) -> None:
     spec = spec_of("compiled:part", "late-multiply", 2)
     plan = plan_of(spec)

@@ -111,6 +111,25 @@ def elsewhere(backend: str = "eager", **options: Any) -> nn.Module:
     return net
 
 
+class Twice(nn.Sequential):
+    """Adds the size of its derivatives by its inputs. Of compiled code these cannot be differentiated, but torch does not
+    compile a Linear that was asked to compile itself and has no hooks."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.enable_grad():
+            x = x.detach().requires_grad_()
+            scores: Tensor = super().forward(x)
+            (by_inputs,) = torch.autograd.grad(scores.square().sum(), x, create_graph=True)
+        return scores + by_inputs.square().mean()
+
+
+def differentiated(backend: str = "eager") -> nn.Module:
+    net = Twice(nn.Flatten(), nn.Linear(64, 24), nn.Tanh(), nn.Linear(24, 10))
+    for layer in net:
+        layer.compile(backend=backend)
+    return net
+
+
 def row(where: str, backend: str = "eager") -> nn.Module:
     """A model that torch.fx can trace."""
     net = nn.Sequential(
