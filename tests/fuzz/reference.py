@@ -61,6 +61,8 @@ class Worker:
         if job["training"]["precision"] == "float64":
             self.model = self.model.double()
         self.every = dict(self.model.named_parameters())
+        self.averaged = {name for name, parameter in self.every.items() if parameter.requires_grad}
+        """What is trained at the start."""
         self.optimizer = _optimizer(job["optimizer"], self.every)
         self.scheduler = _scheduler(self.optimizer, job["schedule"], steps)
         _seed(seed + 1 + rank)
@@ -80,19 +82,22 @@ def train(
     *,
     filler: bool = False,
     absent_is_zero: bool = False,
+    averaging: bool = False,
     backwards: bool = False,
 ) -> Trained:
     """Train what `file` builds as `job` says.
 
     `filler`: a worker without samples passes one that does not count, as DDP and FSDP need it. `absent_is_zero`: as
-    under FSDP, whose parameters without a gradient have a zero one. `backwards`: sums run in the opposite order, and
-    every gradient is rounded to a neighbouring number.
+    under FSDP, whose parameters without a gradient have a zero one. `averaging`: in place of their gradients, workers
+    sum up how far each of them has come by itself, by its share of the samples. `backwards`: sums run in the opposite
+    order, and every gradient is rounded to a neighbouring number.
     """
     training, workers = job["training"], job["cluster"]["workers"]
     samples = len(file.data()[0])
     per_epoch = -(-samples // training["global_batch"])
     steps = training.get("steps") or max(1, round(training["epochs"] * per_epoch))
     everyone = [Worker(file, job, rank, steps) for rank in range(workers)]
+    common = {name: value.detach().clone() for name, value in everyone[0].every.items()}
     start = {name: value.detach().clone() for name, value in everyone[0].model.state_dict().items()}
     loss_of = _loss_of(file)
     every, evaluated = job["evaluation"]["every_epochs"], -1
@@ -106,7 +111,13 @@ def train(
             _gradients(worker, loss_of, _share(indices, rank, workers), indices, whole, training, filler)
             for rank, worker in enumerate(everyone)
         ]
-        _update(everyone, _summed(found, backwards), training["clip_norm"], absent_is_zero)
+        if averaging:
+            shares = [
+                _weight_of(worker, _share(indices, r, workers)) / whole for r, worker in enumerate(everyone)
+            ]
+            _average(everyone, found, shares, common, backwards)
+        else:
+            _update(everyone, _summed(found, backwards), training["clip_norm"], absent_is_zero)
         period = None if every is None else every * per_epoch
         if period is not None and int((step + 1) / period) > int(step / period):
             measured, evaluated = _evaluate(everyone, loss_of, training["precision"]), step
@@ -182,6 +193,32 @@ def _update(everyone: list[Worker], total: dict[str, Tensor], clip: float | None
             parameter.grad = None
 
 
+def _average(
+    everyone: list[Worker],
+    found: list[dict[str, Tensor]],
+    shares: list[float],
+    common: dict[str, Tensor],
+    backwards: bool,
+) -> None:
+    """Every worker steps by itself, with the mean of its own losses, from what it has made of the `common` parameters;
+    what is trained becomes the mean, by `shares`, and is the next common one."""
+    for worker, gradients, share in zip(everyone, found, shares, strict=True):
+        for name, parameter in worker.every.items():
+            parameter.grad = gradients[name] / share if name in gradients else None
+        worker.optimizer.step()
+        if worker.scheduler is not None:
+            worker.scheduler.step()
+    steps = [
+        {n: share * (p.detach() - common[n]) for n, p in worker.every.items() if n in worker.averaged}
+        for worker, share in zip(everyone, shares, strict=True)
+    ]
+    for name, step in _summed(steps, backwards).items():
+        common[name] = common[name] + step
+        for worker in everyone:
+            with torch.no_grad():
+                worker.every[name].copy_(common[name])
+
+
 def _evaluate(everyone: list[Worker], loss_of: Any, precision: str) -> tuple[float, float | None]:
     """(mean loss per target, share of correct targets) of the test data, dealt out to all, with averaged buffers."""
     averaged = _averaged_buffers([worker.model for worker in everyone])
@@ -241,6 +278,10 @@ def _share(indices: np.ndarray, part: int, parts: int) -> np.ndarray:
     share, rest = divmod(len(indices), parts)
     start = part * share + min(part, rest)
     return indices[start : start + share + (part < rest)]
+
+
+def _weight_of(worker: Worker, indices: np.ndarray) -> float:
+    return _weight(_batch(worker.train_data, indices)[1]) if len(indices) else 0.0
 
 
 def _weight(targets: Tensor) -> float:

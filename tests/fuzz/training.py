@@ -75,11 +75,7 @@ STRATEGIES: Table = {
 AVERAGING = ("parameter-averaging", "model-average", "diloco")
 """At period 1 and with plain SGD an average is the same as a sum of gradients."""
 
-_OTHERWISE_EVERYWHERE = frozenset(
-    {"extra: write that differs", "extra: escaping write", "extra: maximal norm of an embedding"}
-)
 LIMITS: dict[str, frozenset[str]] = {
-    **dict.fromkeys(AVERAGING, _OTHERWISE_EVERYWHERE),
     "ddp": frozenset({"flow: reentrant checkpoint", "extra: thaw"}),
     "fsdp": frozenset(
         {
@@ -92,7 +88,7 @@ LIMITS: dict[str, frozenset[str]] = {
         }
     ),
 }  # fmt: skip
-"""Networks that a strategy does not train as one process does, and is not asked to here. Workers that average drift
-apart, so what they write apart is averaged, too. DDP wants each gradient once, and knows only what was trained when it
-was made. FSDP wants every worker to call the same modules in the same order, and holds other tensors between two calls
-of a module than in them: what is read of a parameter elsewhere, or hangs on it, is lost or fails."""
+"""Networks that a strategy does not train as one process does, and is not asked to here. DDP wants each gradient once,
+and knows only what was trained when it was made. FSDP wants every worker to call the same modules in the same order,
+and holds other tensors between two calls of a module than in them: what is read of a parameter elsewhere, or hangs on
+it, is lost or fails."""

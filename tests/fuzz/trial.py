@@ -20,6 +20,7 @@ from tests.fuzz.leaks import Watch
 from tests.fuzz.network import Case
 from tests.fuzz.reference import Trained
 from tests.fuzz.refusals import listed
+from tests.fuzz.training import AVERAGING
 from tests.jobs import RESIDENTS
 
 PEERS = ("ddp", "fsdp")
@@ -96,7 +97,7 @@ def compare(found: Trained | Exception, ended: product.Ended, job: dict[str, Any
         return Verdict(kind="failure", what=f"bare error: {ended.rule}", detail=ended.message)
     if ended.how == "refused":
         return Verdict(kind="refused", what=ended.rule, detail=ended.message)
-    if found.apart is not None and job["strategy"]["name"] not in PEERS:
+    if found.apart is not None and job["strategy"]["name"] not in (*PEERS, *AVERAGING):
         return Verdict(kind="failure", what="trained, though workers write other values", detail=found.apart)
     return _difference(found, ended, job)
 
@@ -112,7 +113,7 @@ def _both_fail(said: str, ended: product.Ended) -> Verdict:
 
 def _reference(file: ModuleType, job: dict[str, Any]) -> Trained | Exception | Verdict:
     peer = job["strategy"]["name"]
-    options = {"filler": peer in PEERS, "absent_is_zero": peer == "fsdp"}
+    options = {"filler": peer in PEERS, "absent_is_zero": peer == "fsdp", "averaging": peer in AVERAGING}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

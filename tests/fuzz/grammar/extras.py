@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
+from tests.fuzz.grammar.hooks import HALVE
 from tests.fuzz.grammar.writer import Weight, Writer
 from tests.fuzz.network import Extra
 
@@ -134,6 +135,20 @@ def thawing(w: Writer, e: Extra) -> None:
     w.start += [f"if self.training and {w.calls()} == {e.when}:", f"    {owner}.requires_grad_(True)"]
 
 
+def late_hook(w: Writer, e: Extra) -> None:
+    """A weight gets a hook during training, or has one for some calls only."""
+    value = _weight(w, e).value
+    if e.variant % 2:
+        w.helper("halve", HALVE)
+        kind = "register_post_accumulate_grad_hook(halve)"
+    else:
+        kind = "register_hook(lambda grad: 0.5 * grad)"
+    w.features.add(f"hook: {'accumulated gradient' if e.variant % 2 else 'gradient'}")
+    w.start += [f"if self.training and {w.calls()} == {e.when}:", f"    self.hook = {value}.{kind}"]
+    if e.variant % 4 > 1:
+        w.start += [f"if self.training and self.calls == {e.when + 2}:", "    self.hook.remove()"]
+
+
 def target_network(w: Writer, e: Extra) -> None:
     """A copy of a layer that is not trained and follows it slowly."""
     weight = _weight(w, e)
@@ -219,6 +234,7 @@ EXTRAS: dict[str, Write] = {
     "escaping write": escaping_write,
     "freeze": freezing,
     "thaw": thawing,
+    "late hook": late_hook,
     "target network": target_network,
     "memory": memory,
     "norm in its own mode": own_mode,

@@ -8,7 +8,7 @@ from math import prod
 from tests.fuzz.grammar.writer import Part, Writer
 from tests.fuzz.network import Block
 
-_HALVE = """
+HALVE = """
 def halve(parameter):
     parameter.grad.mul_(0.5)
 """
@@ -54,7 +54,7 @@ def gradient_hook(w: Writer, b: Block, part: Part, another: Callable[[], Part]) 
     if part.module is not None:
         accumulated = b.variant % 2 == 1
         if accumulated:
-            w.helper("halve", _HALVE)
+            w.helper("halve", HALVE)
         kind = (
             "register_post_accumulate_grad_hook(halve)" if accumulated else "register_hook(lambda g: 0.5 * g)"
         )
