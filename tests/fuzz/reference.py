@@ -47,7 +47,8 @@ class Trained:
     test_loss: float | None
     test_accuracy: float | None
     apart: str | None
-    """A parameter that the workers do not agree on, because forward wrote to it; None where they agree."""
+    """A parameter that the workers did not agree on after some step, because forward wrote to it; None where they
+    always agreed."""
 
 
 class Worker:
@@ -100,7 +101,7 @@ def train(
     common = {name: value.detach().clone() for name, value in everyone[0].every.items()}
     start = {name: value.detach().clone() for name, value in everyone[0].model.state_dict().items()}
     loss_of = _loss_of(file)
-    every, evaluated = job["evaluation"]["every_epochs"], -1
+    every, evaluated, apart = job["evaluation"]["every_epochs"], -1, None
     measured: tuple[float | None, float | None] = (None, None)
     for step in range(steps):
         epoch, within = divmod(step, per_epoch)
@@ -118,6 +119,7 @@ def train(
             _average(everyone, found, shares, common, backwards)
         else:
             _update(everyone, _summed(found, backwards), training["clip_norm"], absent_is_zero)
+        apart = apart or _apart(everyone)
         period = None if every is None else every * per_epoch
         if period is not None and int((step + 1) / period) > int(step / period):
             measured, evaluated = _evaluate(everyone, loss_of, training["precision"]), step
@@ -131,7 +133,7 @@ def train(
         start=start,
         test_loss=measured[0],
         test_accuracy=measured[1],
-        apart=_apart(everyone),
+        apart=apart or _apart(everyone),
     )
 
 
@@ -306,11 +308,11 @@ def _write(model: nn.Module, values: dict[str, Tensor]) -> None:
 
 
 def _apart(everyone: list[Worker]) -> str | None:
+    """They compute the same sums in the same order, so what they hold is the same to the last bit."""
     first = everyone[0].every
     for worker in everyone[1:]:
         for name, value in worker.every.items():
-            far = (value.detach() - first[name].detach()).abs().double().norm()
-            if float(far) > 1e-6 * (1 + float(first[name].detach().abs().double().norm())):
+            if not torch.equal(value, first[name]):
                 return name
     return None
 

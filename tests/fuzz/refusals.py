@@ -24,7 +24,7 @@ class Allowed:
     overridden: bool = False
     """Only jobs that give some layers other choices."""
     apart: bool = False
-    """Only where the reference's workers do not agree in the end."""
+    """Only where the reference's workers do not agree after some step."""
 
 
 _CUT = ("hybrid", "model-parallel")
@@ -52,7 +52,8 @@ ALLOWED = (
 
 def listed(message: str, job: dict[str, Any], features: Iterable[str], *, apart: bool = False) -> bool:
     """Whether a refusal with this message is one that this job's strategy, or a network with these features, may
-    meet. `apart`: whether the reference's workers do not agree in the end."""
+    meet. `apart`: whether the reference's workers do not agree after
+    some step."""
     known, name = set(features), job["strategy"]["name"]
     return any(
         re.search(allowed.rule, message, re.DOTALL) is not None
