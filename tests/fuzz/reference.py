@@ -47,7 +47,7 @@ class Trained:
     test_loss: float | None
     test_accuracy: float | None
     apart: str | None
-    """A parameter that the workers did not agree on after some step, because forward wrote to it; None where they
+    """A parameter that the workers did not agree on after some step or evaluation, because forward wrote to it; None where they
     always agreed."""
 
 
@@ -123,6 +123,7 @@ def train(
         period = None if every is None else every * per_epoch
         if period is not None and int((step + 1) / period) > int(step / period):
             measured, evaluated = _evaluate(everyone, loss_of, training["precision"]), step
+            apart = apart or _apart(everyone)
     if job["evaluation"]["at_end"] and evaluated != steps - 1:
         measured = _evaluate(everyone, loss_of, training["precision"])
     first = everyone[0].model
