@@ -24,6 +24,7 @@ from torch.distributed.fsdp._fully_shard._fsdp_collectives import DefaultAllGath
 from engine.inputs.loader import StepBatch
 from engine.runtime.gathered_writes import GatheredWrites
 from engine.runtime.peer_replica import PeerReplica
+from engine.runtime.sharded_use import ShardedUse, check_shardable
 from engine.telemetry.collectives import Collectives
 
 _NEVER_CALLED = (nn.ModuleList, nn.ModuleDict)
@@ -43,14 +44,16 @@ class FsdpReplica(PeerReplica):
         mesh = init_device_mesh(device.partition(":")[0], (workers,))
         rounds = 1 if device.startswith("cuda") else 2  # Gloo gives everybody the whole sum to scatter it
         left = dict.fromkeys(model.parameters())
-        for module in (*groups(model, bucket_bytes), model):
+        modules = (*groups(model, bucket_bytes), model)
+        check_shardable(model, modules)
+        told: list[tuple[FSDPModule, dict[int, int]]] = []
+        for module in modules:
             mine = [parameter for parameter in module.parameters() if parameter in left]
             for parameter in mine:
                 del left[parameter]
             weights = self._weights(mine)
             group: FSDPModule = fully_shard(module, mesh=mesh)
-            group.set_custom_all_gather(_Gather(self._collectives, weights, workers, rounds=1))
-            group.set_custom_reduce_scatter(_Scatter(self._collectives, weights, workers, rounds=rounds))
+            told.append((group, weights))
         self._groups = [module for module in model.modules() if isinstance(module, FSDPModule)]
         for group in self._groups:
             group.set_gradient_divide_factor(1.0)
@@ -58,8 +61,12 @@ class FsdpReplica(PeerReplica):
             group.set_reduce_scatter_unused_params(not all_used, recurse=False)
             group.unshard()  # one that was never gathered would have no gradient in place of a zero one
             group.reshard()
+        for group, weights in told:
+            group.set_custom_all_gather(_Gather(self._collectives, weights, workers, rounds=1))
+            group.set_custom_reduce_scatter(_Scatter(self._collectives, weights, workers, rounds=rounds))
         self._whole = False
         self._writes = GatheredWrites(model, [] if all_used else self._groups)
+        self._use = ShardedUse(model, self._groups)
 
     @contextmanager
     def accumulating(self) -> Iterator[None]:
@@ -76,10 +83,23 @@ class FsdpReplica(PeerReplica):
             self._keep_whole(False)
             for group in self._groups:
                 group.reshard()
+            # An evaluation's passes are on record as if they were to go backward. Workers may have had none, and would
+            # gather other groups ahead.
+            self._root._get_fsdp_state()._reset_iter_state()
+
+    def begin_forward(self) -> None:
+        super().begin_forward()
+        self._use.begin_forward()
 
     def end_forward(self) -> None:
         super().end_forward()
+        self._use.end_forward()
         self._writes.end_forward()
+
+    def end_backward(self) -> None:
+        if self._departing:
+            self._use.end_backward()
+        super().end_backward()
 
     def settle(self) -> None:
         """Gather every parameter, to stay until the next step. Collective."""

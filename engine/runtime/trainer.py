@@ -13,7 +13,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from traceback import extract_tb
 from typing import Protocol
 
 import torch
@@ -25,7 +24,6 @@ from engine.inputs.loader import Loader, MicroBatch, StepBatch
 from engine.inputs.task import BatchLoss, Task, enough_samples
 from engine.plan.job import JobSpec
 from engine.runtime.recording import Recording
-from engine.user_code import what
 
 
 class Replica(Protocol):
@@ -150,17 +148,6 @@ def differentiable(loss: Tensor, step: int) -> Tensor:
             " Let the model freeze something less, or keep the loss free of detach() and of torch.no_grad()"
         )
     return loss
-
-
-def backward_refused(error: Exception, step: int) -> TrainingError | None:
-    """What to say of an error in `step`, if PyTorch itself could not go backward; None for any other."""
-    frames = extract_tb(error.__traceback__)
-    if not isinstance(error, RuntimeError) or not frames or frames[-1].name != "_engine_run_backward":
-        return None
-    return TrainingError(
-        f"PyTorch could not go backward through step {step}: {what(error)}. Call the model and its loss in a plain loop"
-        " under torch.autograd.set_detect_anomaly(True), which names the line of forward that is meant"
-    )
 
 
 def finite(loss: float, step: int) -> float:

@@ -23,9 +23,10 @@ from engine.runtime.faults import Faults
 from engine.runtime.initial import share
 from engine.runtime.launch import Launch, write_json
 from engine.runtime.party import PartyBase
+from engine.runtime.refused import refused_by_pytorch
 from engine.runtime.servers import end_training
 from engine.runtime.subject import Subject, rehearsal_summary
-from engine.runtime.trainer import Outcome, Trainer, backward_refused
+from engine.runtime.trainer import Outcome, Trainer
 from engine.telemetry.memory import MemorySampler
 
 
@@ -49,7 +50,7 @@ class Worker:
             first = self._base.endpoint.failure  # a native collective breaks when a peer gives up
             if first is not None and first is not error:
                 raise first from error
-            refused = backward_refused(error, self._base.recording.step)
+            refused = refused_by_pytorch(error, self._base.recording.step)
             if refused is not None:
                 raise refused from error
             raise

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from tests.fuzz.campaign import case_of
 from tests.fuzz.draw import OVERRIDES, PRECISIONS
@@ -39,8 +39,7 @@ def everything() -> set[str]:
     found |= {f"precision: {name}" for name in PRECISIONS}
     for name, options in STRATEGIES.items():
         found |= {f"{name}, workers: {n}" for n in ((1,) if name == "single" else (1, 2, 3))}
-        for option, values in options.items():
-            found |= {f"{name}, {option}: {value}" for value in values}
+        found |= {_option(name, option, value) for option, values in options.items() for value in values}
     found |= {f"optimizer: {name}" for name in OPTIMIZERS} | {f"schedule: {name}" for name in SCHEDULES}
     found |= {f"override: {json.dumps(each)}" for each in OVERRIDES}
     found |= {f"micro-batches: {n}" for n in (1, 2, 3)} | {f"clipping: {c}" for c in (True, False)}
@@ -61,8 +60,7 @@ def had(case: Case) -> set[str]:
     name, batch = strategy["name"], training["global_batch"]
     found = set(write(network, case.precision).features)
     found |= {f"precision: {case.precision}", f"{name}, workers: {workers}"}
-    for option in STRATEGIES[name]:
-        found.add(f"{name}, {option}: {strategy['options'].get(option)}")
+    found |= {_option(name, option, strategy["options"].get(option)) for option in STRATEGIES[name]}
     found |= {f"optimizer: {job['optimizer']['name']}", f"schedule: {job['schedule']['name']}"}
     found |= {f"override: {json.dumps(job['overrides'])}", f"micro-batches: {training['micro_batches']}"}
     found.add(f"clipping: {training['clip_norm'] is not None}")
@@ -76,6 +74,11 @@ def had(case: Case) -> set[str]:
         "not deterministic": not training["deterministic"],
     }
     return (found | {what for what, is_so in more.items() if is_so}) & everything()
+
+
+def _option(strategy: str, option: str, value: Any) -> str:
+    """A word is a choice of its own under each strategy; a size is one under all of them."""
+    return f"{strategy}, {option}: {value}" if isinstance(value, str) else f"{option}: {value}"
 
 
 def beside(case: Case) -> set[str]:
@@ -92,45 +95,55 @@ def beside(case: Case) -> set[str]:
 
 def choose(record: Path, networks: int) -> tuple[list[int], list[int], set[str]]:
     """(numbers of networks that are trained, of some that are refused, what none of them has). Refused ones are taken
-    for what only they have. The rest of `networks` has most of `beside`, for the time that it takes."""
-    tried: dict[str, dict[int, tuple[Case, float]]] = {"same": {}, "refused": {}}
+    for what only they have. Among the others those count that have most of `everything`, then most of `beside`."""
+    tried: dict[str, dict[int, Case]] = {"same": {}, "refused": {}}
     seed = int(record.stem.partition("_")[2])
     for line in record.read_text().splitlines():
-        number, kind, _, seconds = json.loads(line)
+        number, kind, *_ = json.loads(line)
         if kind in tried:
-            tried[kind][number] = case_of(seed, number), seconds
-    missing, chosen = everything(), {"same": list[int](), "refused": list[int]()}
-    for kind, cases in tried.items():
-        missing = _greedy(cases, chosen[kind], missing, had, networks - len(chosen["same"]))
-    left = networks - len(chosen["same"]) - len(chosen["refused"])
-    rest = set().union(*(beside(case) for case, _ in tried["same"].values()))
-    rest -= set().union(*(beside(tried["same"][number][0]) for number in chosen["same"]))
-    _greedy(tried["same"], chosen["same"], rest, beside, left)
-    return sorted(chosen["same"]), sorted(chosen["refused"]), missing
+            tried[kind][number] = case_of(seed, number)
+    has = {number: had(case) for number, case in tried["same"].items()}
+    refused = {number: had(case) for number, case in tried["refused"].items()}
+    only = everything() - set().union(*has.values())
+    few = _greedy(refused, only, networks)
+    chosen = _greedy(has, everything() - only, networks - len(few))
+    forms = {number: beside(case) for number, case in tried["same"].items()}
+    _exchange(chosen, has, forms)
+    found = set().union(*(has[number] for number in chosen), *(refused[number] for number in few))
+    return sorted(chosen), sorted(few), everything() - found
 
 
-def _greedy(
-    cases: dict[int, tuple[Case, float]],
-    chosen: list[int],
-    missing: set[str],
-    look: Callable[[Case], set[str]],
-    most: int,
-) -> set[str]:
-    """Add to `chosen` at most so many of `cases`, those first that have most of what is missing, where what few have
-    counts for more, and take less time than most; what is missing still."""
-    has = {number: look(case) for number, (case, _) in cases.items() if number not in chosen}
+def _greedy(has: dict[int, set[str]], missing: set[str], most: int) -> list[int]:
+    """At most so many networks, first those that have most of what is missing; what few have counts for more."""
     often = Counter(what for found in has.values() for what in found)
-    for _ in range(most):
-        worth = {
-            number: sum(1 / often[what] for what in found & missing) / (10.0 + cases[number][1])
-            for number, found in has.items()
-        }
-        best = max(worth, key=worth.__getitem__, default=None)
-        if best is None or not worth[best]:
+    chosen: list[int] = []
+    while len(chosen) < most and len(chosen) < len(has):
+        best = max(
+            has.keys() - set(chosen),
+            key=lambda number: sum(1 / often[what] for what in has[number] & missing),
+        )
+        if not has[best] & missing and not missing & set().union(*has.values()):
             break
         chosen.append(best)
-        missing = missing - has.pop(best)
-    return missing
+        missing = missing - has[best]
+    return chosen
+
+
+def _exchange(chosen: list[int], has: dict[int, set[str]], forms: dict[int, set[str]]) -> None:
+    """Replace networks, one at a time, as long as all together have more of it."""
+    better = True
+    while better:
+        better = False
+        for place, number in enumerate(chosen):
+            others = [other for other in chosen if other != number]
+            there = set().union(*(has[other] for other in others))
+            formed = set().union(*(forms[other] for other in others))
+            best = max(
+                [number, *(has.keys() - set(chosen))],
+                key=lambda each: (len(has[each] - there), len(forms[each] - formed)),
+            )
+            if best != number:
+                chosen[place], better = best, True
 
 
 if __name__ == "__main__":

@@ -47,8 +47,8 @@ class Trained:
     test_loss: float | None
     test_accuracy: float | None
     apart: str | None
-    """A parameter that the workers did not agree on after some step or evaluation, because forward wrote to it; None where they
-    always agreed."""
+    """A parameter that the workers did not agree on after some step or evaluation, because forward wrote to it; None
+    where they always agreed."""
 
 
 class Worker:

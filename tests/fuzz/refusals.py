@@ -32,18 +32,27 @@ _WRITES = (
     "extra: write to a weight", "extra: write that differs", "extra: escaping write",
     "extra: maximal norm of an embedding",
 )  # fmt: skip
+_SCALARS = ("layer: scalar parameter", "layer: custom function")
 
 ALLOWED = (
     Allowed(rule=r"cut|pipeline\.stages", strategies=_CUT),
     Allowed(rule="the global norm needs all gradients in one place", strategies=_CUT),
     Allowed(rule="looks at whole parameters", strategies=("fsdp",)),
-    Allowed(rule="while `fsdp` had gathered it", strategies=("fsdp",), features=_WRITES),
+    Allowed(rule="while `fsdp` (had gathered it|held a part of it)", strategies=("fsdp",), features=_WRITES),
+    Allowed(
+        rule="and `fsdp` frees what that takes", strategies=("fsdp",), features=("loss: double backward",)
+    ),
+    Allowed(
+        rule="fully_shard cuts parameters", strategies=("fsdp",), features=("loss: temperature", *_SCALARS)
+    ),
     Allowed(rule="has no elements to train", features=("layer: scalar parameter", "extra: unused")),
     Allowed(rule="only a fully-connected layer .* has a gradient that is the product", overridden=True),
+    Allowed(rule="matches none of the", overridden=True),
     Allowed(rule="a job has one set of server shards for all its layers", overridden=True),
     Allowed(rule="sparse=False", features=("layer: sparse embedding",)),
     Allowed(rule="came in several parts.*use_reentrant=False", features=("flow: reentrant checkpoint",)),
     Allowed(rule="was frozen when the model was built, and is to be trained", features=("extra: thaw",)),
+    Allowed(rule="there is nothing to train", features=("extra: thaw",)),
     Allowed(rule="was written to in a way that autograd does not see", features=("extra: escaping write",)),
     Allowed(rule="the model or its loss writes to it, and not alike", apart=True),
     Allowed(rule="samples are not \\(input, target\\) tensors", features=("inputs: tuple", "inputs: dict")),

@@ -1,0 +1,67 @@
+"""A user's models that do what fully_shard cannot keep up with, and one that it can."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+class Net(nn.Module):
+    """Does one thing, `how`, from its third call in training on, or from the start."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how = how
+        self.calls = 0
+        self.first = nn.Linear(64, 24)
+        self.second = nn.Linear(24, 24)
+        self.third = nn.Linear(24, 24) if how == "order" else self.second
+        self.last = nn.Linear(24, 10)
+        if how == "types":
+            self.unused = nn.MultiheadAttention(24, 1)  # which uses its child's parameters without calling it
+            self.unused.out_proj.double()
+        if how == "hook":
+            self.first.weight.register_hook(lambda grad: 0.5 * grad)
+        if how == "thaw":
+            self.first.requires_grad_(False)
+
+    def features(self, x: Tensor) -> Tensor:
+        late = self.training and self.calls > 2
+        if late and self.how == "late_hook":
+            self.first.weight.register_hook(lambda grad: 0.5 * grad)
+        if late and self.how == "freeze":
+            self.first.requires_grad_(False)
+        if late and self.how == "thaw":
+            self.first.requires_grad_(True)
+        if late and self.how == "write":
+            with torch.no_grad():
+                self.first.weight.mul_(0.9)
+        x = torch.tanh(self.first(x.flatten(1)))
+        if late and self.how == "read":
+            x = x + functional.linear(x, self.second.weight)
+        if late and self.how == "order" and int(x.abs().sum() * 1000) % 2:
+            return torch.tanh(self.third(x))
+        return torch.tanh(self.second(x))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += self.training
+        logits: Tensor = self.last(self.features(x))
+        return logits
+
+
+def model(how: str) -> nn.Module:
+    return Net(how)
+
+
+def loss(model: Net, inputs: Tensor, targets: Tensor) -> tuple[Tensor, None]:
+    if model.how == "parts":
+        logits = model.last(model.features(inputs))
+    elif model.how == "twice" and torch.is_grad_enabled():
+        inputs = inputs.detach().requires_grad_()
+        logits = model(inputs)
+        (grad,) = torch.autograd.grad(logits.square().sum(), inputs, create_graph=True)
+        return functional.cross_entropy(logits, targets, reduction="sum") + grad.square().sum(), None
+    else:
+        logits = model(inputs)
+    return functional.cross_entropy(logits, targets, reduction="sum"), None
