@@ -11,7 +11,8 @@ What does not pass here, and who cares for it:
     TorchScript, C++ extensions                     the module that owns the parameter waits when it is entered
     torch.func's transforms                         `ask_before_transforms`: all is read when one begins
     what torch.compile has compiled                 `before_compiled`: what it may read is read when it is entered
-    torch.tensor(p) and torch.Tensor(p), which copy or wrap p without asking     nobody, in the module of another layer
+    torch.tensor(p), as_tensor, asarray, torch.Tensor(p), x.new_tensor(p), which copy or wrap p without asking
+                                                    nobody, where the module of another layer does so: p.clone() asks
 
 Cost: two assignments of a class and one Python call, for each parameter and step.
 """
