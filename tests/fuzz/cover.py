@@ -7,6 +7,7 @@ python -m tests.fuzz.cover RECORD    chooses anew, among the networks that a cam
 from __future__ import annotations
 
 import json
+import random
 import sys
 from collections import Counter
 from pathlib import Path
@@ -77,8 +78,9 @@ def had(case: Case) -> set[str]:
 
 
 def _option(strategy: str, option: str, value: Any) -> str:
-    """A word is a choice of its own under each strategy; a size is one under all of them."""
-    return f"{strategy}, {option}: {value}" if isinstance(value, str) else f"{option}: {value}"
+    """A word is a choice of its own under each strategy; a size is one under all, whatever it is the size of."""
+    *_, kind = option.split("_")
+    return f"{strategy}, {option}: {value}" if isinstance(value, str) else f"{kind}: {value}"
 
 
 def beside(case: Case) -> set[str]:
@@ -106,21 +108,25 @@ def choose(record: Path, networks: int) -> tuple[list[int], list[int], set[str]]
     refused = {number: had(case) for number, case in tried["refused"].items()}
     only = everything() - set().union(*has.values())
     few = _greedy(refused, only, networks)
-    chosen = _greedy(has, everything() - only, networks - len(few))
+    several = [_greedy(has, everything() - only, networks - len(few), seed=each) for each in range(40)]
+    chosen = max(several, key=lambda numbers: len(set().union(*(has[number] for number in numbers))))
     forms = {number: beside(case) for number, case in tried["same"].items()}
     _exchange(chosen, has, forms)
     found = set().union(*(has[number] for number in chosen), *(refused[number] for number in few))
     return sorted(chosen), sorted(few), everything() - found
 
 
-def _greedy(has: dict[int, set[str]], missing: set[str], most: int) -> list[int]:
-    """At most so many networks, first those that have most of what is missing; what few have counts for more."""
+def _greedy(has: dict[int, set[str]], missing: set[str], most: int, *, seed: int = 0) -> list[int]:
+    """At most so many networks, first those that have most of what is missing; what few have counts for more, as a draw
+    from `seed` has it."""
     often = Counter(what for found in has.values() for what in found)
+    draw = random.Random(seed)
+    worth = {what: draw.uniform(0.5, 1.5) / often[what] for what in sorted(often)}
     chosen: list[int] = []
     while len(chosen) < most and len(chosen) < len(has):
         best = max(
-            has.keys() - set(chosen),
-            key=lambda number: sum(1 / often[what] for what in has[number] & missing),
+            sorted(has.keys() - set(chosen)),
+            key=lambda number: sum(worth[what] for what in has[number] & missing),
         )
         if not has[best] & missing and not missing & set().union(*has.values()):
             break

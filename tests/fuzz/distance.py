@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
 
 TOLERANCES = {"float64": 1e-11, "float32": 1e-4, "bf16": 5e-2}
@@ -15,9 +16,11 @@ LEAST = 1e-3
 """A tensor whose elements are smaller than this is measured as if they were as large."""
 
 
-def tolerance(job: dict[str, Any]) -> float:
-    """The largest distance that counts as the same."""
+def tolerance(job: dict[str, Any], state: dict[str, Tensor]) -> float:
+    """The largest distance that counts as the same. `state`: what was trained; some of it may be of a shorter type."""
     precision = job["training"]["precision"]
+    if any(tensor.dtype == torch.bfloat16 for tensor in state.values()):
+        return TOLERANCES["bf16"]
     if precision == "float64" and job["optimizer"]["name"] != "sgd":
         return ADAPTIVE_TOLERANCE
     return TOLERANCES[precision]

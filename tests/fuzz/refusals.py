@@ -37,6 +37,8 @@ _SCALARS = ("layer: scalar parameter", "layer: custom function")
 ALLOWED = (
     Allowed(rule=r"cut|pipeline\.stages", strategies=_CUT),
     Allowed(rule="the global norm needs all gradients in one place", strategies=_CUT),
+    Allowed(rule="`fsdp` cannot train this model", strategies=("fsdp",), features=("loss: penalty",)),
+    Allowed(rule="fully_shard wants one type", strategies=("fsdp",), features=("layer: complex numbers",)),
     Allowed(rule="looks at whole parameters", strategies=("fsdp",)),
     Allowed(rule="while `fsdp` (had gathered it|held a part of it)", strategies=("fsdp",), features=_WRITES),
     Allowed(

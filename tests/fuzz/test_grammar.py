@@ -93,7 +93,7 @@ def test_the_order_of_summation_moves_the_last_digits_only(tmp_path: Path) -> No
     network = Network(blocks=(Block(layer="perceptron"), Block(layer="layer norm"), Block(layer="recurrent")))
     one, other = (trained(network, tmp_path, backwards) for backwards in (False, True))
     far = max(distance for _, distance in distances(other.state, one.state, one.start))
-    assert 0 < far <= tolerance(JOB) / 10
+    assert 0 < far <= tolerance(JOB, one.state) / 10
 
 
 def test_the_reference_and_the_files_know_nothing_of_the_engine() -> None:

@@ -122,7 +122,7 @@ def _reference(file: ModuleType, job: dict[str, Any]) -> Trained | Exception | V
             return error
         other = reference.train(file, job, **options, backwards=True)
     for name, far in distances(other.state, found.state, found.start):
-        if not far <= tolerance(job) / 10:
+        if not far <= tolerance(job, found.state) / 10:
             return Verdict(kind="unstable", what=name, detail=f"{far:.1e}")
     return found
 
@@ -132,7 +132,7 @@ def _difference(found: Trained, ended: product.Ended, job: dict[str, Any]) -> Ve
     if ended.state.keys() != found.state.keys():
         names = sorted(ended.state.keys() ^ found.state.keys())
         return Verdict(kind="failure", what="other names in the result", detail=", ".join(names))
-    limit = tolerance(job)
+    limit = tolerance(job, found.state)
     far = [(d, n) for n, d in distances(ended.state, found.state, found.start) if not d <= limit]
     if far:
         listing = "\n".join(f"{name}: {distance:.1e}" for distance, name in sorted(far, reverse=True))
