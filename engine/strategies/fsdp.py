@@ -6,8 +6,8 @@ division by the number of workers is left out, because losses are scaled by the 
 Bytes: Gloo's or NCCL's own, not counted by our transport; a worker sends and receives 3 (n-1)/n |W| per step, and
 each evaluation another (n-1)/n |W|. Memory: 1/n of parameters and optimizer state, and the groups at work.
 Source: torch.distributed.fsdp.fully_shard; Zhao et al. 2023. Deviations: the groups are chosen by size, where users
-name their blocks; a parameter that no worker uses in a step has a zero gradient, so that it is still decayed. A model whose weights have hooks or are
-written to, frozen or thawed in forward, or read outside of their module, is refused.
+name their blocks; a parameter that no worker uses in a step has a zero gradient, so that it is still decayed. A model
+is refused whose weights have hooks, are written to, frozen or thawed in forward, or are read outside of their module.
 """
 
 from __future__ import annotations
