@@ -35,6 +35,8 @@ SAID_BYTES = 2**14
 """The end of what is printed, which says why a process failed."""
 SAID_LINES = 8
 PIECE = 2**16
+CLEANED_S = 5.0
+"""How long its watchdog may take to end what was started."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,11 +49,17 @@ class Allowance:
 
 
 def ask(request: dict[str, Any], subject: str, allowed: Allowance, lifeline: Connection) -> dict[str, Any]:
-    """The answer of `python -m engine.models` to a request. It ends when the other end of `lifeline` closes, too.
+    """The answer of `describer.py` to a request. It ends when the other end of `lifeline` closes, too.
 
     Raises UserError naming the model, `subject`, where it takes more than what is allowed or does not answer.
     """
-    command = [sys.executable, "-m", "engine.models", str(lifeline.fileno()), str(allowed.memory_bytes)]
+    command = [
+        sys.executable,
+        "-m",
+        "backend.services.describer",
+        str(lifeline.fileno()),
+        str(allowed.memory_bytes),
+    ]
     environment = {**inherited(), "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
     marker = Path("/describing", uuid.uuid4().hex)
     environment[process.MARKER] = str(marker)
@@ -78,9 +86,7 @@ def ask(request: dict[str, Any], subject: str, allowed: Allowance, lifeline: Con
             )
             raise UserError("model", subject, rule, remedy) from None
         finally:
-            with suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGKILL)  # with what the user's code started
-            process.kill_marked(marker)  # and what of that had left the group
+            _end(child, marker)
     if len(answer) > ANSWER_BYTES:
         rule = f"has a description of more than {ANSWER_BYTES // 2**20} MiB"
         raise UserError("model", subject, rule, "Use fewer layers, or larger ones")
@@ -90,6 +96,18 @@ def ask(request: dict[str, Any], subject: str, allowed: Allowance, lifeline: Con
     except (AssertionError, ValueError):
         raise _failed(child.returncode, said, subject, allowed) from None
     return found
+
+
+def _end(child: subprocess.Popen[bytes], marker: Path) -> None:
+    """End what is left. `child` ends by itself, and all that the user's code started, once what it watches has ended;
+    but a user's code may have stopped it."""
+    for each in process.descendants(child.pid):
+        process.send(each, signal.SIGKILL)
+    with suppress(subprocess.TimeoutExpired):
+        child.wait(CLEANED_S)
+    with suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+    process.kill_marked(marker)
 
 
 def _listen(child: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, bytes]:

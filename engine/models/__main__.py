@@ -2,8 +2,8 @@
 
     python -m engine.models < request.json > description.json
 
-A number after it is a pipe's descriptor: when its other end closes, this process group ends (who asks leads no other
-one, since that would end, too). A second one says how many bytes of memory the process may allocate.
+A number after it is a pipe's descriptor: when its other end closes, this process ends. A second one says how many bytes
+of memory the process may allocate.
 
 Most of its time goes to imports, and a third of that went to collecting garbage where there is none.
 """
@@ -26,7 +26,7 @@ from engine.models.memory_limit import set_limit
 
 def _end_with(pipe: int) -> None:
     os.read(pipe, 1)
-    os.killpg(0, signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 if len(sys.argv) > 1:

@@ -20,6 +20,10 @@ from engine.runtime.launch import Launch, write_json
 _SWITCH_S = 0.0005
 ERROR_FIELDS = {"type", "message", "consequence", "time_ns"}
 """Of what a process leaves about its end, those that its gang looks at."""
+MOST_SAID = 3_000
+"""Characters of a message, and of a part of its traceback, that are written down."""
+LEAVE_S = 5.0
+"""How long threads of a user's code may hold a process that has done its work."""
 ORPHANED = 70
 """Exit status of a process whose supervisor has died."""
 
@@ -34,6 +38,20 @@ def main(directory: Path, index: int, lifeline: Connection, lab: Lab | None) -> 
         _move(launch, party, lab)
     obey(lifeline)
     take_part(launch, index)
+    _leave()
+
+
+def _leave() -> None:
+    """Python waits for threads before it ends; some never end."""
+
+    def leave() -> None:
+        names = [t.name for t in threading.enumerate() if not t.daemon and t is not threading.main_thread()]
+        print(f"threads are still running, and end with their process: {', '.join(names)}", flush=True)
+        os._exit(0)
+
+    timer = threading.Timer(LEAVE_S, leave)
+    timer.daemon = True
+    timer.start()
 
 
 def obey(lifeline: Connection) -> None:
@@ -100,16 +118,17 @@ def _explain(launch: Launch, index: int, error: BaseException) -> None:
 
     traceback.print_exception(error)
     party = launch.parties[index]
+    said = str(error)[:MOST_SAID]
     place = where(error, [launch.job.model.directory, launch.job.data.directory])
     write_json(
         launch.error(party),
         {
             "party": party.name,
             "type": type(error).__name__,
-            "message": f"{error} ({place})".lstrip() if place else str(error),
+            "message": f"{said} ({place})".lstrip() if place else said,
             "user": error.to_dict() if isinstance(error, UserError) else None,
             "consequence": isinstance(error, PeerLost),
-            "traceback": traceback.format_exception(error)[-20:],
+            "traceback": [part[:MOST_SAID] for part in traceback.format_exception(error)[-20:]],
             "time_ns": time.time_ns(),
         },
     )

@@ -125,8 +125,8 @@ def test_a_process_that_is_killed_is_told_by_its_signal(tmp_path: Path) -> None:
 
 
 def test_what_a_users_code_writes_is_not_the_answer_and_what_it_started_ends_with_it(tmp_path: Path) -> None:
-    """It writes to standard output below Python, and starts a process in a session of its own. And of the descriptions
-    that are kept, the oldest give it room."""
+    """It writes to standard output below Python, and starts processes in their own sessions, one of which has neither
+    its environment nor a parent. Of the descriptions that are kept, the oldest give it room."""
     (tmp_path / "mine.py").write_text(
         "import os, pathlib, subprocess, torch\n"
         "def build():\n"
@@ -134,6 +134,8 @@ def test_what_a_users_code_writes_is_not_the_answer_and_what_it_started_ends_wit
         "    print('hello')\n"
         "    child = subprocess.Popen(['sh', '-c', 'echo hello; exec sleep 600'], start_new_session=True)\n"
         "    pathlib.Path(__file__).with_name('pid').write_text(str(child.pid))\n"
+        "    leave = 'env -i sleep 600 & echo $! > lost'\n"
+        "    subprocess.Popen(['setsid', 'sh', '-c', leave], cwd=pathlib.Path(__file__).parent).wait()\n"
         "    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))\n"
     )
     descriptions = Descriptions(tmp_path / "cache")
@@ -147,6 +149,7 @@ def test_what_a_users_code_writes_is_not_the_answer_and_what_it_started_ends_wit
     assert kept == ["new"]
     descriptions.close()
     expect_end(int((tmp_path / "pid").read_text()))
+    expect_end(int((tmp_path / "lost").read_text()))
 
 
 def test_what_outlives_its_process_does_not_hold_up_the_answer(tmp_path: Path) -> None:

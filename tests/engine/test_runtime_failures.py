@@ -125,12 +125,13 @@ def test_a_job_says_how_long_a_worker_may_stop(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("gang_lane")
-@pytest.mark.parametrize("strategy", ["ring-allreduce-overlap", "ddp"])
-def test_the_reason_is_the_own_error_of_who_failed_first(strategy: str, tmp_path: Path) -> None:
-    with started(spec_of(strategy, 3, trouble="raise", marks=str(tmp_path)), tmp_path) as gang:
+@pytest.mark.parametrize(("strategy", "trouble"), [("ring-allreduce-overlap", "raise"), ("ddp", "rant")])
+def test_the_reason_is_the_own_error_of_who_failed_first(strategy: str, trouble: str, tmp_path: Path) -> None:
+    with started(spec_of(strategy, 3, trouble=trouble, marks=str(tmp_path)), tmp_path) as gang:
         end = end_after_death_of(gang, "worker 1")
     assert (end.party, end.exit_code) == ("worker 1", 1)
-    assert "this model dislikes Mondays (trouble.py, line " in end.reason
+    assert "this model dislikes Mondays" in end.reason
+    assert "(trouble.py, line " in end.reason[:4_000], "all that a job's message has room for"
     assert end.error is not None
     assert end.error["type"] == "ValueError"
 
@@ -146,6 +147,17 @@ def test_leaving_early_is_a_failure(trouble: str, workers: int, tmp_path: Path) 
         end = end_after_death_of(gang, party)
     assert end.party == party
     assert end.reason.startswith(f"{party} failed: ")
+
+
+@pytest.mark.usefixtures("gang_lane")
+def test_a_thread_that_never_ends_does_not_hold_the_job(tmp_path: Path) -> None:
+    spec = spec_of("p3", 2, trouble="linger", marks=str(tmp_path))
+    spec = replace(spec, training=replace(spec.training, steps=6))
+    assert run_fresh(spec, tmp_path).end.status == "succeeded"
+    assert (
+        "threads are still running, and end with their process: never ends"
+        in (tmp_path / "logs" / "worker-1.log").read_text()
+    )
 
 
 @pytest.mark.usefixtures("gang_lane")

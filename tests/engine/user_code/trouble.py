@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
+import time
 from multiprocessing import current_process
 from pathlib import Path
 
@@ -27,6 +29,10 @@ class Troubled(nn.Sequential):
             self._mark.touch()
             if self._trouble == "raise":
                 raise ValueError("this model dislikes Mondays")
+            if self._trouble == "rant":
+                raise ValueError("this model dislikes Mondays" + " and Tuesdays" * 2_000_000)
+            if self._trouble == "linger":
+                threading.Thread(target=time.sleep, args=(600,), name="never ends").start()
             if self._trouble == "leave":
                 sys.exit(0)
             if self._trouble == "vanish":
