@@ -38,6 +38,18 @@ export const raceRoute = createRoute({
   component: lazyRouteComponent(() => import("./pages/race/RacePage"), "RacePage"),
 });
 
+export const racesRoute = createRoute({
+  getParentRoute: () => root,
+  path: "/races",
+  component: lazyRouteComponent(() => import("./pages/races/RacesPage"), "RacesPage"),
+});
+
+export const rankingsRoute = createRoute({
+  getParentRoute: () => root,
+  path: "/races/$raceId",
+  component: lazyRouteComponent(() => import("./pages/races/RankingsPage"), "RankingsPage"),
+});
+
 export const jobsRoute = createRoute({
   getParentRoute: () => root,
   path: "/jobs",
@@ -66,7 +78,16 @@ export const compareRoute = createRoute({
   component: lazyRouteComponent(() => import("./pages/compare/ComparePage"), "ComparePage"),
 });
 
-const tree = root.addChildren([home, raceRoute, jobsRoute, jobRoute, launchRoute, compareRoute]);
+const tree = root.addChildren([
+  home,
+  raceRoute,
+  racesRoute,
+  rankingsRoute,
+  jobsRoute,
+  jobRoute,
+  launchRoute,
+  compareRoute,
+]);
 
 export function createAppRouter() {
   return createRouter({

@@ -241,6 +241,32 @@ export const raceQuery = (ids: string[], params: RaceParams) =>
     meta: { jobs: ids },
   });
 
+const RACES_PAGE = 50;
+
+/** Races, newest first. */
+export const racesQuery = infiniteQueryOptions({
+  queryKey: ["races"],
+  queryFn: ({ pageParam, signal }) =>
+    unwrap(
+      client.GET("/api/v1/races", { params: { query: { limit: RACES_PAGE, cursor: pageParam } }, signal }),
+    ),
+  initialPageParam: null as string | null,
+  getNextPageParam: (page) => page.next_cursor,
+  meta: { jobs: "all" },
+});
+
+/** One race with its rankings. It ends a moment after its last job has, of which no notice tells. */
+export const rankingsQuery = (id: string) =>
+  queryOptions({
+    queryKey: ["rankings", id],
+    queryFn: ({ signal, queryKey }) =>
+      timed(queryKey, () =>
+        unwrap(client.GET("/api/v1/races/{race_id}", { params: { path: { race_id: id } }, signal })),
+      ),
+    refetchInterval: ({ state }) => (state.data?.state === "running" ? 5_000 : false),
+    meta: { jobs: "all" },
+  });
+
 export const strategiesQuery = queryOptions({
   queryKey: ["strategies"],
   queryFn: ({ signal }) => unwrap(client.GET("/api/v1/strategies", { signal })),

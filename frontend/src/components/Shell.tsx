@@ -16,6 +16,7 @@ import { Connection } from "./Connection";
 
 const PAGES = [
   { to: "/race", label: "Race" },
+  { to: "/races", label: "Races" },
   { to: "/jobs", label: "Jobs" },
   { to: "/compare", label: "Compare" },
   { to: "/launch", label: "Launch" },
@@ -39,7 +40,13 @@ export function Shell() {
                 </Text>
               </Group>
             </Link>
-            <Group component="nav" gap={2} wrap="nowrap" aria-label="Pages">
+            <Group
+              component="nav"
+              gap={2}
+              wrap="nowrap"
+              aria-label="Pages"
+              style={{ minWidth: 0, overflowX: "auto", scrollbarWidth: "none" }}
+            >
               {PAGES.map((page) => (
                 <Link
                   key={page.to}

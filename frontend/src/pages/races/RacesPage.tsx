@@ -1,0 +1,95 @@
+import { Button, Code, Group, Skeleton, Stack, Table, Text, Title } from "@mantine/core";
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { racesQuery } from "../../api/queries";
+import type { RaceSummary } from "../../api/types";
+import { Problem } from "../../components/Problem";
+import { RehearsedBadge } from "../../components/RehearsedBadge";
+import { usePageTitle } from "../../components/usePageTitle";
+import { formatAge } from "../../lib/format";
+import { RaceBadge } from "./RaceBadge";
+
+/** Every race, newest first. */
+export function RacesPage() {
+  const races = useInfiniteQuery(racesQuery);
+  usePageTitle("Races");
+  const items = races.data?.pages.flatMap((page) => page.items) ?? [];
+  return (
+    <Stack gap="md">
+      <div>
+        <Title order={1} fz={24}>
+          Races
+        </Title>
+        <Text c="dimmed" size="sm">
+          A race runs one job under several strategies, round by round, and says which is fastest, and why.
+        </Text>
+      </div>
+      {races.error && <Problem error={races.error} onRetry={() => void races.refetch()} />}
+      {races.isPending && <Skeleton height={200} />}
+      {races.data && items.length === 0 && (
+        <Text data-testid="races-empty">
+          There is no race yet. Start one in a terminal:{" "}
+          <Code>trainyard race job.yaml --strategies parameter-server,p3,ddp</Code>
+        </Text>
+      )}
+      {items.length > 0 && (
+        <Table className="ty-table" data-testid="races-table" highlightOnHover>
+          <Table.Thead>
+            <Table.Tr>
+              <Table.Th>Race</Table.Th>
+              <Table.Th w={120}>State</Table.Th>
+              <Table.Th>Members</Table.Th>
+              <Table.Th>Model</Table.Th>
+              <Table.Th className="ty-right">Jobs ended</Table.Th>
+              <Table.Th className="ty-right">Started</Table.Th>
+            </Table.Tr>
+          </Table.Thead>
+          <Table.Tbody>
+            {items.map((race) => (
+              <Row key={race.id} race={race} />
+            ))}
+          </Table.Tbody>
+        </Table>
+      )}
+      {races.hasNextPage && (
+        <Group>
+          <Button
+            variant="default"
+            loading={races.isFetchingNextPage}
+            onClick={() => void races.fetchNextPage()}
+          >
+            Show more
+          </Button>
+        </Group>
+      )}
+    </Stack>
+  );
+}
+
+function Row({ race }: { race: RaceSummary }) {
+  return (
+    <Table.Tr>
+      <Table.Td>
+        <Link to="/races/$raceId" params={{ raceId: race.id }} className="ty-link">
+          {race.name}
+        </Link>
+      </Table.Td>
+      <Table.Td>
+        <RaceBadge state={race.state} />
+      </Table.Td>
+      <Table.Td data-label="Members">{race.members.join(", ")}</Table.Td>
+      <Table.Td data-label="Model">
+        <Group gap={6}>
+          {race.model}
+          <RehearsedBadge text={race.rehearsed} />
+        </Group>
+      </Table.Td>
+      <Table.Td data-label="Jobs ended" className="ty-number ty-right">
+        {race.jobs_ended} / {race.jobs}
+      </Table.Td>
+      <Table.Td data-label="Started" className="ty-right">
+        {formatAge(Date.now() - Date.parse(race.created_at))}
+      </Table.Td>
+    </Table.Tr>
+  );
+}

@@ -1,0 +1,90 @@
+import { Group, List, Progress, Skeleton, Stack, Text, Title } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { getRouteApi } from "@tanstack/react-router";
+import { rankingsQuery } from "../../api/queries";
+import type { RaceView } from "../../api/types";
+import { LinkAnchor } from "../../components/links";
+import { Problem } from "../../components/Problem";
+import { RehearsedBadge } from "../../components/RehearsedBadge";
+import { usePageTitle } from "../../components/usePageTitle";
+import { formatDuration } from "../../lib/format";
+import { CancelRace } from "./CancelRace";
+import { RaceBadge } from "./RaceBadge";
+import { RankingTable } from "./RankingTable";
+
+const route = getRouteApi("/races/$raceId");
+
+/** One race: under each condition who is fastest, by how much, and why. */
+export function RankingsPage() {
+  const { raceId } = route.useParams();
+  const found = useQuery(rankingsQuery(raceId));
+  const race = found.data;
+  usePageTitle(race ? `${race.state === "running" ? "● " : ""}${race.name}` : "Race");
+  if (found.error) return <Problem error={found.error} onRetry={() => void found.refetch()} />;
+  if (!race) return <Skeleton height={300} />;
+  const longest = Math.max(
+    0,
+    ...race.rankings.flatMap(({ standings }) => standings.map(({ iteration_ms }) => iteration_ms ?? 0)),
+  );
+  return (
+    <Stack gap="md">
+      <Group justify="space-between" align="flex-start">
+        <div>
+          <Group gap="xs">
+            <Title order={1} fz={24} data-testid="race-name">
+              {race.name}
+            </Title>
+            <RaceBadge state={race.state} />
+            <RehearsedBadge text={race.rehearsed} size="md" />
+          </Group>
+          <Text c="dimmed" size="sm">
+            {race.model} under {race.members.join(", ")}
+          </Text>
+        </div>
+        {race.state === "running" && <CancelRace race={race} />}
+      </Group>
+      {race.state === "running" && <HowFar race={race} />}
+      {race.rankings.map((ranking) => (
+        <RankingTable key={ranking.condition} ranking={ranking} longestMs={longest} />
+      ))}
+      {race.crossings.length > 0 && (
+        <div>
+          <Title order={2} fz="md">
+            Where the order changes
+          </Title>
+          <List size="sm" data-testid="crossings">
+            {race.crossings.map((text) => (
+              <List.Item key={text}>{text}</List.Item>
+            ))}
+          </List>
+        </div>
+      )}
+      <Text size="xs" c="dimmed">
+        In each of {race.spec.rounds ?? 3} rounds everybody runs once, in an order that turns, and times are
+        compared within the round. Of all intervals of a ranking together, 95 of 100 cover the true values. A
+        difference is called one where it is more than chance and at least 1 %; with fewer than three rounds
+        none is.
+      </Text>
+    </Stack>
+  );
+}
+
+function HowFar({ race }: { race: RaceView }) {
+  const words = `round ${race.round} of ${race.spec.rounds ?? 3}, ${race.jobs_ended} of ${race.jobs} jobs ended`;
+  return (
+    <Stack gap={4}>
+      <Progress value={(100 * race.jobs_ended) / Math.max(1, race.jobs)} aria-label={words} />
+      <Group gap="xs">
+        <Text size="sm" data-testid="race-progress">
+          {words}
+          {race.left_s !== null && `, about ${formatDuration(race.left_s)} left`}
+        </Text>
+        {race.running_job && (
+          <LinkAnchor size="sm" to="/jobs/$jobId" params={{ jobId: race.running_job }}>
+            the job that runs
+          </LinkAnchor>
+        )}
+      </Group>
+    </Stack>
+  );
+}
