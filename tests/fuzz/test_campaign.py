@@ -21,7 +21,7 @@ WRONG = Verdict(kind="failure", what="silent difference", detail="a tensor")
 class Judge:
     """In place of trials: says that every network with a normed weight fails, another way where a worker is alone."""
 
-    def __init__(self, *args: Any) -> None:
+    def __init__(self, *args: Any, **options: Any) -> None:
         self.asked = 0
 
     def attempt(self, case: Case) -> Verdict:
