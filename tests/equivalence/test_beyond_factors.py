@@ -82,6 +82,25 @@ def test_equals_one_process_whatever_a_layer_does(
         assert counted[0, 1, index] == declared[0, 1, index], "what can travel by its factors still does"
 
 
+@pytest.mark.usefixtures("gang_lane")
+@pytest.mark.parametrize(
+    ("strategy", "workers", "options"),
+    [
+        ("p3", 2, {"slice_size": 100}),
+        ("parameter-server", 3, {"split_over": 100}),
+        ("central-reduce", 2, {"update": "worker"}),
+        ("ring-allreduce-overlap", 3, {"bucket_bytes": 4000}),
+        ("tree-allreduce", 2, {"bucket_bytes": 4000}),
+        ("ddp", 2, {}),
+    ],
+)
+def test_hooks_and_freezes_at_any_time_hold_where_gradients_travel(
+    strategy: str, workers: int, options: dict[str, Any], tmp_path: Path
+) -> None:
+    run = succeed(spec_of(strategy, workers, options), tmp_path)
+    assert distance(run.state, expected(workers)) <= 1e-12
+
+
 def test_what_the_description_shows_is_planned_as_a_gradient_and_said() -> None:
     plan = plan_of(spec_of("late-multiply", 2, ALL))
     assert isinstance(plan, Plan)
