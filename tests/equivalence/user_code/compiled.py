@@ -112,8 +112,8 @@ def elsewhere(backend: str = "eager", **options: Any) -> nn.Module:
 
 
 class Twice(nn.Sequential):
-    """Adds the size of its derivatives by its inputs. Of compiled code these cannot be differentiated, but torch does not
-    compile a Linear that was asked to compile itself and has no hooks."""
+    """Adds the size of its derivatives by its inputs. Of compiled code these cannot be differentiated, but torch does
+    not compile a Linear that was asked to compile itself and has no hooks."""
 
     def forward(self, x: Tensor) -> Tensor:
         with torch.enable_grad():
