@@ -9,8 +9,9 @@ from pathlib import Path
 
 
 def forget_modules(paths: Sequence[str]) -> None:
-    """Forget what was imported from folders that joined `sys.path` since it was `paths`, and the folders: the next one
-    may have other modules of the same names, and one that is named `json` would stand before Python's own."""
+    """Forget what was imported from folders that joined `sys.path` since it was `paths`, the folders, and what was
+    compiled: the next one may have other modules of the same names, and one that is named `json` would stand before
+    Python's own; and what torch compiles of its own modules is limited in number for a whole process."""
     added = [Path(path) for path in sys.path if path not in paths]
     if not added:
         return
@@ -20,3 +21,10 @@ def forget_modules(paths: Sequence[str]) -> None:
         if file is not None and any(Path(file).is_relative_to(path) for path in added):
             del sys.modules[name]
     importlib.invalidate_caches()
+    forget_compiled()
+
+
+def forget_compiled() -> None:
+    """Forget what torch has compiled in this process, as a job's processes do when they end."""
+    if (compiler := sys.modules.get("torch._dynamo")) is not None:
+        compiler.reset()

@@ -135,9 +135,22 @@ class OneByOne:
                     scaled = differentiable(loss.total, self._recording.step) * (micro.scale / divisor)
                     total += finite(float(scaled.detach()), self._recording.step)
                     self._recording.caught_up()
-                    scaled.backward()
+                    run_backward(scaled)
                 replica.end_backward()
         return total, sum(micro.samples for micro in micro_batches)
+
+
+def run_backward(loss: Tensor) -> None:
+    """Raises TrainingError for what compiled code cannot do."""
+    try:
+        loss.backward()
+    except RuntimeError as error:
+        if "support double backward" not in str(error):
+            raise
+        raise TrainingError(
+            "the loss differentiates its own derivatives, of which compiled code has none. Leave the part that is"
+            " differentiated twice uncompiled, or compile it with backend='eager'"
+        ) from error
 
 
 def differentiable(loss: Tensor, step: int) -> Tensor:

@@ -16,7 +16,7 @@ from engine.plan.plan import Plan
 from tests.averaging import one_after_another
 from tests.equivalence.against_plain import USER_CODE, expected, holds, spec_of
 from tests.facilities import unavailable
-from tests.jobs import distance, job, plan_of, reference, succeed
+from tests.jobs import distance, job, plan_of, reference, run, succeed
 
 pytestmark = pytest.mark.usefixtures("gang_lane")
 
@@ -52,6 +52,12 @@ def test_compiled_code_that_reads_a_layer_from_elsewhere_waits_for_it(tmp_path: 
 
 def test_nothing_else_is_compiled_than_in_a_plain_loop(tmp_path: Path) -> None:
     holds("compiled:differentiated", "p3", 1, tmp_path, backend="aot_eager")
+
+
+def test_second_derivatives_of_compiled_code_are_refused_with_the_remedy(tmp_path: Path) -> None:
+    end = run(spec_of("compiled:differentiated", "single", 1, backend="aot_eager", truly=True), tmp_path).end
+    assert end.status == "failed"
+    assert "Leave the part that is differentiated twice uncompiled" in end.reason
 
 
 def test_a_layer_in_compiled_code_travels_as_a_gradient(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from tests.fuzz.reference import Trained
 from tests.fuzz.refusals import listed
 from tests.fuzz.training import AVERAGING
 from tests.jobs import RESIDENTS
+from tests.modules import forget_compiled
 
 PEERS = ("ddp", "fsdp")
 
@@ -55,6 +56,7 @@ class Trials:
             RESIDENTS.bring(RESIDENTS.take())
             self._watch = Watch(RESIDENTS)
         file = file_of(case, compiled=self._compiled)
+        forget_compiled()
         path = self._folder / f"net_{case.key}.py"
         path.write_text(file.source)
         importlib.invalidate_caches()
