@@ -9,6 +9,7 @@ connections are `query_only`: a write that does not go through the writer fails 
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ POOL_TIMEOUT_S = 30
 def sqlite_url(path: Path) -> str:
     """URL of a SQLite file; its folder is made where it does not exist."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return f"sqlite:///{path.resolve()}"
+    return f"sqlite:///{os.path.realpath(path)}"
 
 
 def sqlite_file(url: str) -> Path | None:
@@ -34,7 +35,7 @@ def sqlite_file(url: str) -> Path | None:
     parsed = _parse(url)
     if parsed.get_backend_name() != "sqlite" or parsed.database in {None, "", ":memory:"}:
         return None
-    return Path(str(parsed.database)).resolve()
+    return Path(os.path.realpath(str(parsed.database)))  # it resolves a loop of links as far as that goes
 
 
 def open_engine(url: str, *, readonly: bool, pool_size: int = 5) -> Engine:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import logging
 import os
@@ -38,7 +39,8 @@ def held(data_dir: Path, address: str) -> Iterator[None]:
     folder = data_dir
     try:
         data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for folder in (data_dir / "cache", data_dir / "jobs"):  # the directory itself may be somebody's home
+        for name in ("cache", "cache/descriptions", "jobs"):  # the directory itself may be somebody's home
+            folder = data_dir / name
             private.folder(folder)
     except OSError as error:
         raise _unwritable("data_dir", folder, error) from None
@@ -161,6 +163,8 @@ def _unwritable(field: str, value: Path, error: OSError) -> UserError:
 @contextmanager
 def _locked(path: Path, field: str, value: Path, address: str) -> Iterator[None]:
     try:
+        if path.exists() and not path.is_file():  # whoever opens a pipe waits
+            raise OSError(errno.EINVAL, f"{path.name} is no file")
         private.file(path)
         file = path.open("a+", encoding="utf-8")
     except OSError as error:

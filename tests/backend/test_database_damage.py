@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import subprocess
 from collections.abc import Callable
@@ -77,6 +78,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "random bytes": (overwritten(200, 40_000), "is damaged", "copy"),
     "a directory": (replaced(Path.mkdir), "it is a directory, and no file", "TRAINYARD_DATABASE_URL"),
     "a pipe": (replaced(os.mkfifo), "it is a pipe, a socket or a device, and no file", "TRAINYARD_DATABASE_URL"),
+    "a loop of links": (replaced(lambda file: file.symlink_to(file)), "it cannot be opened", "Look at the folder"),
     "a newer schema": (
         executed("UPDATE alembic_version SET version_num = '9999'"), "is newer than this program", "Start the newer",
     ),
@@ -124,11 +126,24 @@ def test_a_url_that_names_no_database_is_refused_without_its_password(
     assert "hidden" not in said
 
 
-def test_a_cache_that_is_no_folder_is_named(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (data_dir / "cache").touch()
+@pytest.mark.parametrize("name", ["cache", "cache/descriptions"])
+def test_a_cache_that_is_no_folder_is_named(
+    data_dir: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.rmtree(data_dir / name, ignore_errors=True)
+    (data_dir / name).parent.mkdir(exist_ok=True)
+    (data_dir / name).touch()
     said = serve(data_dir, monkeypatch)
-    assert str(data_dir / "cache") in said
+    assert str(data_dir / name) in said
     assert "cannot be written (File exists)" in said
+
+
+@pytest.mark.parametrize("name", ["server.lock", "trainyard.db.lock"])
+def test_a_lock_that_is_no_file_is_named(data_dir: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pipe: whoever opens it waits."""
+    (data_dir / name).unlink(missing_ok=True)
+    os.mkfifo(data_dir / name)
+    assert f"cannot be written ({name} is no file)" in serve(data_dir, monkeypatch)
 
 
 def test_the_demo_says_the_same(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
