@@ -34,6 +34,7 @@ def resolve(plan: Plan | Peer, model: ModelDescription, cluster: Cluster, job: J
             _shards_are_updated_by_themselves(job)
             _shards_have_one_type(model)
             _shards_have_a_dimension(model)
+            _nothing_is_empty(model)
         return plan
     _nothing_is_empty(model)
     _covers_the_model(plan, model)

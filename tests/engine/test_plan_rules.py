@@ -102,6 +102,8 @@ def test_a_parameter_without_elements_is_refused_unless_it_is_frozen() -> None:
         resolved(made_up((4, 0)), ring("l0"))
     assert caught.value.remedy == "Remove it, or set its requires_grad to False"
     assert resolved(made_up((4, (0, "float32", False))), ring("l0"))
+    with pytest.raises(UserError, match="no elements"):
+        built("fsdp", made_up((4, 0)), 2)
 
 
 def test_factors_are_for_fully_connected_layers_alone() -> None:
