@@ -27,7 +27,7 @@ from engine.runtime.peer_replica import PeerReplica
 from engine.runtime.sharded_use import ShardedUse, check_shardable
 from engine.telemetry.collectives import Collectives
 
-_NEVER_CALLED = (nn.ModuleList, nn.ModuleDict)
+_NEVER_CALLED = (nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict)
 """Containers without a forward pass of their own."""
 _USED_FROM_OUTSIDE = (nn.MultiheadAttention,)
 """Modules that use their children's parameters without calling them."""

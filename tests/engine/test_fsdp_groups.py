@@ -41,6 +41,8 @@ def test_containers_and_borrowed_children_are_no_groups() -> None:
     model = nn.Sequential(nn.ModuleList([linear(10), linear(10)]), nn.MultiheadAttention(4, 1))
     assert names(model, 4 * 11) == ["1"]
     assert names(model, 1) == ["0.0", "0.1", "1"]
+    weights = nn.ParameterList([nn.Parameter(torch.ones(30))])
+    assert names(nn.Sequential(weights, nn.ParameterDict({"only": weights[0]})), 1) == []
 
 
 def test_another_type_is_a_group_of_its_own() -> None:
