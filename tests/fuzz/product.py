@@ -62,6 +62,7 @@ def train(
 ) -> Ended:
     """Train the user's file `module` in `directory` as `job` says; what is written goes to `attempt`, and is removed.
     `make`: the gang of a launch."""
+    shutil.rmtree(attempt, ignore_errors=True)  # of a campaign that was broken off here
     try:
         spec = spec_of(job, module, directory)
         check_options(spec)
