@@ -60,6 +60,7 @@ def views(client: Client, jobs: list[str]) -> dict[str, View]:
     return {
         "race": View(address=f"/race?jobs={both}&step=5", shows="figure-race"),
         "race-why": View(address=f"/race?jobs={both}&step=5&why={why}&why_job={job}", shows="why-text"),
+        "races": View(address="/races", shows="races"),
         "jobs": View(address="/jobs?text=recorded", shows=f"job-row-{job}"),
         "compare": View(address=f"/compare?jobs={both}", shows="settings"),
         "launch": View(address=f"/launch?from={baseline}", shows="plan-totals"),

@@ -15,7 +15,7 @@ export function RacesPage() {
   usePageTitle("Races");
   const items = races.data?.pages.flatMap((page) => page.items) ?? [];
   return (
-    <Stack gap="md">
+    <Stack gap="md" data-testid="races">
       <div>
         <Title order={1} fz={24}>
           Races
