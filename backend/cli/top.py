@@ -57,7 +57,8 @@ def top(
 
 def look(client: Client) -> str:
     """One look at the server as text."""
-    health, devices = client.health(), client.devices()
+    health = client.health()
+    devices = [device for device in client.devices() if device.kind != "rehearsal"]
     # Those that run first: a long queue must not push them off the screen.
     found = list(client.jobs(state=AT_WORK, limit=SHOWN))
     found += client.jobs(state="queued", limit=SHOWN - len(found)) if len(found) < SHOWN else ()

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import torch
 from torch import Tensor, fx, nn
 
 from engine.models.compiled import is_compiled
@@ -40,9 +41,28 @@ class _Tracer(fx.Tracer):
 
     proxy_buffer_attributes = True
 
+    def create_node(self, *args: Any, **options: Any) -> fx.Node:
+        """A graph does not know under which of PyTorch's modes a node was computed: raises CannotCutError where it is
+        another one than the pass began with."""
+        if self._modes is None:
+            self._modes = _modes()
+        elif self._modes != _modes():
+            raise CannotCutError(
+                "its forward pass computes in a mode of its own (torch.no_grad, enable_grad, inference_mode, autocast),"
+                " and torch.fx does not note where it begins and ends"
+            )
+        return super().create_node(*args, **options)
+
+    _modes: tuple[bool, ...] | None = None
+
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
         """What is compiled stays whole."""
         return is_compiled(m) or super().is_leaf_module(m, module_qualified_name)
+
+
+def _modes() -> tuple[bool, ...]:
+    autocast = (torch.is_autocast_enabled(kind) for kind in ("cpu", "cuda"))
+    return torch.is_grad_enabled(), torch.is_inference_mode_enabled(), *autocast
 
 
 @contextmanager
@@ -112,6 +132,8 @@ def _refuse_writing(model: nn.Module, graph: fx.Graph) -> None:
 def _trace(model: nn.Module) -> fx.Graph:
     try:
         return _Tracer().trace(model)
+    except CannotCutError:
+        raise
     except Exception as error:  # whatever a user's code says to a tensor without values
         lines = str(error).strip().splitlines() or [""]
         raise CannotCutError(

@@ -206,6 +206,24 @@ class Builds(Shaped):
         return self.third(self.second(self.first(x) + torch.tensor([1.0, 2.0, 3.0, 4.0])))
 
 
+class Still(Shaped):
+    """A layer that is not trained, whatever its parameters say."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.no_grad():
+            hidden = self.first(x)
+        return self.third(self.second(hidden))
+
+
+class Lower(Shaped):
+    """One product in another precision."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.autocast("cpu", torch.bfloat16):
+            hidden = self.first(x) @ torch.eye(4)
+        return self.third(self.second(hidden.float()))
+
+
 INPUTS = torch.randn(2, 4)
 
 
@@ -252,6 +270,8 @@ def test_several_values_cannot_cross() -> None:
         (Counts, "sets 'calls'"),
         (Remembers, "sets 'past'"),
         (Replaces, "level"),
+        (Still, "computes in a mode of its own"),
+        (Lower, "computes in a mode of its own"),
     ],
 )
 def test_a_model_that_cannot_be_traced_says_why(net: type[nn.Module], reason: str) -> None:
