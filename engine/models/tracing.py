@@ -12,6 +12,7 @@ from torch import Tensor, fx, nn
 
 from engine.models.compiled import is_compiled
 from engine.models.held import Held
+from engine.models.whole_functions import whole_functions
 
 _OPERATORS = {
     getattr(operator, name)
@@ -72,6 +73,8 @@ def traced(model: nn.Module) -> Iterator[fx.Graph]:
         raise CannotCutError(
             "it is compiled as a whole, and a part of it would not be (compile its modules one by one instead)"
         )
+    if hooked := _hooked_backward(model):
+        raise CannotCutError(f"{hooked} has a hook on its backward pass, which torch.fx does not keep")
     settings, held = _settings(model), Held(model)
     try:
         graphs = []
@@ -95,6 +98,20 @@ def traced(model: nn.Module) -> Iterator[fx.Graph]:
         held.put_back()
         for (owner, _, name), value in settings.items():
             setattr(owner, name, value)
+
+
+def _hooked_backward(model: nn.Module) -> str | None:
+    """A module whose hooks would be lost: PyTorch's own ones stay whole, and keep theirs."""
+    tracer = _Tracer()
+    return next(
+        (
+            repr(path) if path else "the model"
+            for path, module in model.named_modules()
+            if (module._backward_hooks or module._backward_pre_hooks)
+            and (not path or not tracer.is_leaf_module(module, path))
+        ),
+        None,
+    )
 
 
 _Settings = dict[tuple[nn.Module | nn.Parameter, str, str], bool]
@@ -131,7 +148,8 @@ def _refuse_writing(model: nn.Module, graph: fx.Graph) -> None:
 
 def _trace(model: nn.Module) -> fx.Graph:
     try:
-        return _Tracer().trace(model)
+        with whole_functions():
+            return _Tracer().trace(model)
     except CannotCutError:
         raise
     except Exception as error:  # whatever a user's code says to a tensor without values

@@ -215,6 +215,18 @@ class Still(Shaped):
         return self.third(self.second(hidden))
 
 
+class Hooked(Shaped):
+    """A part of its own whose gradient a hook changes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = Around()
+        self.inner.register_full_backward_hook(lambda module, into, out: (0.5 * into[0],))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(self.inner(x))
+
+
 class Lower(Shaped):
     """One product in another precision."""
 
@@ -272,6 +284,7 @@ def test_several_values_cannot_cross() -> None:
         (Replaces, "level"),
         (Still, "computes in a mode of its own"),
         (Lower, "computes in a mode of its own"),
+        (Hooked, "'inner' has a hook on its backward pass"),
     ],
 )
 def test_a_model_that_cannot_be_traced_says_why(net: type[nn.Module], reason: str) -> None:

@@ -16,6 +16,7 @@ from torch import Tensor
 from engine.errors import UserError
 from engine.models.describe import describe_request
 from engine.plan.job import JobSpec
+from engine.plan.plan import replicas
 from engine.plan.serde import from_plain, to_plain
 from engine.runtime import launch as launches
 from engine.runtime.gang import Gang
@@ -33,6 +34,8 @@ class Ended:
     how: Literal["trained", "refused", "failed", "hung"]
     """`refused`: with an error that a person can act on; `failed`: with any other."""
     state: dict[str, Tensor] | None = None
+    replicas: int | None = None
+    """Of what was trained: how many whole models there were. Each saw its share of every batch."""
     test_loss: float | None = None
     test_accuracy: float | None = None
     rule: str = ""
@@ -89,6 +92,7 @@ def train(
         return Ended(
             how="trained",
             state=torch.load(launch.result / "model.pt", weights_only=True),
+            replicas=replicas(plan, spec.cluster.workers),
             test_loss=summary["test_loss"],
             test_accuracy=summary["test_accuracy"],
         )

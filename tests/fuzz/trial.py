@@ -73,11 +73,16 @@ class Trials:
     def judge(self, job: dict[str, Any], path: Path, features: Iterable[str] | None = None) -> Verdict:
         """Train what the file at `path` holds both ways, and compare. `features`: of the grammar; with them, a refusal
         has to be listed."""
-        found = _reference(load(path), job)
+        attempt = path.parent / f"{path.stem}_attempt"
+        ended, like = None, job
+        if job["strategy"]["name"] == "model-parallel":  # how many replicas there are, the plan says
+            ended = product.train(job, path.stem, path.parent, attempt, RESIDENTS.gang)
+            workers = ended.replicas or job["cluster"]["workers"]
+            like = {**job, "cluster": {**job["cluster"], "workers": workers}}
+        found = _reference(load(path), like)
         if isinstance(found, Verdict):
             return found
-        attempt = path.parent / f"{path.stem}_attempt"
-        ended = product.train(job, path.stem, path.parent, attempt, RESIDENTS.gang)
+        ended = ended or product.train(job, path.stem, path.parent, attempt, RESIDENTS.gang)
         verdict = compare(found, ended, job)
         apart = isinstance(found, Trained) and found.apart is not None
         if (
