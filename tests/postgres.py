@@ -81,7 +81,7 @@ def cluster() -> Iterator[Cluster]:
     if package is None or package.origin is None:
         unavailable("postgres", NEEDED)
     # Not below pytest's own folder: only its owner may enter that.
-    folder = Path(tempfile.mkdtemp(prefix="trainyard-postgres-"))
+    folder = Path(tempfile.mkdtemp(prefix="trainyard-postgres-", dir=_entered_by_all()))
     try:
         account: dict[str, Any] = {}
         programs = _programs(Path(package.origin).parent)
@@ -96,6 +96,24 @@ def cluster() -> Iterator[Cluster]:
             yield started
     finally:
         shutil.rmtree(folder)
+
+
+def _entered_by_all() -> Path:
+    """A folder for temporary files that also an account without rights may enter: the one that TMPDIR names may be its
+    owner's alone."""
+    found = [Path(name).resolve() for name in (tempfile.gettempdir(), "/tmp", "/var/tmp")]
+    if os.geteuid() != 0:
+        return found[0]
+    open_to_all = (
+        folder
+        for folder in found
+        if folder.is_dir() and all(path.stat().st_mode & 0o001 for path in (folder, *folder.parents))
+    )
+    if (folder := next(open_to_all, None)) is None:
+        unavailable(
+            "postgres", f"a folder that every account may enter: {found[0]} is none. Set TMPDIR to one"
+        )
+    return folder
 
 
 def _programs(package: Path) -> Path:
