@@ -12,7 +12,9 @@ export function SignIn({ again }: { again: boolean }) {
   const [token, setToken] = useState("");
   const signIn = useMutation({
     mutationFn: () => unwrap(client.POST("/api/v1/session", { body: { token } })),
-    onSuccess: (session) => {
+    onSuccess: async (session) => {
+      // Who was refused a moment ago may still be asking: that answer is from before.
+      await queries.cancelQueries(sessionQuery);
       queries.setQueryData(sessionQuery.queryKey, session);
       void queries.invalidateQueries({ predicate: ({ queryKey }) => queryKey[0] !== "session" });
     },
