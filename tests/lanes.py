@@ -35,7 +35,7 @@ class Lane:
     """Whoever has this fixture, directly or through another one, is in this lane; None: who has none of the others'."""
     cpu_s: int
     """Budget: processor seconds of all its processes. Unlike the time that passes they hardly depend on what else a
-    machine does. Twice what was measured where it was, since processors differ."""
+    machine does. At most twice what was measured, since processors differ."""
     side_by_side: bool = False
     """Whether its tests may run in several processes at once."""
 
@@ -43,8 +43,8 @@ class Lane:
 LANES = (
     Lane(name="browser", fixture="browser", cpu_s=800),
     Lane(name="server", fixture="server_lane", cpu_s=410),
-    Lane(name="gang", fixture="gang_lane", cpu_s=600),
-    Lane(name="light", fixture=None, cpu_s=580, side_by_side=True),
+    Lane(name="gang", fixture="gang_lane", cpu_s=550),
+    Lane(name="light", fixture=None, cpu_s=550, side_by_side=True),
 )
 """The most expensive first: a test with several of the fixtures is in the first lane of those."""
 AIM_S = 720
