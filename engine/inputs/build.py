@@ -64,8 +64,8 @@ def _load(source: SourceSpec) -> Dataset:
     found = call(source, "data")
     if isinstance(found, Dataset):
         return found
-    if not (isinstance(found, tuple) and len(found) == 2):
-        raise _refuse(source, f"returned a {type(found).__name__}, not a Dataset or a pair (train, test)")
+    if not (isinstance(found, tuple | list) and len(found) == 2):  # a list: torch's random_split answers one
+        raise _refuse(source, f"returned a {type(found).__name__}, not a pair (train, test) of data sets")
     train, test = (_as_source(part, source) for part in found)
     try:
         inputs, targets = train.batch(np.arange(1))
@@ -104,5 +104,6 @@ def _refuse(source: SourceSpec, rule: str) -> UserError:
         "data.entrypoint",
         source.entrypoint,
         rule,
-        "Return a Dataset (engine.inputs.source), or (train, test) of torch map-style data sets",
+        "Return (train, test): two map-style data sets of torch, such as random_split's answer; a Dataset of"
+        " engine.inputs.source does, too",
     )

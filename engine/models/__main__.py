@@ -16,21 +16,13 @@ import gc
 
 gc.disable()
 
-import os
-import signal
 import sys
-import threading
 
+from engine.lifeline import end_with
 from engine.models.memory_limit import set_limit
 
-
-def _end_with(pipe: int) -> None:
-    os.read(pipe, 1)
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
 if len(sys.argv) > 1:
-    threading.Thread(target=_end_with, args=(int(sys.argv[1]),), name="lifeline", daemon=True).start()
+    end_with(int(sys.argv[1]))
 
 if len(sys.argv) > 2:
     set_limit(int(sys.argv[2]))

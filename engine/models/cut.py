@@ -6,10 +6,12 @@ has the model's names. (torch.export, and with it the tracer of torch.distribute
 normalization down for one of the two modes.) Every node of the traced pass that comes before the first use of the
 layer belongs to the front, the rest to the back; one tensor crosses from one to the other.
 
-What cannot be cut is said by `find_cuts`, with the reason: control flow that looks at values or at `self.training`,
-several values that cross, a layer used on both sides, a forward pass that keeps something in an attribute, a loss that
-looks at the inputs or at more of the model than what it answers. Control flow that depends on anything else, a random
-number say, is frozen as it was when the model was traced.
+What cannot be cut is said by `find_cuts`, with the reason: control flow that looks at values, at `self.training` or at
+a random number, several values that cross, a layer used on both sides, a forward pass that keeps something in an
+attribute or computes with a parameter that torch.fx does not see (`frozen_values.py`), a loss that looks at the inputs
+or at more of the model than what it answers, code that keeps something outside of the model from pass to pass
+(`kept.py`), a state_dict that is not the parameters and buffers under their names. Control flow that depends on
+anything else, the time say, is frozen as it was when the model was traced.
 """
 
 from __future__ import annotations
@@ -26,8 +28,9 @@ from torch.fx.node import map_arg
 from engine.errors import UserError
 from engine.inputs.batch import Tensors
 from engine.inputs.task import Task
+from engine.models.cannot_cut import CannotCutError
+from engine.models.kept import refuse_kept
 from engine.models.tracing import (
-    CannotCutError,
     buffer_uses,
     crossing_values,
     first_uses,
@@ -158,13 +161,16 @@ def find_cuts(model: nn.Module, inputs: Tensors, targets: Tensors, task: Task) -
         uses = first_uses(model, nodes)
         owners = {name.rpartition(".")[0] for name, _ in model.named_parameters()}
         if missing := sorted(owners - uses.keys()):
-            shown = ", ".join(repr(name) for name in missing[:3])
-            raise CannotCutError(f"its forward pass does not use {shown}, which would belong to neither part")
+            raise CannotCutError(
+                f"its forward pass does not use {_layers(model, missing)}, which would belong to neither part"
+            )
         whole = module_of(model, graph, "Whole")
         if renamed := sorted(
             {n for n, _ in model.named_parameters()} - {n for n, _ in whole.named_parameters()}
         ):
             raise CannotCutError(f"its forward pass uses {renamed[0]!r} under another name only (tied)")
+        _check_state(model)
+        refuse_kept(model, inputs, targets, task)
         _check_task(whole, inputs, targets, task)
         shapes = _Shapes.of(whole, inputs), _Shapes.of(whole, torch.cat([inputs, inputs[:1]]))
         kept = buffer_uses(model, nodes)
@@ -209,16 +215,42 @@ def _refusal(
     return ""
 
 
+def _check_state(model: nn.Module) -> None:
+    """Of the parts a state_dict is put together as PyTorch makes it of a model: hooks are not asked."""
+    plain: dict[str, Tensor] = {
+        f"{path}.{name}".lstrip("."): held
+        for path, module in model.named_modules(remove_duplicate=False)
+        for name, held in (*module._parameters.items(), *module._buffers.items())
+        if held is not None and name not in module._non_persistent_buffers_set
+    }
+    found = model.state_dict(keep_vars=True)
+    other = sorted(name for name in plain.keys() | found.keys() if plain.get(name) is not found.get(name))
+    if other:
+        raise CannotCutError(
+            f"its state_dict() has {other[0]!r} otherwise than as its parameters and buffers under their names (a hook,"
+            " a method of its own or extra state), and of a cut model it would not be what was trained"
+        )
+
+
+def _layers(model: nn.Module, missing: Sequence[str]) -> str:
+    """Some of the layers that nothing uses; the model's own parameters by their names."""
+    own = [name for name, _ in model.named_parameters(recurse=False)]
+    names = [name for layer in missing for name in ([layer] if layer else own)]
+    return ", ".join(repr(name) for name in names[:3])
+
+
 def _check_task(whole: nn.Module, inputs: Tensor, targets: Tensor, task: Task) -> None:
-    """The loss must not need the inputs, which are not where it is computed."""
+    """The loss, in training or in an evaluation, must not need the inputs, which are not where it is computed."""
     rest = Rest(whole)
-    rest.activation = inputs
-    try:
-        task(rest, ELSEWHERE, targets)
-    except UserError as error:
-        raise CannotCutError(error.rule) from error
-    except Exception as error:
-        raise CannotCutError(f"{_looks_at_inputs().rule} ({error})") from error
+    for training in (True, False):
+        rest.activation = inputs
+        try:
+            with torch.set_grad_enabled(training):
+                task(rest, ELSEWHERE, targets)
+        except UserError as error:
+            raise CannotCutError(error.rule) from error
+        except Exception as error:
+            raise CannotCutError(f"{_looks_at_inputs().rule} ({error})") from error
 
 
 def _looks_at_inputs() -> UserError:

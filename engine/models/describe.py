@@ -8,13 +8,11 @@ The request is {"model": SourceSpec, "data": SourceSpec, "precision": "float32"}
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -33,11 +31,11 @@ from engine.inputs.source import Dataset
 from engine.inputs.task import Task, classification
 from engine.models import memory_limit, registry
 from engine.models.build import build_model
+from engine.models.cannot_cut import CannotCutError
 from engine.models.compiled import uncompiled
 from engine.models.cut import find_cuts
 from engine.models.factors import counting_rows, find_factors
 from engine.models.suited import check_suited
-from engine.models.tracing import CannotCutError
 from engine.models.uses import UseFinder, Uses, tensors_in
 from engine.models.waits import WaitFinder
 from engine.plan.description import (
@@ -56,11 +54,17 @@ _SAMPLES = 2  # batch normalization needs more than one value per channel
 
 
 def describe(
-    model: nn.Module, inputs: Tensors, targets: Tensors, name: str, task: Task = classification
+    model: nn.Module,
+    inputs: Tensors,
+    targets: Tensors,
+    name: str,
+    task: Task = classification,
+    scores: list[int] | None = None,
 ) -> ModelDescription:
     """Run one forward pass and loss on an example batch (inputs (n, ...), targets (n, ...)) and describe.
 
-    Model and batch must be on one device; `meta` costs neither memory nor time.
+    Model and batch must be on one device; `meta` costs neither memory nor time. Into `scores`: how many classes the
+    model's own output tells apart.
     """
     check_suited(model, name)
     owners = {path: module for path, module in model.named_modules() if next(_own(module), None) is not None}
@@ -76,7 +80,12 @@ def describe(
 
         return hook
 
+    def count_scores(module: nn.Module, args: Any, output: Any) -> None:
+        if scores is not None and isinstance(output, Tensor) and output.ndim > 1:
+            scores.append(output.shape[1])
+
     handles = [module.register_forward_hook(count_output(path)) for path, module in owners.items()]
+    handles.append(model.register_forward_hook(count_scores))
     try:
         with (
             uncompiled(),
@@ -146,8 +155,7 @@ def describe_request(request: dict[str, Any]) -> ModelDescription:
     try:
         with torch.device("meta"):
             model = build_model(source, precision)
-        with _counting_scores(model, scores):
-            described = describe(model, on("meta", inputs), on("meta", targets), name, task)
+        described = describe(model, on("meta", inputs), on("meta", targets), name, task, scores)
     except Exception as meta_error:  # a model that looks at values cannot run without them
         try:
             model = build_model(source, precision)
@@ -254,21 +262,6 @@ class _FlopsByLayer(TorchDispatchMode):
         while path not in self._owners and path:
             path = path.rpartition(".")[0]
         return path if path in self._owners else self._last
-
-
-@contextlib.contextmanager
-def _counting_scores(model: nn.Module, found: list[int]) -> Iterator[None]:
-    """Into `found`: how many classes the model's own output tells apart."""
-
-    def hook(module: nn.Module, args: Any, output: Any) -> None:
-        if isinstance(output, Tensor) and output.ndim > 1:
-            found.append(output.shape[1])
-
-    handle = model.register_forward_hook(hook)
-    try:
-        yield
-    finally:
-        handle.remove()
 
 
 def _own(module: nn.Module) -> Any:

@@ -11,10 +11,22 @@ from engine.errors import UserError
 
 def check_suited(model: nn.Module, title: str) -> None:
     """Raises UserError for a model, called `title`, that cannot be trained here."""
+    _is_python(model)
     _has_shapes(model)
     _is_trained(model, title)
     _has_dense_gradients(model)
     _has_dense_buffers(model)
+
+
+def _is_python(model: nn.Module) -> None:
+    for path, module in model.named_modules():
+        if isinstance(module, torch.jit.RecursiveScriptModule):
+            raise UserError(
+                "model",
+                path or "the model",
+                "is a TorchScript module (torch.jit.script, or load), and takes no hooks that say when a layer begins",
+                "Give the nn.Module that it was made from (torch.compile may be used)",
+            )
 
 
 def _has_shapes(model: nn.Module) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -10,7 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
+from engine.models.cannot_cut import CannotCutError
 from engine.models.compiled import is_compiled
+from engine.models.frozen_values import memory_of, nothing_frozen, own_tensors
 from engine.models.held import Held
 from engine.models.whole_functions import whole_functions
 
@@ -33,18 +36,33 @@ _OPERATORS = {
 """Those that write in place."""
 
 
-class CannotCutError(Exception):
-    """The model cannot be cut anywhere; the message says why."""
-
-
 class _Tracer(fx.Tracer):
     """Sees buffers as it sees parameters, and does not compute with what they hold while it traces."""
 
     proxy_buffer_attributes = True
 
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self._own = {module: own_tensors(module) for module in model.modules()}
+        self._modes: tuple[bool, ...] | None = None
+        self._thread = threading.get_ident()
+
+    def call_module(self, m: nn.Module, forward: Any, args: Any, kwargs: Any) -> Any:
+        """Raises CannotCutError for a module that is called with other tensors than its own."""
+        if m in self._own and own_tensors(m) != self._own[m]:
+            raise CannotCutError(
+                f"its forward pass calls {self.path_of_module(m)!r} with other parameters or buffers than its own"
+                " (torch.func.functional_call, or assigned ones), and torch.fx does not note them"
+            )
+        return super().call_module(m, forward, args, kwargs)
+
     def create_node(self, *args: Any, **options: Any) -> fx.Node:
         """A graph does not know under which of PyTorch's modes a node was computed: raises CannotCutError where it is
-        another one than the pass began with."""
+        another one than the pass began with; and what several threads do comes in another order each time."""
+        if threading.get_ident() != self._thread:
+            raise CannotCutError(
+                "its forward pass runs Python threads: every process would trace, and cut, it in an order of its own"
+            )
         if self._modes is None:
             self._modes = _modes()
         elif self._modes != _modes():
@@ -53,8 +71,6 @@ class _Tracer(fx.Tracer):
                 " and torch.fx does not note where it begins and ends"
             )
         return super().create_node(*args, **options)
-
-    _modes: tuple[bool, ...] | None = None
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
         """What is compiled stays whole."""
@@ -73,6 +89,10 @@ def traced(model: nn.Module) -> Iterator[fx.Graph]:
         raise CannotCutError(
             "it is compiled as a whole, and a part of it would not be (compile its modules one by one instead)"
         )
+    if model._forward_hooks or model._forward_pre_hooks:
+        raise CannotCutError(
+            "the model itself has a hook on its forward pass, which torch.fx does not keep (a module of it may)"
+        )
     if hooked := _hooked_backward(model):
         raise CannotCutError(f"{hooked} has a hook on its backward pass, which torch.fx does not keep")
     settings, held = _settings(model), Held(model)
@@ -88,6 +108,7 @@ def traced(model: nn.Module) -> Iterator[fx.Graph]:
                 raise CannotCutError(
                     f"its forward pass sets {changed!r}, and a cut model would do so once only, as it is traced"
                 )
+            _refuse_shared_memory(model, graphs[-1])
         if graphs[0].python_code("self").src != graphs[1].python_code("self").src:
             raise CannotCutError(
                 "its forward pass does other things in training than in evaluation (it looks at `self.training`;"
@@ -102,7 +123,7 @@ def traced(model: nn.Module) -> Iterator[fx.Graph]:
 
 def _hooked_backward(model: nn.Module) -> str | None:
     """A module whose hooks would be lost: PyTorch's own ones stay whole, and keep theirs."""
-    tracer = _Tracer()
+    tracer = _Tracer(model)
     return next(
         (
             repr(path) if path else "the model"
@@ -146,10 +167,28 @@ def _refuse_writing(model: nn.Module, graph: fx.Graph) -> None:
             raise CannotCutError(f"its forward pass writes to the buffer {written.target!r}")
 
 
+def _refuse_shared_memory(model: nn.Module, graph: fx.Graph) -> None:
+    """A part would not know that what it takes for a constant is trained."""
+    own = {id(held): held for held in (*model.parameters(), *model.buffers())}
+    names = {
+        memory_of(held): name
+        for name, held in (*model.named_buffers(), *reversed(list(model.named_parameters())))
+    }
+    for node in graph.nodes:
+        if node.op == "get_attr":
+            held = _attribute(model, str(node.target))
+            shared = names.get(memory_of(held)) if isinstance(held, Tensor) and id(held) not in own else None
+            if shared:
+                raise CannotCutError(
+                    f"its forward pass uses {node.target!r}, a tensor that shares its memory with {shared!r}, and a cut"
+                    " model would keep it as it was (use the parameter itself)"
+                )
+
+
 def _trace(model: nn.Module) -> fx.Graph:
     try:
-        with whole_functions():
-            return _Tracer().trace(model)
+        with whole_functions(), nothing_frozen(model):
+            return _Tracer(model).trace(model)
     except CannotCutError:
         raise
     except Exception as error:  # whatever a user's code says to a tensor without values

@@ -75,6 +75,13 @@ class Factors:
     """Columns of E: the layer's outputs."""
 
 
+def layer_title(name: str, kind: str) -> str:
+    """What people read as the name of a layer of class `kind`: `4 (Conv2d)` of a bare number, as layers of a Sequential
+    have. Requests, addresses and files have the bare name."""
+    bare = all(part.isdigit() for part in name.split("."))
+    return (f"{name} ({kind})" if bare and kind else name) or "(root)"
+
+
 @dataclass(frozen=True, kw_only=True)
 class LayerDescription:
     """A module that itself owns parameters."""
@@ -99,6 +106,11 @@ class LayerDescription:
     """Of a fully-connected layer without factors: why it has none."""
     waits: str = ""
     """When a forward pass waits for its parameters, and why; empty where it waits when it reads them."""
+
+    @property
+    def title(self) -> str:
+        """What people read as its name."""
+        return layer_title(self.name, self.kind)
 
     @property
     def parameter_count(self) -> int:

@@ -27,6 +27,7 @@ MOST_SERVERS = 1024
 
 def resolve(plan: Plan | Peer, model: ModelDescription, cluster: Cluster, job: JobSpec) -> Plan | Peer:
     """Validate `plan` for this model, cluster and job, and settle what `auto` means."""
+    _directories_are_of_your_own_code(job)
     if isinstance(plan, Peer):
         _every_pass_has_a_sample(plan, cluster, job)
         _native_cannot_be_paced(True, cluster)
@@ -52,6 +53,18 @@ def resolve(plan: Plan | Peer, model: ModelDescription, cluster: Cluster, job: J
     plan = _settle_update_sites(settle_averaging(plan, model, job), job)
     plan = settle_workload(_settle_workload(plan, model, job), job)
     return warn_of_idle_stages(plan, job)
+
+
+def _directories_are_of_your_own_code(job: JobSpec) -> None:
+    """Whoever names a directory means the code in it, and would train something else without a word."""
+    for field, source in (("model", job.model), ("data", job.data)):
+        if source.name is not None and source.directory is not None:
+            raise UserError(
+                f"{field}.directory",
+                source.directory,
+                f"an entry point is imported from a directory, and {source.name!r} is one of ours",
+                "Leave it out, or give entrypoint, as package.module:function, in place of name",
+            )
 
 
 def _every_pass_has_a_sample(plan: Plan | Peer, cluster: Cluster, job: JobSpec) -> None:
@@ -191,11 +204,12 @@ def _settle_workload(plan: Plan, model: ModelDescription, job: JobSpec) -> Plan:
         return replace(plan, workload=None)
     workload, warnings = workload_of(job), list(plan.warnings)
     for layer in mine:
-        times = factors_against_gradient(model.layer(layer.layer), workload, layer.codec)
+        described = model.layer(layer.layer)
+        times = factors_against_gradient(described, workload, layer.codec)
         if times > 1 and job.cluster.workers > 1:
             often = f"{times:,.0f}" if times >= 10 else f"{times:.2g}"
             warnings.append(
-                f"{layer.layer} moves {often} times as many bytes by factors as its gradient would: a step of"
+                f"{described.title} moves {often} times as many bytes by factors as its gradient would: a step of"
                 f" {workload.samples} samples is too large for it."
             )
     if job.fidelity == "rehearse":

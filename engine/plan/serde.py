@@ -24,6 +24,25 @@ def to_plain(value: Any) -> Any:
     return value
 
 
+def only_set(value: Any) -> Any:
+    """As `to_plain`, without the fields that have their defaults: reading it again makes an equal dataclass."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {
+            f.name: only_set(getattr(value, f.name))
+            for f in dataclasses.fields(value)
+            if f.init and getattr(value, f.name) != _default(f)
+        }
+    if isinstance(value, dict):
+        return {key: only_set(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [only_set(item) for item in value]
+    return value
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+
+
 def from_plain(cls: type[T], data: Any, field: str = "") -> T:
     """Build `cls` from plain data. Raises UserError naming the dotted field, its value, the rule and the remedy."""
     if not isinstance(data, dict):

@@ -128,14 +128,15 @@ def text(plan: Plan | Peer, model: ModelDescription, job: JobSpec) -> str:
         mean = format_bytes(spread_over_period(plan, total))
         often = f"{format_bytes(total)} on the wire per average, every {plan.consistency.period} steps: {mean} per step"
     lines += ["", f"{plan.strategy}: {often}"]
+    titles = {layer.name: layer.title for layer in model.layers}
     if plan.pipeline is not None:
         firsts = [plan.layers[0].layer, *(edge.destination for edge in plan.edges)]
-        lines += [f"stage {k} begins with {first}" for k, first in enumerate(firsts)]
-    lines += [
-        f"{e.source} -> {e.destination}: {format_bytes(place.activation_bytes)} per sample, and as many back"
-        for e in plan.edges
-        if (place := model.cut(e.destination)) is not None
-    ]
+        lines += [f"stage {k} begins with {titles[first]}" for k, first in enumerate(firsts)]
+    for edge in plan.edges:
+        if (place := model.cut(edge.destination)) is not None:
+            size = format_bytes(place.activation_bytes)
+            ends = f"{titles[edge.source]} -> {titles[edge.destination]}"
+            lines.append(f"{ends}: {size} per sample, and as many back")
     said = [*label, *notes(plan, model, job), *(f"warning: {warning}" for warning in plan.warnings)]
     return "\n".join(lines + said)
 
@@ -144,12 +145,13 @@ def notes(plan: Plan | Peer, model: ModelDescription, job: JobSpec) -> list[str]
     """Which of the job's overrides set which layers of the plan, and which layers are waited for before they are read:
     a sentence each."""
     found = []
+    titles = {layer.name: layer.title for layer in model.layers}
     for number, override in enumerate(job.overrides):
-        layers = [entry.layer for entry in plan.layers if number in entry.overrides]
+        layers = [titles[entry.layer] for entry in plan.layers if number in entry.overrides]
         which = named(layers, _NAMED) or "none left"
-        found.append(f"overrides.{number}: {override.which} ({which}): {override.what}")
+        found.append(f"overrides.{number}: {override.which} [{which}]: {override.what}")
     waiting: dict[str, list[str]] = {}
     for row in rows(plan, model, job):
-        waiting.setdefault(row.waits, []).append(row.layer)
+        waiting.setdefault(row.waits, []).append(titles[row.layer])
     waiting.pop("", None)
     return found + [f"{named(layers, _NAMED)}: waited for {when}" for when, layers in waiting.items()]

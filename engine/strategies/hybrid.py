@@ -13,8 +13,9 @@ Bytes per step on the wire: 2 N |W_front| + 2 B |a| with a dedicated reducer and
 global batch and |a| the bytes of one sample's activation. Beside workers, the reducer saves its worker's share of the
 first term and the device its worker's samples of the second. A ring moves 2 (N-1) |W_front|.
 Each worker's samples pass the device as they would pass that worker: batch statistics behind the cut are kept apart for
-each worker, and averaged for evaluations and in the saved model. A dedicated device computes on the CPU, or on the
-last worker's GPU: the scheduler gives devices to workers only.
+each worker, and averaged for evaluations and in the saved model. Random numbers behind the cut (dropout) come from the
+process that computes there, from one stream for all workers: they are others than a replica would draw. A dedicated
+device computes on the CPU, or on the last worker's GPU: the scheduler gives devices to workers only.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def by_factors(
         ):
             chosen[i] = LayerPlan(layer=entry.layer, exchange="factors", codec=codec, order=order)
         elif layer.no_factors:
-            warnings.append(f"{entry.layer} travels as a gradient, not by factors: {layer.no_factors}.")
+            warnings.append(f"{layer.title} travels as a gradient, not by factors: {layer.no_factors}.")
     served = any("server" in EXCHANGE[entry.exchange].traits for entry in chosen)
     servers = plan.servers if served else Servers()
     return replace(plan, layers=tuple(chosen), servers=servers, warnings=tuple(warnings))

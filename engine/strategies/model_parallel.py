@@ -13,6 +13,7 @@ Schedules: `gpipe` (Huang et al. 2019), all forward and then all backward, keeps
 stages from this one on. Of S stages and M micro-batches, a share (S-1) / (M+S-1) of the time is idle in both.
 Bytes per step on the wire: 2 B |a| for each cut, where B is the global batch and |a| one sample's activation, and with
 N replicas 2 (N-1) |W|. Deviation: every stage prepares the batch's inputs, though only the first one uses them.
+Random numbers (dropout) come from the process that computes the stage: they are others than a replica would draw.
 """
 
 from __future__ import annotations

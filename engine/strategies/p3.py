@@ -27,7 +27,7 @@ def build(model: ModelDescription, cluster: Cluster, options: Options) -> Plan:
 STRATEGY = Strategy(
     name="p3",
     summary="Slices travel by priority: what the next forward pass needs first goes first, at every queue.",
-    loses_when="the network hides everything anyway, or is so slow that no order helps.",
+    loses_when="computation hides all communication anyway, or is so slow that no order helps.",
     source="papers 004 (P3), sections 3, 4.2 and 5",
     proof="exact",
     options=Options,

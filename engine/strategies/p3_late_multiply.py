@@ -38,7 +38,7 @@ def build(model: ModelDescription, cluster: Cluster, options: Options) -> Plan:
 STRATEGY = Strategy(
     name="p3+late-multiply",
     summary="Fully-connected layers by factors, everything else in slices by priority: two papers in one job.",
-    loses_when="batches are large, or the network hides everything anyway.",
+    loses_when="batches are large, or computation hides all communication anyway.",
     source="papers 000 section 2.1 and 004 section 4.2",
     proof="exact",
     options=Options,

@@ -168,6 +168,7 @@ class Squares(torch.utils.data.Dataset):
     def __getitem__(self, i): return torch.full((2,), float(i)), torch.tensor([float(i * i)])
 
 def data(n=10): return Squares(n), Squares(3)
+def split(): return torch.utils.data.random_split(Squares(8), [5, 3])
 def one(): return Squares(3)
 def nothing(): return 1, 2
 
@@ -184,6 +185,8 @@ def test_a_users_own_data_and_loss(tmp_path):
 
     data = load_dataset(source("data", n=5))
     assert (len(data.train), len(data.test), data.input_shape) == (5, 3, (2,))
+    split = load_dataset(source("split"))
+    assert (len(split.train), len(split.test)) == (5, 3), "a list of two"
     inputs, targets = read(data.train, 4, 2)
     assert targets.tolist() == [[16.0], [4.0]]
     assert read(data.train)[0].shape == (0, 2)
@@ -191,7 +194,7 @@ def test_a_users_own_data_and_loss(tmp_path):
     found = task(lambda x: x[:, :1], inputs, targets)
     assert (found.total.item(), found.correct) == ((4 - 16) ** 2 + (2 - 4) ** 2, None)
     assert find_task(SourceSpec(name="mlp"), SourceSpec(name="digits")) is classification
-    for function, expected in (("one", "not a Dataset or a pair"), ("nothing", "has no length")):
+    for function, expected in (("one", "not a pair"), ("nothing", "has no length")):
         with pytest.raises(UserError, match=expected):
             load_dataset(source(function))
 

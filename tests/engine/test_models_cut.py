@@ -10,27 +10,19 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from engine.errors import UserError
-from engine.inputs.task import BatchLoss, classification
-from engine.models.cut import ELSEWHERE, Parts, Rest, cut, find_cuts
+from engine.inputs.task import BatchLoss
+from engine.models.cannot_cut import CannotCutError
+from engine.models.cut import ELSEWHERE, Rest, cut
 from engine.models.registry import model
-from engine.models.tracing import CannotCutError
 from engine.plan.placement_rules import possible_cuts
+from tests.cuts import INPUTS, Shaped, offered, whole
 from tests.plans import described
 
 SMALL = ("mlp", "cnn", "bn-cnn", "tied", "frozen", "mixed", "attention", "resnet-digits")
 
 
-def offered(net: nn.Module, inputs: Tensor, task: Any = classification) -> dict[str, str]:
-    """Layer -> why the model cannot be cut there, or nothing."""
-    return {c.layer: c.refused for c in find_cuts(net, inputs, torch.zeros(2, dtype=torch.int64), task)}
-
-
 def names(module: nn.Module) -> set[str]:
     return {name for name, _ in module.named_parameters()}
-
-
-def whole(parts: Parts, inputs: Tensor) -> Any:
-    return parts.back(parts.front(inputs))
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -88,14 +80,6 @@ def test_published_networks_can_be_cut() -> None:
     assert "fc" in possible_cuts(described("resnet50"))
     assert "fc" in possible_cuts(described("resnet110"))
     assert possible_cuts(described("vgg19"))[-3:] != []
-
-
-class Shaped(nn.Module):
-    """Two layers, and what the forward pass does with them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.second, self.third = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 4)
 
 
 class Around(Shaped):
@@ -227,6 +211,31 @@ class Hooked(Shaped):
         return super().forward(self.inner(x))
 
 
+class Outer(Around):
+    """The model itself has a hook."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_forward_hook(lambda module, args, output: 2 * output)
+
+
+class Renames(Around):
+    """Its state_dict has other names than its layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_state_dict_post_hook(_rename)
+
+
+def _rename(module: nn.Module, state: dict[str, Tensor], prefix: str, metadata: Any) -> None:
+    state["encoder"] = state.pop("first.weight")
+
+
+class Extra(Around):
+    def get_extra_state(self) -> int:
+        return 1
+
+
 class Lower(Shaped):
     """One product in another precision."""
 
@@ -234,9 +243,6 @@ class Lower(Shaped):
         with torch.autocast("cpu", torch.bfloat16):
             hidden = self.first(x) @ torch.eye(4)
         return self.third(self.second(hidden.float()))
-
-
-INPUTS = torch.randn(2, 4)
 
 
 def test_a_cut_that_is_no_cut_says_why() -> None:
@@ -284,6 +290,9 @@ def test_several_values_cannot_cross() -> None:
         (Replaces, "level"),
         (Still, "computes in a mode of its own"),
         (Lower, "computes in a mode of its own"),
+        (Outer, "the model itself has a hook on its forward pass"),
+        (Renames, r"its state_dict\(\) has 'encoder' otherwise"),
+        (Extra, r"its state_dict\(\) has '_extra_state' otherwise"),
         (Hooked, "'inner' has a hook on its backward pass"),
     ],
 )
@@ -314,7 +323,13 @@ def test_a_loss_that_looks_at_the_inputs_is_refused() -> None:
     def divides(net: nn.Module, inputs: Tensor, targets: Tensor) -> BatchLoss:
         return BatchLoss(net(inputs / 255).sum(), None)
 
-    for task in (looks, changes, divides):
+    def penalizes(net: nn.Module, inputs: Tensor, targets: Tensor) -> BatchLoss:
+        return looks(net, inputs, targets) if torch.is_grad_enabled() else BatchLoss(net(inputs).sum(), None)
+
+    def evaluates(net: nn.Module, inputs: Tensor, targets: Tensor) -> BatchLoss:
+        return BatchLoss(net(inputs).sum(), None) if torch.is_grad_enabled() else looks(net, inputs, targets)
+
+    for task in (looks, changes, divides, penalizes, evaluates):
         with pytest.raises(CannotCutError, match="the loss looks at the inputs"):
             offered(Around(), INPUTS, task)
     with pytest.raises(UserError, match="looks at the inputs"):

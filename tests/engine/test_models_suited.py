@@ -16,6 +16,11 @@ def frozen() -> nn.Module:
     return nn.Linear(2, 2).requires_grad_(False)
 
 
+def scripted() -> nn.Module:
+    made: nn.Module = torch.jit.script(nn.Sequential(nn.Linear(2, 2), nn.Tanh()))
+    return made
+
+
 def with_buffer(buffer: torch.Tensor) -> nn.Module:
     model = nn.Linear(2, 2)
     model.register_buffer("table", buffer)
@@ -30,6 +35,11 @@ def with_buffer(buffer: torch.Tensor) -> nn.Module:
             r"= '0': is a LazyLinear.*no shape.*run the model on an example once",
         ),
         (nn.LazyBatchNorm1d(affine=False), r"= 'the model': is a LazyBatchNorm1d"),
+        (
+            nn.Sequential(nn.Linear(2, 2), scripted()),
+            r"= '1': is a TorchScript module.*nn.Module that it was",
+        ),
+        (scripted(), r"= 'the model': is a TorchScript module"),
         (frozen(), r"= 'mine': there is nothing to train: all of its 2 parameters are frozen.*requires_grad"),
         (nn.Flatten(), r"there is nothing to train: it has no parameters"),
         (nn.Sequential(nn.Embedding(3, 2, sparse=True)), r"= '0': has sparse gradients.*sparse=False"),
@@ -52,3 +62,11 @@ def test_whole_numbers_may_be_parameters_that_are_frozen() -> None:
     assert ParameterDescription(name="levels", shape=(3,), dtype="int8", trainable=False).nbytes == 3
     with pytest.raises(UserError, match="no such parameter type"):
         ParameterDescription(name="levels", shape=(3,), dtype="int8")
+
+
+def test_what_was_traced_by_torch_jit_is_as_good_as_any() -> None:
+    traced = torch.jit.trace(nn.Sequential(nn.Linear(2, 2), nn.Tanh()), torch.zeros(2, 2))
+    model = nn.Sequential(nn.Linear(2, 2), traced)
+    assert [
+        layer.name for layer in describe(model, torch.zeros(2, 2), torch.zeros(2).long(), "m").layers
+    ] == ["0", "1.0"]

@@ -128,9 +128,9 @@ def test_later_ones_win_and_the_plan_says_which_set_what() -> None:
     assert layers["out"].order.depart == "when-ready"
     assert layers["fc"].exchange == "tree-allreduce"
     assert notes(found, KINDS, spec(*overrides)) == [
-        "overrides.0: linear layers (out): as ring-allreduce",
-        "overrides.1: layers named out (out): codec fp32, depart when-ready",
-        "overrides.2: layers named fc (fc): as tree-allreduce",
+        "overrides.0: linear layers [out]: as ring-allreduce",
+        "overrides.1: layers named out [out]: codec fp32, depart when-ready",
+        "overrides.2: layers named fc [fc]: as tree-allreduce",
     ]
     assert all(note in text(found, KINDS, spec(*overrides)) for note in notes(found, KINDS, spec(*overrides)))
     assert from_plain(Plan, to_plain(found)) == found

@@ -95,6 +95,14 @@ def test_every_rule_that_is_broken_is_said_at_once() -> None:
     assert [error.to_dict() for error in travelled.every] == [error.to_dict() for error in caught.value.every]
 
 
+@pytest.mark.parametrize("field", ["model", "data"])
+def test_a_directory_goes_with_an_entry_point(field: str) -> None:
+    name = {"model": "cnn", "data": "digits"}[field]
+    with pytest.raises(UserError, match=f"/mine.*{name}' is one of ours.*entrypoint") as caught:
+        resolved(MODEL, *both(ring), **{field: {"name": name, "directory": "/mine"}})
+    assert caught.value.field == f"{field}.directory"
+
+
 def test_a_parameter_without_elements_is_refused_unless_it_is_frozen() -> None:
     with pytest.raises(
         UserError, match=r"model = 'l0.p1': this parameter of shape \(0,\) has no elements"
@@ -138,8 +146,8 @@ def test_factors_that_are_larger_than_the_gradient_are_warned_of() -> None:
     plan = resolved(model, *layers, last)
     assert plan.workload == Workload(samples=64)
     assert plan.warnings == (
-        f"{last.layer} moves 3.4 times as many bytes by factors as its gradient would: a step of 64 samples is too"
-        " large for it.",
+        f"{model.layers[-1].title} moves 3.4 times as many bytes by factors as its gradient would: a step of 64"
+        " samples is too large for it.",
     )
     assert resolved(model, *layers, last, training={"steps": 1, "global_batch": 16}).warnings == ()
     assert resolve(plan, model, Cluster(workers=2), job(workers=2)) == plan
