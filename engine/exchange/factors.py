@@ -143,15 +143,13 @@ class FactorsExchange:
         parts = [found[rank] for rank in range(context.workers)]
         products = [part for part in parts if isinstance(part, _Factors) and any(part.present)]
         start = context.recording.mark()
-        # The forward pass that waits for this may run under autocast, which would round the product.
-        with torch.autocast(torch.device(context.device).type, enabled=False):
-            for present in dict.fromkeys(part.present for part in products):  # mostly alike on all workers
-                self._multiply(choice, capture, [part for part in products if part.present == present])
-            for part in parts:
-                if isinstance(part, _Whole):
-                    gradients = [torch.empty(n, dtype=capture.dtype) for n in capture.elements(part.present)]
-                    choice.codec.decode(part.flat, gradients)
-                    capture.add(gradients, part.present)
+        for present in dict.fromkeys(part.present for part in products):  # mostly alike on all workers
+            self._multiply(choice, capture, [part for part in products if part.present == present])
+        for part in parts:
+            if isinstance(part, _Whole):
+                gradients = [torch.empty(n, dtype=capture.dtype) for n in capture.elements(part.present)]
+                choice.codec.decode(part.flat, gradients)
+                capture.add(gradients, part.present)
         context.recording.multiplied(choice.layer_index, start)
 
     def _multiply(self, choice: Choice, capture: Capture, parts: Sequence[_Factors]) -> None:

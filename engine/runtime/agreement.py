@@ -1,13 +1,15 @@
 """Agreement: workers that hold the same parameters hold the same values.
 
 Every worker updates its own copy with the same sums, so copies stay equal as long as the model does not write to them,
-or writes the same everywhere. Each worker reports checksums to the first one, which compares: in every step those of
-what was written to (`writes.py`) and of a part of all parameters, in turn; before an evaluation and before the state is
-saved, all of them. So a difference ends the job `Rounds.PERIOD` steps later at the latest, and is never saved.
+or writes the same everywhere. Each worker reports checksums to the first one, which compares: of a part of all
+parameters, in turn, and of what was written to (`writes.py`), step by step, `EVERY` steps later at the latest; before
+an evaluation and before the state is saved, all of them. So a difference ends the job `Rounds.PERIOD` steps later at
+the latest, and is never saved.
 
 Processors of unlike kinds may round unlike. Between these only what was written to is compared.
 
-Cost: one short message for each worker and step, beside the exchange.
+Cost: one short message of each worker for every step in which a part is due, or `EVERY` steps, beside the exchange.
+Steps of small models are short, and have parts in few of them: there a message in each would be felt.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import platform
 import threading
 import zlib
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -32,6 +34,8 @@ from engine.transport.endpoint import Sender
 from engine.transport.message import Header
 
 _UNURGENT = 2**30
+EVERY = 10
+"""Steps after which workers report although no part was due."""
 
 
 class Agreement:
@@ -56,14 +60,22 @@ class Agreement:
         self._rank = rank
         self._workers = workers
         self._machine = _machine(device)
+        self._wrote: dict[str, dict[str, int]] = {}
+        """By step: checksums of what was written to, which have not been reported yet."""
         self._lock = threading.Lock()
         """Reports come in the training thread and in the lane's."""
         self._reports: dict[int, dict[int, dict[str, Any]]] = defaultdict(dict)
         """By step and rank."""
 
     def report(self, step: int, seen: Seen) -> None:
-        """Tell rank 0 what this worker has seen in `step`. There: raises TrainingError for a difference."""
-        said = {"machine": self._machine, "looked_at": seen.looked_at, "wrote": seen.wrote}
+        """Tell rank 0 what this worker has seen in `step`, now or in one of the next. There: raises TrainingError for a
+        difference. Workers report in the same steps, since the same parts are due in all of them."""
+        if seen.wrote:
+            self._wrote[str(step)] = seen.wrote
+        if not seen.looked_at and (step + 1) % EVERY:
+            return
+        said = {"machine": self._machine, "looked_at": seen.looked_at, "wrote": self._wrote}
+        self._wrote = {}
         if self._rank == 0:
             self._take(step, 0, said)
             return
@@ -91,8 +103,7 @@ class Agreement:
         mine = torch.stack([torch.tensor(self._machine), *(value.cpu() for value in values)])
         everyone = [part[0] for part in self._gather.run([mine])]
         if all(one[0] == self._machine for one in everyone):
-            for position, name in enumerate(names, 1):
-                _compare(name, [int(one[position]) for one in everyone])
+            _compare([dict(zip(names, map(int, one[1:]), strict=True)) for one in everyone])
 
     def _take(self, step: int, rank: int, said: dict[str, Any]) -> None:
         with self._lock:
@@ -101,18 +112,19 @@ class Agreement:
             if len(reports) < self._workers:
                 return
             del self._reports[step]
-        kinds = ["wrote"]
+        ranks = range(self._workers)
+        for number in sorted({number for one in reports.values() for number in one["wrote"]}, key=int):
+            _compare([reports[rank]["wrote"].get(number, {}) for rank in ranks])
         if all(one["machine"] == said["machine"] for one in reports.values()):
-            kinds.append("looked_at")
-        for kind in kinds:
-            for name in dict.fromkeys(name for one in reports.values() for name in one[kind]):
-                _compare(name, [reports[rank][kind].get(name) for rank in range(self._workers)])
+            _compare([reports[rank]["looked_at"] for rank in ranks])
 
 
-def _compare(name: str, values: list[int | None]) -> None:
-    for rank, value in enumerate(values):
-        if value != values[0]:
-            raise unequal(name, rank)
+def _compare(checksums: Sequence[Mapping[str, int]]) -> None:
+    """Those of every rank, by parameter; who has none of a parameter has not written to it."""
+    for name in dict.fromkeys(name for one in checksums for name in one):
+        for rank, one in enumerate(checksums):
+            if one.get(name) != checksums[0].get(name):
+                raise unequal(name, rank)
 
 
 def _machine(device: torch.device) -> int:

@@ -125,9 +125,10 @@ class Assembly:
         """What is trained here and how it is kept in step with the other workers', and the shard that is here."""
         job, launch, base = self.job, self._launch, self._base
         schedule = HyperSchedule(job.optimizer, job.schedule, total_steps)
-        trainable = {name: p for name, p in model.named_parameters() if p.requires_grad}
         if isinstance(launch.plan, Peer):
+            initial.forget()  # these are views of what fully_shard replaces
             return self._peer(place, model, schedule, launch.plan)
+        trainable = {name: p for name, p in model.named_parameters() if p.requires_grad}
         everything = load_choices(launch)
         choices = {i: c for i, c in everything.items() if c.layer.place == self.team.stage}
         for lane in (self._worker_lane, self._server_lane):

@@ -18,7 +18,7 @@ are not those of a matrix."""
 def checksum(flat: Tensor) -> Tensor:
     """An int64 scalar on the device of `flat` (1-D, contiguous), which another tensor of its size hardly has."""
     if flat.device.type == "cpu" and flat.nbytes <= _SMALL_BYTES:
-        return torch.tensor(zlib.crc32(memoryview(flat.view(torch.uint8).numpy())))  # type: ignore[arg-type]
+        return torch.tensor(zlib.crc32(memoryview(flat.view(torch.uint8).numpy())), device="cpu")  # type: ignore[arg-type]
     octets = flat.view(torch.uint8)
     whole = len(octets) // 8 * 8
     if octets.data_ptr() % 8 or octets.storage_offset() % 8:

@@ -10,6 +10,7 @@ import os
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -93,9 +94,10 @@ class Evaluator:
 
 
 def save_state(
-    model: nn.Module, gather: Gather, path: Path | None, elsewhere: Mapping[str, Tensor] | None = None
+    model: nn.Module, gather: Gather, path: Path | None, elsewhere: Mapping[str, Any] | None = None
 ) -> None:
-    """Write the trained state_dict, with averaged buffers, as plain PyTorch loads it.
+    """Write the trained state_dict, with averaged buffers, as plain PyTorch loads it. What a module's `get_extra_state`
+    answers may be anything, and stays as it is.
 
     Collective; `path` on worker 0. `elsewhere`: where `model` is only a part, the whole state as it is without that.
     """
@@ -105,10 +107,10 @@ def save_state(
         return
     if elsewhere is not None:
         state = {name: state.get(name, tensor) for name, tensor in elsewhere.items()}
-    write_state({name: tensor.cpu() for name, tensor in state.items()}, path)
+    write_state({n: held.cpu() if isinstance(held, Tensor) else held for n, held in state.items()}, path)
 
 
-def write_state(state: Mapping[str, Tensor], path: Path) -> None:
+def write_state(state: Mapping[str, Any], path: Path) -> None:
     """Write a state_dict so that there is the whole of it or none. Raises TrainingError where the disk has no room, of
     which torch does not speak."""
     temporary = path.with_suffix(".tmp")
@@ -117,7 +119,8 @@ def write_state(state: Mapping[str, Tensor], path: Path) -> None:
         torch.save(dict(state), temporary)
     except RuntimeError as error:
         temporary.unlink(missing_ok=True)
-        needed, free = sum(tensor.nbytes for tensor in state.values()), shutil.disk_usage(path.parent).free
+        needed = sum(held.nbytes for held in state.values() if isinstance(held, Tensor))
+        free = shutil.disk_usage(path.parent).free
         if free < needed:
             raise TrainingError(
                 f"the trained model has {needed} bytes, and {free} are free under {path.parent}. Make room there, and "
@@ -127,7 +130,9 @@ def write_state(state: Mapping[str, Tensor], path: Path) -> None:
     temporary.replace(path)
 
 
-def _whole(tensor: Tensor) -> Tensor:
-    """What a sharded parameter is a part of (collective); any other tensor itself."""
+def _whole(tensor: Any) -> Any:
+    """What a sharded parameter is a part of (collective); anything else itself."""
+    if not isinstance(tensor, Tensor):
+        return tensor
     gather: Callable[[], Tensor] = getattr(tensor, "full_tensor", tensor.detach)
     return gather().detach()

@@ -20,11 +20,13 @@ from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.fsdp._fully_shard._fsdp_collectives import DefaultAllGather, DefaultReduceScatter
+from torch.distributed.tensor import DTensor
 
 from engine.inputs.loader import StepBatch
 from engine.runtime.gathered_writes import GatheredWrites
 from engine.runtime.peer_replica import PeerReplica
-from engine.runtime.sharded_use import ShardedUse, check_shardable
+from engine.runtime.sharded_gradients import ShardedGradients
+from engine.runtime.sharded_use import Originals, ShardedUse, check_shardable
 from engine.telemetry.collectives import Collectives
 
 _NEVER_CALLED = (nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict)
@@ -46,6 +48,7 @@ class FsdpReplica(PeerReplica):
         left = dict.fromkeys(model.parameters())
         modules = (*groups(model, bucket_bytes), model)
         check_shardable(model, modules)
+        originals = Originals(model)
         told: list[tuple[FSDPModule, dict[int, int]]] = []
         for module in modules:
             mine = [parameter for parameter in module.parameters() if parameter in left]
@@ -55,18 +58,25 @@ class FsdpReplica(PeerReplica):
             group: FSDPModule = fully_shard(module, mesh=mesh)
             told.append((group, weights))
         self._groups = [module for module in model.modules() if isinstance(module, FSDPModule)]
+        trained = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
+        self._gradients = None if all_used else ShardedGradients(trained)
         for group in self._groups:
             group.set_gradient_divide_factor(1.0)
             group.set_force_sum_reduction_for_comms(True)  # Gloo cannot multiply as it sums
             group.set_reduce_scatter_unused_params(not all_used, recurse=False)
             group.unshard()  # one that was never gathered would have no gradient in place of a zero one
+            if self._gradients is not None:
+                for name, parameter in model.named_parameters():
+                    if parameter.requires_grad and not isinstance(parameter, DTensor):
+                        self._gradients.note(name, parameter)
             group.reshard()
         for group, weights in told:
             group.set_custom_all_gather(_Gather(self._collectives, weights, workers, rounds=1))
             group.set_custom_reduce_scatter(_Scatter(self._collectives, weights, workers, rounds=rounds))
+        self._layer_of.clear()  # of the original parameters, which nobody is to hold
         self._whole = False
         self._writes = GatheredWrites(model, [] if all_used else self._groups)
-        self._use = ShardedUse(model, self._groups)
+        self._use = ShardedUse(model, self._groups, self._gradients, originals)
 
     @contextmanager
     def accumulating(self) -> Iterator[None]:
@@ -96,9 +106,15 @@ class FsdpReplica(PeerReplica):
         self._use.end_forward()
         self._writes.end_forward()
 
+    def begin_backward(self, last: bool) -> None:
+        super().begin_backward(last)
+        if self._gradients is not None:
+            self._gradients.begin_backward()
+
     def end_backward(self) -> None:
         if self._departing:
-            self._use.end_backward()
+            for name in self._use.end_backward():
+                self._parameters[name].grad = None
         super().end_backward()
 
     def settle(self) -> None:

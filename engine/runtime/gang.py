@@ -19,7 +19,7 @@ from typing import Any, Literal
 from engine.lab import Lab, LabError, Link
 from engine.plan.cluster import Party
 from engine.plan.scaling import scaled_rate
-from engine.regular import NotRegularError, read_regular
+from engine.regular import NotRegularError, open_regular, read_regular
 from engine.runtime.launch import Launch
 from engine.runtime.process import ERROR_FIELDS, main
 
@@ -29,6 +29,8 @@ FORKED.set_forkserver_preload(["engine.runtime.preload"])
 _FOLLOW_S = 2.0
 _MOST_BYTES = 2**24
 """Of what a process leaves about its end."""
+_LAST_BYTES = 500
+"""Of a log, at most so many are quoted."""
 logger = logging.getLogger(__name__)
 
 
@@ -140,10 +142,13 @@ class Gang:
             when = error["time_ns"] if error else 0
             suspects.append((consequence, party.name not in first, when, party, code, error))
         *_, party, code, error = min(suspects, key=lambda s: s[:3])
+        if error is None and code < 0:
+            error = _of_collectives(words := self._last_words(party))
         if error is not None:
             what = f"{error['type']}: {error['message']}"
         elif code < 0:
-            what = f"killed by {signal.Signals(-code).name}"
+            said = f", and the last that it said was: {words}" if words else ""
+            what = f"killed by {signal.Signals(-code).name}{said}"
         else:
             what = "ended without a word"
         return GangEnd(
@@ -165,6 +170,17 @@ class Gang:
             logger.warning("what %s said about its end is not read: %s", party.name, error)
             return None
         return found if isinstance(found, dict) and found.keys() >= ERROR_FIELDS else None
+
+    def _last_words(self, party: Party) -> str:
+        """The last line of its log: a library that ends its process says why there. Empty where there is none."""
+        try:
+            with open_regular(self._launch.log(party), root=self._launch.directory) as log:
+                log.seek(max(0, log.seek(0, 2) - _LAST_BYTES))
+                lines = log.read(_LAST_BYTES).decode("utf-8", "replace").split("\n")
+        except (FileNotFoundError, NotRegularError):
+            return ""
+        said = [line.strip() for line in lines if line.strip()]
+        return said[-1] if said else ""
 
     def _wait_all(self, timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s
@@ -188,6 +204,26 @@ class Gang:
                 self._lab.close()
             except LabError:  # no reason for the job to fail; the next lab sweeps
                 logger.exception("the lab was not removed")
+
+
+def _of_collectives(last_words: str) -> dict[str, Any] | None:
+    """The error of a process that Gloo has ended because another worker's collective had another size; None for any
+    other. Nothing in the process can say it: Gloo throws on a thread of its own."""
+    if "distributed collective mismatch" not in last_words:
+        return None
+    message = (
+        "workers called different collectives of PyTorch at the same time, and one got data of another size than it"
+        " expected: forward has to call the same layers in the same order on every worker, for every batch."
+        " `fsdp` and `ddp` need that. Choose another strategy, which sums what each worker has"
+    )
+    return {
+        "type": "TrainingError",
+        "message": message,
+        "user": None,
+        "consequence": False,
+        "traceback": [last_words],
+        "time_ns": 0,
+    }
 
 
 def _make_lab(launch: Launch) -> Lab | None:

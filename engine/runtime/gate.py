@@ -8,11 +8,11 @@ parameter has its own class again, and reading it costs nothing.
 
 What does not pass here, and who cares for it:
     a tensor that shares the parameter's memory     `HostMemory.is_shared` counts them; the layer waits before forward
-    TorchScript, C++ extensions                     the module that owns the parameter waits when it is entered
+    constructors (torch.tensor), TorchScript        `unasked.py` makes them ask
+    C++ extensions                                  the module that owns the parameter waits when it is entered
     torch.func's transforms                         `ask_before_transforms`: all is read when one begins
     what torch.compile has compiled                 `before_compiled`: what it may read is read when it is entered
-    torch.tensor(p), as_tensor, asarray, torch.Tensor(p), x.new_tensor(p), which copy or wrap p without asking
-                                                    nobody, where the module of another layer does so: p.clone() asks
+    torch.DoubleTensor(p) and other typed ones      likewise: their class cannot be changed. p.clone() asks
 
 Cost: two assignments of a class and one Python call, for each parameter and step.
 """
@@ -30,6 +30,7 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from engine.models.uses import tensors_in
+from engine.runtime import unasked
 
 Read = Callable[[Parameter, Any], bool]
 """(parameter, function that is about to get it) -> whether it is open now; if not, the function gets it as it is."""
@@ -85,6 +86,7 @@ class Gate:
         """Closed parameters that have their own class for the time being."""
         _GATES.add(self)
         _ask_before_transforms()
+        unasked.ask()
 
     def can_close(self, parameter: Parameter) -> bool:
         """Whether the parameter's class allows it; nearly every one does."""

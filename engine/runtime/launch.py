@@ -4,6 +4,7 @@ Layout of an attempt's directory (every file is written to a temporary name and 
   launch.json            this file's `Launch`
   mesh-token             what the attempt's processes know and nobody else; readable by its owner only
   logs/<party>.log       standard output and error of each process
+  logs/<party>.times     when the log had how many bytes
   errors/<party>.json    why a process failed, in its own words
   spool/                 telemetry batches that the server has not acknowledged
   result/model.pt        the trained state_dict; result/summary.json: its figures (worker 1: summary-1.json)

@@ -18,6 +18,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from engine.runtime.unasked import asking
+
 _METHODS = ("numpy", "data_ptr", "untyped_storage", "__dlpack__")
 """What else gives memory away (`__array__`, `storage`, `share_memory_`) calls one of them."""
 _DATA: Any = Tensor.data
@@ -52,7 +54,7 @@ def memory_of(tensor: Tensor) -> int:
 def _replace() -> None:
     for name in _METHODS:
         setattr(Tensor, name, _telling(getattr(Tensor, name)))
-    Tensor.data = property(_telling(_DATA.__get__), _DATA.__set__, doc=_DATA.__doc__)  # type: ignore[assignment]
+    Tensor.data = property(_telling(_DATA.__get__), asking(_DATA.__set__), doc=_DATA.__doc__)  # type: ignore[assignment]
 
 
 def _telling(plain: Callable[..., Any]) -> Callable[..., Any]:

@@ -37,6 +37,7 @@ from engine.runtime.host_memory import HostMemory
 from engine.runtime.layer import Layer
 from engine.runtime.reads import Reads
 from engine.runtime.recording import Recording
+from engine.runtime.undisturbed import undisturbed
 from engine.runtime.updates import Hyper, clip_gradients
 from engine.runtime.versions import Versions
 from engine.runtime.watch import Watch
@@ -255,9 +256,14 @@ class PlanReplica:
     def _wait(self, layer: Layer) -> None:
         needed = self._consistency.version_needed(self._step)
         if layer.version < needed:
-            with self._lock:
-                if layer.version < needed:
-                    self._bring(layer, needed)
+            self._bring_once(layer, needed)
+
+    @undisturbed
+    def _bring_once(self, layer: Layer, needed: int) -> None:
+        """Whichever thread comes first brings it."""
+        with self._lock:
+            if layer.version < needed:
+                self._bring(layer, needed)
 
     def _bring(self, layer: Layer, needed: int) -> None:
         """Block until the layer's version has come, and let the parameters hold it."""

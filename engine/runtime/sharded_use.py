@@ -5,6 +5,7 @@ calls of a module a part of each, in a call the whole, and a new one in each cal
 
 from __future__ import annotations
 
+import gc
 import zlib
 from collections.abc import Sequence
 from functools import partial
@@ -13,18 +14,30 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.tensor import DTensor
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nn import Parameter
+from torch.nn.modules.lazy import LazyModuleMixin
 
 from engine.errors import TrainingError
 from engine.models.uses import tensors_in
+from engine.runtime.sharded_gradients import ShardedGradients
 
 _REMEDY = "Choose ddp, or another strategy"
+_ORDER_BYTES = 4
+"""Of a checksum."""
 
 
 def check_shardable(model: nn.Module, groups: Sequence[nn.Module]) -> None:
     """Raises TrainingError for what `groups`, children first, cannot be sharded with."""
+    names = {module: name for name, module in model.named_modules()}
     grouped: set[int] = set()
     for group in groups:
+        if isinstance(group, LazyModuleMixin):
+            raise TrainingError(
+                f"{names[group] or 'the model'} is a {type(group).__name__} that was never called: it becomes another"
+                " class in its first call, and so does what `fsdp` made of it. Call the model once where it is built."
+                f" {_REMEDY}"
+            )
         types: dict[torch.dtype, str] = {}
         inside = {id(p) for p in group.parameters()} - grouped
         for name, parameter in model.named_parameters():
@@ -42,15 +55,48 @@ def check_shardable(model: nn.Module, groups: Sequence[nn.Module]) -> None:
             raise _hooked(name)
 
 
+class Originals:
+    """The memory of a model's own parameters, which fully_shard puts others in the place of."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._memory = {name: StorageWeakRef(p.untyped_storage()) for name, p in model.named_parameters()}
+
+    def check_left(self) -> None:
+        """Raises TrainingError where somebody still holds one: what he reads would never change."""
+        if not self._held():
+            return
+        gc.collect()
+        held = self._held()
+        if held:
+            raise TrainingError(
+                f"{', '.join(held[:3])}{' and others' if held[3:] else ''}: something other than the module that owns"
+                " the parameter holds its memory (a list or dictionary of parameters, an optimizer, a NumPy array,"
+                " a view, a buffer), and `fsdp` puts parts in the place of parameters: what is held never changes. Ask"
+                f" the module for its parameters where they are used. {_REMEDY}"
+            )
+
+    def _held(self) -> list[str]:
+        return [name for name, memory in self._memory.items() if not memory.expired()]
+
+
 class ShardedUse:
     """Watches the passes of one sharded model."""
 
-    def __init__(self, model: nn.Module, groups: Sequence[nn.Module]) -> None:
-        """`groups`: those that are gathered as one each."""
+    def __init__(
+        self,
+        model: nn.Module,
+        groups: Sequence[nn.Module],
+        gradients: ShardedGradients | None,
+        originals: Originals,
+    ) -> None:
+        """`groups`: those that are gathered as one each. `gradients`: None where every parameter has one."""
         self._model = model
+        self._gradients = gradients
+        self._originals: Originals | None = originals
         self._trained = {name: p.requires_grad for name, p in model.named_parameters()}
-        self._versions: dict[str, int] = {}
-        """By parameter: what autograd had counted of it, in parts, when the pass began."""
+        self._before: dict[str, tuple[int, torch.UntypedStorage]] = {}
+        """By parameter, in parts, when the pass began: what autograd had counted of it, and its memory, which `.data =`
+        replaces."""
         self._entered = False
         self._order = 0
         """A checksum of the groups that have been entered in this step, one after another."""
@@ -58,48 +104,64 @@ class ShardedUse:
         model.register_forward_hook(self._leave)
         for number, group in enumerate(groups):
             group.register_forward_pre_hook(partial(self._gathered, number))
+        for name, parameter in model.named_parameters():
+            if parameter.requires_grad:
+                parameter.register_hook(partial(_reached, name))
 
     def begin_forward(self) -> None:
         self._entered = False
-        self._versions = {
-            name: p._version for name, p in self._model.named_parameters() if isinstance(p, DTensor)
+        self._before = {
+            name: (p._version, p.untyped_storage())
+            for name, p in self._model.named_parameters()
+            if isinstance(p, DTensor)
         }
 
     def end_forward(self) -> None:
         """The loss is computed. Raises TrainingError for what has been done in the pass."""
+        if self._originals is not None:  # in the first pass, what is computed anew in each lets go of them
+            self._originals.check_left()
+            self._originals = None
         for name, parameter in self._model.named_parameters():
             if parameter.requires_grad != self._trained[name]:
                 raise TrainingError(
                     f"{name} was {'frozen' if self._trained[name] else 'thawed'} in forward: `fsdp` keeps to what was"
                     f" trained when the model was built. {_REMEDY}"
                 )
-            if _hooks(parameter, ours=isinstance(parameter, DTensor)):
+            part = isinstance(parameter, DTensor)
+            if _hooks(parameter, ours=part, after=part or self._gradients is not None):
                 raise _hooked(name)
-            if isinstance(parameter, DTensor):
-                before = self._versions.get(name)
-                if before is not None and parameter._version != before:
+            if part and name in self._before:
+                version, memory = self._before[name]
+                if parameter._version != version or parameter.untyped_storage()._cdata != memory._cdata:
                     raise TrainingError(
                         f"{name} was written to while `fsdp` held a part of it on each worker: parts need not be alike."
                         f" {_REMEDY}"
                     )
-        if self._versions and not self._entered:
+        if self._before and not self._entered:
             raise TrainingError(
                 "the loss calls parts of the model, and never the model: `fsdp` gathers parameters, and sums gradients,"
                 f" where the model itself is called. Call it as a whole. {_REMEDY}"
             )
 
-    def end_backward(self) -> None:
-        """The step's gradients are here. Collective; every worker raises TrainingError where they called groups in
-        different orders: then each may have been given parts of another group."""
-        mine = torch.tensor([self._order], device=next(self._model.parameters()).device)
-        everyone = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
-        dist.all_gather(everyone, mine)
+    def end_backward(self) -> list[str]:
+        """The step's gradients are here: the parameters that no worker has one of. Collective; every worker raises
+        TrainingError where they called groups in different orders: then each may have been given parts of another
+        group."""
+        mine = self._order.to_bytes(_ORDER_BYTES, "little")
+        if self._gradients is not None:
+            mine += self._gradients.take()
         self._order = 0
-        if any(int(one) != int(mine) for one in everyone):
+        device = next(self._model.parameters()).device
+        sent = torch.frombuffer(bytearray(mine), dtype=torch.uint8).to(device)
+        gathered = [torch.empty_like(sent) for _ in range(dist.get_world_size())]
+        dist.all_gather(gathered, sent)
+        everyone = torch.stack(gathered).cpu()
+        if bool((everyone[:, :_ORDER_BYTES] != everyone[0, :_ORDER_BYTES]).any()):
             raise TrainingError(
                 "workers called the model's layers in different orders, or not the same ones, and `fsdp` gathers what"
                 f" all of them call at once: forward has to do the same for every batch. {_REMEDY}"
             )
+        return [] if self._gradients is None else self._gradients.absent(everyone[:, _ORDER_BYTES:])
 
     def _enter(self, module: nn.Module, inputs: object) -> None:
         self._entered = True
@@ -123,10 +185,20 @@ def _once_only(gradient: torch.Tensor) -> None:
         )
 
 
-def _hooks(parameter: Parameter, *, ours: bool = False) -> bool:
-    """Whether the parameter has hooks of the user's. `ours`: one of them is the runtime's."""
-    accumulated = getattr(parameter, "_post_accumulate_grad_hooks", None) or ()
-    return bool(parameter._backward_hooks) or len(accumulated) > ours
+def _reached(name: str, gradient: object) -> None:
+    """A backward pass comes to a part, where fully_shard leaves sums only."""
+    raise TrainingError(
+        f"the loss depends on {name} outside of the module that owns it, where `fsdp` holds a part of it on each worker"
+        f" (a function was given it as an argument, say): its gradient would be lost. Use it in its own module."
+        f" {_REMEDY}"
+    )
+
+
+def _hooks(parameter: Parameter, *, ours: bool = False, after: bool = False) -> bool:
+    """Whether the parameter has hooks of the user's. `ours`, `after`: one on its gradient, and one on what was
+    accumulated, is the runtime's."""
+    before, accumulated = parameter._backward_hooks, getattr(parameter, "_post_accumulate_grad_hooks", None)
+    return len(before or ()) > ours or len(accumulated or ()) > after
 
 
 def _hooked(name: str) -> TrainingError:

@@ -15,6 +15,7 @@ import torch
 
 from engine.errors import TrainingError, UserError
 from engine.plan.cluster import Party
+from engine.plan.plan import Peer
 from engine.runtime.assembly import Assembly
 from engine.runtime.buffers import agree_on_buffers
 from engine.runtime.cuda_clock import span_clock
@@ -28,6 +29,7 @@ from engine.runtime.servers import end_training
 from engine.runtime.subject import Subject, rehearsal_summary
 from engine.runtime.trainer import Outcome, Trainer
 from engine.telemetry.memory import MemorySampler
+from engine.telemetry.processors import ProcessorSampler
 
 
 class Worker:
@@ -50,7 +52,9 @@ class Worker:
             first = self._base.endpoint.failure  # a native collective breaks when a peer gives up
             if first is not None and first is not error:
                 raise first from error
-            refused = refused_by_pytorch(error, self._base.recording.step)
+            plan = self._launch.plan
+            sharded = isinstance(plan, Peer) and plan.runner == "fsdp"
+            refused = refused_by_pytorch(error, self._base.recording.step, sharded=sharded)
             if refused is not None:
                 raise refused from error
             raise
@@ -61,6 +65,13 @@ class Worker:
         recording, device = self._base.recording, self._parts.device
         device_bytes = partial(torch.cuda.memory_reserved, device) if device.type == "cuda" else None
         return contextlib.closing(MemorySampler(recording.recorder, lambda: recording.step, device_bytes))
+
+    def _processors_sampled(self) -> AbstractContextManager[object]:
+        """By one process for all of the machine."""
+        if not self._launch.record or self._parts.rank:
+            return contextlib.nullcontext()
+        recording = self._base.recording
+        return contextlib.closing(ProcessorSampler(recording.recorder, lambda: recording.step))
 
     def after_step(self, step: int) -> None:
         """Between two steps, in the thread that trains: where tests put faults, and a benchmark looks around."""
@@ -111,7 +122,8 @@ class Worker:
             ),
             after_step=self.after_step,
         )
-        outcome = trainer.train()
+        with self._processors_sampled():  # now that all of the job's processes are there
+            outcome = trainer.train()
         elsewhere = place.end()
         if subject.pace is None:
             path = self._launch.result / "model.pt" if parts.rank == 0 else None

@@ -135,6 +135,8 @@ class Writes:
     def leaves(self, name: str) -> None:
         """The parameter's gradient is about to leave."""
         self._left[name] = self._state(name)
+        if name not in self._counts:  # updated here, and nobody else has it: what was written stays
+            return
         changed = self._left[name] != self._known[name]
         if changed and name not in self._whole:
             self._whole.add(name)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import nn
 
+from engine.errors import TrainingError
 from engine.runtime.fsdp_replica import groups
+from engine.runtime.sharded_use import check_shardable
 
 
 def names(model: nn.Module, size: int) -> list[str]:
@@ -49,3 +52,14 @@ def test_another_type_is_a_group_of_its_own() -> None:
     model = nn.Sequential(linear(2).double(), linear(100))
     assert names(model, 10**6) == ["0"]
     assert [p.dtype for p in groups(model, 10**6)[0].parameters()] == [torch.float64]
+
+
+def test_a_lazy_layer_that_was_never_called_is_refused_where_it_is_a_group() -> None:
+    layer = nn.LazyLinear(3)
+    model = nn.Sequential(layer)
+    layer.initialize_parameters(torch.zeros(1, 2))
+    check_shardable(model, [model])
+    with pytest.raises(TrainingError, match=r"^0 is a LazyLinear that was never called.*Call the model once"):
+        check_shardable(model, [layer, model])
+    layer(torch.zeros(1, 2))
+    check_shardable(model, [layer, model])

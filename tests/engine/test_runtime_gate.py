@@ -36,6 +36,11 @@ class Watched:
         return self.opens
 
 
+@torch.jit.script
+def _scripted(weight: Tensor) -> Tensor:
+    return weight * 2
+
+
 class _Double(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, weight: Tensor) -> Tensor:
@@ -80,6 +85,15 @@ READS: dict[str, Callable[[nn.Linear], Any]] = {
     "autograd": lambda layer: torch.autograd.grad(layer.weight.sum(), layer.weight),
     "written": lambda layer: torch.no_grad()(layer.weight.clamp_)(0, 1),
     "frozen": lambda layer: layer.weight.requires_grad_(False),
+    "constructor": lambda layer: torch.tensor(layer.weight),
+    "constructor of a class": lambda layer: Tensor(layer.weight),
+    "constructor of a tensor": lambda layer: torch.zeros(1).new_tensor(layer.weight),
+    "of another class": lambda layer: layer.weight.as_subclass(Tensor),
+    "wrapped": lambda layer: Tensor._make_subclass(Tensor, layer.weight),
+    "set": lambda layer: torch.no_grad()(torch.zeros(1).set_)(layer.weight),
+    "nested": lambda layer: torch.nested.nested_tensor([layer.weight]).unbind()[0],
+    "scripted function": lambda layer: _scripted(layer.weight),
+    "scripted module": lambda layer: torch.jit.script(layer).forward(torch.zeros(1, 3)),
     "version": lambda layer: layer.weight._version,
 }
 

@@ -21,6 +21,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "ring-allreduce-overlap": {"bucket_bytes": 4000},
     "native-allreduce": {},
     "late-multiply": {"layers": "all"},
+    "p3+late-multiply": {"layers": "all", "slice_size": 300},
     "ddp": {"bucket_bytes": 4000},
 }
 """So small that a layer has several slices, and a bucket few layers."""

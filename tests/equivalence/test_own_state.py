@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,10 @@ from typing import Any
 import pytest
 from torch import Tensor
 
+from engine.errors import UserError
+from engine.models.build import build_model
 from engine.plan.job import JobSpec
+from tests import plain
 from tests.jobs import distance, job, reference, succeed
 
 USER_CODE = Path(__file__).parent / "user_code"
@@ -52,3 +56,38 @@ def test_equals_one_process_that_never_evaluates(
     replicas = 1 if strategy == "model-parallel" else workers
     assert distance(run.state, expected(model, replicas)) <= 1e-11
     assert run.summary()["test_loss"] > 0
+
+
+@pytest.mark.usefixtures("gang_lane")
+@pytest.mark.parametrize(
+    ("model", "strategy", "workers", "options"),
+    [
+        ("frozen_by_train", "single", 1, {}),
+        ("frozen_by_train", "p3", 2, {}),
+        ("frozen_by_train", "hybrid", 2, {"cut": "second"}),
+        ("left_in_evaluation", "single", 1, {}),
+        ("left_in_evaluation", "fsdp", 2, {}),
+    ],
+)
+def test_a_models_own_train_is_called(
+    model: str, strategy: str, workers: int, options: dict[str, Any], tmp_path: Path
+) -> None:
+    spec = spec_of(model, strategy, workers, **options)
+    called = replace(spec, model=replace(spec.model, options={"called": True}))
+    run = succeed(spec, tmp_path)
+    assert distance(run.state, plain.train(called, workers)) <= 1e-11
+
+
+def test_a_train_that_fails_is_refused() -> None:
+    with pytest.raises(UserError, match=r"train\(\) fails: ValueError: no mode True here.*own_state.py"):
+        build_model(spec_of("fails_to_train", "single", 1).model)
+
+
+@pytest.mark.usefixtures("gang_lane")
+@pytest.mark.parametrize(("strategy", "workers"), [("single", 1), ("p3", 2), ("fsdp", 2)])
+def test_extra_state_that_is_no_tensor_is_saved(strategy: str, workers: int, tmp_path: Path) -> None:
+    state = succeed(spec_of("versioned", strategy, workers), tmp_path).state
+    model = build_model(spec_of("versioned", "single", 1).model).double()
+    model.load_state_dict(state)
+    assert list(state) == list(model.state_dict())
+    assert state["3._extra_state"] == {"version": 2}

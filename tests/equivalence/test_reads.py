@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.equivalence.against_plain import expected, holds, spec_of
+from tests.equivalence.user_code.reads import UNASKED
 from tests.jobs import distance, run
 
 pytestmark = pytest.mark.usefixtures("gang_lane")
@@ -27,6 +28,13 @@ pytestmark = pytest.mark.usefixtures("gang_lane")
 def test_a_read_that_sets_in_late_waits_for_its_version(strategy: str, workers: int, tmp_path: Path) -> None:
     """In whatever way it reads."""
     holds("reads:early", strategy, workers, tmp_path)
+
+
+@pytest.mark.parametrize("how", UNASKED)
+def test_what_asks_no_tensor_waits_for_the_version(how: str, tmp_path: Path) -> None:
+    """Constructors, and TorchScript."""
+    for strategy, workers in ("single", 1), ("p3", 2), ("ring-allreduce-overlap", 2):
+        holds("reads:unasked", strategy, workers, tmp_path / strategy, how=how)
 
 
 @pytest.mark.parametrize("strategy", ["p3", "ring-allreduce-overlap", "ddp"])

@@ -33,10 +33,16 @@ def spec_of(how: str, **changes: Any) -> Any:
         ("freeze", "first.weight was frozen in forward"),
         ("thaw", "first.weight was thawed in forward"),
         ("write", "first.weight was written to while `fsdp` held a part"),
+        ("data", "second.weight was written to while `fsdp` held a part"),
+        ("kept", "second.weight: something other than the module"),
+        ("kept_view", "second.weight: something other than the module"),
+        ("given", "outside of the module that owns it, where `fsdp` holds a part"),
         ("read", "use parameters in their own module only"),
         ("parts", "the loss calls parts of the model, and never the model"),
         ("twice", "differentiates a gradient"),
         ("order", "workers called the model's layers in different orders"),
+        ("sizes", "workers called different collectives of PyTorch"),
+        ("numpy", "use parameters in their own module only"),
     ],
 )
 def test_what_cannot_be_sharded_is_refused(how: str, reason: str, tmp_path: Path) -> None:
@@ -46,6 +52,14 @@ def test_what_cannot_be_sharded_is_refused(how: str, reason: str, tmp_path: Path
     assert end.error["type"] == "TrainingError", end.reason
     assert reason in end.reason
     assert "ddp" in end.reason
+
+
+def test_a_gradient_that_comes_in_parts_is_refused(tmp_path: Path) -> None:
+    """The model learned something else, without a word."""
+    end = run(spec_of("reentrant"), tmp_path).end
+    assert end.status == "failed"
+    assert "came in several parts, the second after `fsdp` had summed the first" in end.reason
+    assert "use_reentrant=False" in end.reason
 
 
 def test_an_evaluation_in_which_a_worker_has_no_samples_changes_nothing(tmp_path: Path) -> None:
@@ -58,3 +72,20 @@ def test_an_evaluation_in_which_a_worker_has_no_samples_changes_nothing(tmp_path
     }
     found = succeed(spec_of("", **changes), tmp_path)
     assert distance(found.state, plain.train(spec_of("", **changes), 2)) <= 1e-11
+
+
+@pytest.mark.parametrize("how", ["rare", "normed"])
+def test_what_can_be_sharded_equals_a_plain_loop(how: str, tmp_path: Path) -> None:
+    """A layer that no worker used in a step is left alone: zeros, which were summed in its place, had it decayed, and
+    moved by its momentum. A weight that is computed in each pass, and was computed of the original parameters before,
+    holds them until the first one only."""
+    changes: dict[str, Any] = {
+        "optimizer": {
+            "name": "sgd",
+            "learning_rate": 0.05,
+            "options": {"momentum": 0.9, "weight_decay": 0.01},
+        },
+        "training": {"steps": 5, "precision": "float64"},
+    }
+    found = succeed(spec_of(how, **changes), tmp_path)
+    assert distance(found.state, plain.train(spec_of(how, **changes), 2)) <= 1e-11

@@ -128,6 +128,14 @@ def test_a_gradient_that_comes_in_parts_is_refused(strategy: str, tmp_path: Path
     assert "use_reentrant=False" in end.reason
 
 
+@pytest.mark.usefixtures("gang_lane")
+def test_ddp_names_the_remedy_for_a_gradient_that_comes_twice(tmp_path: Path) -> None:
+    end = run(user_spec("uses:twice", "ddp"), tmp_path).end
+    assert end.status == "failed"
+    assert "a parameter's gradient came twice" in end.reason
+    assert "use_reentrant=False" in end.reason
+
+
 def _initial(model: str) -> dict[str, Tensor]:
     spec = spec_of(model, "single", 1)
     seed_everything(spec.training.seed, False)

@@ -24,6 +24,8 @@ def refused(entrypoint: str, strategy: str, workers: int, directory: Path, **opt
     [
         ("p3", 1, "clamp"),
         ("p3", 2, "loss"),
+        ("p3+late-multiply", 1, "clamp"),  # some layers are updated by a server, some here
+        ("p3+late-multiply", 2, "clamp"),
         ("parameter-server", 3, "hook"),
         ("parameter-server-deferred", 2, "replaced"),
         ("central-reduce", 2, "clamp"),

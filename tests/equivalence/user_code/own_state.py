@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -75,3 +77,48 @@ class Convolutional(nn.Module):
 
 def convolutional() -> nn.Module:
     return Convolutional()
+
+
+class FrozenByTrain(Convolutional):
+    """Its own `train()` freezes the statistics and parameters of all normalizations."""
+
+    def train(self, mode: bool = True) -> FrozenByTrain:
+        super().train(mode)
+        for norm in (self.frozen, self.frozen_too, self.norm):
+            norm.eval().requires_grad_(False)
+        return self
+
+
+def frozen_by_train(called: bool = False) -> nn.Module:
+    """Built as people build it, or `train()` already `called`, as a training loop does."""
+    model = FrozenByTrain()
+    return model.train() if called else model
+
+
+def left_in_evaluation(called: bool = False) -> nn.Module:
+    """As what was loaded for use comes; or `train()` already `called`."""
+    return Convolutional().train(called)
+
+
+class FailsToTrain(nn.Linear):
+    def train(self, mode: bool = True) -> FailsToTrain:
+        raise ValueError(f"no mode {mode} here")
+
+
+def fails_to_train() -> nn.Module:
+    return FailsToTrain(64, 10)
+
+
+class Versioned(nn.Linear):
+    """Keeps what is no tensor beside its parameters."""
+
+    def get_extra_state(self) -> dict[str, Any]:
+        return {"version": 2}
+
+    def set_extra_state(self, state: Any) -> None:
+        assert state == {"version": 2}
+
+
+def versioned() -> nn.Module:
+    first = nn.Linear(64, 16)
+    return nn.Sequential(nn.Flatten(), first, nn.Tanh(), Versioned(16, 16), nn.Tanh(), Versioned(16, 10))

@@ -4,6 +4,8 @@ call on only."""
 from __future__ import annotations
 
 import copy
+import warnings
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -95,6 +97,65 @@ class Early(Body):
 
 def early() -> nn.Module:
     return Early()
+
+
+@torch.jit.script
+def added(x: Tensor, weight: Tensor) -> Tensor:
+    """Nothing of it is kept for backward."""
+    return x + weight
+
+
+class Unasked(Body):
+    """Reads its last layer's weight, before it runs its first layer, by what does not ask a tensor's class."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how = how
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.flatten(1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found: Tensor = UNASKED[self.how](self.last.weight, x)
+        return self.plain(x) * (1.0 + found.abs().sum() * 1e-2)
+
+
+def _set(weight: Tensor, x: Tensor) -> Tensor:
+    with torch.no_grad():
+        return x.new_empty(0).set_(weight).clone()
+
+
+def _data(weight: Tensor, x: Tensor) -> Tensor:
+    found = x.new_empty(0)
+    found.data = weight
+    return found.clone()
+
+
+def _sparse(weight: Tensor, x: Tensor) -> Tensor:
+    found = torch.sparse_coo_tensor(torch.arange(10).unsqueeze(0), weight, (10, 24))
+    return found.to_dense()
+
+
+UNASKED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "tensor": lambda w, x: torch.tensor(w),
+    "as_tensor": lambda w, x: torch.as_tensor(w, dtype=torch.float32),
+    "asarray": lambda w, x: torch.asarray(w, dtype=torch.float32),
+    "new_tensor": lambda w, x: x.new_tensor(w),
+    "new": lambda w, x: x.new(w).clone(),
+    "set": _set,
+    "set data": _data,
+    "nested": lambda w, x: torch.nested.nested_tensor([w, w]).unbind()[0],
+    "subclass": lambda w, x: Tensor._make_subclass(nn.Parameter, w).detach().clone(),
+    "as_subclass": lambda w, x: w.as_subclass(Tensor) * 2.0,
+    "sparse": _sparse,
+    "dlpack": lambda w, x: torch.from_dlpack(torch.to_dlpack(w)).clone(),
+    "scripted": lambda w, x: added(x.new_zeros(10, 24), w),
+}
+"""By name: what PyTorch asks no tensor for."""
+
+
+def unasked(how: str = "tensor") -> nn.Module:
+    return Unasked(how)
 
 
 class Aliased(Body):

@@ -1,10 +1,35 @@
-"""A user's models that do what fully_shard cannot keep up with, and one that it can."""
+"""A user's models that do what fully_shard cannot keep up with, and some that it can."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.utils import weight_norm
+from torch.utils.checkpoint import checkpoint
+
+
+class Given(torch.autograd.Function):
+    """Is given parameters that it leaves to `module`, as adjoint methods do."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, module: nn.Module, *parameters: Tensor) -> Tensor:
+        ctx.module = module
+        ctx.save_for_backward(x, *parameters)
+        with torch.no_grad():
+            return torch.tanh(module(x))
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        x, *parameters = ctx.saved_tensors
+        with torch.enable_grad():
+            x = x.detach().requires_grad_()
+            found = torch.autograd.grad(
+                torch.tanh(ctx.module(x)), [x, *parameters], gradients[0], allow_unused=True
+            )
+        return found[0], None, *found[1:]
 
 
 class Net(nn.Module):
@@ -16,8 +41,18 @@ class Net(nn.Module):
         self.calls = 0
         self.first = nn.Linear(64, 24)
         self.second = nn.Linear(24, 24)
-        self.third = nn.Linear(24, 24) if how == "order" else self.second
+        self.third = nn.Linear(24, 24) if how in ("order", "rare") else self.second
         self.last = nn.Linear(24, 10)
+        self.kept: object = None
+        if how == "kept":
+            self.kept = [self.second.weight]
+        if how == "kept_view":
+            self.kept = self.second.weight.detach().numpy()
+        if how == "normed":
+            self.second = weight_norm(self.second)
+            self.third = self.second
+        if how == "sizes":
+            self.third = nn.Sequential(nn.Linear(24, 96), nn.Linear(96, 24))  # type: ignore[assignment]
         if how == "types":
             self.unused = nn.MultiheadAttention(24, 1)  # which uses its child's parameters without calling it
             self.unused.out_proj.double()
@@ -37,11 +72,21 @@ class Net(nn.Module):
         if late and self.how == "write":
             with torch.no_grad():
                 self.first.weight.mul_(0.9)
+        if late and self.how == "data":
+            self.second.weight.data = self.second.weight.data * 0.9
         x = torch.tanh(self.first(x.flatten(1)))
+        if self.how == "given":
+            x = Given.apply(x, self.second, *self.second.parameters())  # type: ignore[no-untyped-call]
         if late and self.how == "read":
             x = x + functional.linear(x, self.second.weight)
-        if late and self.how == "order" and int(x.abs().sum() * 1000) % 2:
+        if late and self.how == "numpy":
+            self.second.weight.detach().numpy()[...] *= 0.9
+        if late and self.how in ("order", "sizes") and int(x.abs().sum() * 1000) % 2:
             return torch.tanh(self.third(x))
+        if self.how == "rare" and self.calls % 2:
+            x = x + self.third(x)
+        if self.how == "reentrant":
+            x = checkpoint(self.second, x, use_reentrant=True)
         return torch.tanh(self.second(x))
 
     def forward(self, x: Tensor) -> Tensor:

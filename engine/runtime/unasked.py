@@ -1,0 +1,87 @@
+"""Unasked: what reads a tensor's values without asking its class is made to ask a closed parameter (`gate.py`).
+
+PyTorch asks `__torch_function__` of what a function computes with. It does not of what a constructor copies or wraps
+(`torch.tensor(p)`, `x.new_tensor(p)`), nor of what TorchScript is given. These were found by calling every function of
+PyTorch's with a closed parameter, and have themselves replaced when the first gate of a process is made.
+
+A scripted module reads its own parameters, too. A scripted function has none: what it is given asks, and nothing
+else, so that layers that use one wait for no others.
+
+Cost: a look at the types of the arguments in each such call, and nothing for all others.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from engine.models.uses import tensors_in
+
+_FUNCTIONS = (
+    (torch, ("tensor", "as_tensor", "asarray", "sparse_coo_tensor", "to_dlpack")),
+    (torch.nested, ("nested_tensor",)),
+    (torch.utils.dlpack, ("to_dlpack",)),
+    (Tensor, ("new_tensor", "new", "set_", "as_subclass")),
+)
+_SCRIPTED: Any = torch.jit.ScriptFunction
+_METHOD: Any = torch._C.ScriptMethod
+_PARAMETERS: Any = torch._C.ParameterDict
+_MODULES: Any = torch._C.ModuleDict
+
+
+@functools.cache
+def ask() -> None:
+    """Replace them all, once in each process."""
+    for owner, names in _FUNCTIONS:
+        for name in names:
+            setattr(owner, name, asking(getattr(owner, name)))
+    tensor: Any = Tensor
+    tensor._make_subclass = staticmethod(asking(tensor._make_subclass))
+    tensor.__new__ = staticmethod(asking(tensor.__new__))
+    _SCRIPTED.__call__ = asking(_SCRIPTED.__call__)
+    _METHOD.__call__ = asking(_METHOD.__call__, _parameters_of)
+
+
+def asking(plain: Callable[..., Any], own: Callable[..., Any] | None = None) -> Callable[..., Any]:
+    """`plain`, which asks what it is given, and what `own(*arguments)` yields besides."""
+
+    @functools.wraps(plain)
+    def after_asking(*args: Any, **kwargs: Any) -> Any:
+        if torch.compiler.is_compiling() or not torch._C._is_torch_function_enabled():
+            return plain(*args, **kwargs)
+        besides = list(own(*args)) if own is not None else []
+        if not (_hold_closed(args) or _hold_closed(kwargs.values()) or _hold_closed(besides)):
+            return plain(*args, **kwargs)
+        read = (args, kwargs, besides)
+        closed: Any = next(tensor for tensor in tensors_in(read) if hasattr(type(tensor), "_trainyard_gate"))
+        return type(closed)._trainyard_gate.call(lambda *read: plain(*args, **kwargs), read, {})
+
+    operator = torch.jit._builtins._find_builtin(plain)
+    if operator is not None:  # TorchScript knows its functions by their ids
+        torch.jit._builtins._register_builtin(after_asking, operator)
+    return after_asking
+
+
+def _hold_closed(values: Collection[Any]) -> bool:
+    """Whether a closed parameter is among them or in what they contain. A million numbers have one type."""
+    return any(
+        hasattr(kind, "_trainyard_gate")
+        or (issubclass(kind, (list, tuple)) and any(_hold_closed(v) for v in values if type(v) is kind))
+        or (issubclass(kind, dict) and any(_hold_closed(v.values()) for v in values if type(v) is kind))
+        for kind in set(map(type, values))
+    )
+
+
+def _parameters_of(method: Any, *inputs: Any) -> Iterator[Any]:
+    """What the method of a scripted module may read."""
+    modules = [method.owner]
+    while modules:
+        module = modules.pop()
+        for _, parameter in _PARAMETERS(module).items():
+            yield parameter
+        for _, below in _MODULES(module).items():
+            modules.append(below)

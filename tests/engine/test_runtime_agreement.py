@@ -1,0 +1,81 @@
+"""Workers tell the first one what they saw: seldom, step by step, and nothing is lost on the way."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import torch
+
+from engine.errors import TrainingError
+from engine.runtime.agreement import EVERY, Agreement
+from engine.runtime.writes import Seen
+from engine.transport.message import Header
+
+NOTHING = Seen(looked_at={}, wrote={})
+
+
+class Wire:
+    """Keeps what the second worker sends to the first one."""
+
+    def __init__(self) -> None:
+        self.sent: list[Header] = []
+
+    def send(self, peer: int, header: Header, payload: Any = b"") -> None:
+        assert peer == 0
+        self.sent.append(header)
+
+
+def two_workers() -> tuple[Agreement, Agreement, Wire]:
+    wire: Any = Wire()
+    gather: Any = None  # only `check` gathers
+    first, second = (
+        Agreement({}, sender=wire, gather=gather, rank=rank, workers=2, device=torch.device("cpu"))
+        for rank in range(2)
+    )
+    return first, second, wire
+
+
+def report(seen: dict[int, tuple[Seen, Seen]], steps: int) -> Wire:
+    """Both tell what they saw in each step; the first one gets all of it."""
+    first, second, wire = two_workers()
+    for step in range(steps):
+        for agreement, one in zip((first, second), seen.get(step, (NOTHING, NOTHING)), strict=True):
+            agreement.report(step, one)
+    for header in wire.sent:
+        first.handle(header, memoryview(b""))
+    return wire
+
+
+def test_who_saw_nothing_reports_every_few_steps() -> None:
+    assert [header.step for header in report({}, 3 * EVERY).sent] == [EVERY - 1, 2 * EVERY - 1, 3 * EVERY - 1]
+
+
+def test_a_part_is_reported_when_it_is_due_with_what_was_written_before() -> None:
+    same = Seen(looked_at={"a": 1}, wrote={})
+    wrote = Seen(looked_at={}, wrote={"b": 5})
+    [header] = report({2: (wrote, wrote), 4: (same, same)}, 5).sent
+    said = json.loads(header.meta)
+    assert (header.step, said["looked_at"], said["wrote"]) == (4, {"a": 1}, {"2": {"b": 5}})
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        (Seen(looked_at={}, wrote={"a": 1}), Seen(looked_at={}, wrote={"a": 2})),
+        (Seen(looked_at={}, wrote={"a": 1}), NOTHING),
+        (NOTHING, Seen(looked_at={}, wrote={"a": 1})),
+        (Seen(looked_at={"a": 1}, wrote={}), Seen(looked_at={"a": 2}, wrote={})),
+    ],
+)
+def test_a_difference_of_any_step_is_found_when_its_steps_are_reported(seen: tuple[Seen, Seen]) -> None:
+    with pytest.raises(TrainingError, match="a is not the same on worker 0 and on worker 1"):
+        report({3: seen}, EVERY)
+
+
+def test_equal_writes_of_different_steps_are_not_mixed() -> None:
+    one, two = Seen(looked_at={}, wrote={"a": 1}), Seen(looked_at={}, wrote={"a": 2})
+    report({1: (one, one), 2: (two, two)}, EVERY)
+    with pytest.raises(TrainingError):
+        report({1: (one, two), 2: (two, one)}, EVERY)

@@ -1,0 +1,46 @@
+"""Errors from inside of PyTorch get a reason and a remedy; a user's own stay as they are."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from engine.errors import TrainingError
+from engine.runtime.refused import refused_by_pytorch
+
+
+def test_an_optimizer_that_cannot_update_is_named_with_its_reason() -> None:
+    empty = nn.Parameter(torch.empty(0))
+    empty.grad = torch.empty(0)
+    with pytest.raises(ZeroDivisionError) as caught:
+        torch.optim.Adafactor([empty]).step()
+    found = refused_by_pytorch(caught.value, 3, sharded=False)
+    assert isinstance(found, TrainingError)
+    assert (
+        "optimizer could not update the parameters in step 3: ZeroDivisionError: float division by zero"
+        in str(found)
+    )
+
+
+def test_memory_of_a_part_is_refused_in_one_sentence_after_the_other() -> None:
+    said = ".numpy() is not supported for tensor subclasses."
+    with pytest.raises(RuntimeError) as caught:
+        raise RuntimeError(said)
+    found = str(refused_by_pytorch(caught.value, 0, sharded=True))
+    assert f"step 0: RuntimeError: {said} It holds a part" in found
+    assert "choose ddp" in found
+
+
+def test_an_error_of_a_users_code_stays_as_it_is() -> None:
+    with pytest.raises(ZeroDivisionError) as caught:
+        1 / 0  # noqa: B018
+    assert refused_by_pytorch(caught.value, 3, sharded=False) is None
+
+
+def test_who_differentiates_by_a_part_is_told_so_and_by_an_unused_tensor_otherwise() -> None:
+    unused = torch.ones(1, requires_grad=True)
+    with pytest.raises(RuntimeError) as caught:
+        torch.autograd.grad((unused * 2).sum(), torch.ones(1, requires_grad=True))
+    assert "It holds a part of each parameter" in str(refused_by_pytorch(caught.value, 0, sharded=True))
+    assert "in a plain loop" in str(refused_by_pytorch(caught.value, 0, sharded=False))
