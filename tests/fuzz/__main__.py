@@ -1,6 +1,6 @@
 """`make fuzz N=2000 SEED=7`: so many random networks, trained by the engine and by a plain loop.
 
-python -m tests.fuzz --networks 2000 --seed 7 [--only 123] [--shrink 60] [--keep FOLDER] [--compiled]
+python -m tests.fuzz --networks 2000 --seed 7 [--first 1000] [--only 123] [--shrink 60] [--keep FOLDER] [--compiled]
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ def main() -> int:
     parser.add_argument("--networks", type=int, default=200, help="how many")
     parser.add_argument(
         "--seed", type=int, default=None, help="of the campaign; a new one each time unless given"
+    )
+    parser.add_argument(
+        "--first", type=int, default=0, help="number of the first network: several processes share a campaign"
     )
     parser.add_argument(
         "--only", type=int, action="append", help="only the network of this number; may be repeated"
@@ -51,6 +54,7 @@ def main() -> int:
         seed,
         folder,
         networks=given.networks,
+        first=given.first,
         only=given.only or (),
         shrink_s=given.shrink,
         say=lambda text: print(text, flush=True),

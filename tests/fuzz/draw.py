@@ -14,7 +14,7 @@ from tests.fuzz.grammar.flows import FLOWS
 from tests.fuzz.grammar.layers import LAYERS
 from tests.fuzz.grammar.losses import LOSSES
 from tests.fuzz.network import Block, Case, Extra, Network
-from tests.fuzz.training import AVERAGING, LIMITS, OPTIMIZERS, PLAIN_SGD, SCHEDULES, STRATEGIES
+from tests.fuzz.training import AVERAGING, OPTIMIZERS, PLAIN_SGD, SCHEDULES, STRATEGIES
 
 _SIZES = (3, 1, 2, 4, 5, 7)
 _CALLS = st.integers(1, 4)
@@ -75,8 +75,9 @@ def one_of(values: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
 @st.composite
 def _jobs(draw: st.DrawFn, file: File, precision: str) -> tuple[dict[str, Any], int, int]:
     """(a job that suits the file; how many training and test samples go with it)."""
-    able = {name: o for name, o in STRATEGIES.items() if not LIMITS.get(name, frozenset()) & file.features}
-    strategy = draw(one_of(able))
+    # Each worker rounds its own update before they are averaged, and in bfloat16 that is more than the last digits.
+    rounds = AVERAGING if "type: bfloat16" in file.features else ()
+    strategy = draw(one_of({name: options for name, options in STRATEGIES.items() if name not in rounds}))
     alone, averaging = strategy["name"] == "single", strategy["name"] in AVERAGING
     workers = 1 if alone else draw(st.sampled_from([2, 2, 1, 3]))
     if (strategy["options"].get("servers") or 0) > workers:

@@ -82,16 +82,14 @@ def train(
     job: dict[str, Any],
     *,
     filler: bool = False,
-    absent_is_zero: bool = False,
     averaging: bool = False,
     backwards: bool = False,
 ) -> Trained:
     """Train what `file` builds as `job` says.
 
-    `filler`: a worker without samples passes one that does not count, as DDP and FSDP need it. `absent_is_zero`: as
-    under FSDP, whose parameters without a gradient have a zero one. `averaging`: in place of their gradients, workers
-    sum up how far each of them has come by itself, by its share of the samples. `backwards`: sums run in the opposite
-    order, and every gradient is rounded to a neighbouring number.
+    `filler`: a worker without samples passes one that does not count, as DDP and FSDP need it. `averaging`: in
+    place of their gradients, workers sum up how far each of them has come by itself, by its share of the samples.
+    `backwards`: sums run in the opposite order, and every gradient is rounded to a neighbouring number.
     """
     training, workers = job["training"], job["cluster"]["workers"]
     samples = len(file.data()[0])
@@ -118,7 +116,7 @@ def train(
             ]
             _average(everyone, found, shares, common, backwards)
         else:
-            _update(everyone, _summed(found, backwards), training["clip_norm"], absent_is_zero)
+            _update(everyone, _summed(found, backwards), training["clip_norm"])
         apart = apart or _apart(everyone)
         period = None if every is None else every * per_epoch
         if period is not None and int((step + 1) / period) > int(step / period):
@@ -181,12 +179,10 @@ def _neighbour(values: Tensor) -> Tensor:
     return torch.where(values == 0, values, torch.nextafter(values, ways.view(values.shape)))
 
 
-def _update(everyone: list[Worker], total: dict[str, Tensor], clip: float | None, zero: bool) -> None:
+def _update(everyone: list[Worker], total: dict[str, Tensor], clip: float | None) -> None:
     for worker in everyone:
         for name, parameter in worker.every.items():
             parameter.grad = total[name].clone() if name in total else None
-            if zero and parameter.requires_grad and parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
         if clip is not None:
             torch.nn.utils.clip_grad_norm_(worker.every.values(), clip)
         worker.optimizer.step()

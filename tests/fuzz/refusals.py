@@ -33,14 +33,50 @@ _WRITES = (
     "extra: maximal norm of an embedding",
 )  # fmt: skip
 _SCALARS = ("layer: scalar parameter", "layer: custom function")
+_READ_ELSEWHERE = (
+    "extra: average of a weight", "extra: average in place", "extra: target network", "extra: weights read first",
+    "flow: functional call", "flow: tied", "flow: vmap", "flow: without hooks", "layer: low rank",
+    "loss: inner step", "loss: part by part",
+)  # fmt: skip
+"""What reads a parameter while the module that owns it is not called: FSDP holds a part of it then."""
+_TYPES = ("layer: complex numbers", "type: double", "type: bfloat16")
 
 ALLOWED = (
     Allowed(rule=r"cut|pipeline\.stages", strategies=_CUT),
     Allowed(rule="the global norm needs all gradients in one place", strategies=_CUT),
     Allowed(rule="`fsdp` cannot train this model", strategies=("fsdp",), features=("loss: penalty",)),
-    Allowed(rule="fully_shard wants one type", strategies=("fsdp",), features=("layer: complex numbers",)),
+    Allowed(rule="fully_shard wants one type", strategies=("fsdp",), features=_TYPES),
     Allowed(rule="looks at whole parameters", strategies=("fsdp",)),
-    Allowed(rule="while `fsdp` (had gathered it|held a part of it)", strategies=("fsdp",), features=_WRITES),
+    Allowed(rule="mixed torch.Tensor and DTensor", strategies=("fsdp",), features=_READ_ELSEWHERE),
+    Allowed(
+        rule="not supported for tensor subclasses", strategies=("fsdp",), features=("extra: escaping write",)
+    ),
+    Allowed(
+        rule="while `fsdp` (had gathered it|held a part of it)",
+        strategies=("fsdp",),
+        features=(*_WRITES, *_READ_ELSEWHERE),
+    ),
+    Allowed(
+        rule="`fsdp` keeps to what was trained when the model was built",
+        strategies=("fsdp",),
+        features=("extra: freeze", "extra: thaw"),
+    ),
+    Allowed(
+        rule="under `fsdp` gradients are those of other tensors",
+        strategies=("fsdp",),
+        features=("hook: gradient", "hook: accumulated gradient"),
+    ),
+    Allowed(
+        rule="workers called (the model's layers in different orders|different collectives)",
+        strategies=("fsdp",),
+        features=("layer: experts", "flow: branch by data"),
+    ),
+    Allowed(rule="the loss calls parts of the model", strategies=("fsdp",), features=("loss: part by part",)),
+    Allowed(
+        rule="Expected to mark a variable ready only once",
+        strategies=("ddp",),
+        features=("flow: reentrant checkpoint",),
+    ),
     Allowed(
         rule="and `fsdp` frees what that takes", strategies=("fsdp",), features=("loss: double backward",)
     ),
@@ -49,7 +85,7 @@ ALLOWED = (
     ),
     Allowed(rule="has no elements to train", features=("layer: scalar parameter", "extra: unused")),
     Allowed(rule="only a fully-connected layer .* has a gradient that is the product", overridden=True),
-    Allowed(rule="matches none of the", overridden=True),
+    Allowed(rule="matches (none of the|no trainable layer)", overridden=True),
     Allowed(rule="a job has one set of server shards for all its layers", overridden=True),
     Allowed(rule="sparse=False", features=("layer: sparse embedding",)),
     Allowed(rule="came in several parts.*use_reentrant=False", features=("flow: reentrant checkpoint",)),

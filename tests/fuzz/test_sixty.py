@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.fuzz import leaks
 from tests.fuzz.campaign import case_of, smaller
@@ -25,7 +26,10 @@ def trials(gang_lane: None, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         patch.setattr("tempfile.tempdir", None)
         folder = tmp_path_factory.mktemp("sixty")
         leaks.private_temporaries(folder / "temporary")
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # as in a campaign: how sums are split decides the last digits
         yield Trials(folder)
+        torch.set_num_threads(threads)
 
 
 @pytest.mark.parametrize(

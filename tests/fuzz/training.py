@@ -74,21 +74,3 @@ STRATEGIES: Table = {
 }
 AVERAGING = ("parameter-averaging", "model-average", "diloco")
 """At period 1 and with plain SGD an average is the same as a sum of gradients."""
-
-LIMITS: dict[str, frozenset[str]] = {
-    "ddp": frozenset({"flow: reentrant checkpoint", "extra: thaw"}),
-    "fsdp": frozenset(
-        {
-            "flow: branch by data", "layer: experts",
-            "flow: reentrant checkpoint", "extra: freeze", "extra: thaw", "extra: target network",
-            "flow: without hooks", "flow: functional call", "flow: vmap", "flow: tied", "layer: low rank",
-            "loss: part by part", "loss: inner step",
-            "extra: weights read first", "extra: average of a weight", "extra: average in place",
-            "hook: gradient", "hook: accumulated gradient", "layer: scalar parameter", "type: double", "type: bfloat16",
-        }
-    ),
-}  # fmt: skip
-"""Networks that a strategy does not train as one process does, and is not asked to here. DDP wants each gradient once,
-and knows only what was trained when it was made. FSDP wants every worker to call the same modules in the same order,
-and holds other tensors between two calls of a module than in them: what is read of a parameter elsewhere, or hangs on
-it, is lost or fails."""

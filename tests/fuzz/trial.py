@@ -120,7 +120,7 @@ def _both_fail(said: str, ended: product.Ended) -> Verdict:
 
 def _reference(file: ModuleType, job: dict[str, Any]) -> Trained | Exception | Verdict:
     peer = job["strategy"]["name"]
-    options = {"filler": peer in PEERS, "absent_is_zero": peer == "fsdp", "averaging": peer in AVERAGING}
+    options = {"filler": peer in PEERS, "averaging": peer in AVERAGING}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -140,10 +140,12 @@ def _difference(found: Trained, ended: product.Ended, job: dict[str, Any]) -> Ve
         names = sorted(ended.state.keys() ^ found.state.keys())
         return Verdict(kind="failure", what="other names in the result", detail=", ".join(names))
     limit = tolerance(job, found.state)
-    far = [(d, n) for n, d in distances(ended.state, found.state, found.start) if not d <= limit]
+    # One worker that updates for itself calls the same functions in the same order: the same bits, in every type.
+    most = 0.0 if job["strategy"]["name"] == "single" else limit
+    far = [(d, n) for n, d in distances(ended.state, found.state, found.start) if not d <= most]
     if far:
         listing = "\n".join(f"{name}: {distance:.1e}" for distance, name in sorted(far, reverse=True))
-        return Verdict(kind="failure", what="silent difference", detail=f"limit {limit:.0e}\n{listing}")
+        return Verdict(kind="failure", what="silent difference", detail=f"limit {most:.0e}\n{listing}")
     for name in ("test_loss", "test_accuracy"):
         mine, theirs = getattr(ended, name), getattr(found, name)
         if not _close(mine, theirs, 10 * limit):
