@@ -36,19 +36,36 @@ def iteration_times_ns(
     would hold none. As long as there are fewer iterations, they are one period. A step that is missing makes no long
     iteration: its period is left out.
     """
+    return _iterations(step, start, end, period)[0]
+
+
+def iteration_parts_ns(
+    step: np.ndarray, start: np.ndarray, end: np.ndarray, part: np.ndarray, *, period: int = 1
+) -> np.ndarray:
+    """What a part of each step, such as its exposed communication, takes of one worker's iterations, in ns per step.
+
+    `part` (n; ns) lies within its step. The entries belong to those of `iteration_times_ns` of the same steps, one by
+    one, and none is larger; so no median of them is larger than the median of the iteration times. Before the first
+    iteration has ended, the steps so far count.
+    """
+    if len(step) < 2:
+        return np.minimum(part, end - start)
+    times, order, known = _iterations(step, start, end, period)
+    within = np.minimum(part, end - start)[order][:-1]
+    return np.minimum(_periods(within, period).mean(axis=1)[known], times)
+
+
+def _iterations(
+    step: np.ndarray, start: np.ndarray, end: np.ndarray, period: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Times of whole periods; the steps' order by number; which periods have all of their steps."""
     order = np.argsort(step, kind="stable")
     step, start, end = step[order], start[order], end[order]
     # What lies between two steps is a pause, such as an evaluation, unless the workers meet there: then it may be what
     # they exchange.
     times = np.where(step[1:] % period == 0, start[1:], end[:-1]) - start[:-1]
-    known = _periods(np.diff(step) == 1, period).all(axis=1)
-    return _periods(times, period).mean(axis=1)[known]
-
-
-def step_means(step: np.ndarray, value: np.ndarray, *, period: int = 1) -> np.ndarray:
-    """What belongs to one worker's steps, such as their exposed communication, over whole periods: `step` and `value`
-    (n) in any order; one entry for every `period` of them, their mean. With period 1 the values themselves."""
-    return _periods(value[np.argsort(step, kind="stable")], period).mean(axis=1)
+    known = np.asarray(_periods(np.diff(step) == 1, period).all(axis=1))
+    return _periods(times, period).mean(axis=1)[known], order, known
 
 
 def _periods(values: np.ndarray, period: int) -> np.ndarray:
@@ -103,8 +120,24 @@ def exposed_ns(wait_start: np.ndarray, wait_end: np.ndarray) -> int:
 
 
 def exposed_share(exposed: float, iteration_ns: float) -> float | None:
-    """Exposed communication as a share of the iteration (0 to 1)."""
-    return min(exposed / iteration_ns, 1.0) if iteration_ns > 0 else None
+    """Exposed communication as a share of the iteration (0 to 1). It needs no limit: `iteration_parts_ns` says why."""
+    return exposed / iteration_ns if iteration_ns > 0 else None
+
+
+# --- processors ---
+
+
+def processors_share(at: np.ndarray, busy: np.ndarray, from_ns: int, to_ns: int) -> float | None:
+    """Share of a machine's processors (0 to 1) that was taken from `from_ns` to `to_ns`, by samples (n) of a sum of
+    seconds per processor and their times in ns: how much the sum grew, over the time in which it did. None where fewer
+    than two samples lie in between."""
+    order = np.argsort(at, kind="stable")
+    at, busy = at[order], busy[order]
+    within = np.flatnonzero((at >= from_ns) & (at <= to_ns))
+    if not len(within) or at[within[0]] == at[within[-1]]:
+        return None
+    first, last = within[0], within[-1]
+    return float(np.clip((busy[last] - busy[first]) * 1e9 / (at[last] - at[first]), 0, 1))
 
 
 # --- links ---
@@ -240,8 +273,17 @@ DEFINITIONS: Mapping[str, str] = {
     "throughput": (
         "samples per second: mean samples per step over the median iteration time, summed over the workers"
     ),
+    "processors' share": (
+        "time in which the processors that the job may use were not idle, over that of all of them, while its measured "
+        "steps ran; of it, the job's own is what its processes took, and the rest is what others did on the machine, "
+        "or took from it where it is a virtual one"
+    ),
     "link rate": "shaped, else the interface's, else declared; where none is known, only bit/s are shown",
-    "link utilization": "bytes in a bin over (bin x rate), per direction",
+    "link utilization": (
+        "bytes in a bin over (bin x rate), per direction; above 100 % a burst was counted within the bin: bytes count "
+        "when they are handed over, and a buffer then lets them out at the rate; or, where the rate was only declared, "
+        "the link is faster"
+    ),
     "layer utilization": (
         "the layer's bytes by the transport's counters, spread over each slice's interval, over "
         "(bin x rate); bytes of PyTorch's own collectives are split by the layers' sizes in each bucket, as far as the "

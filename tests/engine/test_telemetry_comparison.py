@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.telemetry.comparison import RunConditions, SpeedUp, scaling_of, speed_up, why_not_a_race
+from engine.telemetry.comparison import Outcome, RunConditions, SpeedUp, outcome, scaling_of, speed_up
 from engine.telemetry.definitions import Estimate
 
 BASE = RunConditions(
@@ -68,7 +68,9 @@ def test_models_of_devices_that_differ_do_not_compare() -> None:
     mixed = replace(GPU, device_models=("NVIDIA A100", "NVIDIA H200"))
     assert "NVIDIA A100 and NVIDIA H200 here" in speed_up(mixed, GPU, "strong").refused[0]
     assert speed_up(GPU, GPU, "strong") == SpeedUp(value=1.0, scaling="strong")
-    assert why_not_a_race([GPU, other]) == ["device model: NVIDIA H200 in base, NVIDIA A100 in other"]
+    assert outcome([GPU, other]).refused == (
+        "device model: NVIDIA H200 in base, NVIDIA A100 in other; they must be equal",
+    )
 
 
 def test_a_gpu_that_nobody_named_is_said_not_compared_unseen() -> None:
@@ -78,7 +80,7 @@ def test_a_gpu_that_nobody_named_is_said_not_compared_unseen() -> None:
     )
     assert speed_up(GPU, unnamed, "strong").caveats == ("device model: that of the baseline is not known",)
     assert speed_up(BASE, BASE, "strong").caveats == (), "CPU slots of one machine"
-    assert why_not_a_race([unnamed, GPU]) == []
+    assert outcome([unnamed, GPU]).refused == ()
 
 
 def test_a_limit_that_software_keeps_is_said() -> None:
@@ -113,12 +115,80 @@ def test_the_scaling_is_what_is_equal(changes: dict[str, Any], scaling: str) -> 
     assert scaling_of(replace(BASE, **changes), BASE) == scaling
 
 
-def test_a_race_names_what_differs_and_who_had_company() -> None:
-    assert why_not_a_race([BASE, replace(BASE, name="other")]) == []
-    assert why_not_a_race([BASE]) == ["base is alone: a race needs two jobs"]
-    other = replace(BASE, name="other", threads=2, rate="1 Gbit/s", alone=False)
-    assert why_not_a_race([BASE, other]) == [
-        "threads per worker: 1 in base, 2 in other",
-        "network rate: unlimited in base, 1 Gbit/s in other",
-        "other ran at the same time as another job",
-    ]
+SURE = replace(BASE, samples_per_s=Estimate(value=100.0, interval=(98.0, 102.0)))
+FAST = replace(BASE, samples_per_s=Estimate(value=150.0, interval=(147.0, 153.0)), name="fast")
+EARLY = replace(FAST, samples_per_s=Estimate(value=150.0), missing_steps=9)
+SILENT = replace(FAST, samples_per_s=None, missing_steps=14)
+
+PAIRS: dict[str, tuple[dict[str, Any], str, str]] = {
+    # what the faster run has that the base has not: verdict, what is said of it
+    "nothing": ({}, "faster", ""),
+    "as fast": ({"samples_per_s": SURE.samples_per_s}, "level", ""),
+    "hardly faster": ({"samples_per_s": Estimate(value=100.9, interval=(100.8, 101.0))}, "level", ""),
+    "slower": ({"samples_per_s": Estimate(value=50.0, interval=(49.0, 51.0))}, "slower", ""),
+    "two workers, one batch": ({"workers": 2}, "faster", ""),
+    "two workers, two batches": ({"workers": 2, "global_batch": 128}, "faster", ""),
+    "two workers, half a batch more": ({"workers": 2, "global_batch": 96}, "refused", "global batch: 96"),
+    "model": ({"model": "vgg"}, "refused", "work: vgg on digits, float32"),
+    "data": ({"data": "noise"}, "refused", "work: resnet on noise, float32"),
+    "precision": ({"precision": "bf16"}, "refused", "work: resnet on digits, bf16"),
+    "threads": ({"threads": 2}, "refused", "threads per worker: 2"),
+    "device": ({"device": "cuda"}, "refused", "device: cuda"),
+    "no device yet": ({"device": "auto"}, "faster", ""),
+    "a rehearsal": ({"device": "rehearsed: P4000"}, "refused", "device: rehearsed: P4000"),
+    "company": ({"alone": False}, "faster", "another job ran on the machine during fast"),
+    "rate, one worker": ({"rate": "1 Gbit/s"}, "faster", ""),
+    "setting": ({"settings": (("optimizer", "adam"),)}, "faster", "optimizer: adam in fast, sgd in base"),
+    "setting that the other one has not": ({"settings": (("magic", "on"),)}, "faster", ""),
+    "too early": ({"samples_per_s": Estimate(value=150.0), "missing_steps": 9}, "unsure", "9 more steps of fast"),
+    "ended too early": (
+        {"samples_per_s": Estimate(value=150.0), "missing_steps": 1, "ended": True},
+        "unsure",
+        "fast ended 1 step too early",
+    ),
+    "no figures yet": ({"samples_per_s": None, "missing_steps": 14}, "unknown", "14 more steps"),
+    "ended without figures": (
+        {"samples_per_s": None, "missing_steps": 12, "ended": True}, "unknown", "before its warm-up was over",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "verdict", "said"), PAIRS.values(), ids=PAIRS)
+def test_two_runs_are_judged_in_one_way(change: dict[str, Any], verdict: str, said: str) -> None:
+    """The speed-up over a baseline, which tables show, and the outcome, which headlines say, never disagree."""
+    base, other = replace(SURE, settings=(("optimizer", "sgd"),)), replace(FAST, **change)
+    found, turned = speed_up(other, base, named=True), speed_up(base, other, named=True)
+    assert found.verdict == verdict
+    assert found.comparable == (verdict != "refused")
+    assert said in (found.caveat or "")
+    assert bool(said) == bool(found.caveat)
+    turn = {"faster": "slower", "slower": "faster"}
+    assert turned.verdict == turn.get(verdict, verdict), "the same, seen from the other side"
+    whole = outcome([base, other])
+    assert bool(whole.refused) == (verdict == "refused")
+    assert bool(whole.waiting) == (verdict in ("unsure", "unknown"))
+    if verdict == "refused":
+        assert whole.refused == turned.refused
+    elif whole.leader is not None:
+        ((_, gain),) = whole.others
+        first = (base, other)[whole.leader]
+        assert gain == speed_up(first, other if first is base else base, named=True)
+        assert gain.verdict in ("faster", "level", "unsure", "unknown")
+    assert whole.final == (verdict in ("faster", "slower", "level") or other.ended) or verdict == "refused"
+
+
+def test_what_a_baseline_differs_in_is_said_without_names() -> None:
+    found = speed_up(replace(FAST, threads=2), SURE)
+    assert found.refused == ("threads per worker: 2 here, 1 in the baseline; they must be equal",)
+
+
+def test_of_three_the_one_that_does_not_compare_is_named_and_the_others_ranked() -> None:
+    other = replace(
+        FAST, name="other", threads=2, samples_per_s=Estimate(value=900.0, interval=(890.0, 910.0))
+    )
+    whole = outcome([SURE, FAST, other])
+    assert whole.leader == 1
+    assert [(place, gain.verdict) for place, gain in whole.others] == [(2, "refused"), (0, "faster")]
+    assert outcome([SURE]) == Outcome(leader=None, refused=("base is alone: a comparison needs two jobs",))
+    assert outcome([SURE, SILENT]).waiting == ("14 more steps of fast",)
+    assert outcome([SURE, EARLY, SILENT]).leader == 1

@@ -37,8 +37,8 @@ def test_workers_that_average_have_the_time_of_whole_periods() -> None:
     assert d.median_iteration_ns(step, start, end) == 10
     assert d.iteration_times_ns(step, start, end, period=4).tolist() == [20.0] * 6
     assert d.median_iteration_ns(step, start, end, period=4) == 20
-    assert d.step_means(step, end - start, period=4).tolist() == [20.0] * 6
-    assert d.step_means(step, end - start).tolist() == (end - start).tolist()
+    assert d.iteration_parts_ns(step, start, end, end - start, period=4).tolist() == [20.0] * 6
+    assert d.iteration_parts_ns(step, start, end, end - start).tolist() == (end - start)[:-1].tolist()
     known = step != 10
     assert len(d.iteration_times_ns(step[known], start[known], end[known], period=4)) == 5, (
         "its period is left out"
@@ -48,9 +48,11 @@ def test_workers_that_average_have_the_time_of_whole_periods() -> None:
 def test_before_the_first_period_has_passed_its_steps_so_far_count() -> None:
     step, start, end = steps_that_average(5, 9)
     assert d.iteration_times_ns(step, start, end, period=10).tolist() == [20.0]
-    assert d.step_means(step[:2], end[:2] - start[:2], period=10).tolist() == [10.0]
+    parts = d.iteration_parts_ns(step[:3], start[:3], end[:3], np.array([4, 6, 8]), period=10)
+    assert parts.tolist() == [5.0], "of the two iterations that have ended"
+    assert d.iteration_parts_ns(step[:1], start[:1], end[:1], np.array([4]), period=10).tolist() == [4]
     assert d.iteration_times_ns(step[:1], start[:1], end[:1], period=10).tolist() == []
-    assert d.step_means(step[:0], end[:0], period=10).tolist() == []
+    assert d.iteration_parts_ns(step[:0], start[:0], end[:0], end[:0], period=10).tolist() == []
 
 
 @pytest.mark.parametrize(("after", "counts"), [(9, False), (11, True)])
@@ -77,6 +79,29 @@ def test_exposed_communication_is_the_union_of_waits() -> None:
     assert d.exposed_ns(np.array([0, 5, 20, 6]), np.array([10, 12, 25, 7])) == 17
     assert d.exposed_ns(np.array([]), np.array([])) == 0
     assert d.exposed_share(17, 68) == 0.25
+
+
+def test_exposed_time_is_never_more_than_the_iteration_that_it_is_a_part_of() -> None:
+    """Of the last step the iteration is not known yet: where only its wait counted, 30 of 28 ns were exposed."""
+    step, start = np.arange(3), np.array([0, 10, 38])
+    end, exposed = np.array([9, 38, 70]), np.array([2, 28, 30])
+    parts = d.iteration_parts_ns(step, start, end, exposed)
+    assert parts.tolist() == [2, 28]
+    assert (
+        d.exposed_share(
+            float(np.median(parts)), float(d.median_iteration_ns(step, start, end, warm_up=0) or 0)
+        )
+        < 1
+    )
+    random = np.random.default_rng(5)
+    for period in (1, 2, 3, 10):
+        start = np.cumsum(random.integers(1, 50, 25))
+        end = start + random.integers(0, np.diff(start, append=start[-1] + 20) + 1)
+        step, exposed = np.arange(25), random.integers(0, 60, 25)
+        kept = random.permutation(25)[: random.integers(2, 26)]
+        columns = [column[kept] for column in (step, start, end)]
+        parts = d.iteration_parts_ns(*columns, exposed[kept], period=period)
+        assert (parts <= d.iteration_times_ns(*columns, period=period)).all()
 
 
 def test_a_link_rate_is_shaped_else_the_interfaces_else_declared_else_unknown() -> None:

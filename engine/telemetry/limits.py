@@ -1,0 +1,117 @@
+"""What limits a job: its computation, the port of a link, the processors of its machine, or waiting for messages.
+
+Pure: measured figures in, the limit and the sentence that carries its numbers out. The rule, in this order:
+
+1. Workers wait less than EXPOSED of a step: **compute**; a rehearsal only waits where a job would compute, so that
+   where the processors are busy for PROCESSORS or more it is they (**processors**): the replay comes late.
+2. While workers wait, the busiest port is used for PORT or more of its rate: **port**. The link is the bottleneck, and
+   nothing but fewer or better ordered bytes, or a faster link, helps.
+3. The machine's processors are busy for PROCESSORS or more: **processors**. The programs cannot move or sum
+   faster; on a cluster of machines this job may do better. How much of it was the job itself is said, too: where others
+   took most, a quieter machine is the remedy.
+4. Else **waiting**: neither is full, so that it is latency, rounds that follow one another, or a straggler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["compute", "port", "processors", "waiting"]
+EXPOSED = 0.1
+"""Of a step: with less of it exposed, communication does not limit a job."""
+PORT = 0.75
+"""Of a port's rate: software that paces a link, and headers that nobody counts, keep it from 1."""
+PROCESSORS = 0.85
+"""Of all processors' time."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figures:
+    """Shares from 0 to 1, over the measured steps; None where one is not known."""
+
+    exposed: float | None
+    """Of a step: exposed communication."""
+    port: float | None
+    """Of its rate: how busy the busiest port was while workers waited. None: no link's rate is known, nothing was
+    waited for, or nobody kept events."""
+    processors: float | None
+    """Of all processors of the machine: how busy they were."""
+    own: float | None = None
+    """Of all processors: what the job's own processes took of them."""
+    rehearsed: bool = False
+    """Computation is waited for."""
+
+    @property
+    def crowded(self) -> bool:
+        """Whether others than the job had more of the processors than it."""
+        return self.processors is not None and self.own is not None and self.own < self.processors / 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limit:
+    """What limits a job."""
+
+    kind: Kind
+    sentence: str
+    """`port: the link is 94 % busy while workers wait 58 % of the step; processors 41 %`."""
+    crowded: bool = False
+    """Others than the job had more of the machine's processors than it."""
+
+
+def limit(found: Figures) -> Limit | None:
+    """By the rule above; None as long as no step was measured."""
+    if found.exposed is None:
+        return None
+    kind = _kind(found, found.exposed)
+    processors = f"processors {_percent(found.processors)}"
+    waits = f"workers wait {_percent(found.exposed)} of the step"
+    port = f"the link is {_percent(found.port)} busy"
+    if found.port is None:
+        port = "how busy the link is meanwhile is not known"
+    said = {
+        "compute": f"compute: {waits}; {processors}",
+        "port": f"port: {port} while {waits}; {processors}",
+        "processors": f"{_machine(found)}; {waits}, {port}",
+        "waiting": f"waiting: {waits}, {port}; {processors}",
+    }
+    if kind == "processors" and found.exposed < EXPOSED:
+        return Limit(kind=kind, sentence=f"{_machine(found)}; {waits}", crowded=found.crowded)
+    return Limit(kind=kind, sentence=said[kind], crowded=found.crowded)
+
+
+def mean(rounds: Iterable[Figures]) -> Figures:
+    """Of the same job's rounds: the mean of what is known of each."""
+    each = list(rounds)
+    return Figures(
+        exposed=_mean(figures.exposed for figures in each),
+        port=_mean(figures.port for figures in each),
+        processors=_mean(figures.processors for figures in each),
+        own=_mean(figures.own for figures in each),
+        rehearsed=any(figures.rehearsed for figures in each),
+    )
+
+
+def _kind(found: Figures, exposed: float) -> Kind:
+    full = found.processors is not None and found.processors >= PROCESSORS
+    if exposed < EXPOSED:
+        return "processors" if found.rehearsed and full else "compute"
+    if found.port is not None and found.port >= PORT:
+        return "port"
+    return "processors" if full else "waiting"
+
+
+def _machine(found: Figures) -> str:
+    """`processors of this machine: 97 % busy, 90 % by this job`."""
+    own = "" if found.own is None else f", {_percent(found.own)} by this job"
+    return f"processors of this machine: {_percent(found.processors)} busy{own}"
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _percent(share: float | None) -> str:
+    return "not known" if share is None else f"{100 * share:.0f} %"

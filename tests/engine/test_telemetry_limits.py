@@ -1,0 +1,90 @@
+"""What limits a job, by its figures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from engine.telemetry.limits import EXPOSED, PORT, PROCESSORS, Figures, limit, mean
+
+WAITS = {"exposed": 0.58, "port": 0.2, "processors": 0.41}
+
+
+@pytest.mark.parametrize(
+    ("figures", "kind", "sentence"),
+    [
+        (
+            WAITS | {"exposed": EXPOSED - 0.01},
+            "compute",
+            "compute: workers wait 9 % of the step; processors 41 %",
+        ),
+        (
+            WAITS | {"exposed": 0.02, "processors": 0.99},
+            "compute",
+            "compute: workers wait 2 % of the step; processors 99 %",
+        ),
+        (
+            WAITS | {"exposed": 0.02, "processors": 0.99, "rehearsed": True},
+            "processors",
+            "processors of this machine: 99 % busy; workers wait 2 % of the step",
+        ),
+        (
+            WAITS | {"port": 0.94},
+            "port",
+            "port: the link is 94 % busy while workers wait 58 % of the step; processors 41 %",
+        ),
+        (
+            WAITS | {"port": PORT, "processors": 1.0},
+            "port",
+            "port: the link is 75 % busy while workers wait 58 % of the step; processors 100 %",
+        ),
+        (
+            WAITS | {"processors": PROCESSORS},
+            "processors",
+            "processors of this machine: 85 % busy; workers wait 58 % of the step, the link is 20 % busy",
+        ),
+        (
+            WAITS | {"processors": 0.97, "own": 0.9},
+            "processors",
+            "processors of this machine: 97 % busy, 90 % by this job; workers wait 58 % of the step, "
+            "the link is 20 % busy",
+        ),
+        (
+            WAITS,
+            "waiting",
+            "waiting: workers wait 58 % of the step, the link is 20 % busy; processors 41 %",
+        ),
+        (
+            {"exposed": 0.5, "port": None, "processors": None},
+            "waiting",
+            "waiting: workers wait 50 % of the step, how busy the link is meanwhile is not known; "
+            "processors not known",
+        ),
+    ],
+)
+def test_a_limit_carries_its_numbers(figures: dict[str, Any], kind: str, sentence: str) -> None:
+    found = limit(Figures(**figures))
+    assert found is not None
+    assert (found.kind, found.sentence) == (kind, sentence)
+
+
+@pytest.mark.parametrize(
+    ("busy", "own", "crowded"), [(1.0, 0.14, True), (1.0, 0.5, False), (1.0, None, False), (None, 0.1, False)]
+)
+def test_others_that_take_most_of_the_machine_are_said(
+    busy: float | None, own: float | None, crowded: bool
+) -> None:
+    found = limit(Figures(exposed=0.5, port=0.1, processors=busy, own=own))
+    assert found is not None
+    assert found.crowded == crowded
+
+
+def test_without_a_measured_step_there_is_none() -> None:
+    assert limit(Figures(exposed=None, port=0.9, processors=0.9)) is None
+
+
+def test_rounds_are_the_mean_of_what_is_known_of_them() -> None:
+    one, two = Figures(**WAITS), Figures(exposed=0.62, port=None, processors=0.61, rehearsed=True)  # type: ignore[arg-type]
+    assert mean([one, two]) == Figures(exposed=0.6, port=0.2, processors=0.51, rehearsed=True)
+    assert mean([]) == Figures(exposed=None, port=None, processors=None)
