@@ -11,21 +11,21 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
-from engine.benchmarks.harness.jobs import bench_job, measure
-from engine.benchmarks.harness.pairs import METHOD, ratio, rounds
+from engine.benchmarks.harness.jobs import bench_job
+from engine.benchmarks.harness.machine import ROOT
+from engine.benchmarks.harness.pairs import ratio
 from engine.benchmarks.harness.report import Report, arguments
-from engine.benchmarks.runtime_overhead import plain_iteration_ns
+from engine.benchmarks.harness.turns import METHOD, job_program, take_turns
+from engine.benchmarks.runtime_overhead import plain_program
 from engine.inputs.fit import fitted
 from engine.models import registry
 from engine.plan.job import JobSpec, SourceSpec
 
-ROOT = Path(__file__).parents[2]
 WARM_UP = 3
 """Steps; the compiler runs in the first ones."""
 PLAIN, PLAIN_COMPILED, OURS, OURS_COMPILED = RUNS = (
@@ -63,13 +63,12 @@ def main() -> None:
     parser.add_argument(
         "--batches", type=int, nargs="+", default=[32, 32], help="samples, one for each model"
     )
-    parser.add_argument("--steps", type=int, default=40, help="of each run")
-    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--steps", type=int, default=250, help="of each run")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--backend", default="inductor")
     options = parser.parse_args()
     if options.quick:
-        options.models, options.batches, options.steps, options.rounds = ["cnn"], [16], 12, 1
+        options.models, options.batches, options.steps = ["cnn"], [16], 200
     with Report(
         "compiled",
         "Compiled models under our runtime and in plain PyTorch",
@@ -78,10 +77,10 @@ def main() -> None:
     ) as report:
         report.plan(
             [
-                f"{model}, batch {batch}: {options.rounds} rounds of {len(RUNS)} runs of {options.steps} steps"
+                f"{model}, batch {batch}: {len(RUNS)} runs of {options.steps} steps, in turns"
                 for model, batch in zip(options.models, options.batches, strict=True)
             ],
-            minutes=options.rounds * len(options.models) * (1.0 if not options.quick else 0.8),
+            minutes=len(options.models) * (6.0 if not options.quick else 2.0),
         )
         report.method(
             f"{options.threads} compute thread(s), backend {options.backend}, synthetic data from the same loader. "
@@ -94,19 +93,16 @@ def main() -> None:
                 model, "single", workers=1, batch=batch, steps=options.steps, threads=options.threads
             )
             jobs = {name: compiled(job, options.backend) if "compiled" in name else job for name in RUNS}
-            found: dict[str, list[float]] = {name: [] for name in RUNS}
-            for number, name in rounds(RUNS, options.rounds):
-                ours = name in (OURS, OURS_COMPILED)
-                took = (
-                    measure(jobs[name], warm_up=WARM_UP).iteration_ns
-                    if ours
-                    else plain_iteration_ns(jobs[name])
-                )
-                found[name].append(took)
+            programs = {
+                name: job_program(one) if name in (OURS, OURS_COMPILED) else plain_program(one)
+                for name, one in jobs.items()
+            }
+            found = take_turns(programs, warm_up=WARM_UP)
+            for name, times in found.items():
                 report.raw(
-                    [{"model": model, "batch": batch, "round": number, "who": name, "iteration_ns": took}]
+                    {"model": model, "batch": batch, "round": number, "who": name, "iteration_ns": took}
+                    for number, took in enumerate(times)
                 )
-                print(f"  {model}, round {number + 1} {name}: {took / 1e6:.2f} ms", flush=True)
             ratios = [ratio(found[over], found[under]) for over, under in RATIOS.values()]
             rows.append(
                 [

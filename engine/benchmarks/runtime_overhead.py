@@ -2,72 +2,77 @@
 
     python -m engine.benchmarks.runtime_overhead
 
-Both train the same model on the same data with the same optimizer, loader and threads, telemetry included on our side.
-An iteration lasts from the start of one forward pass to the start of the next.
+Both train the same model on the same data with the same optimizer, loader and threads, telemetry included on our side,
+and run in turns. An iteration lasts from the start of one forward pass to the start of the next.
 """
 
 from __future__ import annotations
 
+import json
 import statistics
 import time
-from multiprocessing.connection import Connection
+from typing import Any
 
-import numpy as np
 import torch
 
-from engine.benchmarks.harness.hosts import Hosts, Place, tasks
-from engine.benchmarks.harness.jobs import bench_job, measure
-from engine.benchmarks.harness.pairs import METHOD, ratio, rounds
+from engine.benchmarks.harness.jobs import bench_job
+from engine.benchmarks.harness.machine import ROOT
+from engine.benchmarks.harness.pairs import ratio
 from engine.benchmarks.harness.report import Report, arguments
+from engine.benchmarks.harness.turns import METHOD, Program, job_program, take_turns
 from engine.inputs.build import find_task, load_dataset
 from engine.inputs.fit import fitted
 from engine.inputs.loader import Loader
 from engine.models.build import build_model
 from engine.plan.job import JobSpec
+from engine.plan.serde import from_plain, to_plain
 from engine.runtime.updates import build_optimizer
 from engine.runtime.worker import seed_everything
 
 WARM_UP = 3
 OURS, PLAIN = "our runtime", "plain loop"
-COLUMNS = ("model", "batch", "ours, ms", "plain, ms", "ours over plain")
+COLUMNS = ("model", "batch", "ours, ms", "plain, ms", "rounds", "ours over plain")
+_PLAIN = """
+import json, sys
+from engine.benchmarks.runtime_overhead import plain_loop
+print(json.dumps(plain_loop(json.loads(sys.argv[1]))))
+"""
 
 
-def _plain(place: Place, pipe: Connection, job: JobSpec) -> None:
-    """The loop that anybody would write; answers when each step began, in ns."""
-    for _ in tasks(pipe):
-        torch.set_num_threads(job.cluster.threads)
-        seed_everything(job.training.seed, False)
-        data, task = load_dataset(fitted(job.data, job.model)), find_task(job.model, job.data)
-        model = build_model(job.model)
-        optimizer = build_optimizer(job.optimizer, model.named_parameters())
-        loader = Loader(
-            data.train,
-            training=job.training,
-            evaluation=job.evaluation,
-            rank=0,
-            workers=1,
-            device=torch.device("cpu"),
-            prefetch=1,
-            dtype=None,
-            filler=False,
-        )
-        starts = []
-        for batch in loader:
-            starts.append(time.monotonic_ns())
-            (micro,) = batch.micro_batches
-            loss = task(model, micro.inputs, micro.targets).total / batch.global_weight
-            float(loss.detach())
-            loss.backward()
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
-        pipe.send(starts)
+def plain_program(spec: JobSpec) -> Program:
+    """The plain loop that trains what a job of one worker trains."""
+    return Program(code=_PLAIN, arguments=(json.dumps(to_plain(spec)),), tree=ROOT)
 
 
-def plain_iteration_ns(job: JobSpec) -> float:
-    """The median iteration of the plain loop, in a fresh process."""
-    with Hosts(_plain, 1, lab=False, argument=job) as hosts:
-        (starts,) = hosts.ask(["train"])
-    return float(np.median(np.diff(starts[WARM_UP:])))
+def plain_loop(spec: dict[str, Any]) -> list[int]:
+    """The loop that anybody would write. When each of its steps began, in ns of Unix time."""
+    job = from_plain(JobSpec, spec)
+    torch.set_num_threads(job.cluster.threads)
+    seed_everything(job.training.seed, False)
+    data, task = load_dataset(fitted(job.data, job.model)), find_task(job.model, job.data)
+    built = build_model(job.model)
+    optimizer = build_optimizer(job.optimizer, built.named_parameters())
+    loader = Loader(
+        data.train,
+        training=job.training,
+        evaluation=job.evaluation,
+        rank=0,
+        workers=1,
+        device=torch.device("cpu"),
+        prefetch=1,
+        dtype=None,
+        filler=False,
+    )
+    starts = []
+    for batch in loader:
+        starts.append(time.time_ns())
+        (micro,) = batch.micro_batches
+        loss = task(built, micro.inputs, micro.targets).total / batch.global_weight
+        float(loss.detach())
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+    return starts
 
 
 def main() -> None:
@@ -75,30 +80,25 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", default=["resnet32", "vgg19"])
     parser.add_argument("--batches", type=int, nargs="+", default=[32, 1], help="samples, one for each model")
     parser.add_argument(
-        "--steps", type=int, nargs="+", default=[40, 9], help="of each run, one for each model"
+        "--steps", type=int, nargs="+", default=[300, 60], help="of each run, one for each model"
     )
-    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument(
+        "--slices", type=float, nargs="+", default=[2, 8], help="seconds of a turn, one for each model"
+    )
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     if options.quick:
-        options.models, options.batches, options.steps, options.rounds = ["resnet32"], [16], [12], 1
+        options.models, options.batches, options.steps, options.slices = ["resnet32"], [16], [30], [2]
     with Report(
         "runtime-overhead",
         "Our runtime with one worker against plain PyTorch",
         "How much longer is an iteration under our runtime?",
         options,
     ) as report:
+        cells = list(zip(options.models, options.batches, options.steps, options.slices, strict=True))
         report.plan(
-            [
-                f"{model}, batch {batch}: {options.rounds} pairs of {steps} steps"
-                for model, batch, steps in zip(options.models, options.batches, options.steps, strict=True)
-            ],
-            minutes=options.rounds
-            * 2
-            * sum(
-                6 + (2.5 if m == "vgg19" else 0.3) * s
-                for m, s in zip(options.models, options.steps, strict=True)
-            )
+            [f"{model}, batch {batch}: {steps} steps of both" for model, batch, steps, _ in cells],
+            minutes=sum(30 + 2 * (1.5 if model == "vgg19" else 0.3) * steps for model, _, steps, _ in cells)
             / 60,
         )
         report.method(
@@ -106,19 +106,20 @@ def main() -> None:
             "steps are left out. More than 1: our runtime takes longer."
         )
         rows = []
-        for model, batch, steps in zip(options.models, options.batches, options.steps, strict=True):
+        for model, batch, steps, slice_s in cells:
             job = bench_job(model, "single", workers=1, batch=batch, steps=steps, threads=options.threads)
-            found: dict[str, list[float]] = {OURS: [], PLAIN: []}
-            for number, who in rounds(list(found), options.rounds):
-                took = measure(job, warm_up=WARM_UP).iteration_ns if who == OURS else plain_iteration_ns(job)
-                found[who].append(took)
+            programs = {OURS: job_program(job), PLAIN: plain_program(job)}
+            found = take_turns(programs, warm_up=WARM_UP, slice_s=slice_s)
+            for who, times in found.items():
                 report.raw(
-                    [{"model": model, "batch": batch, "round": number, "who": who, "iteration_ns": took}]
+                    {"model": model, "batch": batch, "round": number, "who": who, "iteration_ns": took}
+                    for number, took in enumerate(times)
                 )
-                print(f"  {model}, round {number + 1} {who}: {took / 1e6:.2f} ms", flush=True)
             longer = ratio(found[OURS], found[PLAIN])
-            times = [statistics.median(found[who]) / 1e6 for who in found]
-            rows.append([model, batch, *times, f"{longer}{' *' if longer.significant else ''}"])
+            medians = [statistics.median(found[who]) / 1e6 for who in found]
+            rows.append(
+                [model, batch, *medians, longer.pairs, f"{longer}{' *' if longer.significant else ''}"]
+            )
             report.table("An iteration", COLUMNS, rows)
 
 

@@ -5,7 +5,8 @@
 The request is {"model": SourceSpec, "data": SourceSpec, "precision": "float32", "batch": 32, "steps": 20, "threads": 1,
 "device": "cpu" | "cuda" | a name of the device table, "efficiency": 0.6}; for a device of the table the profile is
 derived. The answer is {"profile": Profile, "model": ModelDescription}, or {"error": {...}} with status 1. A process
-of its own, so that who asks never imports torch.
+of its own, so that who asks never imports torch. A number after its name is a pipe's descriptor: when the other end
+closes, this process ends.
 
 Times are those of `engine/runtime/recording.py`: spans tile each pass, so what lies between layers with parameters
 is booked on them. They are medians over the steps after the warm-up. On CUDA every launch waits for its kernel
@@ -15,7 +16,6 @@ kernels are short.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import sys
@@ -27,6 +27,7 @@ import numpy as np
 import torch
 
 from engine.errors import UserError
+from engine.lifeline import end_with
 from engine.models.describe import describe_request
 from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
@@ -122,14 +123,18 @@ def profile_request(request: dict[str, Any]) -> tuple[Profile, ModelDescription]
 
 
 def main() -> int:
-    """Standard input to standard output; what user code prints goes to standard error."""
+    """Standard input to standard output; what user code prints goes to standard error, also what its workers print."""
+    if len(sys.argv) > 1:
+        end_with(int(sys.argv[1]))
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
     try:
-        with contextlib.redirect_stdout(sys.stderr):
-            profile, model = profile_request(json.load(sys.stdin))
+        profile, model = profile_request(json.load(sys.stdin))
         answer = {"profile": to_plain(profile), "model": model.to_dict()}
     except UserError as error:
         answer = {"error": error.to_dict()}
-    json.dump(answer, sys.stdout)
+    with answers:
+        json.dump(answer, answers)
     return 1 if "error" in answer else 0
 
 
