@@ -22,6 +22,8 @@ from typing import Any
 
 from backend.executors import files, process, scratch, watchdog
 from backend.executors.base import Ended, Running
+from backend.executors.log_limit import LogLimit
+from backend.executors.log_times import LogTimes
 from backend.lifecycle import Reason
 from engine.runtime.gang import Gang, GangEnd
 from engine.runtime.launch import Launch
@@ -91,10 +93,13 @@ class Supervisor:
             return self._ended("failed", Reason.START_FAILED, _text(error), error=_error(error))
         self._started_unix_ns = time.time_ns()
         files.insist(partial(files.write_progress, self._directory, Running(phase="running")))
-        end = None
+        logs = [launch.log(party) for party in launch.parties]
+        end, times, limit = None, LogTimes(logs), LogLimit(logs)
         try:
             while end is None:
                 end = gang.stop() if self._stop.is_set() else gang.wait(POLL_S)
+                times.note(time.time_ns() // 1_000_000, last=end is not None)
+                limit.hold()
         finally:
             gang.stop()  # whatever happens here, neither processes nor hosts are left
         return self._translate(end)

@@ -2,6 +2,7 @@
 
 from backend.db.models.base import Base
 from backend.db.models.jobs import Attempt, Job, Transition
+from backend.db.models.labels import JobFigures, JobTag
 from backend.db.models.notices import Notice
 from backend.db.models.races import Race, RaceOut, RaceRun
 from backend.db.models.rollups import DetailedStep, LayerWait, TransferTotal
@@ -16,6 +17,8 @@ __all__ = [
     "DetailedStep",
     "DroppedDetail",
     "Job",
+    "JobFigures",
+    "JobTag",
     "LayerTotal",
     "LayerWait",
     "Link",

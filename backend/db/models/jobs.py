@@ -31,6 +31,8 @@ class Job(Base):
     """Code of why the job is in this state; None where the state says it all."""
     message: Mapped[str | None] = mapped_column(Text)
     """The same for a person: value, rule, remedy; for a failure the worker's own last error."""
+    note: Mapped[str | None] = mapped_column(Text)
+    """What a person wrote about it."""
     priority: Mapped[int] = mapped_column(default=0)
     """Larger goes first."""
     baseline_id: Mapped[str | None] = mapped_column(ForeignKey("jobs.id", ondelete="SET NULL"), index=True)
