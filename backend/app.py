@@ -15,9 +15,9 @@ from backend.api.deps import problems as problem_responses
 from backend.api.gate import Gate
 from backend.api.guard import Guard
 from backend.api.methods import Methods
-from backend.services.health import program_version
 from backend.services.start import started
 from backend.settings import Settings
+from backend.version import program_version
 
 MAX_BODY_BYTES = 1 << 20
 """Of every request but telemetry's, which sets its own."""

@@ -1,6 +1,6 @@
 """A Python client of the service: what a terminal, a notebook or another program submits and reads jobs with.
 
-    from backend.client import Client
+    from trainyard import Client
 
     with Client() as trainyard:
         job = trainyard.submit({"name": "digits", "model": {"name": "resnet-digits"}, ...})
@@ -24,12 +24,14 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 from backend.connection import ApiError, Connection, ServerUnreachableError
 from backend.races.spec import RaceSpec
 from backend.schemas.base import Schema
-from backend.schemas.catalogue import Device, SourceEntry, StrategyEntry
+from backend.schemas.catalogue import Device, Lab, Queue, SourceEntry, StrategyEntry
 from backend.schemas.figures import Race
 from backend.schemas.health import Health
-from backend.schemas.jobs import AttemptPage, Deletion, Job, JobPage, JobSummary, TransitionPage
+from backend.schemas.jobs import AttemptPage, Deletion, Job, JobGroups, JobPage, JobSummary, TransitionPage
+from backend.schemas.links import Links
 from backend.schemas.plans import PlanView
-from backend.schemas.races import RacePage, RaceView
+from backend.schemas.races import RacePage, RaceSummary, RaceView
+from backend.schemas.stretch import LinkStretch
 from backend.schemas.telemetry import (
     Events,
     Logs,
@@ -85,8 +87,8 @@ class Client(Connection):
         return self._read(PlanView, "POST", "/plans", json=to_plain(spec))
 
     def jobs(self, *, limit: int | None = None, **filters: Any) -> Iterator[JobSummary]:
-        """Jobs, newest first, page by page; `filters`: state, strategy, model, dataset, rehearsed, baseline, text,
-        created_from, created_to."""
+        """Jobs, newest first or by `sort`, page by page; `filters`: sort, state, strategy, model, dataset, rehearsed,
+        baseline, text, created_from, created_to, tag, tagged, race, raced."""
         cursor: str | None = None
         left = limit
         while left is None or left > 0:
@@ -117,6 +119,23 @@ class Client(Connection):
     def choose_baseline(self, job_id: str, baseline: str | None) -> Job:
         """Measure a job's speed-up against another job from now on, or against none."""
         return self._read(Job, "PUT", f"/jobs/{job_id}/baseline", json={"baseline": baseline})
+
+    def specification(self, job_id: str, *, form: str = "yaml", whole: bool = False) -> str:
+        """What a job was asked to be, as `yaml` or `json` that can be submitted again; `whole`: with every default."""
+        query = {"form": form, "whole": whole}
+        return self._send("GET", f"/jobs/{job_id}/specification", params=query).text
+
+    def label(self, job_id: str, *, tags: Sequence[str]) -> Job:
+        """Give a job these tags in place of those that it has."""
+        return self._read(Job, "PATCH", f"/jobs/{job_id}", json={"tags": list(tags)})
+
+    def note(self, job_id: str, text: str | None) -> Job:
+        """Write a note about a job; None takes it away."""
+        return self._read(Job, "PATCH", f"/jobs/{job_id}", json={"note": text})
+
+    def job_groups(self, by: str, **filters: Any) -> JobGroups:
+        """How many jobs there are of each `model`, `strategy`, `tag` or `race`; `filters` as for `jobs`."""
+        return self._read(JobGroups, "GET", "/job-groups", params={"by": by, **filters})
 
     def clone(self, job_id: str, changes: Mapping[str, Any] | None = None, *, key: str | None = None) -> Job:
         """Submit a job's specification once more. `changes` replace what they name, object by object; None gives a
@@ -157,9 +176,9 @@ class Client(Connection):
 
     # --- races ---
 
-    def race(self, spec: RaceSpec | Mapping[str, Any], *, key: str | None = None) -> RaceView:
-        """Race strategies on one model: `client.race({"job": {...}, "members": [{"strategy": "p3"}, ...]})`. A lost
-        answer is asked for again, as with `submit`."""
+    def start_race(self, spec: RaceSpec | Mapping[str, Any], *, key: str | None = None) -> RaceView:
+        """Race strategies on one model: `client.start_race({"job": {...}, "members": [{"strategy": "p3"}, ...]})`. A
+        lost answer is asked for again, as with `submit`."""
         return self._once(RaceView, "/races", to_plain(spec), key)
 
     def races(self, **query: Any) -> RacePage:
@@ -170,13 +189,24 @@ class Client(Connection):
         """One race with its rankings as they stand."""
         return self._read(RaceView, "GET", f"/races/{race_id}")
 
+    def race_report(self, race_id: str) -> str:
+        """One race as an HTML file that needs nothing else."""
+        return self._send("GET", f"/races/{race_id}/report").text
+
+    def race_figure(self, race_id: str, name: str = "throughput", **query: Any) -> go.Figure:
+        """One figure of a race: `throughput` against the rate, with the crossings marked; `query`: width, theme."""
+        import plotly.io  # noqa: PLC0415
+
+        answer = self._send("GET", f"/races/{race_id}/figures/{name}", params=query)
+        return plotly.io.from_json(answer.text, skip_invalid=True)
+
     def join_race(self, race_id: str, members: Sequence[Mapping[str, Any]]) -> RaceView:
         """Let more members race."""
         return self._read(RaceView, "POST", f"/races/{race_id}/members", json={"members": list(members)})
 
-    def cancel_race(self, race_id: str) -> RaceView:
-        """End a race and the job of it that runs."""
-        return self._read(RaceView, "POST", f"/races/{race_id}/cancel", json={})
+    def cancel_race(self, race_id: str) -> RaceSummary:
+        """End a race and the job of it that runs; the race as lists have it."""
+        return self._read(RaceSummary, "POST", f"/races/{race_id}/cancel", json={})
 
     def delete_race(self, race_id: str) -> None:
         """Forget a race that does not run; its jobs stay."""
@@ -269,6 +299,17 @@ class Client(Connection):
             else:
                 number, offset = number + 1, 0  # its log begins anew
 
+    def links(self, job_id: str, **query: Any) -> Links:
+        """What every link moved in bins of time, by direction and layer; `query`: attempt, link, direction, layer,
+        from_ns, to_ns, bins."""
+        return self._read(Links, "GET", f"/jobs/{job_id}/links", params=query)
+
+    def stretch(self, job_id: str, from_ns: int, to_ns: int, **query: Any) -> LinkStretch:
+        """A stretch of time: the bytes of every layer over every link, and the exposed waits that fall into it;
+        `query`: attempt, link."""
+        query |= {"from_ns": from_ns, "to_ns": to_ns}
+        return self._read(LinkStretch, "GET", f"/jobs/{job_id}/links/stretch", params=query)
+
     def figure(self, job_id: str, name: str, **query: Any) -> go.Figure:
         """One figure, e.g. `timeline`, as the page shows it; `query`: attempt, width, theme, step, from_ns,
         to_ns."""
@@ -289,7 +330,7 @@ class Client(Connection):
         theme."""
         return self._read(Race, "GET", "/race", params={"jobs": ",".join(job_ids), **query})
 
-    def compare(
+    def compare_figure(
         self, job_ids: Sequence[str], *, what: str = "loss", by: str = "step", **query: Any
     ) -> go.Figure:
         """A measurement (`loss`, `accuracy`, `throughput`) of several jobs by `step`, `samples`, `bytes` or `time`."""
@@ -319,8 +360,16 @@ class Client(Connection):
         return self._list(SourceEntry, "/datasets")
 
     def devices(self) -> list[Device]:
-        """Every device and the job that occupies it."""
+        """Every device, and which job holds it since when."""
         return self._list(Device, "/devices")
+
+    def queue(self, *, limit: int | None = None) -> Queue:
+        """The jobs that wait, in the order in which they may start, with the scheduler's own words."""
+        return self._read(Queue, "GET", "/queue", params={"limit": limit})
+
+    def lab(self) -> Lab:
+        """Whether the server's machine can be several hosts, whose links keep a rate."""
+        return self._read(Lab, "GET", "/lab")
 
     def health(self) -> Health:
         """How the service is."""

@@ -93,6 +93,8 @@ class Server(uvicorn.Server):
                 log_level="warning",
                 access_log=False,
                 ws="none",
+                proxy_headers=bool(settings.proxies),
+                forwarded_allow_ips=list(settings.proxies),
                 timeout_graceful_shutdown=STREAMS_END_S,
             )
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import socket
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -71,6 +72,9 @@ class Settings(BaseSettings):
     allowed_hosts: Annotated[tuple[str, ...], NoDecode] = ()
     """Host names that requests may ask for, with commas between them, besides those that `hosts` knows: others are
     refused, which stops pages of other sites from reaching the server through a name that resolves to it."""
+    proxies: Annotated[tuple[str, ...], NoDecode] = ()
+    """Addresses or networks, with commas between them, of the proxies whose X-Forwarded-For and X-Forwarded-Proto are
+    believed, as `127.0.0.1`. Empty: nobody's, because whoever may invent its own address may guess without an end."""
     connections: int = Field(default=4_000, ge=20)
     """How many connections may be open at once; more wait until one ends. Where the limit of open files leaves room for
     fewer (`ulimit -n`), the server says so when they are taken."""
@@ -97,13 +101,24 @@ class Settings(BaseSettings):
     def _check_token(cls, token: SecretStr | None) -> SecretStr | None:
         return None if token is None else SecretStr(tokens.checked(token.get_secret_value()))
 
-    @field_validator("allowed_hosts", mode="before")
+    @field_validator("allowed_hosts", "proxies", mode="before")
     @classmethod
     def _split(cls, given: Any) -> Any:
         """`a,b` as people write it, or a list in JSON."""
         if not isinstance(given, str):
             return given
         return tuple(name for part in given.split(",") if (name := part.strip(' []"')))
+
+    @field_validator("proxies")
+    @classmethod
+    def _check_proxies(cls, given: tuple[str, ...]) -> tuple[str, ...]:
+        for proxy in given:
+            try:
+                ip_network(proxy, strict=False)
+            except ValueError:
+                rule = "is neither an address nor a network"
+                raise UserError("proxies", proxy, rule, "Examples: 127.0.0.1, 10.0.0.0/8") from None
+        return given
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Settings:

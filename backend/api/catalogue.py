@@ -1,13 +1,23 @@
-"""What can be chosen: strategies, models, data sets, axes, devices, figures; and the job's schema."""
+"""What can be chosen: strategies, models, data sets, axes, devices and their queue, figures; the job's schema; what
+words mean."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 
-from backend.api.deps import Services
-from backend.schemas.catalogue import AxisEntry, Device, FigureEntry, SourceEntry, StrategyEntry
+from backend.api.deps import Services, problems
+from backend.schemas.catalogue import (
+    AxisEntry,
+    Device,
+    FigureEntry,
+    Lab,
+    Queue,
+    SourceEntry,
+    StrategyEntry,
+    Word,
+)
 from backend.services import catalogue
 
 router = APIRouter(tags=["catalogue"])
@@ -39,8 +49,28 @@ def list_axes() -> list[AxisEntry]:
 
 @router.get("/devices")
 def list_devices(services: Services) -> list[Device]:
-    """Every device and the job that occupies it."""
+    """Every device, and which job holds it since when."""
     return services.inventory.devices()
+
+
+@router.get("/queue", responses=problems(422))
+def show_queue(
+    services: Services, limit: Annotated[int, Query(ge=1, le=1_000, description="At most so many jobs")] = 200
+) -> Queue:
+    """The jobs that wait, in the order in which they may start: for which devices, behind whom, and why."""
+    return services.inventory.queue(limit)
+
+
+@router.get("/lab")
+def show_lab() -> Lab:
+    """Whether `network.hosts` can be had here: several hosts on this machine, whose links the kernel limits."""
+    return catalogue.lab()
+
+
+@router.get("/words")
+def list_words() -> list[Word]:
+    """What metrics and the other words of the subject mean: the page explains them to who points at one."""
+    return catalogue.words()
 
 
 @router.get("/figures")

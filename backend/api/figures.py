@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Header, Query, Request, Response
 
 from backend.api.deps import MOST_NS, AttemptAsked, Services, TimeAsked, problems
-from backend.figures.compare import By, What
+from backend.figures.compare import MOST_SMOOTHED, By, What
 from backend.figures.why import Wait
 from backend.schemas.figures import Race
 from backend.schemas.why import Why
@@ -33,7 +33,8 @@ FIGURE: dict[int | str, dict[str, Any]] = {
 }
 
 
-def _answer(request: Request, content: bytes | None, etag: str) -> Response:
+def answered(request: Request, content: bytes | None, etag: str) -> Response:
+    """A figure, compressed where the client takes it; 304 where it has it already."""
     headers = {"ETag": etag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
     if content is None:
         return Response(status_code=304, headers=headers)
@@ -72,7 +73,7 @@ def show_figure(
     if_none_match: Tag = None,
 ) -> Response:
     """One figure of one job, answered whole."""
-    return _answer(
+    return answered(
         request,
         *services.figures.job(
             job_id,
@@ -124,7 +125,7 @@ def draw_race(
         "why_job": why_job,
         "why": why,
     }
-    return _answer(request, *services.figures.race(ids, view, if_none_match))
+    return answered(request, *services.figures.race(ids, view, if_none_match))
 
 
 @router.get("/compare", response_class=Response, responses={**FIGURE, **problems(404, 422)})
@@ -135,15 +136,23 @@ def compare_jobs(
     jobs: Annotated[str, Query(description="Ids with commas")],
     what: Annotated[What, Query(description="Which measurement")] = "loss",
     by: Annotated[By, Query(description="Over what")] = "step",
+    smooth: Annotated[
+        int | None,
+        Query(
+            ge=0,
+            le=MOST_SMOOTHED,
+            description="Percent of the points that a moving average spans, 0 for none. Left out: losses of many steps "
+            "are smoothed, and the axis says so",
+        ),
+    ] = None,
     width: Width = 1280,
     theme: Theme = "light",
     if_none_match: Tag = None,
 ) -> Response:
     """One measurement of several jobs, over steps, samples, bytes or time."""
     ids = [job for job in jobs.split(",") if job]
-    return _answer(
-        request, *services.figures.compare(ids, what, by, {"width": width, "theme": theme}, if_none_match)
-    )
+    view = {"width": width, "theme": theme}
+    return answered(request, *services.figures.compare(ids, what, by, view, if_none_match, smooth))
 
 
 @router.get("/jobs/{job_id}/why", responses=problems(404, 422))

@@ -1,18 +1,27 @@
-"""Jobs: submit, clone, list, show, cancel, delete, plan."""
+"""Jobs: submit, clone, list, show, label, cancel, delete, plan."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Header, Query, Response
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, PlainTextResponse
 
 from backend.api.body import SpecBody
 from backend.api.deps import Services, problems
 from backend.api.fields import of_items
-from backend.schemas.jobs import AttemptPage, BaselineRequest, Deletion, Job, JobPage, TransitionPage
+from backend.schemas.jobs import (
+    AttemptPage,
+    BaselineRequest,
+    Deletion,
+    Job,
+    JobPage,
+    Labels,
+    TransitionPage,
+)
 from backend.schemas.lists import AttemptQuery, HistoryQuery, JobQuery
 from backend.schemas.plans import PlanView
+from backend.services.jobs import SpecForm
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
 Changes = Annotated[
@@ -52,13 +61,20 @@ def clone_job(
 
 @router.get("", response_model=JobPage, responses=problems(422))
 def list_jobs(services: Services, asked: Annotated[JobQuery, Query()]) -> JobPage | JSONResponse:
-    """Jobs, newest first. With `fields`, items hold only these."""
+    """Jobs, newest first or as `sort` says. With `fields`, items hold only these."""
     return of_items(services.lists.jobs(asked), asked.fields)
 
 
 @router.get("/{job_id}", responses=problems(404))
 def show_job(services: Services, job_id: str) -> Job:
     """One job with its plan, attempts and history."""
+    return services.jobs.show(job_id)
+
+
+@router.patch("/{job_id}", responses=problems(404, 415, 422))
+def label_job(services: Services, job_id: str, said: Labels) -> Job:
+    """Give a job tags, or a note. What the body leaves out stays as it is."""
+    services.labels.change(job_id, said)
     return services.jobs.show(job_id)
 
 
@@ -95,6 +111,23 @@ def delete_job(services: Services, job_id: str) -> Response:
 def show_plan(services: Services, job_id: str) -> PlanView:
     """The plan that the job's strategy made."""
     return services.jobs.plan(job_id)
+
+
+@router.get(
+    "/{job_id}/specification",
+    response_class=PlainTextResponse,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **problems(404, 422)},
+)
+def show_specification(
+    services: Services,
+    job_id: str,
+    form: Annotated[SpecForm, Query(description="How it is written")] = "yaml",
+    whole: Annotated[
+        bool, Query(description="Every field; else only those that have not their defaults")
+    ] = False,
+) -> PlainTextResponse:
+    """What the job was asked to be, as text that can be submitted again."""
+    return PlainTextResponse(services.jobs.specification(job_id, form, whole=whole))
 
 
 @router.get("/{job_id}/attempts", response_model=AttemptPage, responses=problems(404, 422))

@@ -150,7 +150,8 @@ def _service_error(_: Request, error: Exception) -> JSONResponse:
 def _http_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     if error.detail == UNREADABLE:
-        found = FieldProblem(field="", rule="the body is not JSON in UTF-8", remedy=_REMEDY["json_invalid"])
+        rule = "the body is not JSON in UTF-8, or nests too deeply, or holds a number of thousands of digits"
+        found = FieldProblem(field="", rule=rule, remedy=_REMEDY["json_invalid"])
         return problem(422, "invalid", "Invalid input", found.rule, errors=[found])
     phrase = HTTPStatus(error.status_code).phrase
     detail = error.detail

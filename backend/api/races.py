@@ -1,19 +1,20 @@
-"""Races: submit, add members, list, show, cancel, delete."""
+"""Races: submit, add members, list, show, report, cancel, delete."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Header, Query, Response
-from fastapi.responses import JSONResponse
+from fastapi import APIRouter, Body, Header, Query, Request, Response
+from fastapi.responses import HTMLResponse, JSONResponse
 from pydantic import PlainValidator
 
 from backend.api.deps import Services, problems
 from backend.api.fields import of_items
+from backend.api.figures import FIGURE, Tag, Theme, Width, answered
 from backend.races.spec import NewMembers, RaceSpec
 from backend.schemas.lists import ListQuery
-from backend.schemas.races import RacePage, RaceView
+from backend.schemas.races import RacePage, RaceSummary, RaceView
 from engine.plan.serde import from_plain
 
 router = APIRouter(prefix="/races", tags=["races"])
@@ -58,6 +59,35 @@ def show_race(services: Services, race_id: str) -> RaceView:
     return services.races.show(race_id)
 
 
+@router.get("/{race_id}/report", response_class=HTMLResponse, responses=problems(404))
+def report_race(services: Services, race_id: str) -> HTMLResponse:
+    """A race as one HTML file that needs nothing else: its conclusion, rankings, charts, specification, and where the
+    figures come from."""
+    named = {"Content-Disposition": f'attachment; filename="race-{race_id}.html"'}
+    return HTMLResponse(services.races.report(race_id), headers=named)
+
+
+@router.get(
+    "/{race_id}/figures/{name}", response_class=Response, responses={**FIGURE, **problems(404, 409, 422)}
+)
+def show_race_figure(
+    services: Services,
+    request: Request,
+    race_id: str,
+    name: str,
+    *,
+    width: Width = 1280,
+    theme: Theme = "light",
+    if_none_match: Tag = None,
+) -> Response:
+    """One figure of a race: `throughput` against the rate (or the workers, or the batch, where these vary instead),
+    with the crossings marked. 409 where the race has one condition, and so no curve."""
+    services.figures.check_race_figure(name)
+    curves = services.races.curves(race_id)
+    view = {"width": width, "theme": theme}
+    return answered(request, *services.figures.of_race(name, curves, view, if_none_match))
+
+
 @router.post("/{race_id}/members", responses=problems(404, 409, 415, 422, 503))
 def add_members(services: Services, race_id: str, asked: MembersBody) -> RaceView:
     """Let more members race, in every round; the others run no more for it."""
@@ -65,8 +95,9 @@ def add_members(services: Services, race_id: str, asked: MembersBody) -> RaceVie
 
 
 @router.post("/{race_id}/cancel", responses=problems(404, 409, 415))
-def cancel_race(services: Services, race_id: str) -> RaceView:
-    """End a race and the job of it that runs; what has ended stays. Ending it twice changes nothing."""
+def cancel_race(services: Services, race_id: str) -> RaceSummary:
+    """End a race and the job of it that runs; what has ended stays. Ending it twice changes nothing. Answers the race
+    as lists have it."""
     return services.races.cancel(race_id)
 
 

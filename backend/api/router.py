@@ -10,13 +10,16 @@ from fastapi.routing import APIRoute
 from backend.api import (
     catalogue,
     figures,
+    groups,
     health,
     ingest,
     jobs,
     notices,
     plans,
+    profiles,
     races,
     session,
+    starts,
     telemetry,
     templates,
 )
@@ -27,9 +30,12 @@ DOCUMENT = f"{PREFIX}/openapi.json"
 """Where the API's description is."""
 ROUTERS = (
     jobs.router,
+    groups.router,
     plans.router,
+    profiles.router,
     races.router,
     templates.router,
+    starts.router,
     telemetry.router,
     figures.router,
     catalogue.router,

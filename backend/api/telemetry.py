@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -11,6 +12,7 @@ from backend.api.deps import AttemptAsked, Services, TimeAsked, problems
 from backend.api.fields import of_columns
 from backend.schemas.links import LinkQuery, Links
 from backend.schemas.lists import EventQuery
+from backend.schemas.stretch import LinkStretch, StretchQuery
 from backend.schemas.telemetry import (
     Events,
     Logs,
@@ -24,7 +26,7 @@ from backend.schemas.telemetry import (
 
 router = APIRouter(prefix="/jobs/{job_id}", tags=["telemetry"])
 BESIDE_COLUMNS = frozenset(
-    {"rehearsed", "layers", "parties", "kinds", "newest_step", "truncated", "next_cursor"}
+    {"rehearsed", "layers", "layer_names", "parties", "kinds", "newest_step", "truncated", "next_cursor"}
 )
 """Of an answer with events."""
 StepAsked = Annotated[int | None, Query(ge=0, le=2**31 - 1)]
@@ -33,6 +35,9 @@ TRACE: dict[int | str, dict[str, Any]] = {
         "content": {"application/json": {"schema": {"type": "object"}}},
         "description": "A trace in Chrome's JSON object format",
     }
+}
+LOG_FILE: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "The log"}
 }
 
 
@@ -102,6 +107,13 @@ def list_link_series(services: Services, job_id: str, asked: Annotated[LinkQuery
     return services.links.read(job_id, asked)
 
 
+@router.get("/links/stretch", responses=problems(404, 422))
+def show_stretch(services: Services, job_id: str, asked: Annotated[StretchQuery, Query()]) -> LinkStretch:
+    """A stretch of time: the bytes of every layer over every link, their shares of the rate, and the exposed waits that
+    fall into it."""
+    return services.links.stretch(job_id, asked)
+
+
 @router.get("/logs", responses=problems(404, 409, 422))
 def show_logs(
     services: Services,
@@ -113,6 +125,20 @@ def show_logs(
 ) -> Logs:
     """What one process printed: every attempt has logs of its own."""
     return services.telemetry.logs(job_id, party=party, number=attempt, offset=offset, limit=limit)
+
+
+@router.get("/logs/file", response_class=StreamingResponse, responses={**LOG_FILE, **problems(404, 409, 422)})
+def download_log(
+    services: Services,
+    job_id: str,
+    party: Annotated[str | None, Query(description="E.g. `worker 0`, which is the default")] = None,
+    attempt: AttemptAsked = None,
+) -> StreamingResponse:
+    """What one process has printed, as a file. Of a very long log the middle is not kept: a line says how much."""
+    name, pieces = services.telemetry.log_file(job_id, party=party, number=attempt)
+    plain = re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-.")
+    named = {"Content-Disposition": f'attachment; filename="{plain}.log"'}
+    return StreamingResponse(pieces, media_type="text/plain; charset=utf-8", headers=named)
 
 
 @router.get("/summary", responses=problems(404, 422))

@@ -7,12 +7,16 @@ from typing import Annotated
 
 import typer
 
+from backend.cli import ids
 from backend.cli.errors import reported
 from backend.cli.jobs import Url
-from backend.cli.text import columns, number, rate, share
+from backend.cli.text import columns, out, processors, rate, share
 from backend.client import Client
-from backend.schemas.telemetry import Summary
+from backend.rounding import SPEED_UP, STEP_TIME, THROUGHPUT, number
+from backend.schemas.telemetry import SpeedUp, Summary
 from engine.plan.units_of_measure import format_bytes
+
+EQUAL = {"strong": "global batch (strong scaling)", "weak": "batch per worker (weak scaling)"}
 
 
 def compare(
@@ -22,9 +26,9 @@ def compare(
 ) -> None:
     """Compare jobs: time per step, waiting, throughput, accuracy, and the speed-up over the first one."""
     with reported(), Client(url) as client:
-        jobs = [client.job(job_id) for job_id in (baseline, *others)]
+        jobs = [client.job(ids.job_id(client, text)) for text in (baseline, *others)]
         figures = [
-            client.summary(job.id, baseline=None if i == 0 else baseline) for i, job in enumerate(jobs)
+            client.summary(job.id, baseline=None if i == 0 else jobs[0].id) for i, job in enumerate(jobs)
         ]
     head = ("", *(job.name for job in jobs))
     faster = [None, *(summary.speed_up for summary in figures[1:])]
@@ -38,10 +42,11 @@ def compare(
         ),
         ("network", *(rate(job.rate_bps, job.hosts) for job in jobs)),
         ("state", *(job.state for job in jobs)),
-        ("iteration", *(number(s.iteration_ms, "{:.2f} ms") for s in figures)),
-        ("computing", *(number(s.compute_ms, "{:.2f} ms") for s in figures)),
-        ("exposed", *(number(s.exposed_ms, "{:.2f} ms") for s in figures)),
-        ("throughput", *(number(s.samples_per_s, "{:.1f} samples/s") for s in figures)),
+        ("iteration", *(number(s.iteration_ms, STEP_TIME) for s in figures)),
+        ("computing", *(number(s.compute_ms, STEP_TIME) for s in figures)),
+        ("exposed", *(number(s.exposed_ms, STEP_TIME) for s in figures)),
+        ("processors", *(processors(s.processors) for s in figures)),
+        ("throughput", *(number(s.samples_per_s, f"{THROUGHPUT} samples/s") for s in figures)),
         (
             "on the wire",
             *("-" if (b := s.wire_bytes_per_step) is None else f"{format_bytes(b)}/step" for s in figures),
@@ -50,14 +55,20 @@ def compare(
         ("to the target", *(number(s.time_to_target_s, "{:.1f} s") for s in figures)),
         (
             "speed-up",
-            *("1" if i == 0 else number(f.value if f else None, "{:.2f} x") for i, f in enumerate(faster)),
+            *("1" if i == 0 else number(f.value if f else None, SPEED_UP) for i, f in enumerate(faster)),
         ),
+        ("95 %", *(_interval(f) for f in faster)),
+        ("at equal", *("-" if f is None or f.kind is None else EQUAL[f.kind] for f in faster)),
         ("convergence speed-up", *_sooner(figures)),
     ]
-    typer.echo(columns(head, rows))
+    out(columns(head, rows))
     for job, compared in zip(jobs[1:], faster[1:], strict=True):
         if compared is not None and compared.why_not:
-            typer.echo(f"{job.name}: {compared.why_not}")
+            out(f"{job.name}: {compared.why_not}")
+
+
+def _interval(found: SpeedUp | None) -> str:
+    return "-" if found is None or found.low is None else f"{found.low:.2f} to {found.high:.2f}"
 
 
 def _sooner(figures: Sequence[Summary]) -> list[str]:
@@ -65,5 +76,5 @@ def _sooner(figures: Sequence[Summary]) -> list[str]:
     first, *others = figures
     return [
         "-" if first.time_to_target_s is None else "1",
-        *(number(summary.convergence_speed_up, "{:.2f} x") for summary in others),
+        *(number(summary.convergence_speed_up, SPEED_UP) for summary in others),
     ]

@@ -1,4 +1,4 @@
-"""The demo's jobs: runs made of the templates."""
+"""The demo's jobs that really train, after its race (`backend/races/demo.py`); all made of the templates."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine.plan.job import JobSpec, StrategySpec
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """One job of the demo: a template under a strategy."""
+    """One job that trains: a template under a strategy."""
 
     template: str
     """Its name."""
@@ -35,16 +35,10 @@ class Run:
         )
 
 
-# The race comes first: it is what the page shows from the first seconds.
 RUNS: tuple[Run, ...] = (
-    Run(template="vgg-small", strategy="parameter-server"),
-    Run(template="vgg-small", strategy="p3", baseline="parameter-server"),
     Run(template="resnet-digits", strategy="single", workers=1),
     Run(template="resnet-digits", strategy="parameter-server", baseline="single"),
     Run(template="resnet-digits", strategy="p3", baseline="single"),
     Run(template="resnet-digits", strategy="ring-allreduce-overlap", baseline="single"),
 )
 """In the order in which they run; a baseline stands before the runs that name it."""
-
-RACE = "vgg-small"
-"""The template whose runs the page shows side by side."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from backend.cli.text import columns, number, progress, share
+from backend.cli.text import columns, progress, share
+from backend.rounding import SPEED_UP, STEP_TIME, THROUGHPUT, number
 from backend.schemas.jobs import Job
 from backend.schemas.telemetry import Summary
 from engine.plan.units_of_measure import format_bytes, format_rate
@@ -44,16 +45,16 @@ def _row(job: Job, summary: Summary, baseline: bool) -> tuple[str, ...]:
     if compared is None:
         gain = "1" if baseline else "-"
     else:
-        gain = number(compared.value, "{:.2f} x") if compared.comparable else "not comparable"
+        gain = number(compared.value, SPEED_UP) if compared.comparable else "not comparable"
     wire = summary.wire_bytes_per_step
     return (
         job.name,
         str(job.workers),
         "-" if job.rate_bps is None else f"{format_rate(job.rate_bps)} *",
         share(summary.test_accuracy),
-        number(summary.samples_per_s, "{:.0f}"),
-        number(summary.iteration_ms, "{:.1f} ms"),
-        number(summary.exposed_ms, "{:.1f} ms"),
+        number(summary.samples_per_s, THROUGHPUT),
+        number(summary.iteration_ms, STEP_TIME),
+        number(summary.exposed_ms, STEP_TIME),
         gain,
         "-" if wire is None else format_bytes(wire),
         job.state,

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import typer
 
+from backend.cli.text import out
 from backend.client import ApiError, ServerUnreachableError
 from backend.errors import SurroundingsError
 from backend.schemas.problems import FieldProblem
@@ -29,16 +30,16 @@ def reported() -> Iterator[None]:
     except ApiError as error:
         _print(error.problem.errors)
         if not error.problem.errors:
-            typer.echo(f"error: {error}", err=True)
+            out(f"error: {error}", err=True)
         raise typer.Exit(USER_ERROR if error.status < 500 else FAILURE) from None
     except (ServerUnreachableError, TimeoutError, SurroundingsError) as error:
-        typer.echo(f"error: {error}", err=True)
+        out(f"error: {error}", err=True)
         raise typer.Exit(FAILURE) from None
 
 
 def say(text: str) -> None:
     """A line beside the output."""
-    typer.echo(text, err=True)
+    out(text, err=True)
 
 
 def _print(errors: Sequence[UserError] | Sequence[FieldProblem]) -> None:
@@ -49,9 +50,9 @@ def _print(errors: Sequence[UserError] | Sequence[FieldProblem]) -> None:
         found.setdefault((what, error.rule, error.remedy), []).append(error.field)
     for (what, rule, remedy), fields in found.items():
         first, *others = fields
-        typer.echo(f"error: {first} = {what}" if first else f"error: {what}", err=True)
+        out(f"error: {first} = {what}" if first else f"error: {what}", err=True)
         if others:
             left = f" and {len(others) - MOST_FIELDS} more" if len(others) > MOST_FIELDS else ""
-            typer.echo(f"  also:   {', '.join(others[:MOST_FIELDS])}{left}", err=True)
-        typer.echo(f"  rule:   {rule}", err=True)
-        typer.echo(f"  remedy: {remedy}", err=True)
+            out(f"  also:   {', '.join(others[:MOST_FIELDS])}{left}", err=True)
+        out(f"  rule:   {rule}", err=True)
+        out(f"  remedy: {remedy}", err=True)

@@ -8,16 +8,17 @@ from typing import Annotated, Any
 
 import typer
 
+from backend.cli import ids
 from backend.cli.changes import change
 from backend.cli.errors import FAILURE, reported, say
 from backend.cli.progress import PLANNING, working
-from backend.cli.text import age, columns, number, progress, rate, share
+from backend.cli.text import age, columns, out, processors, progress, rate, share, took
 from backend.client import ENDED, Client
+from backend.rounding import SPEED_UP, STEP_TIME, THROUGHPUT, number
 from backend.schemas.jobs import Job, JobSummary
 from engine.errors import UserError
 from engine.plan.documents import check_size, load_object
 from engine.plan.limits import JOB
-from engine.plan.serde import to_plain
 
 Url = Annotated[
     str | None, typer.Option("--url", help="The server's address; TRAINYARD_URL. Default: 127.0.0.1:8000.")
@@ -30,7 +31,7 @@ Settings = Annotated[
     ),
 ]
 File = Annotated[Path, typer.Argument(help="The job's specification, YAML or JSON.")]
-Id = Annotated[str, typer.Argument(help="The job's id.")]
+Id = Annotated[str, typer.Argument(help="The job's id, or as much of its beginning as no other has.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the API's own answer.")]
 
 
@@ -47,16 +48,16 @@ def submit(
     with reported(), Client(url, on_away=say) as client:
         spec = change(read_spec(file), set_)
         if baseline is not None:
-            spec["baseline"] = baseline
+            spec["baseline"] = ids.job_id(client, baseline)
         with working(PLANNING):
             job = client.submit(spec)
         for warning in job.plan.warnings:
-            typer.echo(f"warning: {warning}", err=True)
-        typer.echo(job.id)
+            out(f"warning: {warning}", err=True)
+        out(job.id)
         if wait:
             with working(job.state) as tell:
                 job = client.wait(job.id, on_look=lambda seen: tell(_standing(seen)))
-            typer.echo(_ending(job), err=True)
+            out(_ending(job), err=True)
             raise typer.Exit(0 if job.state == "succeeded" else FAILURE)
 
 
@@ -70,10 +71,15 @@ def list_jobs(
     rehearsed: Annotated[bool | None, typer.Option(help="Only rehearsals, or none.")] = None,
     since: Annotated[datetime | None, typer.Option(help="Only those made then or later (UTC).")] = None,
     text: Annotated[str | None, typer.Option(help="Only names that hold this.")] = None,
+    tag: Annotated[str | None, typer.Option(help="Only those with this tag.")] = None,
+    race: Annotated[str | None, typer.Option(help="Only those of the race with this id.")] = None,
+    sort: Annotated[
+        str | None, typer.Option(help="By a column, e.g. loss, or -samples_per_s for the largest first.")
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 50,
     as_json: AsJson = False,
 ) -> None:
-    """List jobs, newest first."""
+    """List jobs, newest first or by --sort."""
     with reported(), Client(url) as client:
         found = list(
             client.jobs(
@@ -84,6 +90,9 @@ def list_jobs(
                 dataset=dataset,
                 rehearsed=rehearsed,
                 text=text,
+                tag=tag,
+                race=None if race is None else ids.race_id(client, race),
+                sort=sort,
                 created_from=since.isoformat() if since else None,
             )
         )
@@ -91,6 +100,7 @@ def list_jobs(
         for job in found:
             typer.echo(job.model_dump_json())
         return
+    short = ids.shorten(job.id for job in found)
     head = (
         "id",
         "name",
@@ -103,15 +113,16 @@ def list_jobs(
         "accuracy",
         "speed-up",
     )
-    typer.echo(columns((*head, "age"), map(_row, found)))
+    out(columns((*head, "age", "took", "tags"), (_row(job, short[job.id]) for job in found)))
     for job in found:
         if mark := _mark(job):
-            typer.echo(f"{mark} {job.name}: {job.speed_up_caveat}")
+            out(f"{mark} {job.name}: {job.speed_up_caveat}")
 
 
 def show(job_id: Id, url: Url = None, as_json: AsJson = False) -> None:
     """Show one job: its state and why, its figures, its plan."""
     with reported(), Client(url) as client:
+        job_id = ids.job_id(client, job_id)
         job = client.job(job_id)
         if as_json:
             typer.echo(job.model_dump_json(indent=2))
@@ -130,20 +141,23 @@ def show(job_id: Id, url: Url = None, as_json: AsJson = False) -> None:
         "steps": _steps(job.step, job.steps),
         "loss": number(job.loss),
         "test accuracy": share(job.test_accuracy),
-        "iteration": number(summary.iteration_ms, "{:.2f} ms"),
-        "exposed": number(summary.exposed_ms, "{:.2f} ms"),
-        "throughput": number(summary.samples_per_s, "{:.1f} samples/s"),
+        "iteration": number(summary.iteration_ms, STEP_TIME),
+        "exposed": number(summary.exposed_ms, STEP_TIME),
+        "processors": processors(summary.processors) if summary.iteration_ms else None,
+        "throughput": number(summary.samples_per_s, f"{THROUGHPUT} samples/s"),
         "speed-up": None
         if faster is None
-        else f"{number(faster.value, '{:.2f} x')} over {faster.baseline_name!r}",
+        else f"{number(faster.value, SPEED_UP)} over {faster.baseline_name!r}",
         "but": faster.why_not if faster else None,
+        "tags": ", ".join(job.tags) or None,
+        "note": job.note,
     }
     for name, value in lines.items():
         if value is not None:
-            typer.echo(f"{name:14} {value}")
+            out(f"{name:14} {value}")
     for missing in job.attempts[-1].dropped if job.attempts else ():
-        typer.echo(f"note           {missing.text}")
-    typer.echo(f"\n{job.plan.text}")
+        out(f"note           {missing.text}")
+    out(f"\n{job.plan.text}")
 
 
 def logs(
@@ -159,6 +173,7 @@ def logs(
 ) -> None:
     """Print what one process of a job printed."""
     with reported(), Client(url, on_away=say) as client:
+        job_id = ids.job_id(client, job_id)
         if follow:
             for text in client.follow(job_id, party, attempt=attempt):
                 typer.echo(text, nl=False)
@@ -172,7 +187,7 @@ def logs(
 def cancel(job_id: Id, url: Url = None) -> None:
     """End a job."""
     with reported(), Client(url) as client:
-        typer.echo(_ending(client.cancel(job_id)))
+        out(_ending(client.cancel(ids.job_id(client, job_id))))
 
 
 def baseline(
@@ -182,9 +197,11 @@ def baseline(
 ) -> None:
     """Measure a job's speed-up against OTHER from now on."""
     with reported(), Client(url) as client:
-        job = client.choose_baseline(job_id, other)
+        job = client.choose_baseline(
+            ids.job_id(client, job_id), None if other is None else ids.job_id(client, other)
+        )
         against = "nothing" if job.baseline_id is None else client.job(job.baseline_id).name
-        typer.echo(f"{job.name} is measured against {against}")
+        out(f"{job.name} is measured against {against}")
 
 
 def record(
@@ -194,23 +211,8 @@ def record(
 ) -> None:
     """Keep every event of the next steps of a running job."""
     with reported(), Client(url) as client:
-        found = client.record(job_id, steps)
-        typer.echo(f"steps {found.first_step} to {found.last_step} are recorded")
-
-
-def clone(
-    job_id: Id,
-    url: Url = None,
-    set_: Settings = None,
-) -> None:
-    """Submit a job's specification once more, with the fields that --set changes, and print the new job's id."""
-    with reported(), Client(url) as client:
-        lists = to_plain(client.job(job_id).spec) if set_ else {}
-        with working(PLANNING):
-            job = client.clone(job_id, change({}, set_, lists))
-        for warning in job.plan.warnings:
-            typer.echo(f"warning: {warning}", err=True)
-        typer.echo(job.id)
+        found = client.record(ids.job_id(client, job_id), steps)
+        out(f"steps {found.first_step} to {found.last_step} are recorded")
 
 
 def delete(
@@ -223,7 +225,7 @@ def delete(
         typer.confirm(f"Delete {len(job_ids)} job{'s' * (len(job_ids) > 1)} for good?", abort=True)
     with reported(), Client(url) as client:
         for job_id in job_ids:
-            _delete(client, job_id)
+            _delete(client, ids.job_id(client, job_id))
 
 
 def read_spec(file: Path) -> dict[str, Any]:
@@ -256,19 +258,21 @@ def _standing(job: Job) -> str:
     return progress(job) if job.state == "running" else job.state
 
 
-def _row(job: JobSummary) -> tuple[str, ...]:
+def _row(job: JobSummary, short: str) -> tuple[str, ...]:
     return (
-        job.id,
+        short,
         job.name,
         job.state,
         job.planned_by,
         f"{job.model} (rehearsed)" if job.rehearsed else job.model,
         str(job.workers),
         _steps(job.step, job.steps),
-        number(job.samples_per_s),
+        number(job.samples_per_s, THROUGHPUT),
         share(job.test_accuracy),
-        number(job.speed_up, "{:.2f} x") + _mark(job),
+        number(job.speed_up, SPEED_UP) + _mark(job),
         age(job.created_at),
+        took(job.started_at, job.ended_at),
+        ", ".join(job.tags),
     )
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from typing import Annotated
 
 import typer
 
+from backend.cli import ids
 from backend.cli.changes import change
 from backend.cli.errors import reported
-from backend.cli.jobs import AsJson, File, Settings, Url, read_spec
+from backend.cli.jobs import AsJson, File, Id, Settings, Url, read_spec
 from backend.cli.progress import PLANNING, working
 from backend.client import Client
 from backend.services import catalogue
@@ -19,6 +21,20 @@ def plan(file: File, url: Url = None, as_json: AsJson = False, set_: Settings = 
     with reported(), Client(url) as client, working(PLANNING):
         view = client.preview(change(read_spec(file), set_))
     typer.echo(view.model_dump_json(indent=2) if as_json else view.text)
+
+
+def spec(
+    job_id: Id,
+    url: Url = None,
+    whole: Annotated[
+        bool, typer.Option("--all", help="Every field; else only what has not its default.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON in place of YAML.")] = False,
+) -> None:
+    """Print what a job was asked to be, as a file that can be submitted again."""
+    with reported(), Client(url) as client:
+        form = "json" if as_json else "yaml"
+        typer.echo(client.specification(ids.job_id(client, job_id), form=form, whole=whole), nl=False)
 
 
 def strategies(url: Url = None) -> None:

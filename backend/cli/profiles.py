@@ -74,17 +74,16 @@ def table(found: Profile, described: ModelDescription) -> str:
     if found.efficiency is not None:
         how = f"derived from FLOPs for {found.device} at {100 * found.efficiency:g} % of its peak"
     rows = [("(before the first layer)", found.before_s, 0.0, 0)] if found.before_s else []
-    rows += [
-        (time.layer, time.forward_s, time.backward_s, described.layer(time.layer).parameter_count)
-        for time in found.layers
-    ]
+    for time in found.layers:
+        layer = described.layer(time.layer)
+        rows.append((layer.title, time.forward_s, time.backward_s, layer.parameter_count))
     rows += [("(after the last gradient)", 0.0, found.after_s, 0)] if found.after_s else []
     rows.append(("all", found.forward_s, found.backward_s, described.parameter_count))
     text = columns(
         ("layer", "forward ms", "backward ms", "share", "parameters"),
         [
             (
-                name or "(root)",
+                name,
                 f"{forward * per_pass:.3f}",
                 f"{backward * per_pass:.3f}",
                 f"{100 * (forward + backward) / whole if whole else 0:.1f} %",

@@ -1,14 +1,16 @@
-"""What long work shows on a terminal while it lasts; in a pipe, nothing."""
+"""What long work shows on a terminal while it lasts. In a pipe or a file, nothing, but for what `Lines` tells."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Generic, TypeVar
 
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+T = TypeVar("T")
 PLANNING = "planning; a model is described once, which may take a minute"
 
 
@@ -17,7 +19,24 @@ def working(text: str) -> Iterator[Callable[[str], None]]:
     """A line of standard error, gone when the block ends: `text`, or what it is told since, and for how long."""
     columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
     console = Console(stderr=True)
-    shown = sys.stderr.isatty() and console.is_interactive
-    with Progress(*columns, console=console, transient=True, disable=not shown) as line:
+    with Progress(*columns, console=console, transient=True, disable=not _shown(console)) as line:
         task = line.add_task(text)
         yield lambda now: line.update(task, description=now)
+
+
+class Lines(Generic[T]):
+    """Where standard error is no terminal, a line of it for each new state of what is followed: a log says how far the
+    work was, and when it stopped."""
+
+    def __init__(self, first: T) -> None:
+        self._last = first
+        self._silent = _shown(Console(stderr=True))
+
+    def tell(self, state: T, text: str) -> None:
+        if state != self._last and not self._silent:
+            print(text, file=sys.stderr, flush=True)
+        self._last = state
+
+
+def _shown(console: Console) -> bool:
+    return sys.stderr.isatty() and console.is_interactive

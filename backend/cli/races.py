@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Any
 
 import typer
 
+from backend.cli import ids
 from backend.cli.changes import change
 from backend.cli.errors import FAILURE, reported, say
 from backend.cli.jobs import AsJson, File, Settings, Url, read_spec
-from backend.cli.progress import PLANNING, working
-from backend.cli.text import age, columns, number
+from backend.cli.progress import PLANNING, Lines, working
+from backend.cli.text import age, columns, visible
 from backend.client import Client
-from backend.schemas.races import RaceSummary, RaceView, Ranking, Standing
+from backend.race_rows import HEAD, rows_of
+from backend.schemas.races import RaceSummary, RaceView, Ranking
 from engine.errors import UserError
 from engine.plan.documents import load_text
 
@@ -40,7 +42,17 @@ def race(
     ] = None,
     workers: Annotated[str | None, typer.Option(help="Numbers of workers, with commas.")] = None,
     batches: Annotated[str | None, typer.Option(help="Global batches, with commas.")] = None,
-    rounds: Annotated[int | None, typer.Option(help="How often each runs. Default: 3, the fewest.")] = None,
+    rounds: Annotated[
+        int | None, typer.Option(help="How often each runs. Default: 3, the fewest that prove something.")
+    ] = None,
+    lab: Annotated[
+        bool,
+        typer.Option(
+            "--lab",
+            help="Every worker on a host of its own, in a lab whose links keep the rates; sets network.hosts. "
+            "ddp and others on PyTorch's own collectives race at a rate only there.",
+        ),
+    ] = False,
     beside: Annotated[bool, typer.Option("--beside", help="Let other jobs run at the same time.")] = False,
     name: Annotated[str | None, typer.Option(help="What to call it. Default: the job's name.")] = None,
     url: Url = None,
@@ -50,25 +62,36 @@ def race(
 ) -> None:
     """Race strategies on the job in FILE: which is fastest on which network, and why."""
     with reported(), Client(url, on_away=say) as client:
-        spec: dict[str, Any] = {"job": change(read_spec(file), set_)}
+        counts = _numbers("--workers", workers)
+        job = change(read_spec(file), set_)
+        spec: dict[str, Any] = {"job": _in_lab(job, counts) if lab else job}
         named = [{"strategy": one} for one in _parts(strategies)] + [_member(text) for text in member or []]
         given = {
             "name": name,
             "members": named or None,
             "rates": _parts(rates) or None,
-            "workers": _numbers("--workers", workers) or None,
+            "workers": counts or None,
             "batches": _numbers("--batches", batches) or None,
             "rounds": rounds,
             "beside": beside or None,
         }
         spec |= {field: value for field, value in given.items() if value is not None}
         with working(PLANNING):
-            made = client.race(spec)
+            made = client.start_race(spec)
         if not as_json:
             typer.echo(made.id)
+        for line in _left_out(made, client):
+            say(line)
         if wait:
             with working("racing") as tell:
-                made = client.wait_for_race(made.id, on_look=lambda seen: tell(_standing(seen)))
+                lines = Lines(made.jobs_ended)
+
+                def look(seen: RaceView) -> None:
+                    tell(how_far(seen))
+                    lines.tell(seen.jobs_ended, how_far(seen))
+
+                made = client.wait_for_race(made.id, on_look=look)
+                look(made)
     typer.echo(made.model_dump_json(indent=2) if as_json else report(made) if wait else "")
     if wait and made.state != "finished":
         raise typer.Exit(FAILURE)
@@ -92,56 +115,82 @@ def races(
             for line in (race.model_dump_json() for race in items) if as_json else [_table(items)]:
                 typer.echo(line)
             return
+        race_id = ids.race_id(client, race_id)
         if delete:
             client.delete_race(race_id)
+            return
+        if cancel:
+            ended = client.cancel_race(race_id)
+            typer.echo(ended.model_dump_json(indent=2) if as_json else _table([ended]))
             return
         found = client.standings(race_id)
         if add:
             found = client.join_race(race_id, [_member(add)])
-        if cancel:
-            found = client.cancel_race(race_id)
     typer.echo(found.model_dump_json(indent=2) if as_json else report(found))
+
+
+def race_report(
+    race_id: Annotated[str, typer.Argument(metavar="RACE_ID", help="The race's id.")],
+    url: Url = None,
+) -> None:
+    """Print a race as one HTML file that needs nothing else: `trainyard race-report ID > race.html`."""
+    with reported(), Client(url) as client:
+        typer.echo(client.race_report(ids.race_id(client, race_id)), nl=False)
+
+
+def _in_lab(job: dict[str, Any], workers: Sequence[int]) -> dict[str, Any]:
+    """The job with a host for each of its workers, of the largest of these numbers."""
+    cluster = job.get("cluster")
+    own = cluster.get("workers", 1) if isinstance(cluster, dict) else 1
+    return change(job, [f"network.hosts={max(workers, default=own)}"])
+
+
+def _left_out(race: RaceView, client: Client) -> Iterator[str]:
+    """Who takes no part from the beginning, and what would let him: nobody should learn it when the race has ended."""
+    outs = dict.fromkeys(
+        (one.name, one.out) for ranking in race.rankings for one in ranking.standings if one.out
+    )
+    yield from (f"{name} takes no part: {reason}" for name, reason in outs)
+    if race.spec.job.network.hosts is None and any("network.hosts" in reason for _, reason in outs):
+        found = client.lab()
+        yield (
+            "--lab lets them race here: every worker on a host of its own (network.hosts)"
+            if found.permitted
+            else f"--lab (network.hosts) would let them race, but not here: {found.why_not}"
+        )
 
 
 def report(race: RaceView) -> str:
     """The rankings as text: under each condition who is ahead, by how much, and why."""
-    lines = [f"{race.name}: {_standing(race)}" + (f" ({race.rehearsed})" if race.rehearsed else "")]
+    lines = [f"{race.name}: {how_far(race)}" + (f" ({race.rehearsed})" if race.rehearsed else "")]
     for ranking in race.rankings:
         lines += ["", *_ranking(ranking)]
     if race.crossings:
         lines += ["", *race.crossings]
-    return "\n".join(lines)
+    if race.next:
+        lines += ["", "what to try next:", *(f"   {one.text}: {one.reason}" for one in race.next)]
+    return visible("\n".join(lines))
 
 
 def _ranking(ranking: Ranking) -> list[str]:
-    head = ("", "iteration", "exposed", "samples/s", "times the fastest's", "95 %", "rounds")
-    shown = [standing for standing in ranking.standings if standing.rank is not None]
+    found = rows_of(ranking)
     lines = [f"{ranking.condition}: {ranking.sentence}" if ranking.condition else ranking.sentence]
-    if shown:
-        lines.append(columns(head, [_row(standing) for standing in shown]))
-    return lines + [f"{s.name} takes no part: {s.out}" for s in ranking.standings if s.out]
-
-
-def _row(standing: Standing) -> tuple[str, ...]:
-    interval = "-" if standing.low is None else f"{standing.low:.3f} to {standing.high:.3f}"
-    return (
-        f"{standing.rank}. {standing.name}",
-        number(standing.iteration_ms, "{:.2f} ms"),
-        number(standing.exposed_ms, "{:.2f} ms"),
-        number(standing.samples_per_s, "{:.1f}"),
-        number(standing.times_fastest, "{:.3f}"),
-        interval,
-        str(standing.rounds),
-    )
+    if found.ranked:
+        rows = [(f"{row.place} {row.name}", *row.figures) for row in found.ranked]
+        lines.append(columns(("", *HEAD), rows))
+    lines += [f"   {name}: {sentence}" for name, sentence in found.limits]
+    return lines + [f"{name} takes no part: {reason}" for name, reason in found.out]
 
 
 def _table(items: Iterable[RaceSummary]) -> str:
+    items = list(items)
+    short = ids.shorten(race.id for race in items)
     head = ("id", "name", "state", "members", "model", "jobs", "age")
     return columns(
         head,
         (
             (
-                race.id,
+                short[race.id],
                 race.name,
                 race.state,
                 ", ".join(race.members),
@@ -154,7 +203,7 @@ def _table(items: Iterable[RaceSummary]) -> str:
     )
 
 
-def _standing(race: RaceView) -> str:
+def how_far(race: RaceView) -> str:
     """`running, round 2, 5 of 12 jobs ended, about 40 s left`."""
     text = f"{race.state}, round {race.round}, {race.jobs_ended} of {race.jobs} jobs ended"
     return text if race.left_s is None else f"{text}, about {race.left_s:.0f} s left"

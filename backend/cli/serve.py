@@ -23,7 +23,9 @@ DataDir = Annotated[
 ]
 CpuDevices = Annotated[
     int | None,
-    typer.Option(help="Workers that fit on the CPU at once; TRAINYARD_CPU_DEVICES. Default: its cores."),
+    typer.Option(
+        help="Workers that fit on the CPU at once; TRAINYARD_CPU_DEVICES. Default: its cores, two at least."
+    ),
 ]
 Insecure = Annotated[
     bool,

@@ -5,13 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
+import typer
+
+from backend.rounding import THROUGHPUT, number
 from backend.schemas.jobs import Job
+from backend.schemas.telemetry import Processors
 from engine.plan.units_of_measure import format_rate
+
+_CONTROLS = (*range(0x20), *range(0x7F, 0xA0))
+_ORDER = (0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+"""Characters that change the direction of those after them."""
+_HIDDEN = {code: ascii(chr(code))[1:-1] for code in (*_CONTROLS, *_ORDER) if chr(code) not in "\n\t"}
+
+
+def visible(text: str) -> str:
+    """Text that other people wrote, as a terminal may have it: what would drive the terminal (escape sequences, a
+    bell), or show characters in another order than they have, is written out. Lines and tabs stay."""
+    return text.translate(_HIDDEN)
+
+
+def out(text: str = "", *, err: bool = False) -> None:
+    """Print a line, `visible`; to standard error with `err`."""
+    typer.echo(visible(text), err=err)
 
 
 def columns(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Rows under their heads, each column as wide as its widest cell."""
-    table = [tuple(head), *(tuple(row) for row in rows)]
+    table = [[visible(cell).replace("\n", "\\n") for cell in row] for row in (head, *rows)]
     widths = [max(len(row[i]) for row in table) for i in range(len(head))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -19,14 +39,18 @@ def columns(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     )
 
 
-def number(value: float | None, pattern: str = "{:.4g}") -> str:
-    """A number, or `-` where there is none."""
-    return "-" if value is None else pattern.format(value)
-
-
 def share(value: float | None) -> str:
     """0.97 as `97.0 %`."""
     return number(None if value is None else 100 * value, "{:.1f} %")
+
+
+def processors(found: Processors | None) -> str:
+    """`41 % busy, 38 % by this job`, of all processors of the machine."""
+    return (
+        "not known"
+        if found is None
+        else f"{found.busy:.0%} busy, {found.own:.0%} by this job".replace("%", " %")
+    )
 
 
 def rate(bps: int | None, hosts: int | None) -> str:
@@ -38,14 +62,14 @@ def rate(bps: int | None, hosts: int | None) -> str:
 
 
 def progress(job: Job) -> str:
-    """How a running job stands, e.g. `step 40 of 120  loss 0.412  812 samples/s`."""
+    """How a running job stands, e.g. `step 40 of 120  loss 0.412  812.4 samples/s`."""
     parts = []
     if job.step is not None:
         parts.append(f"step {job.step}" + (f" of {job.steps}" if job.steps else ""))
     if job.loss is not None:
         parts.append(f"loss {job.loss:.3f}")
     if job.samples_per_s is not None:
-        parts.append(f"{job.samples_per_s:.0f} samples/s")
+        parts.append(f"{THROUGHPUT.format(job.samples_per_s)} samples/s")
     if job.test_accuracy is not None:
         parts.append(f"test accuracy {share(job.test_accuracy)}")
     return "  ".join(parts) or "first step"
@@ -53,7 +77,17 @@ def progress(job: Job) -> str:
 
 def age(moment: datetime) -> str:
     """How long ago, in the largest unit that fits."""
-    seconds = max(0, int((datetime.now(UTC) - moment).total_seconds()))
+    return span((datetime.now(UTC) - moment).total_seconds())
+
+
+def took(started: datetime | None, ended: datetime | None) -> str:
+    """How long a job ran, or has run so far; `-` before it started."""
+    return "-" if started is None else span(((ended or datetime.now(UTC)) - started).total_seconds())
+
+
+def span(length: float) -> str:
+    """A time in seconds, in the largest unit that fits."""
+    seconds = max(0, int(length))
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
         if seconds >= size:
             return f"{seconds // size} {unit}"

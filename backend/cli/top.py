@@ -8,10 +8,12 @@ from typing import Annotated
 
 import typer
 
+from backend.cli import ids
 from backend.cli.errors import reported, say
 from backend.cli.jobs import Url
-from backend.cli.text import age, columns, number, share
+from backend.cli.text import age, columns, out, share, visible
 from backend.client import ENDED, Client
+from backend.rounding import STEP_TIME, THROUGHPUT, number
 from backend.schemas.jobs import JobSummary
 from backend.schemas.telemetry import Summary
 
@@ -47,12 +49,12 @@ def top(
             while True:
                 text = client.patiently(lambda: look(client))
                 if once:
-                    typer.echo(text)
+                    out(text)
                     return
                 typer.echo(f"{CLEAR if sys.stdout.isatty() else ''}{text}")
                 time.sleep(interval)
     except KeyboardInterrupt:
-        typer.echo()
+        out()
 
 
 def look(client: Client) -> str:
@@ -68,21 +70,23 @@ def look(client: Client) -> str:
         f"{client.url}  {health.jobs.running} running, {health.jobs.queued} waiting,"
         f" {occupied} of {len(devices)} devices occupied"
     )
-    rows = [_row(job, client.summary(job.id) if job.step else None) for job in found]
+    short = ids.shorten(job.id for job in found)
+    rows = [_row(job, short[job.id], client.summary(job.id) if job.step else None) for job in found]
     waiting = [f"{job.name} waits: {job.message}" for job in found if job.state == "queued" and job.message]
-    return "\n".join([head, "", columns(HEAD, rows) if rows else "Nothing runs.", "", *waiting]).rstrip()
+    table = columns(HEAD, rows) if rows else "Nothing runs."
+    return visible("\n".join([head, "", table, "", *waiting]).rstrip())
 
 
-def _row(job: JobSummary, summary: Summary | None) -> tuple[str, ...]:
+def _row(job: JobSummary, short: str, summary: Summary | None) -> tuple[str, ...]:
     return (
-        job.id,
+        short,
         f"{job.name} (rehearsed)" if job.rehearsed else job.name,
         job.planned_by,
         job.state,
         f"{job.step or 0}/{job.steps}" if job.steps else number(job.step, "{}"),
         _left(job),
-        number(job.samples_per_s, "{:.0f}"),
-        number(job.iteration_ms, "{:.1f} ms"),
+        number(job.samples_per_s, THROUGHPUT),
+        number(job.iteration_ms, STEP_TIME),
         _share_of_step(summary, "exposed_ms"),
         _share_of_step(summary, "compute_ms"),
         number(job.loss, "{:.3f}"),

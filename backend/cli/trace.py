@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from backend.cli import ids
 from backend.cli.errors import reported
 from backend.cli.jobs import Id, Url
 from backend.cli.progress import working
@@ -27,6 +28,7 @@ def trace(
 ) -> None:
     """Write a job's timeline as a trace that ui.perfetto.dev and chrome://tracing open."""
     with reported(), Client(url) as client:
+        job_id = ids.job_id(client, job_id)
         if out is None:
             client.trace(job_id, sys.stdout.buffer, step_from=step_from, step_to=step_to)
             return

@@ -11,10 +11,11 @@ from sqlalchemy.orm import Session
 from backend.figures import registry
 from backend.figures.compare import By, What, compare
 from backend.figures.race import cause_of, race
+from backend.figures.race_throughput import Curves
 from backend.figures.request import FigureRequest
 from backend.figures.source import Source
 
-__all__ = ["DrawnRace", "cause_of", "job_figure", "jobs_compared", "jobs_race"]
+__all__ = ["DrawnRace", "cause_of", "job_figure", "jobs_compared", "jobs_race", "race_curves"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,10 +34,15 @@ def job_figure(session: Session, name: str, job_id: str, request: FigureRequest)
 
 
 def jobs_compared(
-    session: Session, job_ids: Sequence[str], what: What, by: By, request: FigureRequest
+    session: Session,
+    job_ids: Sequence[str],
+    what: What,
+    by: By,
+    request: FigureRequest,
+    smoothing: int | None = None,
 ) -> bytes:
     """One measurement of several jobs, as JSON."""
-    return _json(compare(session, job_ids, what, by, request))
+    return _json(compare(session, job_ids, what, by, request, smoothing))
 
 
 def jobs_race(session: Session, job_ids: Sequence[str], request: FigureRequest) -> DrawnRace:
@@ -45,6 +51,11 @@ def jobs_race(session: Session, job_ids: Sequence[str], request: FigureRequest) 
     return DrawnRace(
         headline=drawn.headline, step=drawn.step, steps=drawn.steps, figure=drawn.figure.to_json()
     )
+
+
+def race_curves(session: Session, name: str, curves: Curves, request: FigureRequest) -> bytes:
+    """One figure of a race of strategies, whose data were read already, as JSON."""
+    return _json(registry.race_figure(name).build(curves, request))
 
 
 def _json(figure: go.Figure) -> bytes:

@@ -10,6 +10,8 @@ from backend.figures.request import FigureRequest
 from backend.figures.theme import COLOURS, template
 
 SIGN_LINE_PX = 18
+TIME_MARGINS_PX = {True: (92, 10), False: (150, 14)}
+"""Left and right of panels that share a time axis, by whether they are narrow: room for the names of their rows."""
 
 
 def finish(
@@ -32,6 +34,15 @@ def finish(
         dragmode=False if request.narrow else "zoom",  # on a phone, a finger scrolls the page
     )
     return figure
+
+
+def share_time_axis(figure: go.Figure, request: FigureRequest) -> None:
+    """Give a panel the margins of all others that may stand above or below it, whatever their labels are: the same time
+    is then at the same pixel in all of them."""
+    left, right = TIME_MARGINS_PX[request.narrow]
+    figure.update_layout(margin={"l": left, "r": right})
+    figure.update_yaxes(automargin=False)
+    figure.update_xaxes(automargin="height")
 
 
 def notice(request: FigureRequest, *, revision: str, text: str, height: int = 260) -> go.Figure:

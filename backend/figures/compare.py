@@ -15,7 +15,7 @@ import plotly.graph_objects as go
 from sqlalchemy.orm import Session
 
 from backend.figures.base import finish, notice, say_rehearsed
-from backend.figures.loss import smooth
+from backend.figures.loss import SMOOTH_SHARE, smooth
 from backend.figures.request import FigureRequest
 from backend.figures.several import names_of, rehearsals_of
 from backend.figures.source import Source
@@ -33,7 +33,10 @@ TITLES: dict[What, str] = {"loss": "training loss", "accuracy": "test accuracy",
 DASHES = ("solid", "dash", "dot", "dashdot")
 """More jobs than colours: the next ones are dashed."""
 SMOOTHED_FROM = 60
-"""As many losses are smoothed; fewer are shown as they are."""
+"""Where nobody says otherwise, as many losses are smoothed; fewer, and everything else, are shown as they are."""
+SMOOTHED = round(200 * SMOOTH_SHARE)
+"""Percent of the points that the moving average then spans."""
+MOST_SMOOTHED = 50
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,14 +55,21 @@ class Curve:
 
 
 def compare(
-    session: Session, job_ids: Sequence[str], what: What, by: By, request: FigureRequest
+    session: Session,
+    job_ids: Sequence[str],
+    what: What,
+    by: By,
+    request: FigureRequest,
+    smoothing: int | None = None,
 ) -> go.Figure:
-    """The figure; a job that has not measured it (yet), or whose bytes nobody counted, is named below. Raises
-    LookupError for a job that does not exist."""
+    """The figure; a job that has not measured it (yet), or whose bytes nobody counted, is named below. `smoothing`:
+    percent of the points that a moving average spans, 0 for none; None leaves it to what is drawn. Raises LookupError
+    for a job that does not exist."""
     sources = [Source(session, job_id) for job_id in job_ids]
     jobs = [source.job for source in sources]
     curves = [curve(source, name, what, by) for source, name in zip(sources, names_of(jobs), strict=True)]
-    figure = draw(curves, what, by, request, revision=f"compare:{what}:{by}:{','.join(job_ids)}")
+    revision = f"compare:{what}:{by}:{','.join(job_ids)}"
+    figure = draw(curves, what, by, request, revision=revision, smoothing=smoothing)
     rehearsed = rehearsals_of(jobs)
     if rehearsed is not None:
         say_rehearsed(figure, request, rehearsed)
@@ -115,23 +125,31 @@ def bytes_until(source: Source, at_ns: np.ndarray) -> np.ndarray:
     return total if counted else np.full(len(at_ns), np.nan)
 
 
-def draw(curves: Sequence[Curve], what: What, by: By, request: FigureRequest, *, revision: str) -> go.Figure:
+def draw(
+    curves: Sequence[Curve],
+    what: What,
+    by: By,
+    request: FigureRequest,
+    *,
+    revision: str,
+    smoothing: int | None = None,
+) -> go.Figure:
     """The figure of curves, in the jobs' order."""
     left_out = [one.name for one in curves if not len(one.x)]
     if len(left_out) == len(curves):
         reason = "no link's bytes were counted" if by == "bytes" else f"no {TITLES[what]} yet"
         return notice(request, revision=revision, text=f"Nothing to compare: {reason}")
     colours = COLOURS[request.theme]
+    spans = [_span(one, what) if smoothing is None else smoothing for one in curves]
     figure = go.Figure()
     for index, one in enumerate(curves):
         if not len(one.x):
             continue
-        smoothed = what == "loss" and _is_smoothed(one)
         dash = DASHES[index // len(colours.series) % len(DASHES)]
         figure.add_trace(
             go.Scatter(
                 x=one.x,
-                y=smooth(one.value) if smoothed else one.value,
+                y=_smoothed(one.value, spans[index]),
                 mode="lines+markers" if what == "accuracy" else "lines",
                 name=one.name,
                 line={"width": 2.2, "color": colours.series[index % len(colours.series)], "dash": dash},
@@ -145,7 +163,7 @@ def draw(curves: Sequence[Curve], what: What, by: By, request: FigureRequest, *,
     )
     figure.update_yaxes(
         title_text=TITLES[what]
-        + (" (smoothed)" if any(map(_is_smoothed, curves)) and what == "loss" else ""),
+        + _over([span for one, span in zip(curves, spans, strict=True) if len(one.x)]),
         rangemode="tozero",
         tickformat=".0%" if what == "accuracy" else None,
     )
@@ -162,9 +180,22 @@ def draw(curves: Sequence[Curve], what: What, by: By, request: FigureRequest, *,
         )
     figure.update_layout(hovermode="x unified", showlegend=True)
     alt = "; ".join(f"{one.name}: {TITLES[what]} {one.value[-1]:.4g} at last" for one in curves if len(one.x))
-    meta = {"what": what, "by": by, "left_out": left_out}
+    meta = {"what": what, "by": by, "left_out": left_out, "smoothing": max(spans)}
     return finish(figure, request, revision=revision, height=340, alt=alt, meta=meta)
 
 
-def _is_smoothed(one: Curve) -> bool:
-    return len(one.x) >= SMOOTHED_FROM
+def _span(one: Curve, what: What) -> int:
+    """Percent of the points that are averaged where nobody says how many."""
+    return SMOOTHED if what == "loss" and len(one.x) >= SMOOTHED_FROM else 0
+
+
+def _over(spans: Sequence[int]) -> str:
+    """What the axis says of the curves' smoothing; where some are smoothed by themselves, which ones are."""
+    if not any(spans):
+        return ""
+    text = f"smoothed over {max(spans)} %"
+    return f" ({text})" if all(spans) else f" ({text} where there are {SMOOTHED_FROM} points or more)"
+
+
+def _smoothed(values: np.ndarray, percent: int) -> np.ndarray:
+    return smooth(values, percent / 200) if percent and len(values) else values

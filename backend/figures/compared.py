@@ -6,14 +6,12 @@ own, another attempt's, and what has just ended are measured for who asks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from backend.db.models import SpeedUpRow
 from backend.figures.source import Source
 from backend.figures.speed import Speed, conditions, measure
-from engine.telemetry.comparison import SpeedUp, scaling_of, speed_up, why_not_a_race
-from engine.telemetry.definitions import Estimate
+from engine.telemetry.comparison import SpeedUp, speed_up
 
 GONE = "the baseline was deleted: this was measured before"
 
@@ -49,7 +47,7 @@ def compare(job: Source, baseline: Source, last: int | None = None, theirs: Spee
     speed where that is known."""
     ours, theirs = measure(job, last), theirs or measure(baseline)
     return Compared(
-        result=judged(job, baseline, ours.throughput, theirs.throughput),
+        result=speed_up(conditions(job, ours), conditions(baseline, theirs)),
         baseline_id=baseline.job.id,
         baseline_name=baseline.job.name,
         baseline_workers=baseline.job.workers,
@@ -61,21 +59,6 @@ def compare(job: Source, baseline: Source, last: int | None = None, theirs: Spee
         at_ns=job.ended_at(ours.last),
         final=last is None and job.job.ended and baseline.job.ended,
     )
-
-
-def judged(job: Source, baseline: Source, ours: Estimate | None, theirs: Estimate | None) -> SpeedUp:
-    """The speed-up of a job that makes `ours` samples per second over another that makes `theirs`.
-
-    Strong where their global batches are equal, else weak where their batches per worker are; refused, with
-    the reasons, where neither is.
-    """
-    a, b = conditions(job, ours), conditions(baseline, theirs)
-    return speed_up(a, b, scaling_of(a, b))
-
-
-def no_race(sources: Sequence[Source]) -> list[str]:
-    """Reasons why steps of these jobs may not be compared with one another; none where they may."""
-    return why_not_a_race([conditions(source) for source in sources])
 
 
 def stored(source: Source, newest: int | None = None) -> list[Compared]:

@@ -12,13 +12,20 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from backend.db.models import Attempt, Job
+from backend.figures import resolved
 from backend.lifecycle import ENDED
+from engine.plan.description import layer_title
+from engine.plan.job import ClusterSpec, StrategySpec, TrainingSpec
 from engine.plan.rehearsal import RehearsalSpec
 from engine.plan.serde import from_plain
-from engine.plan.units_of_measure import format_rate, parse_rate
 from engine.telemetry.definitions import LinkRate, RateSource
 
 T = TypeVar("T")
+
+
+def together(name: Callable[[int], str], first: int, last: int) -> str:
+    """What layers that are drawn, or counted, as one are called: `conv1 to conv4`; of one layer its `name`."""
+    return name(first) if first == last else f"{name(first)} to {name(last)}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +78,8 @@ class JobFacts:
     precision: str
     rate: str | None
     """Limit of the network and what keeps it, in one way of writing: equal texts are equal networks."""
+    settings: tuple[tuple[str, str], ...]
+    """What else changes the time of a step, by name."""
     hosts: int | None
     """Of the lab whose links keep the limit; None: our transport keeps it, in software."""
     baseline_id: str | None
@@ -88,24 +97,59 @@ class JobFacts:
     revision: int
 
     @cached_property
-    def layers(self) -> tuple[str, ...]:
-        """Names by layer index."""
+    def _described(self) -> tuple[tuple[str, str], ...]:
+        """Names and kinds by layer index."""
         found = sorted((self.describe() or {}).get("layers", []), key=lambda layer: layer["index"])
-        return tuple(layer["name"] for layer in found)
+        return tuple((layer["name"], layer.get("kind", "")) for layer in found)
+
+    @cached_property
+    def layers(self) -> tuple[str, ...]:
+        """Names by layer index, as requests and files have them."""
+        return tuple(name for name, _ in self._described)
 
     def layer(self, index: int) -> str:
-        """A layer's name; events of no layer have none."""
-        if index < 0:
-            return ""
-        return self.layers[index] if index < len(self.layers) else f"layer {index}"
+        """A layer's name as requests and files have it; events of no layer have none."""
+        return self._at(self.layers, index)
 
     def short(self, index: int) -> str:
-        """A layer's name as short as it stays unique: `fc6` of `classifier.fc6`."""
-        return self.short_names[index] if 0 <= index < len(self.layers) else self.layer(index)
+        """The same as short as it stays unique: `fc6` of `classifier.fc6`."""
+        return self._at(self.short_names, index)
+
+    @cached_property
+    def titles(self) -> tuple[str, ...]:
+        """What people read as names, by layer index."""
+        return tuple(layer_title(name, kind) for name, kind in self._described)
+
+    def title(self, index: int) -> str:
+        """What people read as a layer's name: `classifier.fc6`, or `4 (Conv2d)`; empty for events of no layer."""
+        return self._at(self.titles, index)
+
+    def named(self, index: int) -> str:
+        """The same as short as it stays unique: `fc6`, or `4 (Conv2d)`."""
+        return self._at(self._named, index)
+
+    def fitting(self, index: int, room: int) -> str:
+        """The same in at most `room` characters: of a number without its kind, of a long name its end, in which it
+        differs from its neighbours'."""
+        name = self.named(index)
+        if len(name) > room:
+            name = self.short(index)
+        return name if len(name) <= room else "…" + name[1 - room :]
+
+    @cached_property
+    def _named(self) -> tuple[str, ...]:
+        kinds = (kind for _, kind in self._described)
+        return tuple(layer_title(name, kind) for name, kind in zip(self.short_names, kinds, strict=True))
+
+    @staticmethod
+    def _at(names: tuple[str, ...], index: int) -> str:
+        if index < 0:
+            return ""
+        return names[index] if index < len(names) else f"layer {index}"
 
     @cached_property
     def short_names(self) -> tuple[str, ...]:
-        """Every layer's `short` name."""
+        """Names by layer index, each as short as it stays unique."""
         paths = [name.split(".") for name in self.layers]
         ends = Counter(".".join(path[-n:]) for path in paths for n in range(1, len(path) + 1))
         return tuple(
@@ -139,7 +183,7 @@ def known(spec: Any, path: str, kind: type[T]) -> T | None:
 
 
 def job_facts(job: Job, attempt: Attempt | None) -> JobFacts:
-    spec = job.spec  # another version may have stored it
+    spec = job.spec if isinstance(job.spec, dict) else {}  # another version may have stored it
     network = known(spec, "network", dict) or {}
     rehearsed, scale = None, 1.0
     if spec.get("fidelity") == "rehearse":
@@ -148,18 +192,19 @@ def job_facts(job: Job, attempt: Attempt | None) -> JobFacts:
     return JobFacts(
         id=job.id,
         name=job.name,
-        strategy=known(spec, "strategy.name", str) or "single",
-        model=_source_name(known(spec, "model", dict) or {}),
-        data=_source_name(known(spec, "data", dict) or {}),
+        strategy=known(spec, "strategy.name", str) or StrategySpec.name,
+        model=resolved.source("model", spec),
+        data=resolved.source("data", spec),
         workers=_workers(known(spec, "cluster.workers", int) or 0, attempt),
-        global_batch=known(spec, "training.global_batch", int) or 32,
-        threads=known(spec, "cluster.threads", int) or 1,
-        device=rehearsed or _device(attempt) or known(spec, "cluster.device", str) or "auto",
+        global_batch=known(spec, "training.global_batch", int) or TrainingSpec.global_batch,
+        threads=known(spec, "cluster.threads", int) or ClusterSpec.threads,
+        device=rehearsed or _device(attempt) or known(spec, "cluster.device", str) or ClusterSpec.device,
         device_models=() if rehearsed else _device_models(attempt),
         rehearsed=rehearsed,
         scale=scale,
-        precision=known(spec, "training.precision", str) or "float32",
-        rate=_network(network),
+        precision=known(spec, "training.precision", str) or TrainingSpec.precision,
+        rate=resolved.network(spec),
+        settings=resolved.settings(spec),
         hosts=network.get("hosts"),
         baseline_id=job.baseline_id,
         started_unix_ns=job.started_unix_ns,
@@ -177,23 +222,6 @@ def _workers(stored: int, attempt: Attempt | None) -> int:
     """As many as the specification says, else as the attempt had; at least 1."""
     had = sum(party.startswith("worker ") for party in attempt.parties) if attempt else 0
     return stored if stored > 0 else max(had, 1)
-
-
-def _network(network: dict[str, Any]) -> str | None:
-    """`300 Mbit/s`, or `300 Mbit/s on 4 hosts, 0.1ms`; None where there is no limit."""
-    given = network.get("host_rates") or [network.get("rate")]
-    rates = ", ".join(format_rate(parse_rate(rate, "network.rate")) for rate in given if rate)
-    if not network.get("hosts"):
-        return rates or None
-    latency = network.get("latency")
-    return f"{rates or 'unlimited'} on {network['hosts']} hosts" + (f", {latency}" if latency else "")
-
-
-def _source_name(source: dict[str, Any]) -> str:
-    """`vgg-small`, or `vgg-small (classes=10)`: equal texts are equal sources."""
-    options = ", ".join(f"{key}={value}" for key, value in sorted((source.get("options") or {}).items()))
-    name = source.get("name") or source.get("entrypoint") or "?"
-    return f"{name} ({options})" if options else name
 
 
 def _device(attempt: Attempt | None) -> str | None:

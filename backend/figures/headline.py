@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from backend.figures.base import format_ms
 from backend.figures.speed import Speed
+from engine.telemetry.comparison import Outcome, RunConditions, SpeedUp, outcome, scaling_words
 
-SMALLEST = 0.01
-"""A smaller difference is none, however certain it is."""
 CAUSE_SHARE = 0.25
 """A wait explains a difference when it shrank by at least this share of it."""
 GONE = 0.2
@@ -20,49 +19,83 @@ GONE = 0.2
 class Contender:
     """One job of a race."""
 
-    name: str
+    run: RunConditions
+    """What the judgement knows of it, with the name that it has in this race."""
     speed: Speed
     exposed_ns: dict[int, float]
     """Mean exposed wait of a worker and step, by layer."""
     blocker: Callable[[int], int | None]
     """Which layer was on the wire while this job waited for a layer (`blame.blocker`)."""
 
-
-def headline(contenders: Sequence[Contender], refused: Sequence[str], layer: Callable[[int], str]) -> str:
-    """One sentence. `refused` are reasons why the jobs may not be compared; `layer` names a layer."""
-    if refused:
-        return f"Not comparable. {'; '.join(refused)}"
-    for contender in contenders:
-        if contender.speed.iteration_ns is None or contender.speed.interval_ns is None:
-            return f"Too early to tell: {contender.name} has too few steps after the warm-up"
-    ranked = sorted(contenders, key=lambda c: c.speed.iteration_ns or 0.0)
-    first, rest = ranked[0], ranked[1:]
-    sooner = [other for other in rest if is_sooner(first.speed, other.speed)]
-    if not sooner:
-        return f"No significant difference: a step takes {', '.join(_with_interval(c) for c in ranked)}"
-    slowest = sooner[-1]
-    ahead = [f"{_percent(first.speed, other.speed)} sooner than {other.name}" for other in sooner]
-    result = f"{first.name} finishes a step {_percent(first.speed, slowest.speed)} sooner"
-    if len(rest) > 1:
-        equal = [other.name for other in rest if other not in sooner]
-        result = f"{first.name} finishes a step " + ", ".join(ahead)
-        result += f", level with {' and '.join(equal)}" if equal else ""
-    why = cause(first, slowest, layer)
-    return f"{result}: {why}" if why else result
+    @property
+    def name(self) -> str:
+        return self.run.name
 
 
-def is_sooner(fast: Speed, slow: Speed) -> bool:
-    """Whether the medians differ by more than their confidence intervals and by more than SMALLEST."""
-    if not (fast.iteration_ns and slow.iteration_ns and fast.interval_ns and slow.interval_ns):
-        return False
-    apart = fast.interval_ns[1] < slow.interval_ns[0]
-    return apart and 1 - fast.iteration_ns / slow.iteration_ns >= SMALLEST
+def headline(contenders: Sequence[Contender], layer: Callable[[int], str]) -> str:
+    """What `comparison.outcome` finds, in words; `layer` names a layer."""
+    found = outcome([contender.run for contender in contenders])
+    if found.refused:
+        return f"Not comparable. {'; '.join(found.refused)}"
+    ahead = [(place, gain) for place, gain in found.others if gain.verdict == "faster"]
+    level = [contenders[place] for place, gain in found.others if gain.verdict == "level"]
+    if found.leader is None or not (ahead or level):
+        return _too_little(found, contenders)
+    first = contenders[found.leader]
+    if ahead:
+        slowest = contenders[ahead[-1][0]]
+        text = f"{first.name} {_gains(first, contenders, ahead)}"
+        text += f", level with {' and '.join(one.name for one in level)}" if level else ""
+        why = cause(first, slowest, layer)
+        text += f": {why}" if why else ""
+    else:
+        text = f"No significant difference: a step takes {', '.join(map(_with_interval, (first, *level)))}"
+    caveats = dict.fromkeys(
+        caveat for _, gain in found.others if gain.verdict in ("faster", "level") for caveat in gain.uneven
+    )
+    refused = [
+        f"{contenders[place].name} does not compare with {first.name} ({'; '.join(gain.refused)})"
+        for place, gain in found.others
+        if gain.verdict == "refused"
+    ]
+    missing = [f"Missing: {', '.join(found.waiting)}"] if found.waiting else []
+    mind = [f"Mind: {'; '.join(caveats)}"] if caveats else []
+    return ". ".join([text, *refused, *missing, *mind])
+
+
+def _gains(first: Contender, contenders: Sequence[Contender], ahead: Sequence[tuple[int, SpeedUp]]) -> str:
+    """`finishes a step 1.30x sooner than parameter-server`, for each that is slower; at equal batches per worker it is
+    samples that are compared, because a step is not the same work."""
+    words: list[str] = []
+    for place, gain in ahead:
+        other, times = contenders[place], f"{gain.value:.2f}x"
+        if gain.scaling == "weak":
+            said = f"makes {times} the samples/s of {other.name}"
+        else:
+            said = f"{'' if words else 'finishes a step '}{times} sooner than {other.name}"
+        scaling = scaling_words(first.run, other.run)
+        words.append(f"{said} ({scaling})" if scaling else said)
+    return ", ".join(words)
+
+
+def _too_little(found: Outcome, contenders: Sequence[Contender]) -> str:
+    """Nobody can be sure: what is missing, and what has been measured so far."""
+    text = "Nobody can tell for sure" if found.final else "Too early to tell"
+    text += f": {', '.join(found.waiting)}"
+    unsure = [(place, gain) for place, gain in found.others if gain.verdict == "unsure"]
+    if found.leader is None or not unsure:
+        return text
+    place, gain = unsure[-1]
+    leader = contenders[found.leader].name
+    return f"{text}. So far {leader} makes {gain.value:.2f}x the samples/s of {contenders[place].name}"
 
 
 def cause(fast: Contender, slow: Contender, layer: Callable[[int], str]) -> str | None:
     """The layer whose wait shrank most, and what was on the wire before it in the slower job; or computation,
     where that is what differs; None where the data name no cause."""
     gain = (slow.speed.iteration_ns or 0.0) - (fast.speed.iteration_ns or 0.0)
+    if gain <= 0:  # more samples in a longer step: nothing of it went away
+        return None
     shrunk = {one: ns - fast.exposed_ns.get(one, 0.0) for one, ns in slow.exposed_ns.items() if one >= 0}
     if shrunk:
         most = max(shrunk, key=shrunk.__getitem__)
@@ -84,8 +117,3 @@ def _with_interval(contender: Contender) -> str:
     speed = contender.speed
     low, high = speed.interval_ns or (0.0, 0.0)
     return f"{contender.name} {format_ms(speed.iteration_ns or 0.0)} ({format_ms(low)} to {format_ms(high)})"
-
-
-def _percent(fast: Speed, slow: Speed) -> str:
-    share = 100 * (1 - (fast.iteration_ns or 0.0) / (slow.iteration_ns or 1.0))
-    return f"{share:.0f} %" if share >= 2 else f"{share:.1f} %"

@@ -9,9 +9,9 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from backend.figures.base import finish, notice
+from backend.figures.base import finish, notice, share_time_axis
 from backend.figures.bins import bin_window, neighbours, within
-from backend.figures.facts import JobFacts
+from backend.figures.facts import JobFacts, together
 from backend.figures.maps import Map
 from backend.figures.request import FigureRequest
 from backend.figures.rolled import aligned, group_size
@@ -32,6 +32,8 @@ GAP = 0.06
 """Between two rows, of a row's height."""
 FEWEST_ROWS = 48
 """Neighbouring layers of deep networks share one: they are smaller than a pixel."""
+TITLE_PX = 38
+"""Between the two maps: the second one's title, and its colours."""
 MAX_ROWS_PX = 300
 """Of one of the two maps: the rows of deeper networks become thinner."""
 
@@ -106,20 +108,23 @@ def draw(
     rows = rows_of_layers(len(sent), max(sent.shape[1], waits[1].shape[1]), size)
     waits, sent = (waits[0], merged(waits[1], rows)), merged(sent, rows)
     titles = ["<b>exposed wait</b>, share of the step", "<b>bytes sent</b> by all parties, per second"]
-    figure = make_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.09, subplot_titles=titles)
+    map_px = max(90, min(ROW_PX * len(rows), MAX_ROWS_PX))
+    spacing = TITLE_PX / (2 * map_px + TITLE_PX)
+    figure = make_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=spacing, subplot_titles=titles)
     for note in figure.layout.annotations:
         note.update(x=0, xanchor="left", font={"size": 12, "color": colours.text})
-    names = np.array([_name(job, row) for row in rows])
-    edges = {
-        "rows": [*(row.start for row in rows), rows[-1].stop if rows else 0]
-    }  # for the page, which frames rows
+    names = np.array([together(job.named, row[0], row[-1]) for row in rows])
+    meta = {  # for the page: which rows it frames, and their names in CSV
+        "rows": [*(row.start for row in rows), rows[-1].stop if rows else 0],
+        "keys": [together(job.short, row[0], row[-1]) for row in rows],
+    }
     rate = link_bps(sent, bin_ns).astype(np.float32)
     bins = start_s + np.arange(rate.shape[1] + 1) * bin_ns / 1e9
     maps = {
         2: (
             Map(rate, bins, max(float(rate.max(initial=0)), 1), (colours.idle, colours.compute), gap=GAP),
             "<b>%{y}</b> %{z:.3s}bit/s at %{x:.3f} s<extra></extra>",
-            _bar(0.22, "~s", "bit/s"),
+            _bar(figure.layout.yaxis2.domain[1], "~s", "bit/s"),
         )
     }
     if waits[1].size:
@@ -127,12 +132,12 @@ def draw(
         maps[1] = (
             Map(shares, waits[0], max(float(shares.max()), 0.01), (colours.idle, colours.wait), gap=GAP),
             "<b>%{y}</b> %{z:.1%} of the step<extra></extra>",
-            _bar(0.78, ".0%", ""),
+            _bar(figure.layout.yaxis.domain[1], ".1~%", ""),
         )
     for panel, (grid, template, bar) in sorted(maps.items()):
         figure.add_trace(
             grid.pointed(
-                y=names, hovertemplate=template, colorbar=bar, showscale=not request.narrow, meta=edges
+                y=names, hovertemplate=template, colorbar=bar, showscale=not request.narrow, meta=meta
             ),
             row=panel,
             col=1,
@@ -155,7 +160,7 @@ def draw(
         type="category",
         tickmode="array",
         tickvals=names[chosen],
-        ticktext=[_label(job, rows[i], 10 if request.narrow else 24) for i in chosen],
+        ticktext=[_label(job, rows[i], 10 if request.narrow else 17) for i in chosen],
         autorange="reversed",
         showgrid=False,
         fixedrange=True,
@@ -164,10 +169,9 @@ def draw(
     )
     figure.update_xaxes(tickformat="~s", ticksuffix="s", showgrid=False)
     figure.update_layout(hovermode="closest")
-    height = 2 * max(90, min(ROW_PX * len(names), MAX_ROWS_PX)) + 110
-    return finish(
-        figure, request, revision=f"heatmap:{job.id}", height=height, alt=_words(names, waits[1], sent)
-    )
+    share_time_axis(figure, request)
+    alt = _words(names, waits[1], sent)
+    return finish(figure, request, revision=f"heatmap:{job.id}", height=2 * map_px + TITLE_PX + 84, alt=alt)
 
 
 def rows_of_layers(layers: int, columns: int, size: int = 1) -> list[range]:
@@ -181,16 +185,9 @@ def merged(values: np.ndarray, rows: Sequence[range]) -> np.ndarray:
     return np.add.reduceat(values, [row.start for row in rows], axis=0) if rows and values.size else values
 
 
-def _name(job: JobFacts, row: range) -> str:
-    first = job.short(row.start)
-    return first if len(row) == 1 else f"{first} to {job.short(row.stop - 1)}"
-
-
 def _label(job: JobFacts, row: range, room: int) -> str:
-    """The row's first layer, and how many follow; of a long name its end, in which it differs from its neighbours'."""
-    first = job.short(row.start)
-    more = f" +{len(row) - 1}" if len(row) > 1 else ""
-    return (first if len(first) <= room else "…" + first[1 - room :]) + more
+    """The row's first layer, and how many follow."""
+    return job.fitting(row.start, room) + (f" +{len(row) - 1}" if len(row) > 1 else "")
 
 
 def _words(names: np.ndarray, waits: np.ndarray, sent: np.ndarray) -> str:
@@ -207,14 +204,23 @@ def _words(names: np.ndarray, waits: np.ndarray, sent: np.ndarray) -> str:
     return "; ".join(said) or "nothing is waited for, nothing is sent"
 
 
-def _bar(y: float, tickformat: str, suffix: str) -> dict[str, object]:
+def _bar(top: float, tickformat: str, suffix: str) -> dict[str, object]:
+    """A map's colours, beside its title: to the right of the map they would take of the time axis's length."""
     return {
-        "len": 0.44,
-        "y": y,
-        "thickness": 9,
+        "orientation": "h",
+        "len": 0.28,
+        "thickness": 7,
+        "x": 1,
+        "xanchor": "right",
+        "xpad": 0,
+        "y": top,
+        "yanchor": "bottom",
+        "ypad": 5,
         "outlinewidth": 0,
         "tickformat": tickformat,
         "ticksuffix": suffix,
         "nticks": 4,
-        "tickfont": {"size": 11},
+        "tickfont": {"size": 10},
+        "ticklabelposition": "outside top",
+        "ticks": "",
     }

@@ -62,9 +62,10 @@ def _words(progress: np.ndarray, accuracy: np.ndarray) -> str:
     return ", ".join(said)
 
 
-def smooth(values: np.ndarray) -> np.ndarray:
-    """Centred moving average of (n) values; its window shrinks towards both ends."""
-    half = max(1, round(len(values) * SMOOTH_SHARE))
+def smooth(values: np.ndarray, share: float = SMOOTH_SHARE) -> np.ndarray:
+    """Centred moving average of (n) values over `share` of them on either side, at least one; its window shrinks
+    towards both ends."""
+    half = max(1, round(len(values) * share))
     total = np.concatenate([[0.0], np.cumsum(values)])
     at = np.arange(len(values))
     reach = np.minimum(half, np.minimum(at, len(values) - 1 - at))

@@ -16,14 +16,13 @@ from sqlalchemy.orm import Session
 
 from backend.figures.base import finish, format_ms, notice, say_rehearsed
 from backend.figures.blame import blocker
-from backend.figures.compared import no_race
 from backend.figures.headline import Contender, cause, headline
 from backend.figures.request import FigureRequest
 from backend.figures.rows import ROW_HEIGHT, Row, height_of, rows_of
 from backend.figures.scene import Part, View, add_key, paint, rules, scene_height, set_axes
 from backend.figures.several import names_of, rehearsals_of
 from backend.figures.source import Source
-from backend.figures.speed import Speed, measure
+from backend.figures.speed import Speed, conditions, measure
 from backend.figures.theme import COLOURS
 from backend.figures.waits import light_up, longest, look_up
 from backend.figures.why import Why
@@ -34,8 +33,9 @@ TITLE_ROWS = 1.0
 JOB_GAP = 0.5
 BLAME_STEPS = 5
 """What was on the wire during the waits is looked up in so many of the latest steps with every event."""
-LABELS_PX, DETAIL_PX, TIME_PX = 150, 360, 100
+LABELS_PX, NARROW_LABELS_PX, DETAIL_PX, TIME_PX = 150, 100, 360, 100
 """Roughly the widths of the rows' labels, of a title's medians, and of a finish's time."""
+NAME_CHARACTER_PX = 8.6
 NOTHING_YET = "No events yet: the first step has not ended"
 
 
@@ -82,7 +82,7 @@ def race(session: Session, job_ids: Sequence[str], request: FigureRequest) -> Ra
     contenders = [
         _contender(source, name, speed) for source, name, speed in zip(sources, names, speeds, strict=True)
     ]
-    text = headline(contenders, no_race(sources), sources[0].job.short)
+    text = headline(contenders, sources[0].job.named)
     revision = "race:" + ",".join(job_ids)
     if not len(common):
         reason = (
@@ -117,7 +117,7 @@ def cause_of(session: Session, fast: str, slow: str) -> str | None:
     return cause(
         _contender(first, first.job.strategy, measure(first)),
         _contender(second, second.job.strategy, measure(second)),
-        first.job.short,
+        first.job.named,
     )
 
 
@@ -142,12 +142,11 @@ def draw(
     for lane, name in zip(lanes, names, strict=True):
         _veil(figure, lane, view, request)
         _finish_lines(figure, lane, request)
-        shift = _title(figure, lane, name, view, request)
-        _finish_time(figure, lane, shift, request, winner=lane.finish_ns == first and len(lanes) > 1)
+        _captions(figure, lane, name, view, request, winner=lane.finish_ns == first and len(lanes) > 1)
     set_axes(figure, rows, view, bottom)
-    same = len({part.job.layers for part in parts}) == 1
+    same = len({part.job.titles for part in parts}) == 1
     other = any((part.spans["layer"] < 0).any() for part in parts)
-    add_key(figure, parts[0].job.short_names if same else (), request, other=other)
+    add_key(figure, parts[0].job if same else None, request, other=other)
     meta = {
         "level": level,
         "spans": count,
@@ -199,13 +198,13 @@ def _lanes(
     return lanes
 
 
-def _longest(parts: Sequence[Part], view: View) -> list[dict[str, int]]:
+def _longest(parts: Sequence[Part], view: View) -> list[dict[str, int | str]]:
     """The longest waits in view of each job, which is given by its number."""
     low, high = round(view.from_s * 1e9), round(view.to_s * 1e9)
     return [
         {"job": number, **wait}
         for number, part in enumerate(parts)
-        for wait in longest(part.spans, part.origin_ns + low, part.origin_ns + high)[:3]
+        for wait in longest(part.spans, part.origin_ns + low, part.origin_ns + high, part.job)[:3]
     ]
 
 
@@ -247,35 +246,39 @@ def _finish_lines(figure: go.Figure, lane: Lane, request: FigureRequest) -> None
     figure.add_trace(rules(x, edges[:, 0], edges[:, 1], colours.text, width=2, dash="solid"))
 
 
-def _finish_time(
-    figure: go.Figure, lane: Lane, shift: float, request: FigureRequest, *, winner: bool
+def _captions(
+    figure: go.Figure, lane: Lane, name: str, view: View, request: FigureRequest, *, winner: bool
 ) -> None:
-    """The slowest worker's time, above its finish, `shift` pixels to the right."""
-    colours, time = COLOURS[request.theme], format_ms(lane.finish_ns)
-    figure.add_annotation(
-        x=lane.finish_ns / 1e9,
-        y=lane.top + TITLE_ROWS,
-        xref="x",
-        yref="y",
-        xanchor="center",
-        yanchor="bottom",
-        xshift=shift,
-        text=f"<b>{time}</b> {'first' if winner else ''}",
-        font={"size": 12, "color": colours.first if winner else colours.text},
-    )
-
-
-def _title(figure: go.Figure, lane: Lane, name: str, view: View, request: FigureRequest) -> float:
-    """The job's name and medians. Returns how many pixels the finish's time must move to stay clear of it."""
-    speed, muted = lane.speed, COLOURS[request.theme].muted
-    text = f"<b>{name}</b>"
-    at = (lane.finish_ns / 1e9 - view.from_s) / (view.to_s - view.from_s) * (request.width - LABELS_PX)
-    width = len(name) * 8.6
-    if speed.iteration_ns is not None and width + DETAIL_PX < at:
-        exposed = (
-            f", {format_ms(speed.exposed_ns)} of it exposed wait" if speed.exposed_ns is not None else ""
+    """The job's name, with its medians where there is room, and the slowest worker's time above its finish; where the
+    two would overlap, the time follows the name."""
+    speed, colours = lane.speed, COLOURS[request.theme]
+    room = request.width - (NARROW_LABELS_PX if request.narrow else LABELS_PX)
+    at = (lane.finish_ns / 1e9 - view.from_s) / (view.to_s - view.from_s) * room
+    width = len(name) * NAME_CHARACTER_PX
+    time = f"<b>{format_ms(lane.finish_ns)}</b>{' first' if winner else ''}"
+    colour = colours.first if winner else colours.text
+    if width + TIME_PX / 2 > min(at, room):
+        most = max(int((room - TIME_PX) / NAME_CHARACTER_PX), 1)
+        said = name if len(name) <= most else f"{name[: most - 1]}…"
+        text = f"<b>{said}</b>  <span style='color:{colour};font-size:12px'>{time}</span>"
+    else:
+        text = f"<b>{name}</b>"
+        if speed.iteration_ns is not None and width + DETAIL_PX < min(at, room):
+            exposed = (
+                f", {format_ms(speed.exposed_ns)} of it exposed wait" if speed.exposed_ns is not None else ""
+            )
+            median = f"median step {format_ms(speed.iteration_ns)}{exposed}"
+            text += f"  <span style='color:{colours.muted}'>{median}</span>"
+        figure.add_annotation(
+            x=lane.finish_ns / 1e9,
+            y=lane.top + TITLE_ROWS,
+            xref="x",
+            yref="y",
+            xanchor="center",
+            yanchor="bottom",
+            text=time,
+            font={"size": 12, "color": colour},
         )
-        text += f"  <span style='color:{muted}'>median step {format_ms(speed.iteration_ns)}{exposed}</span>"
     figure.add_annotation(
         xref="x domain",
         x=0,
@@ -286,7 +289,6 @@ def _title(figure: go.Figure, lane: Lane, name: str, view: View, request: Figure
         text=text,
         font={"size": 14},
     )
-    return max(0.0, width + TIME_PX / 2 - at) if width + DETAIL_PX >= at else 0.0
 
 
 def _edges(rows: Sequence[Row], party: int) -> tuple[float, float]:
@@ -308,7 +310,7 @@ def _contender(source: Source, name: str, speed: Speed) -> Contender:
         return blocker(spans, layer)
 
     exposed = source.exposed_by_layer(speed.first, speed.last)
-    return Contender(name=name, speed=speed, exposed_ns=exposed, blocker=blocked_by)
+    return Contender(run=conditions(source, speed, name), speed=speed, exposed_ns=exposed, blocker=blocked_by)
 
 
 def _common_steps(sources: Sequence[Source]) -> np.ndarray:

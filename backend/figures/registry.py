@@ -1,4 +1,4 @@
-"""The catalogue of a job's figures: one explicit list. (The race, of several jobs, is `race.py`.)"""
+"""The catalogues of a job's figures and of a race's: explicit lists. (The same step of several jobs is `race.py`.)"""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from backend.figures.base import say_rehearsed
 from backend.figures.heatmap import heatmap
 from backend.figures.loss import loss
 from backend.figures.memory import memory
+from backend.figures.race_throughput import Curves, race_throughput
 from backend.figures.request import FigureRequest
 from backend.figures.source import Source
 from backend.figures.speed_up import speed_up_figure
@@ -78,7 +79,7 @@ FIGURES: dict[str, Figure] = {
             title="Step time",
             build=step_time,
             summary="Each worker's step split into computation, exposed communication, input and idle time.",
-            terms=("iteration time", "exposed communication"),
+            terms=("iteration time", "exposed communication", "processors' share"),
         ),
         Figure(
             name="speed-up",
@@ -116,3 +117,33 @@ def figure(name: str) -> Figure:
     if name not in FIGURES:
         raise UnknownNameError("figure", name, "figure", FIGURES)
     return FIGURES[name]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RaceFigure:
+    """One chart of a race of strategies."""
+
+    name: str
+    """In addresses."""
+    summary: str
+    """What it shows, in one sentence."""
+    build: Callable[[Curves, FigureRequest], go.Figure]
+
+
+RACE_FIGURES: dict[str, RaceFigure] = {
+    figure.name: figure
+    for figure in (
+        RaceFigure(
+            name="throughput",
+            summary="Samples per second of every member against the rate, the workers or the batch, with crossings.",
+            build=race_throughput,
+        ),
+    )
+}
+
+
+def race_figure(name: str) -> RaceFigure:
+    """The figure of that name. Raises UnknownNameError, listing those there are."""
+    if name not in RACE_FIGURES:
+        raise UnknownNameError("figure", name, "figure of a race", RACE_FIGURES)
+    return RACE_FIGURES[name]

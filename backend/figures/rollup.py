@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from backend.figures.base import finish
+from backend.figures.base import finish, share_time_axis
 from backend.figures.facts import JobFacts
 from backend.figures.maps import Map
 from backend.figures.request import FigureRequest
@@ -88,6 +88,7 @@ def draw_rollup(
         ticks="",
     )
     figure.update_layout(hovermode="closest")
+    share_time_axis(figure, request)
     return finish(
         figure,
         request,
@@ -113,7 +114,6 @@ def _light_up(
     edges, exposed = waits_for
     share = exposed / max(job.workers, 1) / np.maximum(np.diff(edges), 1)
     largest = max(float(share.max()), 1e-3)
-    name = job.short(request.layer)
     grid = Map(
         share.astype(np.float32)[None],
         (edges - window.origin_ns) / 1e9,
@@ -122,10 +122,13 @@ def _light_up(
         gap=GAP,
         top=row,
     )
-    template = f"waiting for {name} %{{z:.1%}} of the time, mean of the workers<extra></extra>"
+    template = f"waiting for {job.named(request.layer)} %{{z:.1%}} of the time, mean of the workers<br>"
+    template += f"the fullest colour is {largest:.1%}<extra></extra>"
     figure.add_trace(grid.pointed(y=np.array([row], float), name="layer", hovertemplate=template))
     figure.add_traces(grid.cells(name="layer"))
-    return name[:10] if request.narrow else f"waits for <b>{name[:24]}</b>, to {largest:.1%}"
+    if request.narrow:
+        return job.fitting(request.layer, 10)
+    return f"waits for <b>{job.fitting(request.layer, 11)}</b>"
 
 
 def _words(job: JobFacts, shares: np.ndarray, party: int) -> str:

@@ -142,8 +142,8 @@ def rules(
     )
 
 
-def add_key(figure: go.Figure, layers: Sequence[str], request: FigureRequest, *, other: bool) -> None:
-    """The key: red for exposed waiting, and the palette with `layers` (short names) along it."""
+def add_key(figure: go.Figure, job: JobFacts | None, request: FigureRequest, *, other: bool) -> None:
+    """The key: red for exposed waiting, and the palette with the job's layers along it (None: of unlike models)."""
     colours = COLOURS[request.theme]
     entries = [("exposed wait: nothing to compute until a version arrives", colours.wait)]
     if request.narrow:
@@ -161,18 +161,20 @@ def add_key(figure: go.Figure, layers: Sequence[str], request: FigureRequest, *,
                 marker={"color": colour, "size": 11, "symbol": "square"},
             )
         )
-    add_layer_scale(figure, layers, request)
+    if job is not None:
+        add_layer_scale(figure, job, request)
 
 
-def add_layer_scale(figure: go.Figure, layers: Sequence[str], request: FigureRequest) -> None:
-    """The palette under the time axis, with `layers` (short names) along it; nothing without layers."""
+def add_layer_scale(figure: go.Figure, job: JobFacts, request: FigureRequest) -> None:
+    """The palette under the time axis, with the job's layers along it; nothing where they are not known."""
+    layers = len(job.layers)
     if not layers:
         return
     share = 1.0 if request.narrow else SCALE_SHARE
-    names = [name[: 9 if request.narrow else 24] for name in layers]
+    names = [job.fitting(layer, 9 if request.narrow else 24) for layer in range(layers)]
     most = int(share * (request.width - 150) / (max(map(len, names)) * TICK_CHARACTER_PX + TICK_GAP_PX))
-    most = max(2, min(most, MAX_LAYER_TICKS, len(layers)))
-    chosen = np.unique(np.linspace(0, len(layers) - 1, most).round().astype(int))
+    most = max(2, min(most, MAX_LAYER_TICKS, layers))
+    chosen = np.unique(np.linspace(0, layers - 1, most).round().astype(int))
     figure.add_trace(
         go.Scatter(
             x=[None],
@@ -199,7 +201,7 @@ def add_layer_scale(figure: go.Figure, layers: Sequence[str], request: FigureReq
                     "ypad": 4,
                     "xpad": 0,
                     "outlinewidth": 0,
-                    "tickvals": np.array([position(int(i), len(layers)) for i in chosen]),
+                    "tickvals": np.array([position(int(i), layers) for i in chosen]),
                     "ticktext": [names[i] for i in chosen],
                     "tickfont": {"size": 11, "color": COLOURS[request.theme].muted},
                     "ticks": "",

@@ -96,6 +96,15 @@ class Source:
         )
         return int(first or 0)
 
+    def step_range_ns(self, first: int) -> tuple[int, int] | None:
+        """When step `first` or the next one that was recorded began, and when the last step ended; None where there is
+        none."""
+        steps = (StepRow.attempt_id == self.attempt, StepRow.step >= first)
+        start, end = self._session.execute(
+            select(func.min(StepRow.start_ns), func.max(StepRow.end_ns)).where(*steps)
+        ).one()
+        return None if start is None or end is None else (int(start), int(end))
+
     def ended_at(self, step: int) -> int:
         """When every worker that recorded `step` had ended it, in ns; 0 where none did."""
         last = select(func.max(StepRow.end_ns)).where(

@@ -14,11 +14,11 @@ from engine.telemetry.definitions import (
     WARM_UP_STEPS,
     Estimate,
     Interval,
+    iteration_parts_ns,
     iteration_times_ns,
     job_iteration_ns,
     job_throughput,
     median_interval,
-    step_means,
 )
 
 WINDOW_STEPS = 1_000
@@ -36,6 +36,8 @@ class Speed:
     first: int
     """First step of the window."""
     last: int
+    period: int = 1
+    """Steps from one average of the workers to the next; 1 where they meet in every step."""
     iteration_ns: float | None
     """The slowest worker's median; None until every worker has one."""
     interval_ns: Interval | None
@@ -50,6 +52,13 @@ class Speed:
     @property
     def samples_per_s(self) -> float | None:
         return None if self.throughput is None else self.throughput.value
+
+    @property
+    def missing_steps(self) -> int:
+        """So many more steps, and the throughput has an interval; 0 where it has one."""
+        if self.throughput is not None and self.throughput.interval is not None:
+            return 0
+        return max(1, WARM_UP_STEPS + MIN_TIMES * self.period - self.last)
 
 
 def measure(source: Source, last: int | None = None) -> Speed:
@@ -79,11 +88,12 @@ def speed_of(rows: np.ndarray, workers: int, period: int, first: int, last: int)
         if median is not None and median == max(m for m in medians if m is not None):
             interval = median_interval(times)
         if len(own):
-            exposed.append(float(np.median(step_means(own["step"], own["exposed"], period=period))))
-            compute.append(float(np.median(step_means(own["step"], own["compute"], period=period))))
+            exposed.append(median_part_ns(own, "exposed", period))
+            compute.append(median_part_ns(own, "compute", period))
     return Speed(
         first=first,
         last=last,
+        period=period,
         iteration_ns=job_iteration_ns(medians),
         interval_ns=interval,
         throughput=job_throughput(paces),
@@ -92,12 +102,18 @@ def speed_of(rows: np.ndarray, workers: int, period: int, first: int, last: int)
     )
 
 
-def conditions(source: Source, throughput: Estimate | None = None) -> RunConditions:
-    """What the judgement must know of a run to compare it."""
+def median_part_ns(own: np.ndarray, part: str, period: int) -> float:
+    """Median ns that a column of one worker's STEP_ROW takes of its iterations; 0 where no period is whole."""
+    times = iteration_parts_ns(own["step"], own["start"], own["end"], own[part], period=period)
+    return float(np.median(times)) if len(times) else 0.0
+
+
+def conditions(source: Source, speed: Speed, name: str | None = None) -> RunConditions:
+    """What the judgement must know of a run to compare it. `name`: what to call it; None: the job's name."""
     job = source.job
     return RunConditions(
-        samples_per_s=throughput,
-        name=job.name,
+        samples_per_s=speed.throughput,
+        name=name or job.name,
         model=job.model,
         data=job.data,
         precision=job.precision,
@@ -109,4 +125,7 @@ def conditions(source: Source, throughput: Estimate | None = None) -> RunConditi
         alone=source.ran_alone(),
         rate=job.rate,
         limited_by_software=job.rate is not None and job.hosts is None,
+        settings=job.settings,
+        ended=job.ended,
+        missing_steps=speed.missing_steps,
     )

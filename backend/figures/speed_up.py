@@ -36,10 +36,9 @@ def speed_up_figure(source: Source, request: FigureRequest) -> go.Figure:
         text = "This job has no baseline: choose one, and its speed-up is shown here"
         return notice(request, revision=revision, text=text)
     if found.result.value is None:
-        reasons = "; ".join(found.result.refused)
-        return notice(
-            request, revision=revision, text=f"Not comparable with {found.baseline_name}. {reasons}"
-        )
+        missing = "No speed-up over" if found.result.comparable else "Not comparable with"
+        text = f"{missing} {found.baseline_name}. {'; '.join(found.result.refused)}"
+        return notice(request, revision=revision, text=text)
     past = [row for row in stored(source) if row.baseline_id == found.baseline_id]
     return draw(job, found, [row for row in past if row.result.value is not None], request)
 

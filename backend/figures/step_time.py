@@ -7,12 +7,13 @@ import plotly.graph_objects as go
 
 from backend.figures.base import finish, format_ms, notice
 from backend.figures.facts import JobFacts
+from backend.figures.processors import Processors, processors
 from backend.figures.request import FigureRequest
 from backend.figures.rows import abbreviate
 from backend.figures.source import Source
-from backend.figures.speed import window_steps
+from backend.figures.speed import median_part_ns, window_steps
 from backend.figures.theme import COLOURS
-from engine.telemetry.definitions import WARM_UP_STEPS, median_iteration_ns, step_means
+from engine.telemetry.definitions import WARM_UP_STEPS, median_iteration_ns
 
 STRAGGLER = 0.05
 """The worker whose own work (computation and input) exceeds the others' median by this share holds them
@@ -32,7 +33,7 @@ def step_time(source: Source, request: FigureRequest) -> go.Figure:
     if not len(rows):
         text = "No step time yet: the first step has not ended"
         return notice(request, revision=f"step-time:{source.job.id}", text=text)
-    return draw(source.job, split(rows, source.period), request)
+    return draw(source.job, split(rows, source.period), request, processors(source))
 
 
 def split(rows: np.ndarray, period: int) -> dict[int, dict[str, float]]:
@@ -41,10 +42,7 @@ def split(rows: np.ndarray, period: int) -> dict[int, dict[str, float]]:
     found = {}
     for party in np.unique(rows["party"]):
         own = rows[rows["party"] == party]
-        parts = {
-            name: float(np.median(step_means(own["step"], own[name], period=period)))
-            for name in ("compute", "exposed", "input")
-        }
+        parts = {name: median_part_ns(own, name, period) for name in ("compute", "exposed", "input")}
         whole = median_iteration_ns(own["step"], own["start"], own["end"], period=period, warm_up=0)
         length = float(np.median(own["end"] - own["start"])) if whole is None else whole
         parts["idle"] = max(length - sum(parts.values()), 0.0)
@@ -62,8 +60,13 @@ def straggler(parts: dict[int, dict[str, float]]) -> int | None:
     return slowest if own[slowest] > (1 + STRAGGLER) * others else None
 
 
-def draw(job: JobFacts, parts: dict[int, dict[str, float]], request: FigureRequest) -> go.Figure:
-    """The figure of `split`'s parts."""
+def draw(
+    job: JobFacts,
+    parts: dict[int, dict[str, float]],
+    request: FigureRequest,
+    machine: Processors | None = None,
+) -> go.Figure:
+    """The figure of `split`'s parts; below it how busy the processors of the `machine` were, where that is known."""
     colours = COLOURS[request.theme]
     looks = {
         "compute": ("computation", colours.compute),
@@ -110,7 +113,10 @@ def draw(job: JobFacts, parts: dict[int, dict[str, float]], request: FigureReque
             yshift=-46 if request.narrow else 4,
             font={"size": 12, "color": colours.muted},
         )
-    figure.update_xaxes(title_text="ms per step (median)", rangemode="tozero")
+    title = "ms per step (median)"
+    if machine is not None:
+        title += f"{'<br>' if request.narrow else '; '}processors of the machine: {machine.text}"
+    figure.update_xaxes(title_text=title, rangemode="tozero")
     figure.update_yaxes(autorange="reversed", showgrid=False, fixedrange=True, ticks="")
     figure.update_layout(
         barmode="stack",
@@ -122,6 +128,8 @@ def draw(job: JobFacts, parts: dict[int, dict[str, float]], request: FigureReque
         f"{job.party(party)}: " + ", ".join(f"{looks[part][0]} {format_ms(of[part])}" for part in PARTS)
         for party, of in parts.items()
     )
+    if machine is not None:
+        alt += f"; processors of the machine: {machine.text}"
     room = NOTE_PX if request.narrow and slow is not None else 0  # for the note below the axis
     if room:
         figure.update_layout(margin={"b": room + 40})

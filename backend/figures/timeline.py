@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from backend.figures.base import finish, format_ms, notice
+from backend.figures.base import finish, format_ms, notice, share_time_axis
 from backend.figures.boxes import shade
 from backend.figures.facts import JobFacts
 from backend.figures.request import FigureRequest
@@ -100,10 +100,12 @@ def draw(
     bottom = height_of(rows)
     _mark_steps(figure, step_rows, window, bottom, request)
     set_axes(figure, rows, view, bottom, top=-0.75)
-    add_key(figure, job.short_names, request, other=bool((spans["layer"] < 0).any()))
+    share_time_axis(figure, request)
+    add_key(figure, job, request, other=bool((spans["layer"] < 0).any()))
     meta = {"level": level, "spans": count, "events": len(spans), **_window(window)}
     meta["codes"] = [shade(layer, len(job.layers)) for layer in range(len(job.layers))]
-    meta["waits"] = longest(spans, window.from_ns, window.to_ns)
+    meta["layers"] = list(job.titles)
+    meta["waits"] = longest(spans, window.from_ns, window.to_ns, job)
     return finish(
         figure,
         request,

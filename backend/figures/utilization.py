@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from backend.figures.base import finish, notice
+from backend.figures.base import TIME_MARGINS_PX, finish, format_ms, notice, share_time_axis
 from backend.figures.bins import bin_window, neighbours, within
 from backend.figures.boxes import SHADES, shade
-from backend.figures.facts import JobFacts, LinkFacts
+from backend.figures.facts import JobFacts, LinkFacts, together
 from backend.figures.link_bytes import LinkBytes, read_links
 from backend.figures.request import FigureRequest
 from backend.figures.rows import abbreviate
@@ -23,7 +23,7 @@ from backend.figures.scene import add_layer_scale
 from backend.figures.source import Source
 from backend.figures.theme import COLOURS, palette
 from engine.plan.units_of_measure import format_rate
-from engine.telemetry.definitions import link_bps
+from engine.telemetry.definitions import link_bps, link_utilization
 from engine.telemetry.events import BIN_NS, NO_LAYER, Direction
 from engine.telemetry.recorder import TRANSPORT
 from engine.telemetry.spread import layers_per_row
@@ -37,6 +37,8 @@ FEWEST_GROUPS = 4
 MAX_AREAS = 160
 """Of all panels together; each takes a millisecond to build and to draw."""
 PANEL_PX = 100
+TITLE_PX, KEY_PX = 20, 30
+"""Of a panel's title, and of what grey means above the first one."""
 SHARED = ", with whatever else runs there"
 BY_SIZE = ", split among layers by size"
 BY_SIZE_SHORT = ", split by size"
@@ -48,6 +50,8 @@ SOURCES = {
     "unknown": "from an unknown source",
 }
 """Who says how fast a link is."""
+OVERFULL = 1.005
+"""A larger share of the rate is not written as 100 %."""
 DIRECTIONS = {Direction.TX: "sends", Direction.RX: "receives"}
 
 
@@ -76,6 +80,8 @@ def utilization(source: Source, request: FigureRequest) -> go.Figure:
             "links": named,
             "shown": [link.key for link in shown],
             "most_links": MAX_LINKS,
+            "layers": list(job.titles),
+            "panels": [panel_of(job, one, row) for row, one in enumerate(panels, start=1)],
         },
     )
     return figure
@@ -92,6 +98,21 @@ def name_of(job: JobFacts, link: LinkFacts) -> str:
     if link.shared:
         return f"{link.interface} on {link.host}, of the whole machine"
     return f"{job.party(link.party)}, {link.interface} on {link.host}"
+
+
+def panel_of(job: JobFacts, one: LinkBytes, row: int) -> dict[str, Any]:
+    """What the page has to know of a panel, to name what somebody points at: see `frontend/src/lib/stack.ts`."""
+    x, y = _axes(row)
+    return {
+        "x": x,
+        "y": y,
+        "link": one.link.key,
+        "direction": "send" if one.direction == Direction.TX else "receive",
+        "title": f"{who_of(job, one.link)} {DIRECTIONS[one.direction]}",
+        "rate_bps": one.link.rate_bps,
+        "declared": one.link.rate_source == "declared",
+        "by_size": one.link.by_size,
+    }
 
 
 def draw(
@@ -117,41 +138,49 @@ def draw(
         for members in groups:
             share = one.layers[members[0] : members[-1] + 1].sum(axis=0)
             if share.any():
-                name = job.short(members[0])
-                name += f" to {job.short(members[-1])}" if len(members) > 1 else ""
+                first, last = members[0], members[-1]
                 colour = shades[shade(members[len(members) // 2], len(one.layers))]
-                span = {"layers": [members[0], members[-1]]}  # for the page, which lights layers up
+                # For the page: what it lights up, and the name in CSV.
+                span = {"layers": [first, last], "key": together(job.short, first, last)}
+                name = together(job.named, first, last)
                 areas.append(_area(row, share, bin_ns, name=name, fillcolor=colour, meta=span, **common))
         if one.other.any():
             none = {"layers": [NO_LAYER, NO_LAYER]}
             areas.append(
                 _area(row, one.other, bin_ns, name="other", fillcolor=colours.other, meta=none, **common)
             )
-        _add_panel(layout, row, len(panels), _title(job, one, request), request)
+        _add_panel(layout, row, len(panels), _title(job, one, bin_ns, request), request)
         scale, lines = _scale(row, one, bin_ns, colours.rate)
         layout[_key(_axes(row)[1])] |= scale
         layout["shapes"] += lines
     programs = "; of the machine's, other programs" if any(one.link.shared for one in panels) else ""
-    legend = {"legend": {"x": 1, "xanchor": "right"}, **({"showlegend": False} if request.narrow else {})}
-    figure = go.Figure(areas, layout | legend)  # at once: each change of a figure takes milliseconds
-    figure.add_trace(
-        go.Scatter(
-            x=[None],
-            y=[None],
-            mode="markers",
-            hoverinfo="skip",
-            name=f"other: beyond the layers (headers, control{programs})",
-            marker={"color": colours.other, "size": 11, "symbol": "square"},
-        )
-    )
-    add_layer_scale(figure, job.short_names, request)
+    if not request.narrow:
+        other = f"other: beyond the layers (headers, control{programs})"
+        layout["annotations"].append(_key_of_other(other, request))
+        layout["margin"] = {"t": KEY_PX + TITLE_PX}
+    figure = go.Figure(areas, layout)  # at once: each change of a figure takes milliseconds
+    add_layer_scale(figure, job, request)
+    share_time_axis(figure, request)
     return finish(
         figure,
         request,
         revision=f"utilization:{job.id}",
-        height=PANEL_PX * len(panels) + 130,
+        height=PANEL_PX * len(panels) + 130 + (0 if request.narrow else TITLE_PX),
         alt="; ".join(_words(job, one, bin_ns) for one in panels),
     )
+
+
+def _key_of_other(text: str, request: FigureRequest) -> dict[str, Any]:
+    """What grey means, in a line of its own: panels' titles may be as long as the drawing is wide."""
+    colours = COLOURS[request.theme]
+    return {
+        "text": f"<span style='color:{colours.other}'>■</span> {text}",
+        "name": "key",
+        "font": {"size": 12, "color": colours.text},
+        "showarrow": False,
+        **{"xref": "paper", "x": 1, "xanchor": "right"},
+        **{"yref": "paper", "y": 1, "yanchor": "bottom", "yshift": TITLE_PX},
+    }
 
 
 def _add_panel(layout: dict[str, Any], row: int, rows: int, title: str, request: FigureRequest) -> None:
@@ -167,9 +196,11 @@ def _add_panel(layout: dict[str, Any], row: int, rows: int, title: str, request:
     layout["annotations"].append(
         {
             "text": title,
+            # On a phone a title begins at the figure's edge: it is as long as there is room beside the ticks, too.
             "font": {"size": 11 if request.narrow else 12, "color": COLOURS[request.theme].text},
             "showarrow": False,
             **{"xref": "paper", "x": 0, "xanchor": "left"},
+            "xshift": -TIME_MARGINS_PX[True][0] + 8 if request.narrow else 0,
             **{"yref": "paper", "y": top, "yanchor": "bottom"},
         }
     )
@@ -236,8 +267,9 @@ def _scale(row: int, one: LinkBytes, bin_ns: int, colour: str) -> tuple[dict[str
     return axis, [line]
 
 
-def _title(job: JobFacts, one: LinkBytes, request: FigureRequest) -> str:
-    """Who, which direction, which interface, how layers are told apart where that is derived, how fast it may go."""
+def _title(job: JobFacts, one: LinkBytes, bin_ns: int, request: FigureRequest) -> str:
+    """Who, which direction, which interface, how layers are told apart where that is derived, how fast it may go, and
+    why there is more where there is."""
     link = one.link
     name = who_of(job, link)
     title = f"<b>{abbreviate(name) if request.narrow and not link.shared else name}</b> {DIRECTIONS[one.direction]}"
@@ -245,7 +277,17 @@ def _title(job: JobFacts, one: LinkBytes, request: FigureRequest) -> str:
         title += f" ({link.interface} on {link.host}{SHARED if link.shared else ''})"
     if link.by_size:
         title += BY_SIZE_SHORT if request.narrow else BY_SIZE
-    return f"{title}: {rate_text(job, link, short=request.narrow)}"
+    title += f": {rate_text(job, link, short=request.narrow)}"
+    most = link_utilization(one.total, bin_ns, link.rate)
+    if most is not None and most.max() > OVERFULL:
+        title += f"; {most.max():.0%} at most" + ("" if request.narrow else f": {overfull(link, bin_ns)}")
+    return title
+
+
+def overfull(link: LinkFacts, bin_ns: int) -> str:
+    """Why a bin may hold more than the rate allows. A rate that was only declared holds nothing back."""
+    burst = f"a burst within {format_ms(bin_ns)}"
+    return f"{burst}, or the link is faster than declared" if link.rate_source == "declared" else burst
 
 
 def who_of(job: JobFacts, link: LinkFacts) -> str:

@@ -40,15 +40,20 @@ def look_up(source: Source, wait: Wait) -> Why | None:
     return explain(source.spans(start - max(end - start, LOOK_BACK_NS), end), found)
 
 
-def longest(spans: np.ndarray, from_ns: int, to_ns: int) -> list[dict[str, int]]:
-    """The longest waits in a window (by their middle), for who has no pointer: which each is, and how long."""
+def longest(spans: np.ndarray, from_ns: int, to_ns: int, job: JobFacts) -> list[dict[str, int | str]]:
+    """The longest waits in a window (by their middle), for who has no pointer: which each is, its layer's name, and how
+    long."""
     waits = waits_of(spans)
     middle = (waits["start"] + waits["end"]) // 2
     waits = waits[(middle > from_ns) & (middle < to_ns)]
     waits = waits[np.argsort(waits["start"] - waits["end"], kind="stable")][:MOST_LISTED]
     names = ("party", "step", "layer", "unit")
     return [
-        {**{name: int(wait[name]) for name in names}, "ns": int(wait["end"] - wait["start"])}
+        {
+            **{name: int(wait[name]) for name in names},
+            "layer_name": job.named(int(wait["layer"])),
+            "ns": int(wait["end"] - wait["start"]),
+        }
         for wait in waits
     ]
 

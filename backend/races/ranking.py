@@ -10,19 +10,18 @@ whose members are equal, at most one in twenty shows a significant difference.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import stdtrit
 
 from backend.races.spec import FEWEST_ROUNDS
+from engine.telemetry.comparison import SMALLEST
 from engine.telemetry.definitions import Interval
 
 ERROR = 0.05
 """Probability of an interval that does not cover the true value, over all comparisons of a ranking."""
-SMALLEST = 0.01
-"""A smaller difference is none, however certain it is."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,13 +43,16 @@ class Standing:
     """Of which this rests on."""
 
 
-def rank(iterations: Mapping[int, Mapping[int, float]]) -> list[Standing]:
-    """The standings of members by their median iteration times in ns: member -> round -> time. Fastest first."""
+def rank(iterations: Mapping[int, Mapping[int, float]], out: Collection[int] = ()) -> list[Standing]:
+    """The standings of members by their median iteration times in ns: member -> round -> time. Fastest first, but who
+    is `out` with fewer than FEWEST_ROUNDS comes last: held against it, nobody would ever have enough rounds."""
     known = {member: times for member, times in iterations.items() if times}
     if not known:
         return []
-    mean = {member: _geometric(list(times.values())) for member, times in known.items()}
-    order = sorted(known, key=lambda member: mean[member])
+    mean = {member: geometric(list(times.values())) for member, times in known.items()}
+    order = sorted(
+        known, key=lambda member: (member in out and len(known[member]) < FEWEST_ROUNDS, mean[member])
+    )
     first, pairs = order[0], max(1, math.comb(len(order), 2))
     standings: list[Standing] = []
     for place, member in enumerate(order, start=1):
@@ -94,7 +96,7 @@ def _ratio(
     """Over the rounds that both ran; over all that each ran where they share none."""
     common = sorted(ours.keys() & theirs.keys())
     if not common:
-        return _geometric(list(ours.values())) / _geometric(list(theirs.values())), None, 0
+        return geometric(list(ours.values())) / geometric(list(theirs.values())), None, 0
     logs = np.log([ours[number] / theirs[number] for number in common])
     middle, count = float(logs.mean()), len(common)
     if count < 2:
@@ -103,5 +105,17 @@ def _ratio(
     return math.exp(middle), (math.exp(middle - reach), math.exp(middle + reach)), count
 
 
-def _geometric(values: Sequence[float]) -> float:
+def around(values: Sequence[float]) -> Interval | None:
+    """95 % confidence interval of the geometric mean of one member's rounds: Student's t over their logarithms. None
+    with fewer than FEWEST_ROUNDS."""
+    count = len(values)
+    if count < FEWEST_ROUNDS:
+        return None
+    logs = np.log(values)
+    reach = float(stdtrit(count - 1, 1 - ERROR / 2)) * float(logs.std(ddof=1)) / math.sqrt(count)
+    return math.exp(float(logs.mean()) - reach), math.exp(float(logs.mean()) + reach)
+
+
+def geometric(values: Sequence[float]) -> float:
+    """Their geometric mean."""
     return math.exp(float(np.mean(np.log(values))))

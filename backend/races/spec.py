@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from engine.errors import UserError, require_within
@@ -77,15 +79,19 @@ class RaceSpec:
         if not self.members:
             raise UserError("members", [], "nobody races", "Name at least one strategy; two to compare them")
         require_within("rounds", self.rounds, 1, MOST_ROUNDS)
-        for number, rate in enumerate(self.rates):
-            parse_rate(rate, f"rates.{number}")
+        rates = [parse_rate(rate, f"rates.{number}") for number, rate in enumerate(self.rates)]
         if self.rates and self.job.network.host_rates:
             rule = "the job's network.host_rates say the rate host by host"
             raise UserError("rates", list(self.rates), rule, "Leave rates or network.host_rates out")
-        for name in ("rates", "workers", "batches"):
-            values = getattr(self, name)
+        for name, values in (("rates", rates), ("workers", self.workers), ("batches", self.batches)):
             if len(set(values)) < len(values):
-                raise UserError(name, list(values), "one of them is there twice", "Give each once")
+                raise UserError(
+                    name, list(getattr(self, name)), "one of them is there twice", "Give each once"
+                )
+        for number, count in enumerate(self.workers):
+            _check(f"workers.{number}", partial(replace, self.job.cluster, workers=count))
+        for number, batch in enumerate(self.batches):
+            _check(f"batches.{number}", partial(replace, self.job.training, global_batch=batch))
         conditions = max(1, len(self.rates)) * max(1, len(self.workers)) * max(1, len(self.batches))
         jobs = len(self.members) * conditions * self.rounds
         if jobs > MOST_JOBS:
@@ -102,6 +108,14 @@ class RaceSpec:
     def title(self) -> str:
         """What people call it."""
         return self.name or self.job.name
+
+
+def _check(field: str, make: Callable[[], object]) -> None:
+    """Raises UserError at the race's field where no job can have that."""
+    try:
+        make()
+    except UserError as error:
+        raise error.at(field) from None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -80,8 +80,8 @@ def next_retry(session: Session, now_unix_ns: int) -> int | None:
 
 
 def active_attempts(session: Session) -> Sequence[Attempt]:
-    """Attempts that hold devices, each with its job's name."""
-    job = joinedload(Attempt.job).load_only(Job.name, raiseload=True)
+    """Attempts that hold devices, each with its job's name and state."""
+    job = joinedload(Attempt.job).load_only(Job.name, Job.state, raiseload=True)
     query = select(Attempt).where(Attempt.state.in_(ACTIVE)).options(job)
     return session.scalars(query.order_by(Attempt.id)).all()
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, Literal
 
 from backend.schemas.base import Schema
+from backend.schemas.jobs import State
 
 
 class StrategyEntry(Schema):
@@ -19,6 +21,8 @@ class StrategyEntry(Schema):
     """Paper and section, or the system whose behaviour it follows."""
     proof: Literal["exact", "bounded", "convergent"]
     """The class of proof that its tests hold it to."""
+    recommended: bool
+    """Whether it races where nobody is named: one of each family is recommended."""
     options_schema: dict[str, Any]
     """JSON schema of its options, with defaults and descriptions."""
 
@@ -70,9 +74,65 @@ class Device(Schema):
     """`cpu`, `cuda` or `rehearsal`: all workers of a rehearsal share one slot."""
     description: str
     """For people, e.g. the card's name."""
+    model: str
+    """What was built, e.g. the processor's name. Empty: the machine does not say."""
+    memory_bytes: int | None
+    """Its own memory. Null for slots, which share the machine's."""
     job_id: str | None
     """The job that occupies it. Null: free."""
     job_name: str | None
+    job_state: State | None
+    workers: int
+    """How many of the job's workers are on it."""
+    since: datetime | None
+    """When the job got it."""
+
+
+class Waiting(Schema):
+    """A job in the queue."""
+
+    job_id: str
+    job_name: str
+    priority: int
+    """Higher runs first."""
+    since: datetime
+    """When it came into the queue, or back into it."""
+    kind: str | None
+    """The kind of device that it waits for. Null: this server has none for it."""
+    devices: int
+    """How many of them it needs at once."""
+    reason: str | None
+    """Code of why it waits. Null: the scheduler has not looked at it yet."""
+    message: str | None
+    """The scheduler's own words: for what it waits, and behind whom."""
+    retry_at: datetime | None
+    """Not before this is it tried again. Null: it may start at any time."""
+
+
+class Queue(Schema):
+    """What waits, in the order in which it may start."""
+
+    items: list[Waiting]
+    total: int
+    """Of all jobs that wait, where they are more than are listed."""
+
+
+class Lab(Schema):
+    """Whether this machine can be several hosts."""
+
+    permitted: bool
+    why_not: str | None
+    """What is missing. Null: nothing."""
+
+
+class Word(Schema):
+    """A word of the subject, explained."""
+
+    name: str
+    text: str
+    """What it means, in one sentence."""
+    metric: bool
+    """Whether it is measured: it stands in figures and tables."""
 
 
 class FigureEntry(Schema):

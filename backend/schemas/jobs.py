@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
+from pydantic import ConfigDict
+
 from backend.schemas.base import Schema
 from backend.schemas.plans import PlanView
 from engine.plan.job import JobSpec
@@ -86,6 +88,10 @@ class JobSummary(Schema):
     """Goes up with every change of the job or of its telemetry."""
     attempt: str | None
     """Id of its latest attempt."""
+    tags: list[str]
+    """What people sort it under."""
+    note: str | None
+    """What a person wrote about it."""
 
 
 class DroppedDetail(Schema):
@@ -155,6 +161,38 @@ class BaselineRequest(Schema):
 
     baseline: str | None
     """Id of another job. Null: against none, and what was measured goes."""
+
+
+class Labels(Schema):
+    """What a person says of a job. What is left out stays as it is."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    tags: list[str] = []
+    """All its tags from now on."""
+    note: str | None = None
+    """Null: none."""
+
+
+class JobGroup(Schema):
+    """Jobs that have one thing in common."""
+
+    value: str | None
+    """What they have in common: a model, a strategy, a tag, or a race's id. Null: those without a tag, or of no
+    race."""
+    name: str
+    """The same for people."""
+    jobs: int
+    active: int
+    """How many of them wait or run."""
+
+
+class JobGroups(Schema):
+    """Groups, that with the newest job first."""
+
+    items: list[JobGroup]
+    truncated: bool
+    """Whether there are more groups than are listed."""
 
 
 class Deletion(Schema):

@@ -28,8 +28,9 @@ class LinkQuery(Schema):
     """On the attempt's clock; needs to_ns. Left out: from the beginning."""
     to_ns: int | None = Field(default=None, ge=-MOST_NS, le=MOST_NS)
     """Where it ends. Left out: to the end."""
-    bins: int = Field(default=500, ge=1, le=10_000)
-    """At most so many: they are 10 ms wide, or 8, 64, ... times that."""
+    bins: int | None = Field(default=None, ge=1, le=10_000)
+    """At most so many: they are 10 ms wide, or 8, 64, ... times that. Left out: 500, or fewer where one answer does not
+    hold the values of so many."""
 
 
 class LayerSeries(Schema):
@@ -83,6 +84,9 @@ class Links(Schema):
     start_ns: int
     """Where the first one starts, on the attempt's clock."""
     bins: int
+    wider: str | None
+    """Why bins are wider than in 500 of them, and what to ask for to have narrower ones. Null: they are not, or `bins`
+    was asked for."""
     links: list[LinkSeries]
     """Those that moved anything; directions in which nothing went are left out."""
     revision: int

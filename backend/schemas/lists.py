@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
 from backend.schemas.base import Schema
 
-Cursor = Annotated[str | None, Field(max_length=500)]
+Cursor = Annotated[str | None, Field(max_length=1_000)]
 Step = Annotated[int | None, Field(ge=0, le=2**31 - 1)]
 
 
@@ -26,8 +26,10 @@ class ListQuery(Schema):
     """Only these fields of every item, with commas, e.g. `id,state`. Left out: all."""
 
 
-class JobQuery(ListQuery):
+class JobFilter(Schema):
     """Which jobs."""
+
+    model_config = ConfigDict(extra="forbid")
 
     state: str | None = Field(default=None, max_length=500)
     """One state, or several with commas."""
@@ -42,11 +44,38 @@ class JobQuery(ListQuery):
     baseline: str | None = None
     """Id of the job that they are compared with."""
     text: str | None = Field(default=None, max_length=200)
-    """Part of a name, or an id."""
+    """Part of a name, or the beginning of an id: at least four characters of it."""
     created_from: datetime | None = None
     """Made then or later; without a time zone: UTC."""
     created_to: datetime | None = None
     """Made before then; without a time zone: UTC."""
+    tag: str | None = Field(default=None, max_length=200)
+    """With this tag."""
+    tagged: bool | None = None
+    """With any tag, or without one."""
+    race: str | None = None
+    """Id of the race that they ran in."""
+    raced: bool | None = None
+    """Of any race, or of none."""
+
+
+class JobQuery(ListQuery, JobFilter):
+    """Which jobs, in which order."""
+
+    sort: str | None = Field(default=None, max_length=100)
+    """A column, e.g. `loss`, or `-loss` for the largest first: name, state, strategy, model, workers, step, loss,
+    test_accuracy, samples_per_s, speed_up, created_at, duration or priority. Jobs without a value come last. Figures
+    are some seconds old. Left out: the newest jobs first."""
+
+
+GroupedBy = Literal["model", "strategy", "tag", "race"]
+
+
+class GroupQuery(JobFilter):
+    """Which jobs, and by what they are put together."""
+
+    by: GroupedBy
+    """A job with several tags is in several groups."""
 
 
 class AttemptQuery(ListQuery):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
-from backend.races.spec import RaceSpec
+from backend.races.spec import MemberSpec, RaceSpec
 from backend.schemas.base import Schema
 from backend.schemas.jobs import Page
+from backend.schemas.telemetry import Processors
 
 State = Literal["running", "finished", "cancelled"]
 
@@ -29,8 +30,22 @@ class RaceSummary(Schema):
     jobs: int
     """How many jobs it has in all."""
     jobs_ended: int
+    decided: bool
+    """Whether under some condition two members have ended enough rounds for a verdict."""
     created_at: datetime
     ended_at: datetime | None
+
+
+class Limit(Schema):
+    """What limits a job, by `engine.telemetry.limits`."""
+
+    kind: Literal["compute", "port", "processors", "waiting"]
+    """`port`: the link is the bottleneck. `processors`: those of this machine. `waiting`: latency, or
+    rounds that follow one another."""
+    sentence: str
+    """With its numbers: `port: the link is 94 % busy while workers wait 58 % of the step; processors 41 %`."""
+    crowded: bool
+    """Others than the job had more of the machine's processors than it: a quieter machine would tell more."""
 
 
 class Standing(Schema):
@@ -45,8 +60,11 @@ class Standing(Schema):
     """Geometric mean over rounds of the median time of an iteration."""
     samples_per_s: float | None
     """Throughput, likewise."""
+    samples_low: float | None
+    """Ends of its 95 % confidence interval over rounds. Null with fewer than three."""
+    samples_high: float | None
     exposed_ms: float | None
-    """Exposed communication of a step, likewise."""
+    """Exposed communication: `iteration_ms` times the mean over rounds of its share of an iteration."""
     times_fastest: float | None
     """Its iteration time over the fastest one's, round by round."""
     low: float | None
@@ -57,6 +75,13 @@ class Standing(Schema):
     """Whether it is slower than the fastest by more than chance; never with fewer than three rounds."""
     rounds: int
     """How many rounds this rests on."""
+    processors: Processors | None
+    """How busy the machine's processors were while its measured steps ran, the mean over rounds. Null: not known."""
+    port_busy: float | None
+    """How busy the busiest port of a link was while workers waited, as a share (0 to 1) of its rate. Null: no rate is
+    known, or nothing was waited for."""
+    limit: Limit | None
+    """What limits it. Null: no step was measured yet."""
     out: str | None
     """Why it takes part no more: value, rule and remedy of what it was refused for, or how its job ended."""
     job_ids: list[str]
@@ -76,6 +101,31 @@ class Ranking(Schema):
     standings: list[Standing]
 
 
+class Condition(Schema):
+    """Of a race: what a comparison holds equal. Null: as the race's job says."""
+
+    rate: str | None = None
+    workers: int | None = None
+    batch: int | None = None
+
+
+class Suggestion(Schema):
+    """What to try next. One of the fields below `reason` says what it would take."""
+
+    text: str
+    """`Let p3 race`."""
+    reason: str
+    """By which figures."""
+    member: MemberSpec | None = None
+    """Who might join: `POST /api/v1/races/{race_id}/members` takes it in `members`."""
+    condition: Condition | None = None
+    """Where another race might be run."""
+    rounds: int | None = None
+    """How many rounds another race might have."""
+    fidelity: Literal["rehearse"] | None = None
+    """What another race's job might be."""
+
+
 class RaceView(RaceSummary):
     """One race, whole."""
 
@@ -83,6 +133,8 @@ class RaceView(RaceSummary):
     rankings: list[Ranking]
     crossings: list[str]
     """At which rates the order changes: `ddp catches up with p3 at 900 Mbit/s`."""
+    next: list[Suggestion]
+    """What to try next, at most three; empty while nothing is known."""
     round: int
     """The round that runs, from 1; the last one when all have ended."""
     running_job: str | None

@@ -56,6 +56,8 @@ class Events(Schema):
     """Whose times these are: `host`, or `cuda`, the device that computed it."""
     layers: list[str]
     """Names by index."""
+    layer_names: list[str]
+    """The same as people read them: `4 (Conv2d)` of a layer called `4`."""
     parties: list[str]
     """Names by number."""
     kinds: list[str]
@@ -96,6 +98,16 @@ class Recording(Schema):
     last_step: int
 
 
+class LogTimes(Schema):
+    """When a log had how many bytes, as columns of equal length: a line that ends at a byte was written by the time of
+    the first entry that reaches it, and after that of the one before; to about a second."""
+
+    until: list[int]
+    """The log's bytes."""
+    unix_ms: list[int]
+    """At that time, in ms since 1970."""
+
+
 class Logs(Schema):
     """A piece of one process's output."""
 
@@ -107,6 +119,10 @@ class Logs(Schema):
     """Give it as `offset` for what comes next."""
     size: int
     """Bytes that the log has now."""
+    failed: str | None
+    """The party that failed first, where the attempt has ended so."""
+    times: LogTimes
+    """Of the piece; empty for the supervisor, whose lines say theirs, and for attempts of earlier versions."""
 
 
 class SpeedUp(Schema):
@@ -122,6 +138,7 @@ class SpeedUp(Schema):
     kind: Literal["strong", "weak"] | None
     """`strong`: equal global batch. `weak`: equal batch per worker."""
     comparable: bool
+    """Whether the two jobs may be compared. There may be no value yet, for want of steps."""
     why_not: str | None
 
 
@@ -166,6 +183,16 @@ class SpeedUps(Schema):
     revision: int
 
 
+class Processors(Schema):
+    """How busy the processors of a job's machine were while its measured steps ran: shares (0 to 1) of all that the job
+    may use."""
+
+    busy: float
+    """Not idle, whoever used them."""
+    own: float
+    """Taken by the job's own processes."""
+
+
 class Summary(Schema):
     """The figures of one job by `engine/telemetry/definitions.py`: medians over a window, warm-up left
     out."""
@@ -183,6 +210,8 @@ class Summary(Schema):
     """Time of a step in which a worker computes nothing because a version has not arrived."""
     input_ms: float | None
     samples_per_s: float | None
+    processors: Processors | None
+    """Null: not known, because the machine does not say it (it has no /proc), or too few steps were measured."""
     speed_up: SpeedUp | None
     """Null: no baseline."""
     convergence_speed_up: float | None

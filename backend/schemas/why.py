@@ -11,6 +11,8 @@ class Ahead(Schema):
     """A layer whose messages left while another one was queued."""
 
     layer: str
+    layer_name: str
+    """What people read as its name: `4 (Conv2d)` of a layer called `4`; empty: of no layer."""
     ns: int
     """For how long they were on the wire meanwhile; messages to several peers overlap."""
 
@@ -57,6 +59,8 @@ class Why(Schema):
     step: int
     layer: str
     """What it waited for."""
+    layer_name: str
+    """The same as people read it; empty: what belongs to no layer."""
     unit: int
     """The unit of it that came last; -1: not known."""
     start_ns: int

@@ -10,10 +10,17 @@ import numpy as np
 
 from backend.figures.compare import By, What
 from backend.figures.registry import FIGURES
+from backend.schemas.lists import GroupedBy
 from backend.services.benchmark_fill import STEP_NS, Large
 
 AIM_MS = 300.0
 """At the 95th percentile, for every list and figure."""
+
+WHOLE = (
+    "strategies", "models", "datasets", "axes", "figures", "templates", "starts", "words", "lab", "devices", "queue",
+    "races", "health",
+)  # fmt: skip
+"""Lists that are asked for by their names alone."""
 
 
 @dataclass
@@ -57,13 +64,20 @@ def requests(large: Large, rival: Large, others: list[str]) -> list[Asked]:
         Asked("jobs by baseline", "/jobs", {"baseline": newest}),
         Asked("jobs by name", "/jobs", {"text": "job 17"}),
         Asked("jobs by time", "/jobs", {"created_to": "2020-01-01T00:00:00Z"}),
+        Asked("jobs by throughput", "/jobs", {"sort": "-samples_per_s", "limit": 200}),
+        Asked("jobs by how long they took", "/jobs", {"sort": "-duration", "limit": 200}),
+        *(Asked(f"jobs in groups by {by}", "/job-groups", {"by": by}) for by in get_args(GroupedBy)),
         Asked("job, small", f"/jobs/{middle}", {}),
         Asked("job", job, {}),
         Asked("plan", f"{job}/plan", {}),
+        Asked("specification", f"{job}/specification", {}),
         Asked("attempts", f"{job}/attempts", {}),
         Asked("history", f"{job}/history", {}),
         Asked("summary", f"{job}/summary", {}),
         Asked("summary, compared", f"{job}/summary", {"baseline": newest}),
+        Asked("speed-ups", f"{job}/speed-ups", {}),
+        Asked("links", f"{job}/links", {"bins": 100}),
+        Asked("stretch of time", f"{job}/links/stretch", {"from_ns": 0, "to_ns": end}),
         Asked("metrics", f"{job}/metrics", {}),
         Asked("names of metrics", f"{job}/metrics/names", {}),
         Asked("events", f"{job}/events", {}),
@@ -73,10 +87,8 @@ def requests(large: Large, rival: Large, others: list[str]) -> list[Asked]:
         Asked("logs, the end", f"{job}/logs", {"offset": -65_536}),
         Asked("logs, 1 MiB", f"{job}/logs", {"limit": 1 << 20}),
         Asked("trace of one step", f"{job}/trace", {"step_from": last, "step_to": last}, aimed=False),
-        *(Asked(name, f"/{name}", {}) for name in ("strategies", "models", "datasets", "axes", "figures")),
+        *(Asked(name, f"/{name}", {}) for name in WHOLE),
         Asked("schema of a job", "/schema/job", {}),
-        Asked("devices", "/devices", {}),
-        Asked("health", "/health", {}),
         Asked("race", "/race", {"jobs": both}),
         Asked("race, a step", "/race", {"jobs": both, "step": 0}),
         Asked("race, a wait", "/race", {"jobs": both, "why_job": large.job_id, "why": wait}),

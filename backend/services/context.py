@@ -12,10 +12,13 @@ from backend.ingest import BODIES_BYTES, UNPACKED_BYTES, Room
 from backend.services.access import Access
 from backend.services.figures import Figures
 from backend.services.inventory import Inventory
+from backend.services.job_figures import JobFigures
 from backend.services.jobs import Jobs
+from backend.services.labels import Labels
 from backend.services.links import LinkReader
 from backend.services.lists import Lists
 from backend.services.notices import Hub
+from backend.services.profiles import Profiles
 from backend.services.races import Races
 from backend.services.speed_ups import SpeedUps
 from backend.services.telemetry import Telemetry
@@ -34,8 +37,11 @@ class Context:
     database: Database
     inventory: Inventory
     jobs: Jobs
+    profiles: Profiles
     races: Races
     lists: Lists
+    labels: Labels
+    job_figures: JobFigures
     telemetry: Telemetry
     links: LinkReader
     figures: Figures

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -13,6 +14,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 from engine.errors import UserError
 
 _PREFIX = b"1:"
+_ID = re.compile("[0-9a-f-]{36}")
 LARGEST = 2**62
 R = TypeVar("R")
 
@@ -31,6 +33,14 @@ def decode(cursor: str) -> str:
     except (binascii.Error, UnicodeError, ValueError):
         pass  # said below
     raise refused(cursor)
+
+
+def decode_id(cursor: str) -> str:
+    """The id inside: of a list that is in the order of its ids. Raises UserError for the cursor of another order."""
+    found = decode(cursor)
+    if not _ID.fullmatch(found):
+        raise refused(cursor)
+    return found
 
 
 def decode_numbers(cursor: str, count: int = 1) -> tuple[int, ...]:
@@ -59,7 +69,7 @@ def page(
     limit: int,
     cursor: str | None,
     newest_first: bool = True,
-    read: Callable[[str], Any] = decode,
+    read: Callable[[str], Any] = decode_id,
 ) -> tuple[list[R], str | None]:
     """At most `limit` rows of `query` after `cursor` in the order of `key` (unique), and the cursor of what follows.
 

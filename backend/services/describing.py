@@ -1,5 +1,5 @@
-"""The process that describes a model, within limits: a user's code runs there, and may take any time and memory and
-say anything.
+"""The process that describes a model, or measures it, within limits: a user's code runs there, and may take any time
+and memory and say anything.
 
 The process holds its own limit of memory, which each process that it starts inherits. Time, and how much of what they
 say is kept, are held here. Nothing that was started outlives the answer.
@@ -22,7 +22,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from backend.executors import process
+from backend.executors import process, scratch
 from backend.executors.environment import inherited
 from engine import errors
 from engine.errors import UserError
@@ -45,11 +45,44 @@ class Allowance:
 
     seconds: float
     memory_bytes: int
-    """Of each of its processes: what it allocates, used or not."""
+    """Of each of its processes: what it allocates, used or not. 0: no limit."""
 
 
-def ask(request: dict[str, Any], subject: str, allowed: Allowance, lifeline: Connection) -> dict[str, Any]:
-    """The answer of `describer.py` to a request. It ends when the other end of `lifeline` closes, too.
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """What is asked of the process."""
+
+    module: str
+    """It reads a request from standard input and answers on standard output."""
+    doing: str
+    """`describing the model`."""
+    done: str
+    """`described`."""
+    devices: bool
+    """Whether it may use the machine's CUDA devices."""
+    too_long: str
+    """The remedy where it takes too long."""
+
+
+DESCRIBE = Task(
+    module="engine.models",
+    doing="describing the model",
+    done="described",
+    devices=False,
+    too_long="Build less when the model is constructed, or allow more with TRAINYARD_DESCRIPTION_SECONDS",
+)
+
+
+def ask(
+    request: dict[str, Any],
+    subject: str,
+    allowed: Allowance,
+    lifeline: Connection,
+    task: Task = DESCRIBE,
+    temporary: Path | None = None,
+) -> dict[str, Any]:
+    """The answer of `describer.py` to a request. It ends when the other end of `lifeline` closes, too. `temporary`:
+    where its temporary files go, which it leaves where it is killed; None: to the system's folder.
 
     Raises UserError naming the model, `subject`, where it takes more than what is allowed or does not answer.
     """
@@ -59,8 +92,13 @@ def ask(request: dict[str, Any], subject: str, allowed: Allowance, lifeline: Con
         "backend.services.describer",
         str(lifeline.fileno()),
         str(allowed.memory_bytes),
+        task.module,
     ]
-    environment = {**inherited(), "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+    environment = {**inherited(), "OMP_NUM_THREADS": "1"}
+    if not task.devices:
+        environment["CUDA_VISIBLE_DEVICES"] = ""
+    if temporary is not None:
+        environment[scratch.VARIABLE] = str(temporary)
     marker = Path("/describing", uuid.uuid4().hex)
     environment[process.MARKER] = str(marker)
     with tempfile.TemporaryFile() as given:
@@ -80,11 +118,8 @@ def ask(request: dict[str, Any], subject: str, allowed: Allowance, lifeline: Con
         try:
             answer, said = _listen(child, time.monotonic() + allowed.seconds)
         except TimeoutError:
-            rule = f"could not be described within {allowed.seconds:g} s"
-            remedy = (
-                "Build less when the model is constructed, or allow more with TRAINYARD_DESCRIPTION_SECONDS"
-            )
-            raise UserError("model", subject, rule, remedy) from None
+            rule = f"could not be {task.done} within {allowed.seconds:g} s"
+            raise UserError("model", subject, rule, task.too_long) from None
         finally:
             _end(child, marker)
     if len(answer) > ANSWER_BYTES:
@@ -94,7 +129,7 @@ def ask(request: dict[str, Any], subject: str, allowed: Allowance, lifeline: Con
         found = json.loads(answer)
         assert isinstance(found, dict)
     except (AssertionError, ValueError):
-        raise _failed(child.returncode, said, subject, allowed) from None
+        raise _failed(child.returncode, said, subject, allowed, task) from None
     return found
 
 
@@ -140,13 +175,14 @@ def _listen(child: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, byt
             os.close(watched)
 
 
-def _failed(code: int, said: bytes, subject: str, allowed: Allowance) -> UserError:
+def _failed(code: int, said: bytes, subject: str, allowed: Allowance, task: Task) -> UserError:
     lines = said.decode("utf-8", "replace").strip().splitlines()
     last = "\n".join(lines[-SAID_LINES:]) or "it said nothing"
     how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
     return UserError(
         "model",
         subject,
-        f"describing the model {how}: {last}",
-        f"Build the model in Python first to see the error. Here it may use {gib(allowed.memory_bytes)} of memory",
+        f"{task.doing} {how}: {last}",
+        "Build the model in Python first to see the error"
+        + (f". Here it may use {gib(allowed.memory_bytes)} of memory" if allowed.memory_bytes else ""),
     )

@@ -13,6 +13,7 @@ from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 
 from backend.db.models import Batch
+from backend.figures.facts import JobFacts
 from backend.schemas.telemetry import Events
 from backend.services import cursor as cursors
 from engine.errors import UnknownNameError
@@ -64,9 +65,7 @@ def read(
     *,
     limit: int,
     cursor: str | None,
-    layers: list[str],
-    parties: list[str],
-    rehearsed: str | None,
+    job: JobFacts,
     newest_step: int | None,
 ) -> Events:
     """At most `limit` events in order of their start, those after `cursor`. Raises UserError for none of ours.
@@ -82,7 +81,7 @@ def read(
     if last is not None:
         following = cursors.encode(":".join(map(str, [*last, wanted.step_from, wanted.step_to])))
     return Events(
-        rehearsed=rehearsed,
+        rehearsed=job.rehearsed,
         worker=rows["party"].tolist(),
         step=rows["step"].tolist(),
         layer=rows["layer"].tolist(),
@@ -96,8 +95,9 @@ def read(
         end_ns=rows["end"].tolist(),
         bytes=rows["bytes"].tolist(),
         clock=[Clock(c).name.lower() for c in rows["clock"].tolist()],
-        layers=layers,
-        parties=parties,
+        layers=list(job.layers),
+        layer_names=list(job.titles),
+        parties=list(job.parties),
         kinds=list(KINDS),
         newest_step=newest_step,
         truncated=following is not None,

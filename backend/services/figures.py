@@ -7,6 +7,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from sqlalchemy.orm import Session
@@ -14,6 +15,7 @@ from sqlalchemy.orm import Session
 from backend.db import Database, models
 from backend.figures import answers, registry
 from backend.figures.compare import By, What
+from backend.figures.race_throughput import Curves
 from backend.figures.request import FigureRequest
 from backend.figures.why import Wait
 from backend.schemas.catalogue import FigureEntry
@@ -87,7 +89,13 @@ class Figures:
         return self._answer(tag, held, lambda: self._race(job_ids, request))
 
     def compare(
-        self, job_ids: Sequence[str], what: What, by: By, view: dict[str, Any], held: str | None
+        self,
+        job_ids: Sequence[str],
+        what: What,
+        by: By,
+        view: dict[str, Any],
+        held: str | None,
+        smoothing: int | None = None,
     ) -> Answer:
         """One measurement of several jobs. Raises NotFound, and UserError for too few or too many."""
         if not 1 <= len(set(job_ids)) == len(job_ids) <= MOST_COMPARED:
@@ -99,10 +107,25 @@ class Figures:
             )
         request = _request(view)
         with self._database.read() as session:
-            tag = self._tag(session, f"compare {what} {by}", job_ids, view)
-        return self._answer(
-            tag, held, lambda: self._drawing.run(answers.jobs_compared, job_ids, what, by, request)
-        )
+            tag = self._tag(session, f"compare {what} {by} {smoothing}", job_ids, view)
+
+        def drawn() -> bytes:
+            return self._drawing.run(answers.jobs_compared, job_ids, what, by, request, smoothing)
+
+        return self._answer(tag, held, drawn)
+
+    def check_race_figure(self, name: str) -> None:
+        """Raises NotFound for a figure of races that there is not, whatever the race."""
+        try:
+            registry.race_figure(name)
+        except UnknownNameError as error:
+            raise NotFound(str(error), [error]) from None
+
+    def of_race(self, name: str, curves: Curves, view: dict[str, Any], held: str | None) -> Answer:
+        """One figure of a race of strategies. Raises UserError for what cannot be shown."""
+        request = _request(view)
+        tag = _hashed([self._life, name, asdict(curves), view])
+        return self._answer(tag, held, lambda: self._drawing.run(answers.race_curves, name, curves, request))
 
     def why(self, job_id: str, attempt: int | None, wait: Wait) -> Why:
         """Why a worker waited in that attempt, else in the latest. Raises NotFound for a job or a wait that there is
@@ -139,8 +162,13 @@ class Figures:
         rows = [find(session, job_id) for job_id in job_ids]
         baselines = [session.get(models.Job, row.baseline_id) for row in rows if row.baseline_id]
         revisions = [[row.id, row.revision] for row in (*rows, *baselines) if row is not None]
-        content = json.dumps([self._life, name, revisions, view], sort_keys=True)
-        return f'"{hashlib.sha256(content.encode()).hexdigest()[:32]}"'
+        return _hashed([self._life, name, revisions, view])
+
+
+def _hashed(content: object) -> str:
+    """An `ETag` of plain data."""
+    text = json.dumps(content, sort_keys=True)
+    return f'"{hashlib.sha256(text.encode()).hexdigest()[:32]}"'
 
 
 def _request(view: dict[str, Any]) -> FigureRequest:

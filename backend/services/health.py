@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import time
-from importlib.metadata import PackageNotFoundError, version
 
 from sqlalchemy import func, make_url, select
 
 from backend.db.models import Job
 from backend.schemas.health import Health, JobCounts
 from backend.services.context import Context
+from backend.version import program_version
 
 ENDS = ("succeeded", "failed", "cancelled")
-
-
-def program_version() -> str:
-    """This program's version; `source` in a checkout that is not installed."""
-    try:
-        return version("trainyard")
-    except PackageNotFoundError:
-        return "source"
 
 
 def check(context: Context) -> Health:

@@ -1,11 +1,23 @@
-"""The machine's devices, and who is on them."""
+"""The machine's devices, who is on them, and who waits for them."""
 
 from __future__ import annotations
 
-from backend.db import Database
+from contextlib import suppress
+from dataclasses import replace
+from typing import cast
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from backend.db import Database, models
+from backend.lifecycle import State
 from backend.scheduler import decide, snapshot
-from backend.schemas.catalogue import Device
-from engine.plan.job import JobSpec
+from backend.schemas import jobs
+from backend.schemas.catalogue import Device, Queue, Waiting
+from backend.services.times import moment, moment_or_none
+from engine.errors import UserError
+from engine.plan.job import ClusterSpec, JobSpec
+from engine.plan.serde import from_plain
 
 
 class Inventory:
@@ -19,17 +31,78 @@ class Inventory:
         """Raises UserError for a job that could never be placed here."""
         decide.check_demand(decide.Demand.of(spec.cluster, spec.fidelity), self._inventory)
 
-    def devices(self) -> list[Device]:
-        """Every device and the job that occupies it."""
+    def computes_on(self, spec: JobSpec) -> decide.Kind:
+        """What the job's workers would compute on if it were not rehearsed; where the machine has too few devices for
+        all of them, what one would get. Raises UserError for a kind that the machine does not have."""
+        demand = decide.Demand.of(spec.cluster, "train")
+        with suppress(UserError):
+            return decide.check_demand(demand, self._inventory)
+        return decide.check_demand(replace(demand, workers=1), self._inventory)
+
+    def ran(self, start_ns: int, end_ns: int) -> list[str]:
+        """Names of the jobs that held devices at some time between two moments (Unix, in ns), the oldest first."""
+        attempt = models.Attempt
+        there = (attempt.created_unix_ns < end_ns) & (
+            attempt.ended_unix_ns.is_(None) | (attempt.ended_unix_ns > start_ns)
+        )
+        query = select(models.Job.name, models.Job.id).join(attempt, attempt.job_id == models.Job.id)
         with self._database.read() as session:
-            held = snapshot.occupied(session)
+            return [
+                name for name, _ in session.execute(query.where(there).distinct().order_by(models.Job.id))
+            ]
+
+    def devices(self) -> list[Device]:
+        """Every device, and who holds it since when."""
+        with self._database.read() as session:
+            held = _holders(session)
         return [
             Device(
                 name=device.id,
                 kind=device.kind,
                 description=device.name,
-                job_id=held[device.id].job_id if device.id in held else None,
-                job_name=held[device.id].job_name if device.id in held else None,
+                model=device.model,
+                memory_bytes=device.memory_bytes,
+                job_id=holder.job.id if holder else None,
+                job_name=holder.job.name if holder else None,
+                job_state=cast(jobs.State, holder.job.state) if holder else None,
+                workers=holder.devices.count(device.id) if holder else 0,
+                since=moment(holder.created_unix_ns) if holder else None,
             )
             for device in self._inventory.devices
+            for holder in (held.get(device.id),)
         ]
+
+    def queue(self, limit: int) -> Queue:
+        """The jobs that wait, in the order in which they may start, with the scheduler's own words."""
+        job = models.Job
+        since = func.coalesce(job.queued_unix_ns, job.created_unix_ns)
+        waiting = job.state == State.QUEUED
+        first = select(job).where(waiting).order_by(job.priority.desc(), since, job.id).limit(limit)
+        with self._database.read() as session:
+            total = session.scalar(select(func.count()).select_from(job).where(waiting)) or 0
+            items = [self._waiting(row) for row in session.scalars(first)]
+        return Queue(items=items, total=total)
+
+    def _waiting(self, job: models.Job) -> Waiting:
+        kind, devices = None, 0
+        with suppress(UserError):  # of another version's job, or of one that this machine has nothing for
+            cluster = from_plain(ClusterSpec, job.spec.get("cluster", {}), "cluster")
+            demand = decide.Demand.of(cluster, job.spec.get("fidelity", ""))
+            devices = 1 if demand.rehearsal else demand.workers
+            kind = decide.check_demand(demand, self._inventory)
+        return Waiting(
+            job_id=job.id,
+            job_name=job.name,
+            priority=job.priority,
+            since=moment(job.queued_unix_ns or job.created_unix_ns),
+            kind=kind,
+            devices=devices,
+            reason=job.reason,
+            message=job.message,
+            retry_at=moment_or_none(job.retry_unix_ns),
+        )
+
+
+def _holders(session: Session) -> dict[str, models.Attempt]:
+    """Device id to the attempt that holds it."""
+    return {device: attempt for attempt in snapshot.active_attempts(session) for device in attempt.devices}

@@ -6,7 +6,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session, selectinload
@@ -20,11 +20,14 @@ from backend.services.errors import Conflict, NotFound
 from backend.services.merge import merged
 from backend.services.plans import Planned, Planner, view
 from backend.services.removal import remove
+from backend.services.stored import spec_of
 from backend.services.views import Views
 from engine.errors import UserError
+from engine.plan.documents import dump_yaml
 from engine.plan.job import JobSpec
-from engine.plan.serde import from_plain, to_plain
+from engine.plan.serde import from_plain, only_set, to_plain
 
+SpecForm = Literal["yaml", "json"]
 KEY_LENGTH = 200
 NAME_LENGTH = 200
 AGAIN = " (again)"
@@ -121,6 +124,14 @@ class Jobs:
         """The job's plan. Raises NotFound."""
         with self._database.read() as session:
             return self._views.plan(find(session, job_id))
+
+    def specification(self, job_id: str, form: SpecForm, *, whole: bool) -> str:
+        """What the job was asked to be, as text that can be submitted again: only what was set, or with every default.
+        Raises NotFound, and UserError for what another version stored and this one cannot read."""
+        with self._database.read() as session:
+            spec = spec_of(find(session, job_id))
+        plain = to_plain(spec) if whole else only_set(spec)
+        return dump_yaml(plain) if form == "yaml" else json.dumps(plain, indent=2, ensure_ascii=False) + "\n"
 
     def choose_baseline(self, job_id: str, baseline_id: str | None) -> schema.Job:
         """Measure the job against another one from now on; what was measured against the former goes. Raises NotFound,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
@@ -10,14 +12,17 @@ from sqlalchemy import ColumnElement, or_, select
 from backend.db import Database, models
 from backend.lifecycle import State
 from backend.schemas import jobs as schema
-from backend.schemas.lists import AttemptQuery, HistoryQuery, JobQuery
+from backend.schemas.lists import AttemptQuery, HistoryQuery, JobFilter, JobQuery
 from backend.services import cursor as cursors
+from backend.services import sorting
 from backend.services.jobs import find
 from backend.services.views import Views, show_attempt, show_transition
 from engine.errors import UnknownNameError
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FARTHEST_NS = 2**62
+ID_BEGINNING = re.compile("[0-9a-fA-F-]{4,36}")
+"""Fewer characters are looked for in names only."""
 
 
 class Lists:
@@ -28,12 +33,16 @@ class Lists:
         self._views = views
 
     def jobs(self, asked: JobQuery) -> schema.JobPage:
-        """Newest first. Raises UserError for a cursor or a state that is none."""
-        query = select(models.Job).where(*_conditions(asked))
+        """In the order that is asked for, else newest first. Raises UserError for a cursor, a state or a column that is
+        none."""
+        query = select(models.Job).where(*conditions(asked))
         with self._database.read() as session:
-            rows, following = cursors.page(
-                session, query, models.Job.id, limit=asked.limit, cursor=asked.cursor
-            )
+            if asked.sort is None:
+                key = models.Job.id
+                rows, following = cursors.page(session, query, key, limit=asked.limit, cursor=asked.cursor)
+            else:
+                order = sorting.Order.of(asked.sort)
+                rows, following = sorting.page(session, query, order, limit=asked.limit, cursor=asked.cursor)
             items = [self._views.summary(session, row) for row in rows]
         return schema.JobPage(items=items, next_cursor=following)
 
@@ -79,7 +88,8 @@ class Lists:
         return schema.TransitionPage(items=items, next_cursor=following)
 
 
-def _conditions(asked: JobQuery) -> Iterable[ColumnElement[bool]]:
+def conditions(asked: JobFilter) -> Iterable[ColumnElement[bool]]:
+    """What is asked of jobs. Raises UserError for a state that is none."""
     row, spec = models.Job, models.Job.spec
     if asked.state:
         yield row.state.in_(_states("state", asked.state))
@@ -95,11 +105,33 @@ def _conditions(asked: JobQuery) -> Iterable[ColumnElement[bool]]:
     if asked.baseline:
         yield row.baseline_id == asked.baseline
     if asked.text:
-        yield or_(row.name.icontains(asked.text, autoescape=True), row.id == asked.text)
+        yield or_(row.name.icontains(asked.text, autoescape=True), *_beginning(asked.text))
     if asked.created_from:
         yield row.created_unix_ns >= _unix_ns(asked.created_from)
     if asked.created_to:
         yield row.created_unix_ns < _unix_ns(asked.created_to)
+    yield from _of_people(asked)
+
+
+def _beginning(text: str) -> Iterable[ColumnElement[bool]]:
+    """Of an id, where the text can be one."""
+    if ID_BEGINNING.fullmatch(text):
+        yield models.Job.id.startswith(text.lower())
+
+
+def _of_people(asked: JobFilter) -> Iterable[ColumnElement[bool]]:
+    """What people say of jobs, and the races that they made."""
+    row = models.Job
+    tags = select(models.JobTag.job_id)
+    if asked.tag:
+        yield row.id.in_(tags.where(models.JobTag.tag == unicodedata.normalize("NFC", asked.tag)))
+    if asked.tagged is not None:
+        yield row.id.in_(tags) if asked.tagged else row.id.not_in(tags)
+    raced = select(models.RaceRun.job_id).where(models.RaceRun.job_id.is_not(None))
+    if asked.race:
+        yield row.id.in_(raced.where(models.RaceRun.race_id == asked.race))
+    if asked.raced is not None:
+        yield row.id.in_(raced) if asked.raced else row.id.not_in(raced)
 
 
 def _source(part: str, name: str) -> ColumnElement[bool]:

@@ -44,14 +44,24 @@ class Planner:
         Names, options and devices are looked at first: the model's description may take seconds.
         """
         check_options(spec)
-        if spec.model.name is not None:
-            from_plain(model(spec.model.name).options, spec.model.options, "model.options")
-        if spec.data.name is not None:
-            from_plain(dataset(spec.data.name).options, spec.data.options, "data.options")
+        _check_sources(spec)
         self._check_devices(spec)
         _check_lab(spec)
-        description = self._descriptions.describe(spec.model, spec.data, spec.training.precision)
+        description = self.describe(spec)
         return Planned(spec=spec, description=description, plan=build_plan(spec, description))
+
+    def describe(self, spec: JobSpec) -> ModelDescription:
+        """What the job's model is on its data. Raises UserError at the field."""
+        _check_sources(spec)
+        return self._descriptions.describe(spec.model, spec.data, spec.training.precision)
+
+
+def _check_sources(spec: JobSpec) -> None:
+    """Refuse options that a model or a data set of ours does not have."""
+    if spec.model.name is not None:
+        from_plain(model(spec.model.name).options, spec.model.options, "model.options")
+    if spec.data.name is not None:
+        from_plain(dataset(spec.data.name).options, spec.data.options, "data.options")
 
 
 def _check_lab(spec: JobSpec) -> None:

@@ -16,7 +16,7 @@ from backend.db.models import Attempt, Job, Metric
 from backend.figures import rolled, speed
 from backend.figures.facts import period_of
 from backend.services.remember import Remembered
-from engine.telemetry.definitions import WARM_UP_STEPS, step_means
+from engine.telemetry.definitions import WARM_UP_STEPS
 
 REMEMBERED = 8_192
 ACCURACY = "test_accuracy"
@@ -71,10 +71,7 @@ def read(session: Session, attempt_id: int, workers: int, period: int) -> Progre
         return Progress(test_accuracy=accuracy)
     warm = rows[rows["step"] >= WARM_UP_STEPS]
     found = speed.speed_of(warm, workers, period, WARM_UP_STEPS, last)
-    waited = []
-    for worker in range(workers):
-        own = warm[warm["party"] == worker]
-        waited.append(step_means(own["step"], own["input"], period=period))
+    each = [warm[warm["party"] == worker] for worker in range(workers)]
     return Progress(
         done=last + 1,
         window=len(np.unique(warm["step"])),
@@ -84,7 +81,9 @@ def read(session: Session, attempt_id: int, workers: int, period: int) -> Progre
         samples_per_s=found.samples_per_s,
         exposed_ns=found.exposed_ns,
         compute_ns=found.compute_ns,
-        input_ns=max(map(float, map(np.median, waited))) if all(len(own) for own in waited) else None,
+        input_ns=max(speed.median_part_ns(own, "input", period) for own in each)
+        if all(len(own) for own in each)
+        else None,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -14,22 +15,29 @@ from sqlalchemy.orm import Session
 
 from backend.db import Database, models, uuid7
 from backend.figures import answers
-from backend.lifecycle import ENDED
+from backend.figures.facts import known
+from backend.figures.race_throughput import Curves
+from backend.lifecycle import ENDED, State
 from backend.races.field import Cell, cells, conditions, job
-from backend.races.spec import MemberSpec, RaceSpec, labels
+from backend.races.spec import FEWEST_ROUNDS, MemberSpec, RaceSpec, labels
 from backend.schemas import races as schema
 from backend.schemas.lists import ListQuery
 from backend.services import cursor as cursors
+from backend.services import provenance, race_report
+from backend.services.crossings import crossings
+from backend.services.curves import curves
 from backend.services.drawing import Drawing
 from backend.services.errors import Conflict, NotFound
 from backend.services.jobs import KEY_LENGTH, Jobs
 from backend.services.plans import Planner
 from backend.services.remember import Remembered
-from backend.services.standings import Standings, crossings
-from backend.services.stored import source_name
+from backend.services.standings import Standings
+from backend.services.stored import race_of, source_name
+from backend.services.suggestions import LargestLayer, suggestions
 from backend.services.times import moment, moment_or_none
 from engine.errors import UserError
-from engine.plan.serde import from_plain, to_plain
+from engine.plan.description import layer_title
+from engine.plan.serde import to_plain
 
 RUNNING, FINISHED, CANCELLED = "running", "finished", "cancelled"
 MOST_CELLS = 200
@@ -104,15 +112,16 @@ class Races:
         """Let more members race: they run all rounds, after what is left of the others'. Raises NotFound, UserError for
         members that cannot race, and Conflict for a race that was cancelled."""
         with self._database.read() as session:
-            before = _spec(find(session, race_id))
+            row = find(session, race_id)
+            _check_open(row)  # before members are planned, which may take seconds
+            before = race_of(row)
         spec = replace(before, members=(*before.members, *members))
         new = [cell for cell in cells(spec) if cell.member >= len(before.members)]
         outs = self._refused(spec, new)
 
         def write(session: Session) -> None:
             row = find(session, race_id)
-            if row.state == CANCELLED:
-                raise Conflict(f"race {race_id} was cancelled. Submit it again with all members")
+            _check_open(row)
             if row.spec != to_plain(before):
                 raise Conflict(f"race {race_id} was changed meanwhile. Ask again")
             row.spec, row.state, row.ended_unix_ns = to_plain(spec), RUNNING, None
@@ -122,9 +131,9 @@ class Races:
         self._changed()
         return self.show(race_id)
 
-    def cancel(self, race_id: str) -> schema.RaceView:
-        """End it and the job that runs; what has ended stays. Ending it twice changes nothing. Raises NotFound, and
-        Conflict for a race that has finished."""
+    def cancel(self, race_id: str) -> schema.RaceSummary:
+        """End it and the job that runs; what has ended stays. Ending it twice changes nothing. Answers its row in the
+        list, which a race that cannot be read has, too. Raises NotFound, and Conflict for a race that has finished."""
 
         def write(session: Session) -> list[str]:
             row = find(session, race_id)
@@ -136,7 +145,9 @@ class Races:
 
         for job_id in self._database.writer.run(write):
             self._jobs.cancel(job_id)
-        return self.show(race_id)
+        with self._database.read() as session:
+            row = find(session, race_id)
+            return _summary(session, row, _readable(row))
 
     def delete(self, race_id: str) -> None:
         """Forget a race that does not run; its jobs stay. Raises NotFound and Conflict."""
@@ -155,41 +166,55 @@ class Races:
             rows, following = cursors.page(
                 session, select(models.Race), models.Race.id, limit=asked.limit, cursor=asked.cursor
             )
-            items = [_summary(session, row, _spec(row)) for row in rows]
+            items = [_summary(session, row, _readable(row)) for row in rows]
         return schema.RacePage(items=items, next_cursor=following)
 
     def show(self, race_id: str) -> schema.RaceView:
         """One race with its rankings. Raises NotFound."""
         with self._database.read() as session:
             row = find(session, race_id)
-            spec, jobs, outs = _spec(row), _jobs(session, race_id), _outs(session, race_id)
-            rankings = self._standings.rankings(session, spec, jobs, outs, self._why)
-            active = next((job.id for job in jobs.values() if job.state not in ENDED), None)
+            spec, jobs = race_of(row), _jobs(session, race_id)
+            rankings = self._standings.rankings(session, spec, jobs, _outs(session, race_id), self._why)
             summary = _summary(session, row, spec)
-            round_ = 1 + max((number for _, number in jobs), default=0)
-            took = [
-                (job.ended_unix_ns - job.created_unix_ns) / 1e9
-                for job in jobs.values()
-                if job.ended_unix_ns is not None
-            ]
-            left = summary.jobs - summary.jobs_ended
+            largest = _largest(next(iter(jobs.values()), None))
+        active = next((job.id for job in jobs.values() if job.state not in ENDED), None)
+        took = [
+            (job.ended_unix_ns - job.created_unix_ns) / 1e9
+            for job in jobs.values()
+            if job.ended_unix_ns is not None
+        ]
+        left = summary.jobs - summary.jobs_ended
+        met = crossings(spec, rankings)
         return schema.RaceView(
             **dict(summary),
             spec=spec,
             rankings=rankings,
-            crossings=crossings(spec, rankings),
-            round=round_,
+            crossings=[crossing.text for crossing in met],
+            next=suggestions(spec, rankings, met, largest, ended=row.state != RUNNING),
+            round=1 + max((number for _, number in jobs), default=0),
             running_job=active,
             left_s=left * sorted(took)[len(took) // 2] if took and row.state == RUNNING else None,
         )
 
+    def report(self, race_id: str) -> str:
+        """The race as one HTML file. Raises NotFound."""
+        race = self.show(race_id)
+        with self._database.read() as session:
+            return race_report.html(race, provenance.of_race(session, race_id))
+
+    def curves(self, race_id: str) -> Curves:
+        """What its figure of throughput draws. Raises NotFound, and Conflict for a race with one condition."""
+        with self._database.read() as session:
+            spec, jobs = race_of(find(session, race_id)), _jobs(session, race_id)
+            rankings = self._standings.rankings(session, spec, jobs, {}, lambda fast, slow: None)
+        return curves(race_id, spec, rankings, crossings(spec, rankings))
+
     def _refused(self, spec: RaceSpec, new: list[Cell]) -> dict[Cell, str]:
         """Those of the `new` cells that cannot run, with the reason. Raises UserError where none can."""
         if len(new) > MOST_CELLS:
-            rule = f"{len(spec.members)} members under {len(conditions(spec))} conditions are {len(new)}"
-            raise UserError(
-                "members", len(spec.members), f"{rule}; at most {MOST_CELLS}", "Race fewer at once"
-            )
+            rule = f"members under {len(conditions(spec))} conditions are {len(new)} to plan; at most {MOST_CELLS}"
+            remedy = "Race fewer members, rates, workers or batches at once"
+            raise UserError("members", len(spec.members), rule, remedy)
         found: dict[Cell, str] = {}
         first: UserError | None = None
         for cell in new:
@@ -206,6 +231,20 @@ class Races:
         return self._causes.get((fast, slow), lambda: self._drawing.run(answers.cause_of, fast, slow))
 
 
+def _largest(job: models.Job | None) -> LargestLayer | None:
+    """Of the model that all of a race's jobs train; None where nothing of it is known."""
+    layers = ((job.description if job is not None else None) or {}).get("layers", [])
+    sizes = [sum(math.prod(part["shape"]) for part in layer.get("parameters", ())) for layer in layers]
+    if not any(sizes):
+        return None
+    place = max(range(len(sizes)), key=sizes.__getitem__)
+    return LargestLayer(
+        name=layer_title(layers[place]["name"], layers[place].get("kind", "")),
+        share=sizes[place] / sum(sizes),
+        fully_connected=layers[place].get("factors") is not None,
+    )
+
+
 def _repeated(session: Session, key: str | None, body: str) -> models.Race | None:
     """The race that this key made before; raises Conflict where its body was another."""
     if key is None:
@@ -218,8 +257,17 @@ def _repeated(session: Session, key: str | None, body: str) -> models.Race | Non
     return held
 
 
-def _spec(row: models.Race) -> RaceSpec:
-    return from_plain(RaceSpec, row.spec)
+def _check_open(row: models.Race) -> None:
+    if row.state == CANCELLED:
+        raise Conflict(f"race {row.id} was cancelled. Submit it again with all members")
+
+
+def _readable(row: models.Race) -> RaceSpec | None:
+    """None where another version stored it, and this one cannot read it: a list shows what can be said of it."""
+    try:
+        return race_of(row)
+    except UserError:
+        return None
 
 
 def _add_outs(session: Session, race_id: str, outs: dict[Cell, str]) -> None:
@@ -243,7 +291,22 @@ def _jobs(session: Session, race_id: str) -> dict[tuple[Cell, int], models.Job]:
     return {(Cell(row.member, row.condition), row.round): job for row, job in session.execute(query)}
 
 
-def _summary(session: Session, row: models.Race, spec: RaceSpec) -> schema.RaceSummary:
+def _decided(session: Session, race_id: str) -> bool:
+    """Whether two members have ended so many rounds under one condition that a difference could be called one."""
+    run = models.RaceRun
+    whole = (
+        select(run.condition)
+        .join(models.Job, models.Job.id == run.job_id)
+        .where(run.race_id == race_id, models.Job.state == State.SUCCEEDED)
+        .group_by(run.condition, run.member)
+        .having(func.count() >= FEWEST_ROUNDS)
+        .subquery()
+    )
+    rows = select(whole.c.condition).group_by(whole.c.condition).having(func.count() > 1).limit(1)
+    return session.execute(rows).first() is not None
+
+
+def _summary(session: Session, row: models.Race, spec: RaceSpec | None) -> schema.RaceSummary:
     run, out = models.RaceRun, models.RaceOut
     made = session.scalar(select(func.count()).select_from(run).where(run.race_id == row.id)) or 0
     going = (
@@ -267,16 +330,20 @@ def _summary(session: Session, row: models.Race, spec: RaceSpec) -> schema.RaceS
             .group_by(out.member, out.condition)
         )
     }
-    whole = len(cells(spec)) * spec.rounds - sum(spec.rounds - rounds for rounds in gone.values())
+    members, whole = [], made
+    if spec is not None:
+        members = labels(spec.members)
+        whole = len(cells(spec)) * spec.rounds - sum(spec.rounds - rounds for rounds in gone.values())
     return schema.RaceSummary(
         id=row.id,
         name=row.name,
         state=cast(schema.State, row.state),
-        members=labels(spec.members),
-        model=source_name(to_plain(spec.job.model)),
-        rehearsed=spec.job.rehearsed,
+        members=members,
+        model=source_name(known(row.spec, "job.model", dict) or {}),
+        rehearsed=spec.job.rehearsed if spec is not None else None,
         jobs=whole,
         jobs_ended=made - going,
+        decided=_decided(session, row.id),
         created_at=moment(row.created_unix_ns),
         ended_at=moment_or_none(row.ended_unix_ns),
     )

@@ -1,32 +1,30 @@
 """Races go on: one job after another, whatever happens in between.
 
-One thread. It wakes when a state was committed, and looks at every race that runs: where no job of it is under way, it
-submits the next one. All that it knows is in the database, and a job's submission is repeated under one key, so that a
-server that died in between goes on without a second job. One race runs at a time: its jobs compete for the machine.
+A thread (`services/watch.py`) wakes when a state was committed, and looks at every race that runs: where no job of it
+is under way, it submits the next one. All that it knows is in the database, and a job's submission is repeated under
+one key, so that a server that died in between goes on without a second job. One race runs at a time: its jobs compete
+for the machine.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
 import time
-from collections.abc import Callable
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from backend.db import Database, WriterError, models
+from backend.db import Database, models
 from backend.lifecycle import ENDED, State
 from backend.races.field import Cell, conditions, job
 from backend.races.order import Run, following
 from backend.races.spec import RaceSpec
 from backend.services.jobs import Jobs
 from backend.services.races import FINISHED, RUNNING
+from backend.services.stored import race_of
+from backend.services.watch import Watch
 from engine.errors import UserError
-from engine.plan.serde import from_plain
 
-AGAIN_S = 5.0
-"""After trouble, such as a full disk."""
 logger = logging.getLogger(__name__)
 
 
@@ -36,56 +34,33 @@ class Racing:
     def __init__(self, database: Database, jobs: Jobs) -> None:
         self._database = database
         self._jobs = jobs
-        self._wake = threading.Event()
-        self._closed = threading.Event()
-        self._unlisten: Callable[[], None] = lambda: None
-        self._thread = threading.Thread(target=self._loop, name="racing", daemon=True)
+        self._unreadable: set[str] = set()
+        """Races of other versions, each named in the log once."""
+        self._watch = Watch(database, "racing", self._look)
 
     def start(self) -> None:
         """Begin with the races that an earlier life left."""
-        self._unlisten = self._database.writer.listen(lambda _: self.wake())
-        self._wake.set()
-        self._thread.start()
+        self._watch.start()
 
     def wake(self) -> None:
         """There is a new race, or something of one has changed. From any thread, after the commit."""
-        self._wake.set()
+        self._watch.wake()
 
     def close(self) -> None:
         """Stop; the next server goes on."""
-        self._closed.set()
-        self._unlisten()
-        self._wake.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._watch.close()
 
-    def _loop(self) -> None:
-        pause: float | None = None
-        while True:
-            self._wake.wait(pause)
-            self._wake.clear()
-            if self._closed.is_set():
-                return
-            try:
-                while self.step():
-                    pass
-                pause = None
-            except WriterError:
-                logger.info("races do not go on: the writer is closed")
-                pause = AGAIN_S
-            except Exception:  # a full disk, a locked database: races go on when it is over
-                logger.exception("races could not go on; trying again")
-                pause = AGAIN_S
+    def _look(self) -> None:
+        while self.step():
+            pass
 
     def step(self) -> bool:
         """Do the one next thing; whether there was one."""
         with self._database.read() as session:
-            row = session.scalars(
-                select(models.Race).where(models.Race.state == RUNNING).order_by(models.Race.id).limit(1)
-            ).first()
-            if row is None:
+            going = self._first(session)
+            if going is None:
                 return False
-            race_id, spec = row.id, from_plain(RaceSpec, row.spec)
+            race_id, spec = going
             runs = session.execute(
                 select(models.RaceRun, models.Job)
                 .outerjoin(models.Job, models.Job.id == models.RaceRun.job_id)
@@ -111,6 +86,19 @@ class Racing:
         else:
             self._run(race_id, spec, chosen)
         return True
+
+    def _first(self, session: Session) -> tuple[str, RaceSpec] | None:
+        """The oldest race that runs and that this version can read: what another one stored stays as it is, until
+        somebody cancels it or that version goes on with it."""
+        rows = select(models.Race).where(models.Race.state == RUNNING).order_by(models.Race.id)
+        for row in session.scalars(rows):
+            try:
+                return row.id, race_of(row)
+            except UserError as error:
+                if row.id not in self._unreadable:
+                    self._unreadable.add(row.id)
+                    logger.warning("race %s does not go on: %s", row.id, error)
+        return None
 
     def _run(self, race_id: str, spec: RaceSpec, run: Run) -> None:
         cell = run.cell

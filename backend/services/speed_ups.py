@@ -1,10 +1,10 @@
 """Speed-ups over time: measured after the commits that they follow from, and stored.
 
-One thread. It wakes when telemetry or a state was committed, measures the jobs that this concerns (the job itself and
-those whose baseline it is), at most every EVERY_S while something runs and at once when both have ended, and hands the
-row to the one writer. It reads notices to know what happened, and at the start looks for what an earlier server's life
-left unmeasured. A measurement that finds what is stored already tells nobody, so that two jobs with each other as
-baseline come to rest.
+A thread (`services/watch.py`) wakes when telemetry or a state was committed, measures the jobs that this concerns (the
+job itself and those whose baseline it is), at most every EVERY_S while something runs and at once when both have ended,
+and hands the row to the one writer. It reads notices to know what happened, and at the start looks for what an earlier
+server's life left unmeasured. A measurement that finds what is stored already tells nobody, so that two jobs with each
+other as baseline come to rest.
 """
 
 from __future__ import annotations
@@ -12,22 +12,23 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from sqlalchemy import Select, delete, exists, func, or_, select
+from sqlalchemy import Select, delete, exists, or_, select
 from sqlalchemy.orm import Session, aliased
 
-from backend.db import Database, WriterError, notify
-from backend.db.models import Attempt, Job, Notice, SpeedUpRow
+from backend.db import Database, DatabaseUnavailableError, WriterError, notify
+from backend.db.models import Attempt, Job, SpeedUpRow
 from backend.figures import compared
 from backend.figures.compared import Compared
 from backend.figures.source import Source
 from backend.figures.speed import measure
 from backend.lifecycle import ENDED
 from backend.services.stored import spec_of
+from backend.services.watch import Watch, newest, news
 from engine.errors import UserError
 from engine.telemetry.comparison import SpeedUp
 from engine.telemetry.definitions import MIN_TIMES, WARM_UP_STEPS
@@ -69,9 +70,6 @@ class SpeedUps:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._wake = threading.Event()
-        self._closed = threading.Event()
-        self._unlisten: Callable[[], None] = lambda: None
         self._looking = threading.Lock()
         """One look at a time; never held by a request."""
         self._seen = 0
@@ -80,27 +78,21 @@ class SpeedUps:
         """Jobs to measure as soon as their time has come."""
         self._measured: dict[str, float] = {}
         """When each was last, on the monotonic clock."""
-        self._thread = threading.Thread(target=self._loop, name="speed-ups", daemon=True)
+        self.watch = Watch(database, "speed-ups", partial(self.look, at_once=False), pace_s=PACE_S)
 
     def start(self) -> None:
         """Begin with what an earlier life left unmeasured."""
         with self._database.read() as session:
-            self._seen = session.scalar(select(func.max(Notice.id))) or 0
-            self._due = set(session.scalars(_stale()))
-        self._unlisten = self._database.writer.listen(lambda _: self._wake.set())
-        self._wake.set()
-        self._thread.start()
+            self._seen, self._due = newest(session), set(session.scalars(_stale()))
+        self.watch.start()
 
     def close(self) -> None:
         """Stop; the next server goes on."""
-        self._closed.set()
-        self._unlisten()
-        self._wake.set()
-        self._thread.join()
+        self.watch.close()
 
     def look(self, *, at_once: bool = True) -> float | None:
         """Measure what follows from all that is committed: everything `at_once`, or what is due by now. In how many
-        seconds something else is; None where nothing is."""
+        seconds something else is; None where nothing is. Raises what the database raises; the job stays due."""
         with self._looking:
             with self._database.read() as session:
                 self._due |= self._concerned(session)
@@ -113,34 +105,24 @@ class SpeedUps:
             }
             # Baselines are older than who is compared with them, as a rule, and ids sort by age.
             for job_id in sorted(job_id for job_id, time_ in at.items() if time_ <= now):
-                if self._closed.is_set():
+                if self.watch.closed.is_set():
                     return None
                 self._due.discard(job_id)
                 self._measured[job_id] = now
-                self._measure(job_id)
+                try:
+                    self._measure(job_id)
+                except (DatabaseUnavailableError, WriterError):  # the database's trouble, not the job's
+                    self._due.add(job_id)
+                    raise
             for job_id in [job_id for job_id, then in self._measured.items() if then + EVERY_S < now]:
                 del self._measured[job_id]
             return max(0.0, min(at[job_id] for job_id in self._due) - now) if self._due else None
-
-    def _loop(self) -> None:
-        pause: float | None = None
-        while True:
-            self._wake.wait(pause)
-            if self._closed.wait(PACE_S):
-                return
-            self._wake.clear()
-            try:
-                pause = self.look(at_once=False)
-            except Exception:  # a full disk, a locked database: the next commit or EVERY_S finds the rest
-                logger.exception("speed-ups could not be looked at; trying again")
-                pause = EVERY_S
 
     def _concerned(self, session: Session) -> set[str]:
         """Jobs with a baseline of which, or of whose baseline, something was committed since the last look."""
         own: set[str] = set()
         any_: set[str] = set()
-        query = select(Notice.id, Notice.job_id, Notice.kind).where(Notice.id > self._seen)
-        for number, job_id, kind in session.execute(query).all():
+        for number, job_id, kind in news(session, self._seen):
             self._seen = max(self._seen, number)
             if job_id is None:
                 continue
@@ -156,8 +138,6 @@ class SpeedUps:
                 found = _look_at(session, job_id)
             if found is not None:
                 self._database.writer.run(partial(_write, found=found))
-        except WriterError:
-            logger.info("the speed-up of job %s is not stored: the writer is closed", job_id)
         except (LookupError, TypeError, ValueError):  # one job's rows must not stop the others
             logger.exception("the speed-up of job %s cannot be measured", job_id)
 

@@ -18,11 +18,14 @@ from backend.services.descriptions import Descriptions
 from backend.services.drawing import Drawing
 from backend.services.figures import Figures
 from backend.services.inventory import Inventory
+from backend.services.job_figures import JobFigures
 from backend.services.jobs import Jobs
+from backend.services.labels import Labels
 from backend.services.links import LinkReader
 from backend.services.lists import Lists
 from backend.services.notices import Hub
 from backend.services.plans import Planner
+from backend.services.profiles import Profiles
 from backend.services.races import Races
 from backend.services.racing import Racing
 from backend.services.speed_ups import SpeedUps
@@ -56,12 +59,17 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
         )
         stack.callback(descriptions.close)
         planner = Planner(descriptions, inventory.check)
+        profiles = Profiles(settings.data_dir / "profiles", planner, inventory)
+        stack.callback(profiles.close)
         hub = Hub(database, views, kept=settings.notices_kept)
         await hub.start()
         stack.push_async_callback(hub.stop)
         speed_ups = SpeedUps(database)
         await asyncio.to_thread(speed_ups.start)
         stack.push_async_callback(asyncio.to_thread, speed_ups.close)
+        job_figures = JobFigures(database, views)
+        await asyncio.to_thread(job_figures.start)
+        stack.push_async_callback(asyncio.to_thread, job_figures.close)
         scheduler = Scheduler(
             database=database,
             executor=make_executor(settings.executor),
@@ -84,8 +92,11 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
             database=database,
             inventory=inventory,
             jobs=jobs,
+            profiles=profiles,
             races=Races(database, planner, jobs, drawing, changed=racing.wake),
             lists=Lists(database, views),
+            labels=Labels(database),
+            job_figures=job_figures,
             telemetry=Telemetry(database, views),
             links=LinkReader(database),
             figures=Figures(database, views, drawing),

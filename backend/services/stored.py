@@ -1,4 +1,4 @@
-"""What a job's row holds, as the engine's own objects.
+"""What a job's or a race's row holds, as the program's own objects.
 
 Another version of this program may have stored it, with fields or values that this one does not take: one such row
 must break nothing but what asks for it, so whoever reads many rows expects the UserError.
@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from backend.db.models import Job
+from backend.db.models import Job, Race
+from backend.races.spec import RaceSpec
 from backend.services.plans import Planned
 from engine.errors import UserError
 from engine.plan.description import ModelDescription
@@ -36,16 +37,22 @@ def planned_of(job: Job) -> Planned:
     return Planned(spec=spec_of(job), description=description, plan=plan)
 
 
+def race_of(race: Race) -> RaceSpec:
+    """A race as it was validated. Raises as `spec_of` does."""
+    with _read("spec", "race"):
+        return from_plain(RaceSpec, race.spec)
+
+
 def source_name(source: dict[str, object]) -> str:
     """What people call a model or a data set: its name, or its entry point."""
-    return str(source.get("name") or source.get("entrypoint"))
+    return str(source.get("name") or source.get("entrypoint") or "?")
 
 
 @contextmanager
-def _read(part: str) -> Iterator[None]:
+def _read(part: str, what: str = "job") -> Iterator[None]:
     try:
         yield
     except UserError as error:
-        rule = f"{error.rule}: this version cannot read the job that another one stored"
+        rule = f"{error.rule}: this version cannot read the {what} that another one stored"
         remedy = f"{error.remedy.rstrip('.')}. Read it with the version that stored it, or delete it"
-        raise UserError(f"{part}.{error.field}", error.value, rule, remedy) from None
+        raise UserError(f"{part}.{error.field}".rstrip("."), error.value, rule, remedy) from None

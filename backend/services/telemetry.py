@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 from backend.db import Database, models
 from backend.figures import rolled
 from backend.figures.compared import Compared
+from backend.figures.processors import Processors, processors
 from backend.figures.source import Source
 from backend.lifecycle import State
 from backend.schemas import telemetry as schema
@@ -31,8 +32,8 @@ NEWEST_STEPS = 10
 """Steps of events that are answered where none are asked for."""
 ALL_LEFT_OUT = schema.Events(
     rehearsed=None, worker=[], step=[], layer=[], unit=[], kind=[], track=[], peer=[], priority=[], queued_ns=[],
-    start_ns=[], end_ns=[], bytes=[], clock=[], layers=[], parties=[], kinds=list(events.KINDS), newest_step=None,
-    truncated=False, next_cursor=None,
+    start_ns=[], end_ns=[], bytes=[], clock=[], layers=[], layer_names=[], parties=[], kinds=list(events.KINDS),
+    newest_step=None, truncated=False, next_cursor=None,
 )  # fmt: skip
 
 
@@ -96,9 +97,7 @@ class Telemetry:
                 ),
                 limit=query.limit,
                 cursor=query.cursor,
-                layers=_layers(job),
-                parties=attempt.parties,
-                rehearsed=facts.rehearsed,
+                job=facts,
                 newest_step=rolled.newest_detailed_step(session, attempt.id, facts.workers),
             )
 
@@ -146,14 +145,15 @@ class Telemetry:
                 first, last = source.steps_between(from_ns, to_ns)
             else:
                 first, last = _steps(session, attempt.id, step_from, step_to) if attempt else (0, -1)
-            layers, rehearsed = _layers(job), source.job.rehearsed
+            facts = source.job
+            layers, titles = facts.layers, facts.titles  # read while the session is there
         about = {
             "job": job.id,
             "name": job.name,
             "steps": f"{first} to {last}",
-            "rehearsed": rehearsed,
+            "rehearsed": facts.rehearsed,
         }
-        written = trace.Trace(layers, attempt.parties if attempt else [], about)
+        written = trace.Trace(layers, titles, facts.parties, about)
 
         def pages() -> Iterator[np.ndarray]:
             after: events.Key | None = None
@@ -181,8 +181,20 @@ class Telemetry:
         with self._database.read() as session:
             attempt = attempt_of(session, find(session, job_id), number)
         if attempt is None:
-            return schema.Logs(party="", parties=[], text="", next_offset=0, size=0)
+            return logs.none([])
         return logs.read(Path(attempt.directory), attempt.parties, party=party, offset=offset, limit=limit)
+
+    def log_file(self, job_id: str, *, party: str | None, number: int | None) -> tuple[str, Iterator[bytes]]:
+        """What its file is called, and a party's whole output. Raises as `logs` does, and Conflict where there is none
+        yet."""
+        with self._database.read() as session:
+            job = find(session, job_id)
+            attempt = attempt_of(session, job, number)
+            name = job.name
+        if attempt is None:
+            raise Conflict("the job has not been started: it has no log yet")
+        chosen, pieces = logs.whole(Path(attempt.directory), attempt.parties, party)
+        return f"{name} {chosen} attempt {attempt.number}", pieces
 
     def summary(self, job_id: str, baseline_id: str | None, number: int | None) -> schema.Summary:
         """An attempt's figures, compared with the job's own baseline or the one given. Raises NotFound, and UserError
@@ -208,6 +220,7 @@ class Telemetry:
                 exposed_ms=milliseconds(progress.exposed_ns),
                 input_ms=milliseconds(progress.input_ns),
                 samples_per_s=progress.samples_per_s,
+                processors=shown_processors(processors(Source(session, job_id, number))),
                 speed_up=_speed_up(compared) if compared else None,
                 convergence_speed_up=definitions.convergence_speed_up(ours, theirs),
                 wire_bytes_per_step=self._views.plan(job).wire_bytes_per_step,
@@ -221,16 +234,17 @@ class Telemetry:
             )
 
 
+def shown_processors(found: Processors | None) -> schema.Processors | None:
+    """As the API shows it."""
+    return None if found is None else schema.Processors(busy=found.busy, own=found.own)
+
+
 def _steps(session: Session, attempt_id: int, first: int | None, last: int | None) -> tuple[int, int]:
     """The range asked for; where an end is left out, the newest steps that have events."""
     if last is None:
         newest = select(func.max(models.Batch.last_step)).filter_by(attempt_id=attempt_id)
         last = session.scalar(newest) or 0
     return max(0, last - NEWEST_STEPS + 1) if first is None else first, last
-
-
-def _layers(job: models.Job) -> list[str]:
-    return [layer["name"] for layer in (job.description or {}).get("layers", [])]
 
 
 def _speed_up(found: Compared) -> schema.SpeedUp:
@@ -242,7 +256,7 @@ def _speed_up(found: Compared) -> schema.SpeedUp:
         low=low,
         high=high,
         kind=found.result.scaling,
-        comparable=not found.result.refused,
+        comparable=found.result.comparable,
         why_not=found.result.caveat,
     )
 

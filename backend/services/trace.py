@@ -8,7 +8,7 @@ many threads as it has events at one time ("send", "send 2", ...).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -48,13 +48,16 @@ class Trace:
     interpreter that telemetry needs, too.
     """
 
-    def __init__(self, layers: list[str], parties: list[str], about: dict[str, Any]) -> None:
+    def __init__(
+        self, layers: Sequence[str], titles: Sequence[str], parties: Sequence[str], about: dict[str, Any]
+    ) -> None:
+        """`titles`: what people read as the layers' names."""
         self._about = about
         self._parties = parties
         self._layers_text = list(map(json.dumps, layers))
         self._parties_text = list(map(json.dumps, parties))
         self._names = [
-            [json.dumps(f"{kind.name.lower()} {layer}") for layer in layers] for kind in sorted(Kind)
+            [json.dumps(f"{kind.name.lower()} {title}") for title in titles] for kind in sorted(Kind)
         ]
         self._kinds = [kind.name.lower() for kind in sorted(Kind)]
         self._clocks = [clock.name.lower() for clock in sorted(Clock)]

@@ -69,14 +69,14 @@ class Views:
         try:
             spec = spec_of(job)
         except UserError as error:
-            return _unreadable(job, attempt, error)
+            return _unreadable(session, job, attempt, error)
         progress = self.progress.of(session, job, attempt)
         compared = speed_ups.of(session, job)
         steps = spec.training.steps
         if steps is None and (samples := _samples(session, job)):
             steps = total_steps(spec.training, samples)
         return schema.JobSummary(
-            **_columns(job, attempt),
+            **_columns(session, job, attempt),
             message=job.message,
             strategy=spec.strategy.name,
             planned_by=_planned_by(spec),
@@ -98,8 +98,9 @@ class Views:
         )
 
 
-def _columns(job: models.Job, attempt: models.Attempt | None) -> dict[str, Any]:
+def _columns(session: Session, job: models.Job, attempt: models.Attempt | None) -> dict[str, Any]:
     """What a row of the list says without the job's specification."""
+    tags = select(models.JobTag.tag).where(models.JobTag.job_id == job.id).order_by(models.JobTag.tag)
     return {
         "id": job.id,
         "name": job.name,
@@ -113,15 +114,19 @@ def _columns(job: models.Job, attempt: models.Attempt | None) -> dict[str, Any]:
         "ended_at": moment_or_none(job.ended_unix_ns),
         "revision": job.revision,
         "attempt": str(attempt.id) if attempt else None,
+        "tags": list(session.scalars(tags)),
+        "note": job.note,
     }
 
 
-def _unreadable(job: models.Job, attempt: models.Attempt | None, error: UserError) -> schema.JobSummary:
+def _unreadable(
+    session: Session, job: models.Job, attempt: models.Attempt | None, error: UserError
+) -> schema.JobSummary:
     """The row of a job that another version stored: its columns, what is found of its specification, and why there is
     no more."""
     strategy = known(job.spec, "strategy.name", str) or UNKNOWN
     return schema.JobSummary(
-        **_columns(job, attempt),
+        **_columns(session, job, attempt),
         message="; ".join(filter(None, (job.message, str(error)))),
         strategy=strategy,
         planned_by=strategy,

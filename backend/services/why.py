@@ -31,6 +31,7 @@ def read(session: Session, job_id: str, attempt: int | None, wait: Wait) -> sche
         worker=job.party(int(why.wait["party"])),
         step=int(why.wait["step"]),
         layer=job.layer(int(why.wait["layer"])),
+        layer_name=job.title(int(why.wait["layer"])),
         unit=int(why.wait["unit"]),
         start_ns=int(why.wait["start"]),
         end_ns=int(why.wait["end"]),
@@ -42,7 +43,10 @@ def read(session: Session, job_id: str, attempt: int | None, wait: Wait) -> sche
                 to_ns=stretch.to_ns,
                 party=job.party(stretch.party),
                 peer=None if stretch.peer == NONE else job.party(stretch.peer),
-                ahead=[schema.Ahead(layer=job.layer(layer), ns=ns) for layer, ns in stretch.ahead],
+                ahead=[
+                    schema.Ahead(layer=job.layer(layer), layer_name=job.title(layer), ns=ns)
+                    for layer, ns in stretch.ahead
+                ],
             )
             for stretch in why.stretches
         ],

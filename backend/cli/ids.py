@@ -1,0 +1,69 @@
+"""Ids of jobs and races as people write them: any beginning that only one of them has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from backend.client import Client
+from engine.errors import UserError
+
+WHOLE = 36
+"""Characters of an id."""
+SHORT = 13
+"""An id is shown with as many, which say to the millisecond when it was made, or with more where these do not tell it
+apart: what a list shows also names one of those that it leaves out."""
+LISTED = 10
+"""Candidates, in the words about a beginning that several have."""
+RACES_AT_ONCE = 200
+
+
+def job_id(client: Client, text: str) -> str:
+    """The whole id of the job whose id begins with `text`, of four characters or more (fewer are looked for in names
+    only). Where there is none, `text`: the server says so itself.
+    Raises UserError, naming the candidates, where there are several."""
+    if len(text) >= WHOLE:
+        return text
+    found = {job.id: job.name for job in client.jobs(text=text, limit=1_000) if job.id.startswith(text)}
+    return chosen("job", text, found)
+
+
+def race_id(client: Client, text: str) -> str:
+    """The same of a race."""
+    if len(text) >= WHOLE:
+        return text
+    found: dict[str, str] = {}
+    page = client.races(limit=RACES_AT_ONCE)
+    while True:
+        found |= {race.id: race.name for race in page.items if race.id.startswith(text)}
+        if page.next_cursor is None:
+            return chosen("race", text, found)
+        page = client.races(limit=RACES_AT_ONCE, cursor=page.next_cursor)
+
+
+def chosen(what: str, text: str, found: Mapping[str, str]) -> str:
+    """The one id among `found` (names by id), all of which begin with `text`; see `job_id`."""
+    if not found:
+        return text
+    if len(found) == 1:
+        return next(iter(found))
+    short = shorten(found)
+    named = [f"{short[id_]} ({name})" for id_, name in sorted(found.items())]
+    more = f" and {len(named) - LISTED} more" if len(named) > LISTED else ""
+    rule = f"{len(named)} {what}s begin with it: {', '.join(named[:LISTED])}{more}"
+    raise UserError(f"{what} id", text, rule, "Give more of its characters")
+
+
+def shorten(ids: Iterable[str]) -> dict[str, str]:
+    """Each id's shortest beginning that no other one of them has, of at least SHORT characters."""
+    ordered = sorted(set(ids))
+    short = {}
+    for place, id_ in enumerate(ordered):
+        beside = [*ordered[max(place - 1, 0) : place], *ordered[place + 1 : place + 2]]
+        length = max([SHORT, *(_shared(id_, other) + 1 for other in beside)])
+        short[id_] = id_[:length]
+    return short
+
+
+def _shared(one: str, other: str) -> int:
+    """Characters that both begin with."""
+    return next((at for at, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), len(one))

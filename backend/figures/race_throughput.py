@@ -1,0 +1,183 @@
+"""A race's throughput against what its conditions vary: the rate of the network, else workers, else the batch.
+
+A line is one member (at one number of workers and one batch, where these vary beside the rate), its bars the 95 %
+confidence interval over rounds; of a very wide one the end is cut, and the figure says so. Where two lines cross, and
+it is certain who is faster on either side, the crossing is marked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import plotly.graph_objects as go
+
+from backend.figures.base import finish, notice, say_rehearsed, sign
+from backend.figures.compare import DASHES
+from backend.figures.request import FigureRequest
+from backend.figures.theme import COLOURS
+from engine.plan.units_of_measure import format_rate
+
+Axis = Literal["rate", "workers", "batch"]
+HEADROOM = 1.5
+"""Intervals are shown up to so many times the highest point: a very wide one would press all points into a line."""
+CUT = "Intervals that end at the upper edge go on above it: point at them"
+TITLES: dict[Axis, str] = {"rate": "rate of each port", "workers": "workers", "batch": "global batch"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """One member."""
+
+    member: int
+    """Its place in the race: the colour."""
+    group: int
+    """Which of the conditions that vary beside the axis: the dash."""
+    name: str
+    x: tuple[float, ...]
+    """(n), ascending: bit/s, workers or samples."""
+    samples_per_s: tuple[float, ...]
+    """(n)."""
+    low: tuple[float | None, ...]
+    """(n) ends of the 95 % confidence interval; None with too few rounds."""
+    high: tuple[float | None, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mark:
+    """A crossing."""
+
+    x: float
+    samples_per_s: float
+    text: str
+    """`ddp catches up with p3 at about 900 Mbit/s`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curves:
+    """All that is drawn of a race."""
+
+    race_id: str
+    axis: Axis
+    lines: tuple[Line, ...]
+    marks: tuple[Mark, ...] = ()
+    rehearsed: str | None = None
+    """The label of a rehearsal; None: the jobs train."""
+
+
+def race_throughput(curves: Curves, request: FigureRequest) -> go.Figure:
+    """The figure; it says so where no member has figures yet."""
+    revision = f"race-throughput:{curves.race_id}"
+    lines = [line for line in curves.lines if line.x]
+    if not lines:
+        return notice(
+            request, revision=revision, text="No member has figures yet: no job of this race has ended"
+        )
+    figure = go.Figure()
+    for line in lines:
+        _line(figure, line, curves.axis, request)
+    if curves.marks:
+        _marks(figure, curves.marks, request)
+    _axes(figure, curves.axis, sorted({x for line in lines for x in line.x}))
+    cut = _limit(figure, lines)
+    figure.update_layout(hovermode="closest", showlegend=True)
+    alt = "; ".join(
+        [
+            *(f"{line.name}: {_said(line, curves.axis)}" for line in lines),
+            *(mark.text for mark in curves.marks),
+            *([CUT] if cut else []),
+        ]
+    )
+    meta = {"axis": curves.axis, "crossings": [mark.text for mark in curves.marks]}
+    finish(figure, request, revision=revision, height=380, alt=alt, meta=meta)
+    if cut:
+        sign(figure, request, CUT)
+    if curves.rehearsed is not None:
+        say_rehearsed(figure, request, curves.rehearsed)
+    return figure
+
+
+def _line(figure: go.Figure, line: Line, axis: Axis, request: FigureRequest) -> None:
+    series = COLOURS[request.theme].series
+    colour, y = series[line.member % len(series)], np.array(line.samples_per_s)
+    low, high = (
+        np.array([mean if end is None else end for end, mean in zip(ends, line.samples_per_s, strict=True)])
+        for ends in (line.low, line.high)
+    )
+    figure.add_trace(
+        go.Scatter(
+            x=np.array(line.x),
+            y=y,
+            mode="lines+markers",
+            name=line.name,
+            line={"width": 2.2, "color": colour, "dash": DASHES[line.group % len(DASHES)]},
+            marker={"size": 7},
+            error_y={
+                "type": "data",
+                "symmetric": False,
+                "array": high - y,
+                "arrayminus": y - low,
+                "color": colour,
+                "thickness": 1.2,
+                "width": 4,
+            },
+            text=[f"{_x(x, axis)}: {_sure(line, place)}" for place, x in enumerate(line.x)],
+            hovertemplate="%{text}",
+        )
+    )
+
+
+def _marks(figure: go.Figure, marks: Sequence[Mark], request: FigureRequest) -> None:
+    colours = COLOURS[request.theme]
+    figure.add_trace(
+        go.Scatter(
+            x=np.array([mark.x for mark in marks]),
+            y=np.array([mark.samples_per_s for mark in marks]),
+            mode="markers",
+            name="crossing",
+            marker={"size": 13, "symbol": "circle-open", "color": colours.text, "line": {"width": 2}},
+            text=[mark.text for mark in marks],
+            hovertemplate="%{text}<extra></extra>",
+        )
+    )
+
+
+def _axes(figure: go.Figure, axis: Axis, at: Sequence[float]) -> None:
+    """A logarithmic axis with a tick where somebody raced."""
+    figure.update_xaxes(
+        type="log",
+        title_text=TITLES[axis],
+        tickmode="array",
+        tickvals=np.array(at),
+        ticktext=[_x(x, axis) for x in at],
+    )
+    figure.update_yaxes(title_text="samples/s")
+
+
+def _limit(figure: go.Figure, lines: Sequence[Line]) -> bool:
+    """Let the axis begin at 0 and hold all points, and intervals as far as these leave them readable. Answers whether
+    an interval is cut."""
+    highest = max(y for line in lines for y in line.samples_per_s)
+    ends = [end for line in lines for end in line.high if end is not None]
+    widest = max(highest, *ends) if ends else highest
+    top = min(widest, HEADROOM * highest)
+    figure.update_yaxes(range=[0, 1.05 * top])
+    return widest > top
+
+
+def _said(line: Line, axis: Axis) -> str:
+    return ", ".join(f"{_sure(line, place)} at {_x(x, axis)}" for place, x in enumerate(line.x))
+
+
+def _sure(line: Line, place: int) -> str:
+    """`120 samples/s (118 to 123)`."""
+    text, low, high = f"{line.samples_per_s[place]:.4g} samples/s", line.low[place], line.high[place]
+    return text if low is None or high is None else f"{text} ({low:.4g} to {high:.4g})"
+
+
+def _x(x: float, axis: Axis) -> str:
+    if axis == "rate":
+        return format_rate(x)
+    return f"{x:g} worker{'s' * (x != 1)}" if axis == "workers" else f"{x:g}"

@@ -1,0 +1,71 @@
+"""A race's figures as people read them, row by row: what the terminal prints is what a report holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from backend.rounding import PROCESSORS, STEP_TIME, THROUGHPUT, TIMES_FASTEST, number
+from backend.schemas.races import Ranking, Standing
+
+HEAD = (
+    "iteration",
+    "exposed",
+    "samples/s",
+    "times the fastest's",
+    "95 %",
+    "rounds",
+    "processors",
+    "by the job",
+)
+"""Of a row's figures. The last two are shares of all processors: not idle, and taken by the job's own processes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A member that has a place."""
+
+    place: str
+    name: str
+    figures: tuple[str, ...]
+    """One for each of HEAD; `-` where one is not known."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankingRows:
+    """All members under one condition."""
+
+    ranked: tuple[Row, ...]
+    """Fastest first."""
+    limits: tuple[tuple[str, str], ...]
+    """Of those, who is limited, and by what, in a sentence."""
+    out: tuple[tuple[str, str], ...]
+    """Who takes no part, and why."""
+
+
+def rows_of(ranking: Ranking) -> RankingRows:
+    """What is to be said of a ranking, beside its sentence."""
+    ranked = [standing for standing in ranking.standings if standing.rank is not None]
+    return RankingRows(
+        ranked=tuple(map(_row, ranked)),
+        limits=tuple((one.name, one.limit.sentence) for one in ranked if one.limit is not None),
+        out=tuple((one.name, one.out) for one in ranking.standings if one.out is not None),
+    )
+
+
+def _row(standing: Standing) -> Row:
+    ends = [number(end, TIMES_FASTEST) for end in (standing.low, standing.high) if end is not None]
+    machine = standing.processors
+    return Row(
+        place=f"{standing.rank}.",
+        name=standing.name,
+        figures=(
+            number(standing.iteration_ms, STEP_TIME),
+            number(standing.exposed_ms, STEP_TIME),
+            number(standing.samples_per_s, THROUGHPUT),
+            number(standing.times_fastest, TIMES_FASTEST),
+            " to ".join(ends) or "-",
+            str(standing.rounds),
+            number(100 * machine.busy if machine else None, PROCESSORS),
+            number(100 * machine.own if machine else None, PROCESSORS),
+        ),
+    )

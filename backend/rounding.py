@@ -1,0 +1,20 @@
+"""How figures are rounded, wherever they are written: in the terminal, in tables, in reports, and on the page
+(`frontend/src/lib/format.ts`), so that one figure reads the same everywhere."""
+
+from __future__ import annotations
+
+STEP_TIME = "{:.2f} ms"
+"""Times of an iteration and of its parts."""
+THROUGHPUT = "{:.1f}"
+"""Samples per second."""
+SPEED_UP = "{:.2f} x"
+"""One job's throughput over another's; the ends of its interval have as many digits."""
+TIMES_FASTEST = "{:.3f}"
+"""A member's time over the fastest's: members of a race lie close together."""
+PROCESSORS = "{:.0f} %"
+"""A share of all processors, in percent."""
+
+
+def number(value: float | None, pattern: str = "{:.4g}") -> str:
+    """A figure, or `-` where there is none."""
+    return "-" if value is None else pattern.format(value)

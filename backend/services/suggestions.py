@@ -1,0 +1,158 @@
+"""What to try next in a race: pure rules over its rankings, each with the figures that speak for it.
+
+In this order, at most MOST of them:
+
+1. Who has not raced: p3, where workers wait and one layer holds much of the model, because then small layers wait
+   behind a large one; p3+late-multiply, where p3 has raced, the port still limits the fastest, and that layer is fully
+   connected.
+2. Where the processors of this machine limit a member, so that the ranking is this machine's: the same on a quieter
+   machine, where others than the job took most of them; else a rehearsal.
+3. More rounds, where the race has ended and the two fastest differ, but it may be chance.
+4. Another rate: where the order of two members changes between two rates, the rate at which they should meet; where
+   nothing changes and the port limits the fastest at the highest rate, a higher one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from backend.races.spec import FEWEST_ROUNDS, MOST_ROUNDS, MemberSpec, RaceSpec
+from backend.schemas.races import Condition, Ranking, Standing, Suggestion
+from backend.services.crossings import Crossing, said
+from engine.plan.units_of_measure import parse_rate
+from engine.telemetry.comparison import SMALLEST
+
+MOST = 3
+LARGE = 0.3
+"""A layer with this share of the model's bytes is a large one."""
+HIGHER = 4
+"""So many times the highest rate is the next one to try."""
+APART = 1.5
+"""Two rates of which the higher one is less than so many times the other leave no room between them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LargestLayer:
+    """The layer of a model that has most bytes."""
+
+    name: str
+    share: float
+    """Of the model's bytes, from 0 to 1."""
+    fully_connected: bool
+    """Its gradient is a product of two factors."""
+
+
+def suggestions(
+    spec: RaceSpec,
+    rankings: Sequence[Ranking],
+    crossings: Sequence[Crossing],
+    largest: LargestLayer | None,
+    *,
+    ended: bool,
+) -> list[Suggestion]:
+    """By the rules above."""
+    fastest = [one.standings[0] for one in rankings if one.standings and one.standings[0].rank is not None]
+    if not fastest:
+        return []
+    found = [
+        _member(spec, fastest, largest),
+        _machine(spec, rankings),
+        _rounds(spec, rankings) if ended else None,
+        _rate(rankings, crossings),
+    ]
+    return [one for one in found if one is not None][:MOST]
+
+
+def _member(spec: RaceSpec, fastest: Sequence[Standing], largest: LargestLayer | None) -> Suggestion | None:
+    strategies = {member.strategy for member in spec.members}
+    waiting = [
+        one.limit for one in fastest if one.limit is not None and one.limit.kind in ("port", "waiting")
+    ]
+    if largest is None or largest.share < LARGE or not waiting:
+        return None
+    holds = f"{largest.name} holds {100 * largest.share:.0f} % of the model's bytes"
+    if not any(strategy.startswith("p3") for strategy in strategies):
+        reason = (
+            f"{holds}, and what is behind it waits ({waiting[0].sentence}); p3 sends the urgent layers first"
+        )
+        return Suggestion(text="Let p3 race", reason=reason, member=MemberSpec(strategy="p3"))
+    port = [limit for limit in waiting if limit.kind == "port"]
+    if port and largest.fully_connected and not any("late-multiply" in one for one in strategies):
+        reason = (
+            f"{holds} and is fully connected: its factors are smaller than its gradient ({port[0].sentence})"
+        )
+        return Suggestion(
+            text="Let p3+late-multiply race", reason=reason, member=MemberSpec(strategy="p3+late-multiply")
+        )
+    return None
+
+
+def _machine(spec: RaceSpec, rankings: Sequence[Ranking]) -> Suggestion | None:
+    """A rehearsal computes nothing, so that all processors are there for what travels."""
+    for standing in (standing for one in rankings for standing in one.standings):
+        if standing.limit is not None and standing.limit.kind == "processors":
+            reason = f"{standing.name} is limited by this machine ({standing.limit.sentence})"
+            if standing.limit.crowded:
+                return Suggestion(
+                    text="Race again while nothing else runs here", reason=reason, rounds=spec.rounds
+                )
+            if spec.job.fidelity != "rehearse":
+                return Suggestion(
+                    text="Rehearse it: computation is waited for", reason=reason, fidelity="rehearse"
+                )
+    return None
+
+
+def _rounds(spec: RaceSpec, rankings: Sequence[Ranking]) -> Suggestion | None:
+    for one in rankings:
+        ranked = [standing for standing in one.standings if standing.rank is not None]
+        if len(ranked) < 2 or spec.rounds >= MOST_ROUNDS:
+            continue
+        first, second = ranked[:2]
+        if not second.significant and (second.times_fastest or 1) >= 1 + SMALLEST:
+            more = min(max(FEWEST_ROUNDS, 2 * spec.rounds), MOST_ROUNDS)
+            where = f"at {one.condition}, " if one.condition else ""
+            reason = (
+                f"{where}{first.name} is {second.times_fastest:.2f}x as fast as {second.name}, which may be chance "
+                f"after {second.rounds} round{'s' * (second.rounds != 1)}"
+            )
+            return Suggestion(text=f"Race {more} rounds", reason=reason, rounds=more)
+    return None
+
+
+def _rate(rankings: Sequence[Ranking], crossings: Sequence[Crossing]) -> Suggestion | None:
+    for crossing in crossings:
+        low, high = crossing.between
+        rate = said(crossing.rate_bps)
+        condition = Condition(rate=_written(rate), workers=crossing.workers, batch=crossing.batch)
+        if high / low >= APART and not _raced(rankings, condition):
+            reason = f"{crossing.text}; nobody has raced there"
+            return Suggestion(text=f"Race at {rate}", reason=reason, condition=condition)
+    rated = [one for one in rankings if one.rate and one.standings and one.standings[0].rank is not None]
+    if not rated:
+        return None
+    top = max(rated, key=lambda one: parse_rate(one.rate or "", "rates"))
+    limit = top.standings[0].limit
+    if limit is None or limit.kind != "port":
+        return None
+    rate = said(HIGHER * parse_rate(top.rate or "", "rates"))
+    reason = f"at {top.rate}, the highest rate, {top.standings[0].name} still waits for the link ({limit.sentence})"
+    condition = Condition(rate=_written(rate), workers=top.workers, batch=top.batch)
+    return Suggestion(text=f"Race at {rate}", reason=reason, condition=condition)
+
+
+def _raced(rankings: Sequence[Ranking], condition: Condition) -> bool:
+    """Whether there is a ranking of it, however its rate is written."""
+    wanted = parse_rate(condition.rate or "", "rates")
+    return any(
+        (one.workers, one.batch) == (condition.workers, condition.batch)
+        and one.rate is not None
+        and parse_rate(one.rate, "rates") == wanted
+        for one in rankings
+    )
+
+
+def _written(rate: str) -> str:
+    """`900Mbit` of `900 Mbit/s`: as a race's specification has it."""
+    return rate.replace(" ", "").removesuffix("/s")
