@@ -12,7 +12,7 @@ import { Access } from "./access/Access";
 import { ApiProblem } from "./api/client";
 import { LiveProvider } from "./live/LiveProvider";
 import { createAppRouter } from "./router";
-import { theme } from "./theme";
+import { readable, theme } from "./theme";
 
 const queries = new QueryClient({
   defaultOptions: {
@@ -30,13 +30,13 @@ const queries = new QueryClient({
   },
 });
 
-const router = createAppRouter();
+const router = createAppRouter(queries);
 const root = document.getElementById("root");
 if (root === null) throw new Error("index.html has no element #root");
 
 createRoot(root).render(
   <StrictMode>
-    <MantineProvider theme={theme} defaultColorScheme="auto">
+    <MantineProvider theme={theme} cssVariablesResolver={readable} defaultColorScheme="auto">
       <Notifications position="bottom-right" />
       <QueryClientProvider client={queries}>
         <Access>

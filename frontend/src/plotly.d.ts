@@ -14,7 +14,9 @@ declare module "plotly.js-cartesian-dist-min" {
 
   const Plotly: {
     react(element: HTMLElement, data: unknown[], layout: object, config?: object): Promise<PlotlyElement>;
+    relayout(element: HTMLElement, change: object): Promise<PlotlyElement>;
     restyle(element: HTMLElement, change: object, traces: number[]): Promise<PlotlyElement>;
+    toImage(element: HTMLElement, options: { format: "svg"; width: number; height: number }): Promise<string>;
     purge(element: HTMLElement): void;
     Plots: { resize(element: HTMLElement): Promise<void> };
   };

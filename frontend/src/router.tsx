@@ -1,9 +1,9 @@
+import type { QueryClient } from "@tanstack/react-query";
 import {
-  createRootRoute,
+  createRootRouteWithContext,
   createRoute,
   createRouter,
   lazyRouteComponent,
-  redirect,
 } from "@tanstack/react-router";
 import { ErrorPage, NotFoundPage } from "./components/ErrorPage";
 import { Shell } from "./components/Shell";
@@ -16,8 +16,9 @@ import {
   parseQuery,
   raceSearch,
 } from "./lib/search";
+import { prefetchCompared, prefetchDevices, prefetchJob, prefetchJobs, prefetchRace } from "./prefetch";
 
-const root = createRootRoute({
+const root = createRootRouteWithContext<{ queries: QueryClient }>()({
   component: Shell,
   notFoundComponent: NotFoundPage,
   errorComponent: ErrorPage,
@@ -26,9 +27,7 @@ const root = createRootRoute({
 const home = createRoute({
   getParentRoute: () => root,
   path: "/",
-  beforeLoad: () => {
-    throw redirect({ to: "/race" });
-  },
+  component: lazyRouteComponent(() => import("./pages/start/HomePage"), "HomePage"),
 });
 
 export const raceRoute = createRoute({
@@ -47,6 +46,7 @@ export const racesRoute = createRoute({
 export const rankingsRoute = createRoute({
   getParentRoute: () => root,
   path: "/races/$raceId",
+  loader: ({ context, params }) => prefetchRace(context.queries, params.raceId),
   component: lazyRouteComponent(() => import("./pages/races/RankingsPage"), "RankingsPage"),
 });
 
@@ -54,12 +54,16 @@ export const jobsRoute = createRoute({
   getParentRoute: () => root,
   path: "/jobs",
   validateSearch: jobsSearch,
+  loaderDeps: ({ search }) => search,
+  loader: ({ context, deps }) => prefetchJobs(context.queries, deps),
   component: lazyRouteComponent(() => import("./pages/jobs/JobsPage"), "JobsPage"),
 });
 
 export const jobRoute = createRoute({
   getParentRoute: () => root,
   path: "/jobs/$jobId",
+  loaderDeps: ({ search: { tab, baseline, attempt } }) => ({ tab, baseline, attempt }),
+  loader: ({ context, params, deps }) => prefetchJob(context.queries, params.jobId, deps),
   validateSearch: jobSearch,
   component: lazyRouteComponent(() => import("./pages/job/JobPage"), "JobPage"),
 });
@@ -75,7 +79,16 @@ export const compareRoute = createRoute({
   getParentRoute: () => root,
   path: "/compare",
   validateSearch: compareSearch,
+  loaderDeps: ({ search: { jobs } }) => ({ jobs }),
+  loader: ({ context, deps }) => prefetchCompared(context.queries, deps),
   component: lazyRouteComponent(() => import("./pages/compare/ComparePage"), "ComparePage"),
+});
+
+export const devicesRoute = createRoute({
+  getParentRoute: () => root,
+  path: "/devices",
+  loader: ({ context }) => prefetchDevices(context.queries),
+  component: lazyRouteComponent(() => import("./pages/devices/DevicesPage"), "DevicesPage"),
 });
 
 const tree = root.addChildren([
@@ -87,10 +100,12 @@ const tree = root.addChildren([
   jobRoute,
   launchRoute,
   compareRoute,
+  devicesRoute,
 ]);
 
-export function createAppRouter() {
+export function createAppRouter(queries: QueryClient) {
   return createRouter({
+    context: { queries },
     routeTree: tree,
     parseSearch: parseQuery,
     stringifySearch: formatQuery,

@@ -1,8 +1,8 @@
-import { ActionIcon, Tooltip } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { IconLogout } from "@tabler/icons-react";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { answered, client } from "../api/client";
+import { HeaderButton } from "../components/HeaderButton";
 import { sessionQuery } from "./session";
 
 /** Ends this browser's session, where the service asks for one. The page begins anew: nothing that it showed stays. */
@@ -15,16 +15,8 @@ export function SignOut() {
   });
   if (session?.access !== "token") return null;
   return (
-    <Tooltip label="Sign out">
-      <ActionIcon
-        variant="default"
-        size="lg"
-        aria-label="Sign out"
-        loading={signOut.isPending}
-        onClick={() => signOut.mutate()}
-      >
-        <IconLogout size={18} />
-      </ActionIcon>
-    </Tooltip>
+    <HeaderButton label="Sign out" loading={signOut.isPending} onClick={() => signOut.mutate()}>
+      <IconLogout size={18} />
+    </HeaderButton>
   );
 }

@@ -1,29 +1,23 @@
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
-import { deepEqual } from "@tanstack/react-router";
 import { LEFT_QUEUE } from "../lib/jobState";
-import type { By, JobsSearch, Measure } from "../lib/search";
+import type { By, GroupBy, JobsFilter, Measure } from "../lib/search";
 import type { WaitKey } from "../lib/why";
 import { timed, timedMore } from "../live/costs";
 import { client, unwrap } from "./client";
-import type { PlotlyFigure, Race, Theme } from "./types";
+import { FIGURE, figureOptions, PAGED } from "./shared";
+import type { Race, Theme } from "./types";
 
 // Every query that changes while jobs run says so in `meta.jobs`: the ids of the jobs that it shows, or "all".
 // live/refresher.ts asks for it again when a notice says that one of them changed.
 
-// A figure is a megabyte or more, and the service has it at hand: those out of sight are soon let go.
-// One that comes again unchanged stays the one that is drawn; of another nothing is kept: to look for what is equal in
-// both, value by value, takes as long as to draw it.
-const FIGURE = {
-  gcTime: 5_000,
-  structuralSharing: (before: unknown, now: unknown) => (deepEqual(before, now) ? before : now),
-};
 const FOREVER = { staleTime: Number.POSITIVE_INFINITY };
 
 // The first page comes at once; whoever scrolls on gets more with each.
 const FIRST_PAGE = 50;
 const NEXT_PAGES = 200;
 
-export const jobsQuery = (search: JobsSearch) =>
+/** Jobs that a list shows, in its order. */
+export const jobsQuery = (search: JobsFilter & { sort?: string }) =>
   infiniteQueryOptions({
     queryKey: ["jobs", "pages", search],
     queryFn: ({ pageParam, signal, queryKey }) => {
@@ -37,8 +31,17 @@ export const jobsQuery = (search: JobsSearch) =>
         );
       return pageParam === null ? timed(queryKey, ask) : timedMore(queryKey, ask);
     },
-    initialPageParam: null as string | null,
-    getNextPageParam: (page) => page.next_cursor,
+    ...PAGED,
+    placeholderData: keepPreviousData,
+    meta: { jobs: "all" },
+  });
+
+/** How many of the jobs that a list shows have the same model, strategy, tag or race. */
+export const jobGroupsQuery = (by: GroupBy, filter: JobsFilter) =>
+  queryOptions({
+    queryKey: ["jobs", "groups", by, filter],
+    queryFn: ({ signal }) =>
+      unwrap(client.GET("/api/v1/job-groups", { params: { query: { by, ...filter } }, signal })),
     placeholderData: keepPreviousData,
     meta: { jobs: "all" },
   });
@@ -93,49 +96,18 @@ export const summaryQuery = (id: string, baseline?: string, attempt?: number) =>
     meta: { jobs: baseline ? [id, baseline] : [id] },
   });
 
-// As many rows as a person reads before asking for more.
-const EVENTS_PAGE = 300;
+export type SpecForm = "yaml" | "json";
 
-/** The newest step of an attempt whose events were kept; null: there is none yet. */
-export const newestDetailedStepQuery = (id: string, attempt: number | undefined) =>
+/** What a job was asked to be, as text: with every default, or only what was set. It never changes. */
+export const specificationQuery = (id: string, form: SpecForm, whole: boolean) =>
   queryOptions({
-    queryKey: ["newest detailed step", id, attempt],
-    queryFn: ({ signal, queryKey }) =>
-      timed(queryKey, async () => {
-        const query = { attempt, limit: 1, fields: "step" };
-        const answer = await unwrap(
-          client.GET("/api/v1/jobs/{job_id}/events", { params: { path: { job_id: id }, query }, signal }),
-        );
-        return answer.newest_step;
-      }),
-    meta: { jobs: [id] },
-  });
-
-/** The detailed events of one step of an attempt (none given: of the latest), in pages; of these kinds (none given: of
- * all), and of this layer. More of them may be on their way while the attempt runs. */
-export const eventsQuery = (
-  id: string,
-  attempt: number | undefined,
-  step: number,
-  kinds: string[] = [],
-  layer?: number,
-) =>
-  infiniteQueryOptions({
-    queryKey: ["events", id, attempt, step, kinds, layer],
-    queryFn: ({ pageParam, signal, queryKey }) => {
-      const which = { attempt, step_from: step, step_to: step, kind: kinds.join(",") || undefined, layer };
-      const query = { ...which, limit: EVENTS_PAGE, cursor: pageParam };
-      const ask = () =>
-        unwrap(
-          client.GET("/api/v1/jobs/{job_id}/events", { params: { path: { job_id: id }, query }, signal }),
-        );
-      return pageParam === null ? timed(queryKey, ask) : timedMore(queryKey, ask);
+    queryKey: ["specification", id, form, whole],
+    queryFn: ({ signal }) => {
+      const params = { path: { job_id: id }, query: { form, whole } };
+      return unwrap(client.GET("/api/v1/jobs/{job_id}/specification", { params, signal, parseAs: "text" }));
     },
-    initialPageParam: null as string | null,
-    getNextPageParam: (page) => page.next_cursor,
     placeholderData: keepPreviousData,
-    gcTime: FIGURE.gcTime,
-    meta: { jobs: [id] },
+    ...FOREVER,
   });
 
 export interface FigureParams {
@@ -158,23 +130,17 @@ export interface FigureParams {
 }
 
 export const figureQuery = (id: string, name: string, params: FigureParams) =>
-  queryOptions({
-    queryKey: ["figure", id, name, params],
-    queryFn: ({ signal, queryKey }) =>
-      timed(
-        queryKey,
-        () =>
-          unwrap(
-            client.GET("/api/v1/jobs/{job_id}/figures/{name}", {
-              params: { path: { job_id: id, name }, query: params },
-              signal,
-            }),
-          ) as Promise<unknown> as Promise<PlotlyFigure>,
+  figureOptions(
+    ["figure", id, name, params],
+    (signal) =>
+      unwrap(
+        client.GET("/api/v1/jobs/{job_id}/figures/{name}", {
+          params: { path: { job_id: id, name }, query: params },
+          signal,
+        }),
       ),
-    placeholderData: keepPreviousData,
-    ...FIGURE,
-    meta: { jobs: [id] },
-  });
+    [id],
+  );
 
 /** Why a worker waited, in an attempt or the latest. What is recorded of a wait does not change. */
 export const whyQuery = (id: string, wait: WaitKey, attempt?: number) =>
@@ -190,29 +156,50 @@ export const whyQuery = (id: string, wait: WaitKey, attempt?: number) =>
     retry: false,
   });
 
+interface StretchParams {
+  from_ns: number;
+  to_ns: number;
+  /** Only these links, with commas. */
+  link?: string;
+  attempt?: number;
+}
+
+/** Bytes by layer and link in a stretch of time, and the waits that fall into it. */
+export const stretchQuery = (id: string, params: StretchParams) =>
+  queryOptions({
+    queryKey: ["stretch", id, params],
+    queryFn: ({ signal, queryKey }) =>
+      timed(queryKey, () =>
+        unwrap(
+          client.GET("/api/v1/jobs/{job_id}/links/stretch", {
+            params: { path: { job_id: id }, query: params },
+            signal,
+          }),
+        ),
+      ),
+    placeholderData: keepPreviousData,
+    meta: { jobs: [id] },
+  });
+
 interface CompareParams {
   what: Measure;
   by: By;
   theme: Theme;
   width: number;
+  /** Percent of the points that a moving average spans; none given: as the service decides. */
+  smooth?: number;
 }
 
 /** One measurement of several jobs. */
 export const compareQuery = (ids: string[], params: CompareParams) =>
-  queryOptions({
-    queryKey: ["compare", ids, params],
-    queryFn: ({ signal, queryKey }) =>
-      timed(
-        queryKey,
-        () =>
-          unwrap(
-            client.GET("/api/v1/compare", { params: { query: { jobs: ids.join(","), ...params } }, signal }),
-          ) as Promise<unknown> as Promise<PlotlyFigure>,
+  figureOptions(
+    ["compare", ids, params],
+    (signal) =>
+      unwrap(
+        client.GET("/api/v1/compare", { params: { query: { jobs: ids.join(","), ...params } }, signal }),
       ),
-    placeholderData: keepPreviousData,
-    ...FIGURE,
-    meta: { jobs: ids },
-  });
+    ids,
+  );
 
 interface RaceParams {
   theme: Theme;
@@ -241,31 +228,19 @@ export const raceQuery = (ids: string[], params: RaceParams) =>
     meta: { jobs: ids },
   });
 
-const RACES_PAGE = 50;
-
-/** Races, newest first. */
-export const racesQuery = infiniteQueryOptions({
-  queryKey: ["races"],
-  queryFn: ({ pageParam, signal }) =>
-    unwrap(
-      client.GET("/api/v1/races", { params: { query: { limit: RACES_PAGE, cursor: pageParam } }, signal }),
-    ),
-  initialPageParam: null as string | null,
-  getNextPageParam: (page) => page.next_cursor,
+/** Every device, and which job holds it. */
+export const devicesQuery = queryOptions({
+  queryKey: ["devices"],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/devices", { signal })),
   meta: { jobs: "all" },
 });
 
-/** One race with its rankings. It ends a moment after its last job has, of which no notice tells. */
-export const rankingsQuery = (id: string) =>
-  queryOptions({
-    queryKey: ["rankings", id],
-    queryFn: ({ signal, queryKey }) =>
-      timed(queryKey, () =>
-        unwrap(client.GET("/api/v1/races/{race_id}", { params: { path: { race_id: id } }, signal })),
-      ),
-    refetchInterval: ({ state }) => (state.data?.state === "running" ? 5_000 : false),
-    meta: { jobs: "all" },
-  });
+/** The jobs that wait, in the order in which they may start. */
+export const queueQuery = queryOptions({
+  queryKey: ["queue"],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/queue", { signal })),
+  meta: { jobs: "all" },
+});
 
 export const strategiesQuery = queryOptions({
   queryKey: ["strategies"],
@@ -282,6 +257,25 @@ export const axesQuery = queryOptions({
 export const modelsQuery = queryOptions({
   queryKey: ["models"],
   queryFn: ({ signal }) => unwrap(client.GET("/api/v1/models", { signal })),
+  ...FOREVER,
+});
+
+export const startsQuery = queryOptions({
+  queryKey: ["starts"],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/starts", { signal })),
+  ...FOREVER,
+});
+
+/** Whether several hosts can be had on the server's machine. */
+export const labQuery = queryOptions({
+  queryKey: ["lab"],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/lab", { signal })),
+  ...FOREVER,
+});
+
+export const wordsQuery = queryOptions({
+  queryKey: ["words"],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/words", { signal })),
   ...FOREVER,
 });
 

@@ -12,15 +12,22 @@ export type Override = Partial<Schemas["Override"]>;
 export type AxisEntry = Schemas["AxisEntry"];
 export type Race = Schemas["Race"];
 export type RaceSummary = Schemas["RaceSummary"];
+export type RaceSpec = Schemas["RaceSpec"];
 export type RaceView = Schemas["RaceView"];
 export type Ranking = Schemas["Ranking"];
+export type Suggestion = Schemas["Suggestion"];
 export type Standing = Schemas["Standing"];
 export type SourceEntry = Schemas["SourceEntry"];
 export type Template = Schemas["Template"];
 export type StrategyEntry = Schemas["StrategyEntry"];
 export type Events = Schemas["Events"];
 export type Why = Schemas["Why"];
+export type LinkStretch = Schemas["LinkStretch"];
 export type FigureEntry = Schemas["FigureEntry"];
+export type Device = Schemas["Device"];
+export type Queue = Schemas["Queue"];
+export type Waiting = Schemas["Waiting"];
+export type JobGroup = Schemas["JobGroup"];
 export type Summary = Schemas["Summary"];
 
 /** A Plotly figure as the backend builds it. */

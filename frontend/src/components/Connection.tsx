@@ -21,19 +21,14 @@ export function Connection() {
       <Group
         gap={6}
         wrap="nowrap"
+        miw={0}
         data-testid="connection"
         data-state={connection}
         role="group"
         aria-label="Connection to the service"
       >
         <span className="ty-dot" data-state={connection} />
-        <Text
-          size="xs"
-          c={connection === "lost" ? "red" : "dimmed"}
-          fw={600}
-          visibleFrom="xs"
-          style={{ whiteSpace: "nowrap" }}
-        >
+        <Text size="xs" c={connection === "lost" ? "red" : "dimmed"} fw={600} truncate>
           {/* Only the state is announced when it changes, not the seconds beside it. */}
           <span role="status">{WORDS[connection]}</span>
           {age !== null && (

@@ -81,7 +81,7 @@ export function DeleteButton({ jobs, disabled, onDeleted }: Props) {
             {several ? "Keep them" : "Keep it"}
           </Button>
           <Button
-            color="red"
+            color="red.9"
             loading={remove.isPending}
             onClick={() => remove.mutate()}
             data-testid="delete-confirm"

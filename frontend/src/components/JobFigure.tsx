@@ -1,12 +1,14 @@
 import { Box, Group, Paper, Skeleton, Text, Title, useComputedColorScheme } from "@mantine/core";
-import { useQuery } from "@tanstack/react-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { type ReactNode, useEffect, useMemo, useRef, useState } from "react";
-import { figureQuery, figuresQuery } from "../api/queries";
+import { figureQuery, figuresQuery, jobQuery } from "../api/queries";
 import type { PlotlyFigure } from "../api/types";
 import type { Point } from "../lib/lit";
 import { onScale, type Scale } from "../lib/scale";
+import { type Ends, zoomed } from "../lib/zoom";
 import { drawn } from "../live/costs";
 import { Explained } from "./Explained";
+import type { PlotArea } from "./Measure";
 import { PlotlyChart, type XRange } from "./PlotlyChart";
 import { Problem } from "./Problem";
 import { RehearsedBadge } from "./RehearsedBadge";
@@ -40,6 +42,12 @@ interface Props {
   onPointed?: (point: Point | undefined) => void;
   /** The layer that is lit up. */
   layer?: number;
+  /** Which part of its x axis it shows at first; later ones are the reader's. */
+  zoom?: Ends;
+  /** The wheel zooms time around the pointer. */
+  wheel?: boolean;
+  /** What lies over the drawing. */
+  overlay?: (area: PlotArea) => ReactNode;
   /** Each figure that arrives. Must be stable. */
   onFigure?: (figure: PlotlyFigure) => void;
   /** What its axes show, in place of their own ends. Must be stable. */
@@ -59,11 +67,15 @@ export function JobFigure({
   layer,
   onFigure,
   scale,
+  zoom,
+  wheel,
+  overlay,
   ...view
 }: Props) {
   const frame = useRef<HTMLDivElement>(null);
   const { visible, width } = useScreen(frame);
   const theme = useComputedColorScheme("light");
+  const cache = useQueryClient();
   const entry = useQuery(figuresQuery).data?.find((figure) => figure.name === name);
   // A timeline of many steps holds no layers to light up in place: the service draws it for one.
   const [far, setFar] = useState(false);
@@ -80,10 +92,11 @@ export function JobFigure({
   useEffect(() => {
     if (query.data) onFigure?.(query.data);
   }, [query.data, onFigure]);
-  const figure = useMemo(
-    () => query.data && (scale ? onScale(query.data, scale) : query.data),
-    [query.data, scale],
-  );
+  const [first] = useState(zoom);
+  const figure = useMemo(() => {
+    const found = query.data && (scale ? onScale(query.data, scale) : query.data);
+    return found && first && !found.layout.meta?.empty ? zoomed(found, first) : found;
+  }, [query.data, scale, first]);
   const title = entry?.title ?? name;
   return (
     <Paper p="sm" ref={frame} data-testid={`panel-${name}`}>
@@ -102,11 +115,14 @@ export function JobFigure({
           figure={figure}
           label={meta?.alt ? `${title}: ${meta.alt}` : title}
           testId={`figure-${name}`}
+          file={() => `${cache.getQueryData(jobQuery(jobId).queryKey)?.name ?? jobId} ${name}`}
           onDrawn={(ms) => drawn(options.queryKey, ms)}
           onXRange={onXRange && ((range) => onXRange(range, meta ?? {}))}
           onPoint={onPoint}
           onPointed={onPointed}
           layer={lit}
+          wheel={wheel}
+          overlay={overlay}
           pending={query.isPlaceholderData}
         />
       ) : (

@@ -4,7 +4,7 @@ import type { ListedWait } from "../lib/why";
 
 interface Props {
   waits: ListedWait[];
-  /** What a wait's button says after its length. */
+  /** Whose wait it is. */
   label: (wait: ListedWait) => string;
   isChosen: (wait: ListedWait) => boolean;
   onChoose: (wait: ListedWait) => void;
@@ -23,7 +23,7 @@ const LABEL = {
 export function LongestWaits({ waits, label, isChosen, onChoose }: Props) {
   if (waits.length === 0) return null;
   return (
-    <Group gap={6} mt={4} data-testid="longest-waits">
+    <Group gap={6} mt={4} miw={0} data-testid="longest-waits">
       <Text size="xs" c="dimmed">
         Why is it waiting? Click a red wait:
       </Text>
@@ -38,7 +38,7 @@ export function LongestWaits({ waits, label, isChosen, onChoose }: Props) {
           aria-pressed={isChosen(wait)}
           onClick={() => onChoose(wait)}
         >
-          {formatMs(wait.ns / 1e6)} {label(wait)}
+          {formatMs(wait.ns / 1e6)} {label(wait)}, for {wait.layer_name}
         </Button>
       ))}
     </Group>

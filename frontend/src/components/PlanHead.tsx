@@ -1,7 +1,9 @@
 import { Alert, Group, Text } from "@mantine/core";
 import { IconAlertTriangle } from "@tabler/icons-react";
+import type { ReactNode } from "react";
 import type { PlanView } from "../api/types";
 import { formatBytes, formatNumber } from "../lib/format";
+import { Term } from "./Term";
 
 /** What one should know of a plan before its layers: totals, which override set what, warnings. */
 export function PlanHead({ plan, notes = plan.notes }: { plan: PlanView; notes?: string[] }) {
@@ -12,7 +14,7 @@ export function PlanHead({ plan, notes = plan.notes }: { plan: PlanView; notes?:
           label="on the wire per step"
           value={plan.wire_bytes_per_step === null ? "PyTorch's own" : formatBytes(plan.wire_bytes_per_step)}
         />
-        <Total label="units" value={formatNumber(plan.units, 6)} />
+        <Total label={<Term name="unit">units</Term>} value={formatNumber(plan.units, 6)} />
         <Total label="parameters" value={formatNumber(plan.parameters, 6)} />
         <Total label="processes" value={String(plan.parties.length)} />
       </Group>
@@ -35,7 +37,7 @@ export function PlanHead({ plan, notes = plan.notes }: { plan: PlanView; notes?:
   );
 }
 
-function Total({ label, value }: { label: string; value: string }) {
+function Total({ label, value }: { label: ReactNode; value: string }) {
   return (
     <div>
       <Text fw={700} className="ty-number">

@@ -2,6 +2,7 @@ import { Stack, Table, Text } from "@mantine/core";
 import { memo, type Ref, useMemo, useState } from "react";
 import type { PlanView } from "../api/types";
 import { formatBytes } from "../lib/format";
+import { layerName } from "../lib/layerTitle";
 import { exchanged, wireHead } from "../lib/planRow";
 import { NearRows } from "./NearRows";
 import { PlanHead } from "./PlanHead";
@@ -128,7 +129,7 @@ const PlanRow = memo(function PlanRow({ ref, index, row, share, brief, lit, onLa
       onMouseLeave={() => onPointed?.(undefined)}
     >
       <Table.Td>
-        {row.layer || "(root)"}{" "}
+        {layerName(row)}{" "}
         <Text span size="xs" c="dimmed">
           {row.kind}
         </Text>

@@ -1,23 +1,29 @@
 import type Plotly from "plotly.js-cartesian-dist-min";
-import { useCallback, useEffect, useRef } from "react";
+import { type KeyboardEvent, type ReactNode, useCallback, useEffect, useRef, useState } from "react";
 import type { PlotlyFigure } from "../api/types";
 import type { Frame, Point } from "../lib/lit";
-import { frame } from "./frames";
+import { type Stack, stacksOf } from "../lib/stack";
+import { type Ends, zoomOfKey } from "../lib/zoom";
+import { areaOf, frame } from "./frames";
+import type { PlotArea } from "./Measure";
+import { loadPlotly } from "./plotly";
+import { probe } from "./probe";
 import { shine } from "./shine";
+import { TakeFigure } from "./TakeFigure";
 import { turn } from "./turns";
 
 const CONFIG = {
   displaylogo: false,
   responsive: false, // The resize observer below also sees the page's own layout change.
-  scrollZoom: false,
   showTips: false,
   // Nothing here leaves the machine: plotly.js otherwise offers to upload the chart.
   plotlyServerURL: "",
-  modeBarButtonsToRemove: ["sendChartToCloud", "select2d", "lasso2d", "autoScale2d"],
+  // What is taken along is below the drawing, where a keyboard comes, too.
+  modeBarButtonsToRemove: ["toImage", "sendChartToCloud", "select2d", "lasso2d", "autoScale2d"],
   doubleClick: "reset+autosize",
 };
 
-const loadPlotly = () => import("plotly.js-cartesian-dist-min").then((module) => module.default);
+const FINE = "(hover: hover) and (pointer: fine)";
 
 export type XRange = { from: number; to: number } | null;
 
@@ -26,6 +32,8 @@ interface Props {
   /** What the drawing says, in words: its headline numbers. */
   label: string;
   testId: string;
+  /** What files of it are called: the job and the figure. */
+  file: () => string;
   /** How long drawing took, in ms. */
   onDrawn?: (ms: number) => void;
   /** A person zoomed or panned along x; null: everything again. */
@@ -36,6 +44,10 @@ interface Props {
   onPointed?: (point: Point | undefined) => void;
   /** The layer that is lit up. */
   layer?: number;
+  /** The wheel zooms time around the pointer, in place of scrolling the page. */
+  wheel?: boolean;
+  /** What lies over the drawing. */
+  overlay?: (area: PlotArea) => ReactNode;
   /** Another figure was asked for, and this one stays until it comes. */
   pending?: boolean;
 }
@@ -47,13 +59,18 @@ export function PlotlyChart(props: Props) {
   const current = useRef(props);
   current.current = props;
   const over = useRef<HTMLDivElement>(null);
+  const tip = useRef<HTMLDivElement>(null);
+  const stacks = useRef<Stack[]>([]);
   // What the chart shows: the figure that came last may still wait for its turn.
   const shown = useRef<PlotlyFigure | undefined>(undefined);
   const lit = useRef<number | undefined>(undefined);
   const frames = useRef<Frame[]>([]);
   const held = useRef<Promise<void> | undefined>(undefined);
+  const [area, setArea] = useState<PlotArea>();
   const showFrames = useCallback(() => {
-    if (element.current && over.current) frame(element.current, over.current, frames.current);
+    if (!element.current || !over.current) return;
+    frame(element.current, over.current, frames.current);
+    if (current.current.overlay) setArea(areaOf(element.current));
   }, []);
   const light = useCallback(
     async (plotly: typeof Plotly, target: HTMLElement) => {
@@ -82,6 +99,18 @@ export function PlotlyChart(props: Props) {
     return () => target.removeEventListener("pointerdown", hold, { capture: true });
   }, []);
 
+  const stacked = figure.layout.meta?.panels !== undefined;
+  useEffect(() => {
+    const [target, label] = [element.current, tip.current];
+    if (!stacked || target === null || label === null) return;
+    const ask = () => ({
+      stacks: stacks.current,
+      onPointed: current.current.onPointed,
+      onPoint: current.current.onPoint,
+    });
+    return probe(target, label, ask);
+  }, [stacked]);
+
   useEffect(() => {
     const target = element.current;
     if (target === null) return;
@@ -90,14 +119,27 @@ export function PlotlyChart(props: Props) {
       await turn();
       while (held.current && !gone && viewOf(target) === figure.layout.uirevision) await held.current;
       if (gone) return;
-      const layout = { uirevision: testId, ...figure.layout, autosize: true, width: undefined };
+      stacks.current = stacksOf(figure);
+      const hovermode = stacks.current.length > 0 ? false : figure.layout.hovermode; // the probe finds more
+      // A narrow figure may be on a laptop, too, where nobody scrolls by dragging.
+      const dragmode = figure.layout.dragmode || (matchMedia(FINE).matches ? "zoom" : false);
+      const layout = {
+        uirevision: testId,
+        ...figure.layout,
+        dragmode,
+        hovermode,
+        autosize: true,
+        width: undefined,
+      };
       const start = performance.now();
-      const chart = await plotly.react(target, figure.data.map(copied), layout, CONFIG);
+      const config = { ...CONFIG, scrollZoom: current.current.wheel ?? false };
+      const chart = await plotly.react(target, figure.data.map(copied), layout, config);
       current.current.onDrawn?.(performance.now() - start);
       shown.current = figure;
       lit.current = undefined;
       if (gone) return;
       await light(plotly, target);
+      showFrames();
       chart.removeAllListeners("plotly_afterplot");
       chart.on("plotly_afterplot", showFrames);
       chart.removeAllListeners("plotly_relayout");
@@ -138,19 +180,48 @@ export function PlotlyChart(props: Props) {
 
   return (
     <div style={{ position: "relative" }}>
+      {/* biome-ignore lint/a11y/useSemanticElements: a browser gives <figure> margins, and charts are measured */}
       <div
         ref={element}
         className="ty-figure"
-        role="img"
+        role="figure"
         aria-label={label}
+        aria-keyshortcuts="Plus - 0 Shift+ArrowLeft Shift+ArrowRight"
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: what a drag zooms, keys zoom, too
+        tabIndex={0}
+        onKeyDown={zoomByKey}
         data-testid={testId}
         data-pending={pending || undefined}
         aria-busy={pending || undefined}
         style={{ height: figure.layout.height ?? 300 }}
       />
+      <div className="ty-keys" aria-hidden>
+        + − zoom, ⇧ ← → move, 0 shows all
+      </div>
       <div ref={over} className="ty-frames" aria-hidden />
+      <div ref={tip} className="ty-tip" data-testid={`tip-${testId}`} aria-hidden hidden />
+      {area && props.overlay?.(area)}
+      <TakeFigure element={element} figure={figure} file={props.file} />
     </div>
   );
+}
+
+/** Zooms a chart that has the focus, and moves it, along x. */
+function zoomByKey(event: KeyboardEvent<HTMLElement>): void {
+  const target = event.currentTarget;
+  const axis = (target as unknown as { _fullLayout?: { xaxis?: Axis } })._fullLayout?.xaxis;
+  if (axis === undefined || axis.fixedrange || event.ctrlKey || event.metaKey || event.altKey) return;
+  const range = zoomOfKey(axis.range, event.key, event.shiftKey);
+  if (range === undefined) return;
+  event.preventDefault();
+  const change = range ? { "xaxis.range": range } : { "xaxis.autorange": true };
+  void loadPlotly().then((plotly) => plotly.relayout(target, change));
+}
+
+/** What plotly.js knows of an axis that it has drawn. */
+interface Axis {
+  range: Ends;
+  fixedrange?: boolean;
 }
 
 /** The `uirevision` of what is drawn: figures of one view share their axes. */

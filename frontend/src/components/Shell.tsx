@@ -1,47 +1,58 @@
 import {
-  ActionIcon,
   AppShell,
   Container,
   Group,
   Text,
-  Tooltip,
   useComputedColorScheme,
   useMantineColorScheme,
 } from "@mantine/core";
-import { IconMoon, IconSun } from "@tabler/icons-react";
-import { Link, Outlet } from "@tanstack/react-router";
+import { IconHelp, IconMoon, IconSun } from "@tabler/icons-react";
+import { Link, Outlet, useLocation } from "@tanstack/react-router";
+import { useEffect, useRef } from "react";
 import { Insecure } from "../access/Insecure";
 import { SignOut } from "../access/SignOut";
 import { Connection } from "./Connection";
+import { HeaderButton } from "./HeaderButton";
+import { useHowToRead } from "./HowToReadThis";
 
 const PAGES = [
-  { to: "/race", label: "Race" },
   { to: "/races", label: "Races" },
   { to: "/jobs", label: "Jobs" },
   { to: "/compare", label: "Compare" },
+  { to: "/devices", label: "Devices" },
   { to: "/launch", label: "Launch" },
 ] as const;
 
 /** The frame of every page: where one can go, how fresh the data are, light or dark. */
 export function Shell() {
+  const path = useLocation({ select: ({ pathname }) => pathname });
+  const pages = useRef<HTMLDivElement>(null);
+  // In large letters not all pages fit beside one another.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another page is the reason to look again
+  useEffect(() => {
+    pages.current
+      ?.querySelector("[data-status=active]")
+      ?.scrollIntoView({ inline: "center", block: "nearest" });
+  }, [path]);
   return (
-    <AppShell header={{ height: 52 }} padding={0}>
+    <AppShell header={{ height: { base: 88, xs: 52 } }} padding={0}>
       <AppShell.Header>
         <a href="#content" className="ty-skip">
           Skip to the content
         </a>
         <Container size={1600} px={{ base: "xs", sm: "md" }} h="100%">
-          <Group h="100%" gap="sm" wrap="nowrap">
-            <Link to="/race" aria-label="Trainyard" style={{ color: "inherit", textDecoration: "none" }}>
+          <Group h="100%" gap="sm" className="ty-header">
+            <Link to="/" aria-label="Trainyard" style={{ color: "inherit", textDecoration: "none" }}>
               <Group gap={8} wrap="nowrap">
                 <img src="/trainyard.svg" alt="" width={26} height={26} />
-                <Text fw={750} fz="lg" visibleFrom="xs" lts={-0.3}>
+                <Text fw={750} fz="lg" lts={-0.3} className="ty-name">
                   Trainyard
                 </Text>
               </Group>
             </Link>
             <Group
               component="nav"
+              ref={pages}
               gap={2}
               wrap="nowrap"
               aria-label="Pages"
@@ -59,8 +70,9 @@ export function Shell() {
                 </Link>
               ))}
             </Group>
-            <Group gap={8} ml="auto" wrap="nowrap">
+            <Group gap={8} ml="auto" wrap="nowrap" miw={0}>
               <Connection />
+              <HelpToggle />
               <ThemeToggle />
               <SignOut />
             </Group>
@@ -77,21 +89,30 @@ export function Shell() {
   );
 }
 
+/** Brings back what a newcomer reads once, or takes it away. */
+function HelpToggle() {
+  const [closed, setClosed] = useHowToRead();
+  return (
+    <HeaderButton
+      label={closed ? "Show how to read this" : "Hide how to read this"}
+      data-testid="how-to-read-toggle"
+      onClick={() => setClosed(!closed)}
+    >
+      <IconHelp size={18} />
+    </HeaderButton>
+  );
+}
+
 function ThemeToggle() {
   const { setColorScheme } = useMantineColorScheme();
   const dark = useComputedColorScheme("light") === "dark";
-  const label = dark ? "Light theme" : "Dark theme";
   return (
-    <Tooltip label={label}>
-      <ActionIcon
-        variant="default"
-        size="lg"
-        aria-label={label}
-        data-testid="theme-toggle"
-        onClick={() => setColorScheme(dark ? "light" : "dark")}
-      >
-        {dark ? <IconSun size={18} /> : <IconMoon size={18} />}
-      </ActionIcon>
-    </Tooltip>
+    <HeaderButton
+      label={dark ? "Light theme" : "Dark theme"}
+      data-testid="theme-toggle"
+      onClick={() => setColorScheme(dark ? "light" : "dark")}
+    >
+      {dark ? <IconSun size={18} /> : <IconMoon size={18} />}
+    </HeaderButton>
   );
 }

@@ -1,5 +1,7 @@
-import { Text, Tooltip } from "@mantine/core";
-import { formatSpeedUp } from "../lib/format";
+import { Text, Tooltip, VisuallyHidden } from "@mantine/core";
+import { formatSpeedUp, NONE } from "../lib/format";
+import { WHY_NONE } from "../lib/whyNone";
+import { OrWhyNot } from "./OrWhyNot";
 
 interface Props {
   value: number | null;
@@ -9,11 +11,13 @@ interface Props {
 
 /** A speed-up, marked where it has a caveat, whose words its tooltip holds. */
 export function SpeedUp({ value, caveat }: Props) {
-  const marked = value !== null && caveat !== null;
+  if (value === null && caveat === null) return <OrWhyNot why={WHY_NONE.speedUp}>{NONE}</OrWhyNot>;
+  const marked = caveat !== null;
   return (
     <Tooltip label={caveat ?? ""} disabled={!marked}>
       <Text span inherit tabIndex={marked ? 0 : undefined} data-testid="speed-up">
         {formatSpeedUp(value, caveat)}
+        {value === null && <VisuallyHidden>{caveat}</VisuallyHidden>}
       </Text>
     </Tooltip>
   );

@@ -83,7 +83,7 @@ function Stretches({ why }: { why: Why }) {
   return (
     <>
       <Text size="sm" c="dimmed" mb={6}>
-        In step {why.step}, for {why.layer || "what belongs to no layer"}
+        In step {why.step}, for {why.layer_name || "what belongs to no layer"}
         {receive &&
           `: ended by ${formatBytes(receive.bytes)} from ${receive.peer}, which began to send ${sentWhen(send, why)}`}
       </Text>
@@ -134,7 +134,7 @@ function Stretches({ why }: { why: Why }) {
                           behind{" "}
                           {stretch.ahead
                             .slice(0, 3)
-                            .map((other) => `${other.layer || "control"} (${formatMs(other.ns / 1e6)})`)
+                            .map((other) => `${other.layer_name || "control"} (${formatMs(other.ns / 1e6)})`)
                             .join(", ")}
                         </Text>
                       )}

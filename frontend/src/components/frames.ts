@@ -1,7 +1,10 @@
 import type { Frame } from "../lib/lit";
+import type { PlotArea } from "./Measure";
 
 interface Axis {
   _offset: number;
+  _length: number;
+  range: [number, number];
   l2p: (value: number) => number;
 }
 
@@ -20,6 +23,15 @@ interface Drawn {
 export function frame(target: HTMLElement, over: HTMLElement, frames: Frame[]): void {
   const layout = (target as Drawn)._fullLayout;
   over.replaceChildren(...(layout ? frames.map((one) => boxOf(one, layout)) : []));
+}
+
+/** Where the first panel lies in a drawing, and what its axis shows. */
+export function areaOf(target: HTMLElement): PlotArea | undefined {
+  const layout = (target as Drawn)._fullLayout;
+  const [x, y] = [layout?.xaxis as Axis | undefined, layout?.yaxis as Axis | undefined];
+  if (!x || !y) return undefined;
+  const [from, to] = x.range;
+  return { left: x._offset, width: x._length, top: y._offset, height: y._length, from, to };
 }
 
 function boxOf({ axis, row }: Frame, layout: Layout): HTMLElement {

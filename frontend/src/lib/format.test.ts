@@ -1,9 +1,52 @@
 import { expect, test } from "vitest";
-import { formatSpeedUp } from "./format";
+import {
+  formatAge,
+  formatSpan,
+  formatSpeedUp,
+  formatStepTime,
+  formatThroughput,
+  formatTimesFastest,
+} from "./format";
 
 test("a speed-up with a caveat is marked, and nothing else is", () => {
   expect(formatSpeedUp(1.5)).toBe("1.50×");
   expect(formatSpeedUp(1.5, null)).toBe("1.50×");
   expect(formatSpeedUp(1.5, "another job ran on the machine during this job")).toBe("1.50×*");
   expect(formatSpeedUp(null, "device: cpu here, cuda in the baseline; they must be equal")).toBe("–");
+});
+
+test("an age is in the largest unit that says something", () => {
+  expect(formatAge(1_000)).toBe("now");
+  expect(formatAge(59_000)).toBe("59 s ago");
+  expect(formatAge(47 * 3_600_000)).toBe("47 h ago");
+  expect(formatAge(48 * 3_600_000)).toBe("2 d ago");
+});
+
+test("a column shows a time in its largest unit", () => {
+  expect(formatSpan(null)).toBe("–");
+  expect(formatSpan(-3)).toBe("0 s");
+  expect(formatSpan(59.9)).toBe("59 s");
+  expect(formatSpan(60)).toBe("1 min");
+  expect(formatSpan(7_199)).toBe("1 h");
+  expect(formatSpan(172_800)).toBe("2 d");
+});
+
+// What Python writes for the same numbers: `tests/backend/test_rounding.py`.
+test("figures are rounded as the terminal rounds them", () => {
+  expect([41.237, 0.125, 0.375, 1.005, 20_604.5, 7].map(formatStepTime)).toEqual([
+    "41.24 ms",
+    "0.12 ms",
+    "0.38 ms",
+    "1.00 ms",
+    "20604.50 ms",
+    "7.00 ms",
+  ]);
+  expect([1605.26, 0.25, 0.75, 1143].map(formatThroughput)).toEqual(["1605.3", "0.2", "0.8", "1143.0"]);
+  expect([1.125, 0.705, 1.3242].map((value) => formatSpeedUp(value))).toEqual(["1.12×", "0.70×", "1.32×"]);
+  expect([1, 1.0625, 1.0006].map(formatTimesFastest)).toEqual(["1.000", "1.062", "1.001"]);
+  expect([formatStepTime(null), formatThroughput(undefined), formatTimesFastest(null)]).toEqual([
+    "–",
+    "–",
+    "–",
+  ]);
 });

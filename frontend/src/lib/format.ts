@@ -1,4 +1,5 @@
-const NONE = "–";
+/** In place of a number that there is not. */
+export const NONE = "–";
 
 /** Three significant digits, thousands grouped; a dash where there is no number. */
 export function formatNumber(value: number | null | undefined, digits = 3): string {
@@ -14,12 +15,28 @@ export function formatMs(value: number | null | undefined): string {
   return value >= 10_000 ? `${formatNumber(value / 1000)} s` : `${formatNumber(value)} ms`;
 }
 
+/** Times of an iteration and of its parts. This and what follows round as `backend/rounding.py` says: the terminal and
+ * the page write one figure in one way. */
+export function formatStepTime(ms: number | null | undefined): string {
+  return isNumber(ms) ? `${fixed(ms, 2)} ms` : NONE;
+}
+
+/** Samples per second. */
+export function formatThroughput(value: number | null | undefined): string {
+  return isNumber(value) ? fixed(value, 1) : NONE;
+}
+
+/** A member's time over the fastest's: members of a race lie close together. */
+export function formatTimesFastest(value: number | null | undefined): string {
+  return isNumber(value) ? fixed(value, 3) : NONE;
+}
+
 export function formatPercent(share: number | null | undefined): string {
   return share === null || share === undefined ? NONE : `${(100 * share).toFixed(1)} %`;
 }
 
 export function formatSpeedUp(value: number | null | undefined, caveat?: string | null): string {
-  return value === null || value === undefined ? NONE : `${value.toFixed(2)}×${caveat ? "*" : ""}`;
+  return isNumber(value) ? `${fixed(value, 2)}×${caveat ? "*" : ""}` : NONE;
 }
 
 /** Binary units, as the engine prints them. */
@@ -52,16 +69,43 @@ export function formatDuration(seconds: number | null | undefined): string {
   return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`;
 }
 
+/** A time in its largest unit, for columns: `43 s`, `26 min`, `3 h`, `2 d`. */
+export function formatSpan(seconds: number | null | undefined): string {
+  if (seconds === null || seconds === undefined) return NONE;
+  const whole = Math.max(0, Math.floor(seconds));
+  for (const [size, unit] of [
+    [86_400, "d"],
+    [3_600, "h"],
+    [60, "min"],
+  ] as const) {
+    if (whole >= size) return `${Math.floor(whole / size)} ${unit}`;
+  }
+  return `${whole} s`;
+}
+
 /** How long ago, for people: `now`, `12 s ago`, `3 min ago`. */
 export function formatAge(ms: number): string {
   if (ms < 2000) return "now";
   if (ms < 60_000) return `${Math.floor(ms / 1000)} s ago`;
   if (ms < 3_600_000) return `${Math.floor(ms / 60_000)} min ago`;
-  return `${Math.floor(ms / 3_600_000)} h ago`;
+  const hours = Math.floor(ms / 3_600_000);
+  return hours < 48 ? `${hours} h ago` : `${Math.floor(hours / 24)} d ago`;
 }
 
 /** `wire_bytes_per_step` as people read it. */
 export function humanize(name: string): string {
   const text = name.replaceAll("_", " ");
   return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+function isNumber(value: number | null | undefined): value is number {
+  return value !== null && value !== undefined && Number.isFinite(value);
+}
+
+/** With so many digits after the point, as Python writes it: what lies halfway goes to the even digit. */
+function fixed(value: number, digits: number): string {
+  const text = value.toFixed(digits);
+  const unit = 10 ** digits;
+  const halfway = Number.isInteger(value * 2 ** (digits + 1)) && Math.abs((value * unit) % 1) === 0.5;
+  return halfway ? ((2 * Math.round((value * unit) / 2)) / unit).toFixed(digits) : text;
 }

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { JobSummary } from "../api/types";
-import { progress, secondsLeft } from "./jobState";
+import { progress, secondsLeft, secondsRun } from "./jobState";
 
 function job(change: Partial<JobSummary>): JobSummary {
   return { state: "running", step: 30, steps: 100, iteration_ms: 500, ...change } as JobSummary;
@@ -23,4 +23,13 @@ test("progress is the share of the steps that are done", () => {
   expect(progress(job({ step: null }))).toBe(0);
   expect(progress(job({ steps: null }))).toBeNull();
   expect(progress(job({ state: "succeeded" }))).toBe(1);
+});
+
+test("a job has run from its start to its end, or until now", () => {
+  const start = "2026-01-01T00:00:00Z";
+  const now = Date.parse("2026-01-01T00:01:30Z");
+  expect(secondsRun({ started_at: null, ended_at: null }, now)).toBeNull();
+  expect(secondsRun({ started_at: start, ended_at: null }, now)).toBe(90);
+  expect(secondsRun({ started_at: start, ended_at: "2026-01-01T00:00:40Z" }, now)).toBe(40);
+  expect(secondsRun({ started_at: start, ended_at: null }, now - 100_000)).toBe(0);
 });

@@ -43,6 +43,13 @@ export function secondsLeft(job: JobSummary): number | null {
   return (Math.max(job.steps - (job.step ?? 0), 0) * job.iteration_ms) / 1000;
 }
 
+/** How long a job ran, or has run until `now` (ms since 1970), in s; null before it started. */
+export function secondsRun(job: Pick<JobSummary, "started_at" | "ended_at">, now: number): number | null {
+  if (job.started_at === null) return null;
+  const end = job.ended_at === null ? now : Date.parse(job.ended_at);
+  return Math.max(0, end - Date.parse(job.started_at)) / 1000;
+}
+
 /** Share of the steps that are done, 0 to 1; null where the length is not known. */
 export function progress(job: { step: number | null; steps: number | null; state: JobState }): number | null {
   if (job.state === "succeeded") return 1;

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { INCOMPLETE, ownCode } from "./ownCode";
+import { fromFile, INCOMPLETE, ownCode } from "./ownCode";
 
 const ours = { name: "mlp", entrypoint: null, directory: null, options: {} };
 const mine = { name: null, entrypoint: "net:build", directory: "/home/me", options: {} };
@@ -23,4 +23,11 @@ test("every change of what runs is another text, and of nothing else", () => {
 
 test("an entry point without a name is not complete", () => {
   expect(ownCode({ model: { ...mine, entrypoint: "" }, data: ours })).toBe(INCOMPLETE);
+});
+
+test("an entry point may be written with its file", () => {
+  const found = { directory: "/home/me/my nets", entrypoint: "mine:build" };
+  expect(fromFile("/home/me/my nets/mine.py:build")).toEqual(found);
+  for (const text of ["mine:build", "/home/me/mine.py", "/home/me/mine.py:", "mine.py:build"])
+    expect(fromFile(text)).toBeNull();
 });

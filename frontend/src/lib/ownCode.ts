@@ -10,3 +10,10 @@ export function ownCode(spec: Record<string, unknown>): string | null {
 }
 
 export const INCOMPLETE = "incomplete";
+
+/** An entry point that is written with its file, `/home/me/nets/mine.py:build`, as the service wants it: the folder, and
+ * `mine:build`. Null where it names no file. */
+export function fromFile(text: string): { directory: string; entrypoint: string } | null {
+  const found = /^\s*(\/.*)\/([^/]+)\.py:(\w+)\s*$/.exec(text);
+  return found && { directory: found[1] as string, entrypoint: `${found[2]}:${found[3]}` };
+}

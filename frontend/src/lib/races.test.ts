@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { JobSummary } from "../api/types";
-import { currentRace, findRaces, MOST_RACERS } from "./races";
+import { currentRace, findRaces, MOST_RACERS, namesOf } from "./races";
 
 let clock = 0;
 function job(id: string, change: Partial<JobSummary> = {}): JobSummary {
@@ -86,4 +86,19 @@ test("nothing runs: the race that started last, else the next one to run", () =>
   );
   expect(currentRace(findRaces(started))?.jobs[0]?.id).toBe("c");
   expect(currentRace([])).toBeUndefined();
+});
+
+test("groups beside one another are told apart by their first job, and where that is not enough by its time", () => {
+  const of = (...names: string[]) => names.map((name) => job(name, { name, baseline_id: null }));
+  const group = (label: string, jobs: JobSummary[]) => ({ key: "", label, jobs });
+  const [vgg, one, other, twin] = [of("a", "b"), of("mine", "b"), of("night", "b"), of("night", "c")];
+  const names = namesOf([
+    group("vgg on digits", vgg),
+    group("mlp on digits", one),
+    group("mlp on digits", other),
+    group("mlp on digits", twin),
+  ]);
+  expect(names.slice(0, 2)).toEqual(["vgg on digits", "mlp on digits, mine"]);
+  expect(names[2]).toMatch(/^mlp on digits, night, .*\d/);
+  expect(new Set(names).size).toBe(4);
 });

@@ -56,6 +56,20 @@ export function currentRace(groups: RaceGroup[]): RaceGroup | undefined {
   return last ?? races.at(-1);
 }
 
+/** What each group is called where several stand beside one another: with its first job, and when that was submitted, where
+ * less would be the same as another's. */
+export function namesOf(groups: RaceGroup[]): string[] {
+  const unlike = (names: string[], more: (group: RaceGroup) => string | undefined) =>
+    names.map((name, place) =>
+      names.filter((other) => other === name).length > 1
+        ? `${name}, ${more(groups[place] as RaceGroup)}`
+        : name,
+    );
+  const plain = groups.map(({ label }) => label);
+  const first = unlike(plain, ({ jobs }) => jobs[0]?.name);
+  return unlike(first, ({ jobs }) => jobs[0] && new Date(jobs[0].created_at).toLocaleString());
+}
+
 function rootOf(job: JobSummary, byId: Map<string, JobSummary>): string {
   let current = job;
   for (const seen = new Set<string>(); current.baseline_id && !seen.has(current.id); ) {

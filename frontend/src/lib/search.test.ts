@@ -2,9 +2,12 @@ import { expect, test } from "vitest";
 import {
   compareSearch,
   formatQuery,
+  groupFilter,
   jobSearch,
+  jobsFilter,
   jobsSearch,
   launchSearch,
+  NO_GROUP,
   parseQuery,
   raceSearch,
 } from "./search";
@@ -50,6 +53,14 @@ test("a window of time needs both of its ends, in order", () => {
   expect(raceSearch({ from_ns: "5" })).toEqual({});
 });
 
+test("what is measured, and what is looked for in a log, are kept", () => {
+  const view = { tab: "timeline" as const, measure: [-5, 9] as [number, number], find: "bad luck" };
+  expect(jobSearch(parseQuery(formatQuery(view)))).toEqual(view);
+  expect(jobSearch({ measure: "5" })).toEqual({});
+  expect(jobSearch({ measure: "5,x" })).toEqual({});
+  expect(jobSearch({ measure: "1,2,3" })).toEqual({});
+});
+
 test("the kinds of events that are listed are kept", () => {
   const view = { tab: "events" as const, step: 3, kinds: ["wait", "send"] };
   expect(formatQuery(view)).toBe("?tab=events&step=3&kinds=wait,send");
@@ -74,9 +85,43 @@ test("a comparison keeps its jobs, its axis and its figure", () => {
 test("a form is filled from one thing", () => {
   expect(launchSearch(parseQuery("template=vgg-small"))).toEqual({ template: "vgg-small" });
   expect(launchSearch(parseQuery("from=a1&template=vgg-small"))).toEqual({ from: "a1" });
+  expect(launchSearch(parseQuery("start=own"))).toEqual({ start: "own" });
+  const again = { again: "r1", rate: "900Mbit", rounds: 6, fidelity: "rehearse" };
+  expect(launchSearch(parseQuery("again=r1&rate=900Mbit&rounds=6&fidelity=rehearse"))).toEqual(again);
+  expect(launchSearch(parseQuery("again=r1&fidelity=simulate&start=own"))).toEqual({ again: "r1" });
+  expect(launchSearch(parseQuery("start=nonsense&race=true"))).toEqual({ race: true });
+  expect(launchSearch(parseQuery("start=own&from=a1&race=true"))).toEqual({ from: "a1", race: true });
 });
 
 test("text is escaped", () => {
   const view = { text: "vgg & co, 100%" };
   expect(jobsSearch(parseQuery(formatQuery(view)))).toEqual(view);
+});
+
+test("a list keeps its filters, its order and its groups", () => {
+  const view = {
+    state: "failed" as const,
+    tag: "nightly run",
+    raced: false,
+    sort: "-samples_per_s",
+    group: "model" as const,
+    open: "mlp",
+  };
+  expect(jobsSearch(parseQuery(formatQuery(view)))).toEqual(view);
+  expect(jobsFilter(view)).toEqual({ state: "failed", tag: "nightly run", raced: false });
+  expect(jobsSearch({ sort: "-moons", group: "colour", tagged: "perhaps" })).toEqual({});
+});
+
+test("a comparison keeps its smoothing, also none", () => {
+  expect(compareSearch(parseQuery(formatQuery({ smooth: 0 })))).toEqual({ smooth: 0 });
+  expect(compareSearch({ smooth: "51" })).toEqual({});
+  expect(compareSearch({ smooth: "-1" })).toEqual({});
+});
+
+test("a group is what its jobs have in common", () => {
+  expect(groupFilter("model", "mlp")).toEqual({ model: "mlp" });
+  expect(groupFilter("tag", null)).toEqual({ tagged: false });
+  expect(groupFilter("race", "r1")).toEqual({ race: "r1" });
+  expect(groupFilter("race", null)).toEqual({ raced: false });
+  expect(jobsSearch(parseQuery(formatQuery({ open: NO_GROUP })))).toEqual({ open: NO_GROUP });
 });

@@ -1,15 +1,44 @@
 import type { JobState } from "../api/types";
+import { isSort } from "./jobColumns";
 import { STATES } from "./jobState";
 import { formatWait, parseWait } from "./why";
 
 // The view's state in the address: plain, readable query strings that survive copying.
 
-/** Filters of the list of jobs. */
-export interface JobsSearch {
+export const GROUPS = ["model", "strategy", "tag", "race"] as const;
+export type GroupBy = (typeof GROUPS)[number];
+
+/** Which jobs are listed. */
+export interface JobsFilter {
   state?: JobState;
   strategy?: string;
   model?: string;
   text?: string;
+  tag?: string;
+  /** With any tag, or without one. */
+  tagged?: boolean;
+  /** The id of the race that they ran in. */
+  race?: string;
+  /** Of any race, or of none. */
+  raced?: boolean;
+}
+
+/** No tag and no model is called so: a comma is not allowed there. */
+export const NO_GROUP = ",none";
+
+/** The jobs of one group: `value` is what they have in common. */
+export function groupFilter(by: GroupBy, value: string | null): JobsFilter {
+  if (value !== null) return { [by]: value };
+  return by === "tag" ? { tagged: false } : by === "race" ? { raced: false } : {};
+}
+
+/** The list of jobs: which, in which order, in which groups. */
+export interface JobsSearch extends JobsFilter {
+  /** A column, `-` for the largest first; none: the newest first. */
+  sort?: string;
+  group?: GroupBy;
+  /** The group that is open, by what its jobs have in common; NO_GROUP: those that have none. */
+  open?: string;
 }
 
 /** What the race shows. No jobs: the newest race. No step: the latest, as it comes. */
@@ -28,12 +57,16 @@ export const MEASURES = ["loss", "accuracy", "throughput"] as const;
 export type Measure = (typeof MEASURES)[number];
 export const BYS = ["step", "samples", "bytes", "time"] as const;
 export type By = (typeof BYS)[number];
+/** Percent; the service takes no more. */
+const MOST_SMOOTHED = 50;
 
 /** What is compared, over what, and which figure of each job is shown. */
 export interface CompareSearch {
   jobs?: string[];
   by?: By;
   figure?: string;
+  /** Percent of the points that the curves' moving average spans, 0 for none; none given: as the service decides. */
+  smooth?: number;
 }
 
 export const JOB_TABS = [
@@ -63,6 +96,12 @@ export interface JobSearch {
   why?: string;
   /** The layer that is lit up, by its place in the model. */
   layer?: number;
+  /** Of a timeline: the ends of what is measured, in ns on the attempt's clock. */
+  measure?: [number, number];
+  /** Of the overview: which parts of their x axes figures show, as `loss:3:9`. */
+  zoom?: string[];
+  /** What is looked for in a log. */
+  find?: string;
   /** The links that are drawn; none: the first ones. */
   interfaces?: string[];
   /** The kinds of events that are listed; none: all. */
@@ -71,10 +110,21 @@ export interface JobSearch {
   baseline?: string;
 }
 
-/** What fills the launch form: a job, or a template. */
+export const STARTS = ["cluster", "own", "digits"] as const;
+export type Start = (typeof STARTS)[number];
+
+/** What fills the launch form: a job, a template, or one of the ways to begin. */
 export interface LaunchSearch {
   from?: string;
   template?: string;
+  start?: Start;
+  /** Whether strategies race, where a job or a template fills the form. */
+  race?: boolean;
+  /** The race (its id) that is run again, and what of it is changed. */
+  again?: string;
+  rate?: string;
+  rounds?: number;
+  fidelity?: "rehearse";
 }
 
 type Raw = Record<string, unknown>;
@@ -100,7 +150,19 @@ export function jobsSearch(raw: Raw): JobsSearch {
     strategy: word(raw.strategy),
     model: word(raw.model),
     text: word(raw.text),
+    tag: word(raw.tag),
+    tagged: flag(raw.tagged),
+    race: word(raw.race),
+    raced: flag(raw.raced),
+    sort: sortOf(raw.sort),
+    group: GROUPS.find((name) => name === raw.group),
+    open: word(raw.open),
   });
+}
+
+/** Only what says which jobs are listed. */
+export function jobsFilter({ sort: _, group: __, open: ___, ...filter }: JobsSearch): JobsFilter {
+  return filter;
 }
 
 export function raceSearch(raw: Raw): RaceSearch {
@@ -115,7 +177,13 @@ export function raceSearch(raw: Raw): RaceSearch {
 
 export function compareSearch(raw: Raw): CompareSearch {
   const by = BYS.find((name) => name === raw.by);
-  return compact({ jobs: list(raw.jobs), by, figure: word(raw.figure) });
+  const smooth = whole(raw.smooth);
+  return compact({
+    jobs: list(raw.jobs),
+    by,
+    figure: word(raw.figure),
+    smooth: smooth !== undefined && smooth >= 0 && smooth <= MOST_SMOOTHED ? smooth : undefined,
+  });
 }
 
 export function jobSearch(raw: Raw): JobSearch {
@@ -128,6 +196,9 @@ export function jobSearch(raw: Raw): JobSearch {
     attempt: whole(raw.attempt),
     why: waitOf(raw.why),
     layer: whole(raw.layer),
+    measure: pairOf(raw.measure),
+    zoom: list(raw.zoom),
+    find: word(raw.find),
     interfaces: list(raw.interfaces),
     kinds: list(raw.kinds),
     baseline: word(raw.baseline),
@@ -136,13 +207,31 @@ export function jobSearch(raw: Raw): JobSearch {
 }
 
 export function launchSearch(raw: Raw): LaunchSearch {
-  const from = word(raw.from);
-  return compact({ from, template: from === undefined ? word(raw.template) : undefined });
+  const [from, template] = [word(raw.from), word(raw.template)];
+  const race = word(raw.race) === "true" || undefined;
+  const again = word(raw.again);
+  if (again !== undefined) {
+    const fidelity = word(raw.fidelity) === "rehearse" ? "rehearse" : undefined;
+    return compact({ again, rate: word(raw.rate), rounds: whole(raw.rounds), fidelity });
+  }
+  if (from !== undefined) return compact({ from, race });
+  if (template !== undefined) return compact({ template, race });
+  return compact({ start: STARTS.find((name) => name === raw.start), race });
 }
 
 function stateOf(value: unknown): JobState | undefined {
   const name = word(value);
   return name !== undefined && name in STATES ? (name as JobState) : undefined;
+}
+
+function sortOf(value: unknown): string | undefined {
+  const sort = word(value);
+  return sort !== undefined && isSort(sort) ? sort : undefined;
+}
+
+function flag(value: unknown): boolean | undefined {
+  const text = word(value);
+  return text === "true" ? true : text === "false" ? false : undefined;
 }
 
 function toStep(step: number | undefined, to: number | undefined): number | undefined {
@@ -152,6 +241,11 @@ function toStep(step: number | undefined, to: number | undefined): number | unde
 function windowOf(raw: Raw): { from_ns?: number; to_ns?: number } {
   const [from, to] = [whole(raw.from_ns), whole(raw.to_ns)];
   return from !== undefined && to !== undefined && to > from ? { from_ns: from, to_ns: to } : {};
+}
+
+function pairOf(value: unknown): [number, number] | undefined {
+  const [from, to, ...more] = (Array.isArray(value) ? value : String(value ?? "").split(",")).map(whole);
+  return from !== undefined && to !== undefined && more.length === 0 ? [from, to] : undefined;
 }
 
 function waitOf(value: unknown): string | undefined {

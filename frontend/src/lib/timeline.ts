@@ -12,6 +12,8 @@ export interface TimelineMeta {
   step?: number | null;
   /** The last one, and the neighbours that kept every event. */
   steps?: { last: number; previous: number | null; next: number | null };
+  /** The model's layers by their places. */
+  layers?: string[];
   /** The longest ones in view. */
   waits?: ListedWait[];
 }

@@ -13,6 +13,7 @@ export interface ListedWait {
   step: number;
   layer: number;
   unit: number;
+  layer_name: string;
   ns: number;
 }
 

@@ -2,11 +2,12 @@ import { ActionIcon, Group, Paper, Text } from "@mantine/core";
 import { IconX } from "@tabler/icons-react";
 import { Link } from "@tanstack/react-router";
 import type { Job } from "../../api/types";
+import { JobSelect } from "../../components/JobSelect";
 import { LinkButton } from "../../components/links";
 import { RateBadge } from "../../components/RateBadge";
 import { RehearsedBadge } from "../../components/RehearsedBadge";
 import { StateBadge } from "../../components/StateBadge";
-import { MOST_RACERS } from "../../lib/races";
+import { MOST_COMPARED, MOST_RACERS } from "../../lib/races";
 
 /** Which jobs are compared; one can be left out. */
 export function ChosenJobs({ jobs, onJobs }: { jobs: Job[]; onJobs: (ids: string[]) => void }) {
@@ -37,9 +38,22 @@ export function ChosenJobs({ jobs, onJobs }: { jobs: Job[]; onJobs: (ids: string
             </ActionIcon>
           </Group>
         ))}
+        {ids.length < MOST_COMPARED && (
+          <JobSelect
+            size="xs"
+            w={220}
+            aria-label="Add a job"
+            placeholder="Add a job …"
+            value={null}
+            describe={(job) => `${job.name} · ${job.planned_by}`}
+            allowed={(job) => !ids.includes(job.id)}
+            data-testid="add-job"
+            onChange={(id) => id && onJobs([...ids, id])}
+          />
+        )}
         {ids.length > 1 && ids.length <= MOST_RACERS && (
           <LinkButton to="/race" search={{ jobs: ids }} size="compact-sm" variant="light" ml="auto">
-            Race them
+            Step by step
           </LinkButton>
         )}
       </Group>

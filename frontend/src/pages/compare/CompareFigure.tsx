@@ -14,12 +14,20 @@ const TITLES: Record<Measure, string> = {
   throughput: "Throughput",
 };
 
+interface Props {
+  ids: string[];
+  what: Measure;
+  by: By;
+  /** Percent of the points that a moving average spans; none given: as the service decides. */
+  smooth: number | undefined;
+}
+
 /** One measurement of all chosen jobs. */
-export function CompareFigure({ ids, what, by }: { ids: string[]; what: Measure; by: By }) {
+export function CompareFigure({ ids, what, by, smooth }: Props) {
   const frame = useRef<HTMLDivElement>(null);
   const { visible, width } = useScreen(frame);
   const theme = useComputedColorScheme("light");
-  const options = compareQuery(ids, { what, by, width, theme });
+  const options = compareQuery(ids, { what, by, width, theme, smooth });
   const query = useQuery({ ...options, enabled: visible && width > 0 });
   return (
     <Paper p="sm" ref={frame}>
@@ -31,6 +39,7 @@ export function CompareFigure({ ids, what, by }: { ids: string[]; what: Measure;
           figure={query.data}
           label={`${TITLES[what]}: ${query.data.layout.meta?.alt ?? ""}`}
           testId={`figure-compare-${what}`}
+          file={() => `compare ${what} by ${by}`}
           onDrawn={(ms) => drawn(options.queryKey, ms)}
         />
       ) : (

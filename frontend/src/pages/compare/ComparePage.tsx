@@ -1,19 +1,28 @@
-import { Anchor, Group, SegmentedControl, Skeleton, Stack, Text, Title } from "@mantine/core";
+import { Group, SegmentedControl, Select, Skeleton, Stack, Title } from "@mantine/core";
 import { useQueries } from "@tanstack/react-query";
-import { getRouteApi, Link } from "@tanstack/react-router";
-import { jobQuery } from "../../api/queries";
+import { getRouteApi } from "@tanstack/react-router";
+import { jobQuery, summaryQuery } from "../../api/queries";
 import { Problem } from "../../components/Problem";
 import { usePageTitle } from "../../components/usePageTitle";
 import { type CompareSearch, MEASURES } from "../../lib/search";
+import { ChooseJobs } from "./ChooseJobs";
 import { ChosenJobs } from "./ChosenJobs";
 import { CompareFigure } from "./CompareFigure";
+import { NumbersTable } from "./NumbersTable";
 import { SettingsTable } from "./SettingsTable";
 import { SideBySide } from "./SideBySide";
 
 const route = getRouteApi("/compare");
 const BY = { step: "Steps", samples: "Samples", bytes: "Bytes", time: "Time" } as const;
+const AS_SERVED = "auto";
+/** Percent of the points that a moving average spans; the axis of each chart says what was done. */
+const SMOOTHINGS = [
+  { value: AS_SERVED, label: "Long losses smoothed" },
+  { value: "0", label: "Nothing smoothed" },
+  ...[4, 8, 20, 50].map((percent) => ({ value: String(percent), label: `All smoothed over ${percent} %` })),
+];
 
-/** Any jobs beside one another: their curves, the settings in which they differ, their figures. */
+/** Any jobs beside one another: their figures, their curves, the settings in which they differ. */
 export function ComparePage() {
   const search = route.useSearch();
   const navigate = route.useNavigate();
@@ -26,41 +35,63 @@ export function ComparePage() {
       error: results.find((result) => result.error)?.error ?? null,
     }),
   });
+  // All are asked for at once: figures need not wait for what the jobs are.
+  const summaries = useQueries({
+    queries: ids.map((id, index) => summaryQuery(id, index === 0 ? undefined : ids[0])),
+    combine: (results) => new Map(results.map((result, index) => [ids[index], result.data])),
+  });
   usePageTitle(ids.length > 0 ? `Compare ${ids.length} jobs` : "Compare");
   const set = (change: CompareSearch) =>
     void navigate({ search: (previous) => ({ ...previous, ...change }), replace: true, resetScroll: false });
+  const drawn = error ? jobs.map((job) => job.id) : ids;
   return (
     <Stack gap="md">
       <Group justify="space-between" gap="xs">
         <Title order={1} fz={24}>
           Compare
         </Title>
-        <SegmentedControl
-          size="xs"
-          aria-label="Over what"
-          data-testid="compare-by"
-          value={search.by ?? "step"}
-          onChange={(by) => set({ by: by as CompareSearch["by"] })}
-          data={Object.entries(BY).map(([value, label]) => ({ value, label }))}
-        />
+        {ids.length > 0 && (
+          <Group gap="xs">
+            <Select
+              size="xs"
+              w={190}
+              aria-label="Smoothing of the curves"
+              data-testid="compare-smooth"
+              data={SMOOTHINGS}
+              allowDeselect={false}
+              value={search.smooth === undefined ? AS_SERVED : String(search.smooth)}
+              onChange={(value) => set({ smooth: value === AS_SERVED ? undefined : Number(value) })}
+            />
+            <SegmentedControl
+              size="xs"
+              aria-label="Over what"
+              data-testid="compare-by"
+              value={search.by ?? "step"}
+              onChange={(by) => set({ by: by as CompareSearch["by"] })}
+              data={Object.entries(BY).map(([value, label]) => ({ value, label }))}
+            />
+          </Group>
+        )}
       </Group>
       {error && <Problem error={error} />}
-      {ids.length === 0 && (
-        <Text c="dimmed" data-testid="compare-empty">
-          Nothing chosen yet. Tick jobs in the{" "}
-          <Anchor component={Link} to="/jobs">
-            list of jobs
-          </Anchor>{" "}
-          and compare them.
-        </Text>
-      )}
+      {ids.length === 0 && <ChooseJobs onJobs={(chosen) => set({ jobs: chosen })} />}
       {pending && <Skeleton height={200} />}
-      {jobs.length > 0 && (
+      {jobs.length > 0 && !pending && (
         <>
           <ChosenJobs jobs={jobs} onJobs={(chosen) => set({ jobs: chosen })} />
-          {MEASURES.map((what) => (
-            <CompareFigure key={what} ids={jobs.map((job) => job.id)} what={what} by={search.by ?? "step"} />
-          ))}
+          <NumbersTable
+            jobs={jobs}
+            summaries={jobs.map((job) => summaries.get(job.id))}
+            onJobs={(chosen) => set({ jobs: chosen })}
+          />
+        </>
+      )}
+      {drawn.length > 0 &&
+        MEASURES.map((what) => (
+          <CompareFigure key={what} ids={drawn} what={what} by={search.by ?? "step"} smooth={search.smooth} />
+        ))}
+      {jobs.length > 0 && !pending && (
+        <>
           <SettingsTable jobs={jobs} />
           <SideBySide jobs={jobs} figure={search.figure} onFigure={(figure) => set({ figure })} />
         </>

@@ -1,6 +1,7 @@
 import { Group, Paper, Stack, Table, Text, Title } from "@mantine/core";
 import type { Job } from "../../api/types";
 import { LinkAnchor } from "../../components/links";
+import { TakeTable } from "../../components/TakeTable";
 import { arrival } from "../../lib/arrival";
 import { formatDuration } from "../../lib/format";
 import { STATES } from "../../lib/jobState";
@@ -22,62 +23,67 @@ export function AttemptsPanel({ job }: { job: Job }) {
             It has not been started yet.
           </Text>
         ) : (
-          <Table.ScrollContainer minWidth={900} type="native">
-            <Table fz="sm" verticalSpacing={4} data-testid="attempts">
-              <Table.Thead>
-                <Table.Tr>
-                  <Table.Th>Attempt</Table.Th>
-                  <Table.Th>State</Table.Th>
-                  <Table.Th>Started</Table.Th>
-                  <Table.Th ta="right">Took</Table.Th>
-                  <Table.Th>Processes on devices</Table.Th>
-                  <Table.Th>How it ended</Table.Th>
-                  <Table.Th>Telemetry</Table.Th>
-                  <Table.Th />
-                </Table.Tr>
-              </Table.Thead>
-              <Table.Tbody>
-                {job.attempts.toReversed().map((attempt) => (
-                  <Table.Tr key={attempt.id}>
-                    <Table.Td className="ty-number">{attempt.number}</Table.Td>
-                    <Table.Td>{attempt.state}</Table.Td>
-                    <Table.Td className="ty-number">{time(attempt.started_at)}</Table.Td>
-                    <Table.Td ta="right" className="ty-number">
-                      {took(attempt)}
-                    </Table.Td>
-                    <Table.Td>
-                      {attempt.parties
-                        .map((party, index) =>
-                          attempt.devices[index] ? `${party} on ${attempt.devices[index]}` : party,
-                        )
-                        .join(", ")}
-                    </Table.Td>
-                    <Table.Td style={WORDS}>
-                      {attempt.message ?? attempt.reason ?? "–"}
-                      {attempt.exit_code ? ` (exit code ${attempt.exit_code})` : ""}
-                    </Table.Td>
-                    <Table.Td>{arrival(attempt)}</Table.Td>
-                    <Table.Td>
-                      <Group gap="xs" wrap="nowrap">
-                        {(["overview", "timeline", "logs"] as const).map((tab) => (
-                          <LinkAnchor
-                            key={tab}
-                            to="/jobs/$jobId"
-                            params={{ jobId: job.id }}
-                            search={{ tab, attempt: attempt.number === latest ? undefined : attempt.number }}
-                            fz="sm"
-                            tt="capitalize"
-                          >
-                            {tab}
-                          </LinkAnchor>
-                        ))}
-                      </Group>
-                    </Table.Td>
+          <TakeTable file={`${job.name} attempts`}>
+            <Table.ScrollContainer minWidth={900} type="native">
+              <Table fz="sm" verticalSpacing={4} data-testid="attempts">
+                <Table.Thead>
+                  <Table.Tr>
+                    <Table.Th>Attempt</Table.Th>
+                    <Table.Th>State</Table.Th>
+                    <Table.Th>Started</Table.Th>
+                    <Table.Th ta="right">Took</Table.Th>
+                    <Table.Th>Processes on devices</Table.Th>
+                    <Table.Th>How it ended</Table.Th>
+                    <Table.Th>Telemetry</Table.Th>
+                    <Table.Th />
                   </Table.Tr>
-                ))}
-              </Table.Tbody>
-            </Table>
-          </Table.ScrollContainer>
+                </Table.Thead>
+                <Table.Tbody>
+                  {job.attempts.toReversed().map((attempt) => (
+                    <Table.Tr key={attempt.id}>
+                      <Table.Td className="ty-number">{attempt.number}</Table.Td>
+                      <Table.Td>{attempt.state}</Table.Td>
+                      <Table.Td className="ty-number">{time(attempt.started_at)}</Table.Td>
+                      <Table.Td ta="right" className="ty-number">
+                        {took(attempt)}
+                      </Table.Td>
+                      <Table.Td>
+                        {attempt.parties
+                          .map((party, index) =>
+                            attempt.devices[index] ? `${party} on ${attempt.devices[index]}` : party,
+                          )
+                          .join(", ")}
+                      </Table.Td>
+                      <Table.Td style={WORDS}>
+                        {attempt.message ?? attempt.reason ?? "–"}
+                        {attempt.exit_code ? ` (exit code ${attempt.exit_code})` : ""}
+                      </Table.Td>
+                      <Table.Td>{arrival(attempt)}</Table.Td>
+                      <Table.Td>
+                        <Group gap="xs" wrap="nowrap">
+                          {(["overview", "timeline", "logs"] as const).map((tab) => (
+                            <LinkAnchor
+                              key={tab}
+                              to="/jobs/$jobId"
+                              params={{ jobId: job.id }}
+                              search={{
+                                tab,
+                                attempt: attempt.number === latest ? undefined : attempt.number,
+                              }}
+                              fz="sm"
+                              tt="capitalize"
+                            >
+                              {tab}
+                            </LinkAnchor>
+                          ))}
+                        </Group>
+                      </Table.Td>
+                    </Table.Tr>
+                  ))}
+                </Table.Tbody>
+              </Table>
+            </Table.ScrollContainer>
+          </TakeTable>
         )}
       </Paper>
       <Paper p="sm">

@@ -2,10 +2,12 @@ import { Button, Group, MultiSelect, Paper, Skeleton, Table, Text } from "@manti
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
-import { eventsQuery, newestDetailedStepQuery, summaryQuery } from "../../api/queries";
+import { eventsQuery, newestDetailedStepQuery } from "../../api/eventQueries";
+import { summaryQuery } from "../../api/queries";
 import type { Events, Job } from "../../api/types";
 import { Problem } from "../../components/Problem";
 import { StepField } from "../../components/StepField";
+import { TakeTable } from "../../components/TakeTable";
 import { formatBytes, formatMs, formatNumber } from "../../lib/format";
 import { isLive } from "../../lib/jobState";
 import type { JobSearch } from "../../lib/search";
@@ -116,33 +118,35 @@ function StepEvents({ job, search, attempt, step, newest, onLatest }: StepProps)
         </Text>
       )}
       {count > 0 && (
-        <Table.ScrollContainer minWidth={760} maxHeight={640} type="native">
-          <Table fz="xs" verticalSpacing={3} stickyHeader data-testid="events">
-            <Table.Thead>
-              <Table.Tr>
-                <Table.Th ta="right">At</Table.Th>
-                <Table.Th ta="right">Took</Table.Th>
-                <Table.Th>Process</Table.Th>
-                <Table.Th>Event</Table.Th>
-                <Table.Th>Layer</Table.Th>
-                <Table.Th ta="right">Unit</Table.Th>
-                <Table.Th>Other side</Table.Th>
-                <Table.Th ta="right">Queued</Table.Th>
-                <Table.Th ta="right">Priority</Table.Th>
-                <Table.Th ta="right">Bytes</Table.Th>
-                <Table.Th>Clock</Table.Th>
-              </Table.Tr>
-            </Table.Thead>
-            <Table.Tbody>
-              {pages.flatMap((events, page) =>
-                events.kind.map((_, at) => (
-                  // biome-ignore lint/suspicious/noArrayIndexKey: an event is its place in its page
-                  <EventRow key={`${page} ${at}`} events={events} at={at} first={first} />
-                )),
-              )}
-            </Table.Tbody>
-          </Table>
-        </Table.ScrollContainer>
+        <TakeTable file={`${job.name} step ${step} events`}>
+          <Table.ScrollContainer minWidth={760} maxHeight={640} type="native">
+            <Table fz="xs" verticalSpacing={3} stickyHeader data-testid="events">
+              <Table.Thead>
+                <Table.Tr>
+                  <Table.Th ta="right">At</Table.Th>
+                  <Table.Th ta="right">Took</Table.Th>
+                  <Table.Th>Process</Table.Th>
+                  <Table.Th>Event</Table.Th>
+                  <Table.Th>Layer</Table.Th>
+                  <Table.Th ta="right">Unit</Table.Th>
+                  <Table.Th>Other side</Table.Th>
+                  <Table.Th ta="right">Queued</Table.Th>
+                  <Table.Th ta="right">Priority</Table.Th>
+                  <Table.Th ta="right">Bytes</Table.Th>
+                  <Table.Th>Clock</Table.Th>
+                </Table.Tr>
+              </Table.Thead>
+              <Table.Tbody>
+                {pages.flatMap((events, page) =>
+                  events.kind.map((_, at) => (
+                    // biome-ignore lint/suspicious/noArrayIndexKey: an event is its place in its page
+                    <EventRow key={`${page} ${at}`} events={events} at={at} first={first} />
+                  )),
+                )}
+              </Table.Tbody>
+            </Table>
+          </Table.ScrollContainer>
+        </TakeTable>
       )}
       {query.hasNextPage && (
         <Button
@@ -175,7 +179,9 @@ function EventRow({ events, at, first }: { events: Events; at: number; first: nu
       </Table.Td>
       <Table.Td>{nameOf(events.parties, number(events.worker))}</Table.Td>
       <Table.Td>{kind && named(kind)}</Table.Td>
-      <Table.Td>{nameOf(events.layers, number(events.layer))}</Table.Td>
+      <Table.Td data-csv={nameOf(events.layers, number(events.layer))}>
+        {nameOf(events.layer_names, number(events.layer))}
+      </Table.Td>
       <Table.Td ta="right" className="ty-number">
         {number(events.unit) < 0 ? "" : number(events.unit)}
       </Table.Td>

@@ -11,7 +11,8 @@ import { RateBadge } from "../../components/RateBadge";
 import { RehearsedBadge } from "../../components/RehearsedBadge";
 import { StateBadge } from "../../components/StateBadge";
 import { isLive } from "../../lib/jobState";
-import { CancelButton } from "./CancelButton";
+import { CancelJob } from "./CancelJob";
+import { JobLabels } from "./JobLabels";
 import { RecordButton } from "./RecordButton";
 
 /** Ranges of missing detail that are named. */
@@ -43,6 +44,7 @@ export function JobHeader({ job, attempt }: { job: Job; attempt: number | undefi
             <RateBadge bps={job.rate_bps} hosts={job.hosts} />
             {job.baseline_id && <Baseline id={job.baseline_id} />}
           </Group>
+          <JobLabels job={job} />
           {job.rehearsed && (
             <Text size="sm" data-testid="rehearsed-text">
               {job.rehearsed}
@@ -57,7 +59,7 @@ export function JobHeader({ job, attempt }: { job: Job; attempt: number | undefi
               variant="light"
               data-testid="race-baseline"
             >
-              Race its baseline
+              Step by step with its baseline
             </LinkButton>
           )}
           <LinkButton
@@ -71,7 +73,7 @@ export function JobHeader({ job, attempt }: { job: Job; attempt: number | undefi
           </LinkButton>
           {job.state === "running" && <RecordButton job={job} />}
           {isLive(job.state) ? (
-            <CancelButton job={job} />
+            <CancelJob job={job} />
           ) : (
             <DeleteButton jobs={[job]} onDeleted={([gone]) => gone && void navigate({ to: "/jobs" })} />
           )}

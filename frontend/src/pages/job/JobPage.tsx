@@ -83,7 +83,7 @@ export function JobPage() {
         onChange={(value) =>
           // What is selected (attempt, step, time, layer) stays: it means the same in every view.
           navigate({
-            search: ({ party: _, why: __, kinds: ___, ...kept }) => ({
+            search: ({ party: _, why: __, kinds: ___, find: ____, ...kept }) => ({
               ...kept,
               tab: (value as JobTab) ?? undefined,
             }),
@@ -103,6 +103,10 @@ export function JobPage() {
             job={job}
             attempt={search.attempt}
             baseline={search.baseline}
+            zoom={search.zoom}
+            onZoom={(zoom) =>
+              navigate({ search: (previous) => ({ ...previous, zoom }), replace: true, resetScroll: false })
+            }
             onBaseline={(baseline) =>
               navigate({
                 search: (previous) => ({ ...previous, baseline }),
@@ -113,13 +117,13 @@ export function JobPage() {
           />
         </Tabs.Panel>
         <Tabs.Panel value="timeline" pt="md">
-          <TimelinePanel jobId={jobId} search={search} />
+          <TimelinePanel job={job} search={search} />
         </Tabs.Panel>
         <Tabs.Panel value="links" pt="md">
           <LinksPanel job={job} search={search} />
         </Tabs.Panel>
         <Tabs.Panel value="plan" pt="md">
-          <PlanPanel plan={job.plan} layer={search.layer} />
+          <PlanPanel jobName={job.name} plan={job.plan} layer={search.layer} />
         </Tabs.Panel>
         <Tabs.Panel value="attempts" pt="md">
           <AttemptsPanel job={job} />
@@ -131,8 +135,13 @@ export function JobPage() {
           <LogsPanel
             job={job}
             party={search.party}
-            onParty={(party) =>
-              navigate({ search: (previous) => ({ ...previous, party }), replace: true, resetScroll: false })
+            find={search.find ?? ""}
+            onChange={(change) =>
+              navigate({
+                search: (previous) => ({ ...previous, ...change }),
+                replace: true,
+                resetScroll: false,
+              })
             }
             attempt={search.attempt}
           />

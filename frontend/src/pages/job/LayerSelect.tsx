@@ -7,15 +7,21 @@ interface Props {
   layer: number | undefined;
   /** Undefined: none. */
   onLayer: (layer: number | undefined) => void;
+  placeholder?: string;
 }
 
 /** Chooses a layer by name; drawn again only when another one is chosen, not with every one that is pointed at. */
-export const LayerSelect = memo(function LayerSelect({ layers, layer, onLayer }: Props) {
+export const LayerSelect = memo(function LayerSelect({
+  layers,
+  layer,
+  onLayer,
+  placeholder = "All layers",
+}: Props) {
   return (
     <Select
       size="xs"
       aria-label="Layer"
-      placeholder="All layers"
+      placeholder={placeholder}
       data={layers}
       value={layer === undefined ? null : String(layer)}
       clearable

@@ -2,7 +2,7 @@ import { Button, Group, Paper, Stack, Text } from "@mantine/core";
 import { useDebouncedCallback } from "@mantine/hooks";
 import { IconArrowsShuffle } from "@tabler/icons-react";
 import { useNavigate } from "@tanstack/react-router";
-import { useCallback, useMemo, useState } from "react";
+import { useCallback, useState } from "react";
 import type { Job } from "../../api/types";
 import { JobFigure } from "../../components/JobFigure";
 import { LinkButton } from "../../components/links";
@@ -17,6 +17,8 @@ import type { JobSearch } from "../../lib/search";
 import { type TimelineMeta, windowOf } from "../../lib/timeline";
 import { LayerSelect } from "./LayerSelect";
 import { LinkSelect, type LinksMeta } from "./LinkSelect";
+import { StretchPanel } from "./StretchPanel";
+import { useLayers } from "./useLayers";
 
 // Pointing crosses many layers on its way: what it rests on is lit up.
 const REST_MS = 50;
@@ -56,10 +58,7 @@ export function LinksPanel({ job, search }: { job: Job; search: JobSearch }) {
   useKeys({ Escape: () => select({ layer: undefined }) });
   useTimeKeys(search.from_ns === undefined ? shown : search, select);
 
-  const layers = useMemo(
-    () => job.plan.layers.map(({ row }) => ({ value: String(row.position), label: row.layer || "(root)" })),
-    [job.plan],
-  );
+  const layers = useLayers(job, shown.layers);
   const chosen = { step: search.step, from_ns: search.from_ns, to_ns: search.to_ns };
   const selected = nameOf(search);
   const shared = {
@@ -120,6 +119,20 @@ export function LinksPanel({ job, search }: { job: Job; search: JobSearch }) {
         }
         onMeta={setShown}
       />
+      {search.from_ns !== undefined && search.to_ns !== undefined && (
+        <StretchPanel
+          jobId={job.id}
+          jobName={job.name}
+          attempt={search.attempt}
+          from_ns={search.from_ns}
+          to_ns={search.to_ns}
+          origin_ns={shown.origin_ns ?? 0}
+          link={search.interfaces?.join(",")}
+          layer={layer}
+          onLayer={choose}
+          onPointed={point}
+        />
+      )}
       <JobFigure name="timeline" {...(selected ? chosen : follow)} {...shared} />
       <JobFigure name="heatmap" {...chosen} {...shared} />
       {job.plan.layers.length > 0 && (

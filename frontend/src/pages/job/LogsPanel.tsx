@@ -1,10 +1,15 @@
 import { Button, Group, Paper, ScrollArea, SegmentedControl, Select, Switch, Text } from "@mantine/core";
-import { useEffect, useRef, useState } from "react";
+import { IconDownload } from "@tabler/icons-react";
+import { useEffect, useMemo, useRef, useState } from "react";
 import type { Job } from "../../api/types";
 import { Problem } from "../../components/Problem";
 import { formatBytes } from "../../lib/format";
 import { isLive } from "../../lib/jobState";
+import { matchesIn, stamped } from "../../lib/logLines";
 import { KEPT_BYTES } from "../../lib/logText";
+import { formatQuery, type JobSearch } from "../../lib/search";
+import { LogSearch } from "./LogSearch";
+import { LogText } from "./LogText";
 import { useLogs } from "./useLogs";
 
 const SIDE_BY_SIDE = 3;
@@ -12,21 +17,41 @@ const SIDE_BY_SIDE = 3;
 interface Props {
   job: Job;
   party: string | undefined;
-  onParty: (party: string) => void;
+  /** What is looked for. */
+  find: string;
+  onChange: (change: Pick<JobSearch, "party" | "find">) => void;
   /** A number; undefined: the latest, whichever that becomes. */
   attempt: number | undefined;
 }
 
-/** What each process of an attempt writes, as it writes it. */
-export function LogsPanel({ job, party, onParty, attempt }: Props) {
+/** What each process of an attempt writes, as it writes it; where one failed, its log is opened. */
+export function LogsPanel({ job, party, find, onChange, attempt }: Props) {
   const latest = job.attempts.at(-1)?.number;
   const live = isLive(job.state) && (attempt ?? latest) === latest;
-  const logs = useLogs({ jobId: job.id, attempt: attempt ?? latest, party, live });
-  const [follow, setFollow] = useState(true);
+  // Who failed is known with the first answer.
+  const [failed, setFailed] = useState<string>();
+  const logs = useLogs({ jobId: job.id, attempt: attempt ?? latest, party: party ?? failed, live });
+  const [follow, setFollow] = useState(find === "");
+  const [timed, setTimed] = useState(false);
+  if ((logs.failed ?? undefined) !== failed && logs.party !== undefined) setFailed(logs.failed ?? undefined);
   const viewport = useRef<HTMLDivElement>(null);
   useEffect(() => {
     if (follow && logs.text) viewport.current?.scrollTo({ top: viewport.current.scrollHeight });
   }, [follow, logs.text]);
+  const hasTimes = logs.times.until.length > 0;
+  const text = useMemo(
+    () => (timed && hasTimes ? stamped(logs.text, logs.skipped, logs.times, clock) : logs.text),
+    [timed, hasTimes, logs.text, logs.skipped, logs.times],
+  );
+  const matches = useMemo(() => matchesIn(text, find), [text, find]);
+  const [current, setCurrent] = useState(0);
+  const shown = matches.length === 0 ? 0 : Math.min(current, matches.length - 1);
+  const at = matches[shown];
+  useEffect(() => {
+    if (at === undefined) return;
+    setFollow(false); // what was found stays in view
+    viewport.current?.querySelector("mark[data-current]")?.scrollIntoView({ block: "center" });
+  }, [at]);
 
   return (
     <Paper p="sm">
@@ -36,7 +61,31 @@ export function LogsPanel({ job, party, onParty, attempt }: Props) {
             No process has started yet.
           </Text>
         ) : (
-          <PartyChoice parties={logs.parties} party={logs.party} onParty={onParty} />
+          <PartyChoice
+            parties={logs.parties}
+            party={logs.party}
+            failed={logs.failed}
+            onParty={(chosen) => onChange({ party: chosen })}
+          />
+        )}
+        <LogSearch
+          wanted={find}
+          count={matches.length}
+          current={shown}
+          onWanted={(wanted) => {
+            setCurrent(0);
+            onChange({ find: wanted || undefined });
+          }}
+          onCurrent={setCurrent}
+        />
+        {hasTimes && (
+          <Switch
+            size="sm"
+            label="Times"
+            checked={timed}
+            onChange={(event) => setTimed(event.currentTarget.checked)}
+            data-testid="log-times"
+          />
         )}
         <Switch
           size="sm"
@@ -45,6 +94,19 @@ export function LogsPanel({ job, party, onParty, attempt }: Props) {
           onChange={(event) => setFollow(event.currentTarget.checked)}
           data-testid="log-follow"
         />
+        {logs.party && (
+          <Button
+            component="a"
+            href={`/api/v1/jobs/${job.id}/logs/file${formatQuery({ party: logs.party, attempt })}`}
+            download
+            size="compact-sm"
+            variant="default"
+            leftSection={<IconDownload size={14} />}
+            data-testid="log-download"
+          >
+            Download
+          </Button>
+        )}
       </Group>
       {logs.error && <Problem error={logs.error} />}
       {logs.skipped > 0 && (
@@ -77,9 +139,12 @@ export function LogsPanel({ job, party, onParty, attempt }: Props) {
           if (target) setFollow(target.scrollHeight - target.clientHeight - y < 24);
         }}
       >
-        <pre className="ty-log" data-testid="log-text">
-          {logs.text || (logs.error ? "" : live ? "(nothing written yet)" : "(nothing written)")}
-        </pre>
+        <LogText
+          text={text || (logs.error ? "" : live ? "(nothing written yet)" : "(nothing written)")}
+          matches={matches}
+          length={find.length}
+          current={shown}
+        />
       </ScrollArea>
     </Paper>
   );
@@ -88,12 +153,15 @@ export function LogsPanel({ job, party, onParty, attempt }: Props) {
 interface ChoiceProps {
   parties: string[];
   party: string | undefined;
+  /** Is marked. */
+  failed: string | null;
   onParty: (party: string) => void;
 }
 
 /** Side by side where they fit on a phone, else as a list. */
-function PartyChoice({ parties, party, onParty }: ChoiceProps) {
-  const common = { size: "xs", data: parties, "aria-label": "Which process", "data-testid": "log-party" };
+function PartyChoice({ parties, party, failed, onParty }: ChoiceProps) {
+  const data = parties.map((name) => ({ value: name, label: name === failed ? `${name} (failed)` : name }));
+  const common = { size: "xs", data, "aria-label": "Which process", "data-testid": "log-party" };
   if (parties.length <= SIDE_BY_SIDE)
     return <SegmentedControl {...common} value={party ?? ""} onChange={onParty} />;
   return (
@@ -104,4 +172,9 @@ function PartyChoice({ parties, party, onParty }: ChoiceProps) {
       onChange={(chosen) => chosen && onParty(chosen)}
     />
   );
+}
+
+/** A time of day, to the second, as the browser's clock has it. */
+function clock(unixMs: number): string {
+  return new Date(unixMs).toLocaleTimeString("en-GB");
 }

@@ -1,14 +1,24 @@
 import { Paper, SimpleGrid, Stack, Text, Tooltip } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import type { ReactNode } from "react";
 import { figuresQuery, summaryQuery } from "../../api/queries";
 import type { Job, Summary } from "../../api/types";
 import { BaselineChoice } from "../../components/BaselineChoice";
 import { capital } from "../../components/Explained";
 import { JobFigure } from "../../components/JobFigure";
+import { OrWhyNot } from "../../components/OrWhyNot";
+import type { XRange } from "../../components/PlotlyChart";
 import { Problem } from "../../components/Problem";
 import { accuracyNote } from "../../lib/accuracy";
-import { formatBytes, formatMs, formatNumber, formatPercent, formatSpeedUp } from "../../lib/format";
+import {
+  formatBytes,
+  formatNumber,
+  formatPercent,
+  formatSpeedUp,
+  formatStepTime,
+  formatThroughput,
+} from "../../lib/format";
+import { WHY_NONE } from "../../lib/whyNone";
+import { withZoom, zoomsOf } from "../../lib/zoom";
 
 interface Props {
   job: Job;
@@ -17,19 +27,28 @@ interface Props {
   /** What it is compared with, where it is not its own baseline. */
   baseline: string | undefined;
   onBaseline: (id: string | undefined) => void;
+  /** Which parts of their x axes figures show. */
+  zoom: string[] | undefined;
+  onZoom: (zoom: string[] | undefined) => void;
 }
 
 /** The job's figures by definition, and how they came about. */
-export function OverviewPanel({ job, attempt, baseline, onBaseline }: Props) {
+export function OverviewPanel({ job, attempt, baseline, onBaseline, zoom, onZoom }: Props) {
   const query = useQuery(summaryQuery(job.id, baseline, attempt));
   const shown = { jobId: job.id, attempt };
+  const zooms = zoomsOf(zoom);
+  const overSteps = (name: string) => ({
+    name,
+    zoom: zooms[name],
+    onXRange: (range: XRange) => onZoom(withZoom(zoom, name, range)),
+  });
   return (
     <Stack gap="md">
       {query.error && <Problem error={query.error} onRetry={() => void query.refetch()} />}
       <Tiles job={job} summary={query.data} />
       <SimpleGrid cols={{ base: 1, md: 2 }} spacing="md">
-        <JobFigure {...shown} name="loss" />
-        <JobFigure {...shown} name="throughput" />
+        <JobFigure {...shown} {...overSteps("loss")} />
+        <JobFigure {...shown} {...overSteps("throughput")} />
         <JobFigure {...shown} name="step-time" />
         <JobFigure
           {...shown}
@@ -37,7 +56,7 @@ export function OverviewPanel({ job, attempt, baseline, onBaseline }: Props) {
           baseline={baseline}
           actions={<BaselineChoice job={job} baseline={baseline} onBaseline={onBaseline} />}
         />
-        <JobFigure {...shown} name="memory" />
+        <JobFigure {...shown} {...overSteps("memory")} />
       </SimpleGrid>
     </Stack>
   );
@@ -52,28 +71,32 @@ function Tiles({ job, summary }: { job: Job; summary: Summary | undefined }) {
     <SimpleGrid cols={{ base: 2, sm: 4, lg: 7 }} spacing="sm">
       <Tile
         name="iteration"
+        none={WHY_NONE.steps}
         label="Iteration"
-        value={formatMs(summary?.iteration_ms)}
+        value={formatStepTime(summary?.iteration_ms)}
         note={summary?.window_steps ? `median of ${summary.window_steps} steps` : "median, warm-up left out"}
         hint={meaning["iteration time"]}
       />
       <Tile
         name="exposed"
+        none={WHY_NONE.steps}
         label="Exposed"
-        value={formatMs(summary?.exposed_ms)}
+        value={formatStepTime(summary?.exposed_ms)}
         note={exposedShare === null ? "per iteration" : `${formatPercent(exposedShare)} of it`}
         hint={meaning["exposed communication"]}
         wait
       />
       <Tile
         name="throughput"
+        none={WHY_NONE.steps}
         label="Samples/s"
-        value={formatNumber(summary?.samples_per_s)}
+        value={formatThroughput(summary?.samples_per_s)}
         note={`batch ${job.global_batch}`}
         hint={meaning.throughput}
       />
       <Tile
         name="speed-up"
+        none={speedUp?.why_not ?? WHY_NONE.speedUp}
         label="Speed-up"
         value={formatSpeedUp(speedUp?.value, speedUp?.why_not)}
         note={
@@ -81,9 +104,16 @@ function Tiles({ job, summary }: { job: Job; summary: Summary | undefined }) {
         }
         hint={speedUp ? sureness(speedUp) : undefined}
       />
-      <Tile name="loss" label="Loss" value={formatNumber(summary?.loss)} note="last step" />
+      <Tile
+        name="loss"
+        none={WHY_NONE.loss}
+        label="Loss"
+        value={formatNumber(summary?.loss)}
+        note="last step"
+      />
       <Tile
         name="accuracy"
+        none={WHY_NONE.accuracy}
         label="Test accuracy"
         value={formatPercent(summary?.test_accuracy)}
         note={accuracyNote(summary)}
@@ -91,8 +121,9 @@ function Tiles({ job, summary }: { job: Job; summary: Summary | undefined }) {
       />
       <Tile
         name="wire"
+        none={WHY_NONE.wire}
         label="On the wire"
-        value={formatBytes(summary?.wire_bytes_per_step)}
+        value={summary ? formatBytes(summary.wire_bytes_per_step) : "…"}
         note="per step, all links"
         hint="Payload over all links, as the plan declares it"
       />
@@ -120,14 +151,16 @@ function useDefinitions(): Record<string, string> {
 interface TileProps {
   name: string;
   label: string;
-  value: ReactNode;
+  /** Why the value may be a dash. */
+  none: string;
+  value: string;
   note: string;
   hint?: string;
   /** The reserved red. */
   wait?: boolean;
 }
 
-function Tile({ name, label, value, note, hint, wait }: TileProps) {
+function Tile({ name, label, none, value, note, hint, wait }: TileProps) {
   return (
     <Tooltip label={hint ?? ""} disabled={!hint}>
       <Paper px="sm" py={10} tabIndex={hint ? 0 : undefined} data-testid={`tile-${name}`}>
@@ -142,7 +175,7 @@ function Tile({ name, label, value, note, hint, wait }: TileProps) {
           c={wait ? "var(--ty-wait)" : undefined}
           data-testid={`value-${name}`}
         >
-          {value}
+          <OrWhyNot why={none}>{value}</OrWhyNot>
         </Text>
         <Text size="xs" c="dimmed" lineClamp={2}>
           {note}

@@ -1,11 +1,21 @@
 import { Paper } from "@mantine/core";
 import type { PlanView } from "../../api/types";
 import { PlanTable } from "../../components/PlanTable";
+import { TakeTable } from "../../components/TakeTable";
 
-export function PlanPanel({ plan, layer }: { plan: PlanView; layer?: number }) {
+interface Props {
+  /** What its files are called. */
+  jobName: string;
+  plan: PlanView;
+  layer?: number;
+}
+
+export function PlanPanel({ jobName, plan, layer }: Props) {
   return (
     <Paper p="sm">
-      <PlanTable plan={plan} layer={layer} />
+      <TakeTable file={`${jobName} plan`}>
+        <PlanTable plan={plan} layer={layer} />
+      </TakeTable>
     </Paper>
   );
 }

@@ -1,22 +1,28 @@
-import { Button, Group, Stack, Tooltip } from "@mantine/core";
+import { Button, Group, Kbd, Stack, Tooltip } from "@mantine/core";
 import { useDebouncedCallback } from "@mantine/hooks";
-import { IconDownload } from "@tabler/icons-react";
+import { IconDownload, IconRuler } from "@tabler/icons-react";
 import { useNavigate } from "@tanstack/react-router";
-import { useState } from "react";
+import { useCallback, useState } from "react";
+import type { Job } from "../../api/types";
 import { JobFigure } from "../../components/JobFigure";
 import { LongestWaits } from "../../components/LongestWaits";
+import { Measure, type PlotArea } from "../../components/Measure";
 import type { XRange } from "../../components/PlotlyChart";
 import { StepField } from "../../components/StepField";
 import { TimeKeys } from "../../components/TimeKeys";
 import { useKeys } from "../../components/useKeys";
 import { useTimeKeys } from "../../components/useTimeKeys";
 import { WhyPanel } from "../../components/WhyPanel";
+import { type Measured, middleOf } from "../../lib/measure";
 import { formatQuery, type JobSearch } from "../../lib/search";
 import { type TimelineMeta, windowAfter } from "../../lib/timeline";
 import { formatWait, keyOf, parseWait, type WaitKey, waitOfBar } from "../../lib/why";
+import { LayerSearch } from "./LayerSearch";
+import { useLayers } from "./useLayers";
 
 /** Who did what when. Zooming and panning asks again, with the detail that fits; the address keeps the view. */
-export function TimelinePanel({ jobId, search }: { jobId: string; search: JobSearch }) {
+export function TimelinePanel({ job, search }: { job: Job; search: JobSearch }) {
+  const jobId = job.id;
   const navigate = useNavigate({ from: "/jobs/$jobId" });
   const [meta, setMeta] = useState<TimelineMeta>({});
   const wait = parseWait(search.why);
@@ -47,11 +53,24 @@ export function TimelinePanel({ jobId, search }: { jobId: string; search: JobSea
       replace: true,
       resetScroll: false,
     });
+  const keep = useCallback(
+    (change: Pick<JobSearch, "layer" | "measure">) =>
+      void navigate({
+        search: (previous) => ({ ...previous, ...change }),
+        replace: true,
+        resetScroll: false,
+      }),
+    [navigate],
+  );
+  const light = useCallback((layer: number | undefined) => keep({ layer }), [keep]);
+  const measure = (measured: Measured | undefined) => keep({ measure: measured });
+  const layers = useLayers(job, meta.layers);
   // A drag or a wheel fires many events; the service is asked once it rests.
   const zoomed = useDebouncedCallback((range: XRange, drawn: TimelineMeta) => {
     const view = windowAfter(range, drawn);
     if (view) show({ ...view, to_step: search.to_step });
   }, 200);
+  const shown = search.from_ns === undefined ? meta : search;
   const { previous, next } = meta.steps ?? {};
   // The step that is asked for is shown at once, its drawing when it comes.
   const step = meta.step == null ? undefined : (search.step ?? meta.step);
@@ -59,9 +78,12 @@ export function TimelinePanel({ jobId, search }: { jobId: string; search: JobSea
   useKeys({
     ArrowLeft: () => previous != null && show({ step: previous }),
     ArrowRight: () => next != null && show({ step: next }),
+    m: () => measure(search.measure ? undefined : middleOf(shown)),
+    Escape: () => keep({ measure: undefined, layer: undefined }),
   });
-  const shown = search.from_ns === undefined ? meta : search;
-  useTimeKeys(shown, (window) => show({ step, to_step: search.to_step, ...window }));
+  const look = (window: { from_ns: number; to_ns: number }) =>
+    show({ step, to_step: search.to_step, ...window });
+  useTimeKeys(shown, look);
   return (
     <Stack gap={0}>
       <JobFigure
@@ -86,13 +108,47 @@ export function TimelinePanel({ jobId, search }: { jobId: string; search: JobSea
               isChosen={(other) => formatWait(keyOf(other)) === search.why}
               onChoose={(other) => explain(keyOf(other))}
             />
-            <TimeKeys />
+            <TimeKeys>
+              , the wheel zooms; <Kbd size="xs">/</Kbd> finds a layer, <Kbd size="xs">N</Kbd>{" "}
+              <Kbd size="xs">P</Kbd> its events; <Kbd size="xs">M</Kbd> measures
+            </TimeKeys>
           </Group>
         }
         onMeta={setMeta}
         onXRange={zoomed}
+        wheel
+        overlay={(area: PlotArea) =>
+          search.measure &&
+          meta.origin_ns !== undefined && (
+            <Measure area={area} origin_ns={meta.origin_ns} measured={search.measure} onMeasured={measure} />
+          )
+        }
         actions={
           <Group gap={6}>
+            {layers.length > 0 && (
+              <LayerSearch
+                jobId={jobId}
+                attempt={search.attempt}
+                layers={layers}
+                layer={search.layer}
+                step={step}
+                shown={shown}
+                onLayer={light}
+                onWindow={look}
+              />
+            )}
+            <Tooltip label="How much time lies between two points: two lines to drag, or to move with the arrow keys (M)">
+              <Button
+                size="compact-sm"
+                variant={search.measure ? "filled" : "default"}
+                aria-pressed={search.measure !== undefined}
+                leftSection={<IconRuler size={14} />}
+                data-testid="measure-button"
+                onClick={() => measure(search.measure ? undefined : middleOf(shown))}
+              >
+                Measure
+              </Button>
+            </Tooltip>
             {step !== undefined && (
               <>
                 <StepField step={step} min={0} max={last} onStep={(chosen) => show({ step: chosen })} />

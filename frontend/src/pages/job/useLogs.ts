@@ -1,5 +1,6 @@
 import { useCallback, useEffect, useRef, useState } from "react";
 import { ApiProblem, client, unwrap } from "../../api/client";
+import { joined, type LogTimes } from "../../lib/logLines";
 import { append, KEPT_BYTES, type LogText } from "../../lib/logText";
 
 const TAIL_BYTES = 128 * 1024;
@@ -9,10 +10,22 @@ const POLL_MS = 1500;
 interface Logs extends LogText {
   party: string | undefined;
   parties: string[];
+  /** Whose failure ended the attempt. */
+  failed: string | null;
+  times: LogTimes;
   error: Error | null;
 }
 
-const EMPTY: Logs = { party: undefined, parties: [], text: "", bytes: 0, skipped: 0, error: null };
+const EMPTY: Logs = {
+  party: undefined,
+  parties: [],
+  failed: null,
+  times: { until: [], unix_ms: [] },
+  text: "",
+  bytes: 0,
+  skipped: 0,
+  error: null,
+};
 
 interface Asked {
   jobId: string;
@@ -61,6 +74,8 @@ export function useLogs({
           ...append({ ...known, skipped: skipped ?? known.skipped }, chunk.text),
           party: chunk.party,
           parties: chunk.parties,
+          failed: chunk.failed,
+          times: joined(known.times, chunk.times),
           error: null,
         }));
         if (more) return void next();

@@ -1,19 +1,22 @@
-import { Button, Group, Select, TextInput } from "@mantine/core";
+import { Button, Group, Pill, Select, TextInput } from "@mantine/core";
 import { useDebouncedCallback } from "@mantine/hooks";
 import { IconSearch } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
-import { modelsQuery, strategiesQuery } from "../../api/queries";
+import { jobGroupsQuery, modelsQuery, strategiesQuery } from "../../api/queries";
 import type { JobState } from "../../api/types";
+import { JOB_COLUMNS } from "../../lib/jobColumns";
 import { STATES } from "../../lib/jobState";
-import type { JobsSearch } from "../../lib/search";
+import { GROUPS, type GroupBy, type JobsSearch } from "../../lib/search";
+import { SavedFilters } from "./SavedFilters";
 
 /** The list's filters; they live in the address. */
 export function JobFilters({ search }: { search: JobsSearch }) {
   const navigate = useNavigate({ from: "/jobs" });
   const strategies = useQuery(strategiesQuery).data ?? [];
   const models = useQuery(modelsQuery).data ?? [];
+  const tags = useQuery(jobGroupsQuery("tag", {})).data?.items ?? [];
   const [text, setText] = useState(search.text ?? "");
   useEffect(() => setText(search.text ?? ""), [search.text]);
 
@@ -67,11 +70,62 @@ export function JobFilters({ search }: { search: JobsSearch }) {
         style={{ flex: "1 1 140px" }}
         onChange={(model) => set({ model: model ?? undefined })}
       />
+      <Select
+        aria-label="Tag"
+        placeholder="Any tag"
+        clearable
+        searchable
+        data={tags.flatMap(({ value }) => value ?? [])}
+        value={search.tag ?? null}
+        data-testid="filter-tag"
+        style={{ flex: "1 1 110px" }}
+        onChange={(tag) => set({ tag: tag ?? undefined })}
+      />
+      <Select
+        aria-label="Group by"
+        placeholder="No groups"
+        clearable
+        data={GROUPS.map((value) => ({ value, label: `By ${value}` }))}
+        value={search.group ?? null}
+        data-testid="group-by"
+        style={{ flex: "1 1 110px" }}
+        onChange={(group) => set({ group: (group as GroupBy | null) ?? undefined, open: undefined })}
+      />
+      <Select
+        aria-label="Sort by"
+        placeholder="Newest first"
+        clearable
+        hiddenFrom="sm"
+        data={JOB_COLUMNS.flatMap(({ label, sort }) => (sort ? { value: sort, label } : []))}
+        value={search.sort ?? null}
+        style={{ flex: "1 1 110px" }}
+        onChange={(sort) => set({ sort: sort ?? undefined })}
+      />
+      {search.race && <Chip text="of one race" onRemove={() => set({ race: undefined })} />}
+      {search.raced !== undefined && (
+        <Chip text={search.raced ? "of a race" : "of no race"} onRemove={() => set({ raced: undefined })} />
+      )}
+      {search.tagged !== undefined && (
+        <Chip
+          text={search.tagged ? "with a tag" : "without a tag"}
+          onRemove={() => set({ tagged: undefined })}
+        />
+      )}
+      <SavedFilters search={search} />
       {Object.keys(search).length > 0 && (
         <Button variant="subtle" color="gray" onClick={() => void navigate({ search: {}, replace: true })}>
           Clear
         </Button>
       )}
     </Group>
+  );
+}
+
+/** A filter that has no field of its own. */
+function Chip({ text, onRemove }: { text: string; onRemove: () => void }) {
+  return (
+    <Pill withRemoveButton onRemove={onRemove} removeButtonProps={{ "aria-label": `Not only ${text}` }}>
+      {text}
+    </Pill>
   );
 }

@@ -3,12 +3,23 @@ import { Link } from "@tanstack/react-router";
 import type { Ref } from "react";
 import type { JobSummary } from "../../api/types";
 import { JobProgress } from "../../components/JobProgress";
+import { JobTags } from "../../components/JobTags";
 import { NumberCell } from "../../components/NumberCell";
+import { OrWhyNot } from "../../components/OrWhyNot";
 import { RateBadge } from "../../components/RateBadge";
 import { RehearsedBadge } from "../../components/RehearsedBadge";
 import { SpeedUp } from "../../components/SpeedUp";
 import { StateBadge } from "../../components/StateBadge";
-import { formatNumber, formatPercent } from "../../lib/format";
+import {
+  formatDuration,
+  formatNumber,
+  formatPercent,
+  formatSpan,
+  formatThroughput,
+  NONE,
+} from "../../lib/format";
+import { secondsRun } from "../../lib/jobState";
+import { WHY_NONE } from "../../lib/whyNone";
 
 interface Props {
   job: JobSummary;
@@ -21,6 +32,8 @@ interface Props {
 
 /** One job of the list. */
 export function JobRow({ job, index, selected, onToggle, ref }: Props) {
+  const now = Date.now();
+  const ran = secondsRun(job, now);
   return (
     <Table.Tr
       ref={ref}
@@ -45,6 +58,7 @@ export function JobRow({ job, index, selected, onToggle, ref }: Props) {
         <Group gap={4} mt={2}>
           <RehearsedBadge text={job.rehearsed} />
           <RateBadge bps={job.rate_bps} hosts={job.hosts} />
+          <JobTags job={job} />
         </Group>
       </Table.Td>
       <Table.Td>
@@ -65,11 +79,29 @@ export function JobRow({ job, index, selected, onToggle, ref }: Props) {
       <Table.Td>
         <JobProgress job={job} />
       </Table.Td>
-      <NumberCell label="Loss">{formatNumber(job.loss)}</NumberCell>
-      <NumberCell label="Accuracy">{formatPercent(job.test_accuracy)}</NumberCell>
-      <NumberCell label="Samples/s">{formatNumber(job.samples_per_s)}</NumberCell>
+      <NumberCell label="Loss" none={WHY_NONE.loss}>
+        {formatNumber(job.loss)}
+      </NumberCell>
+      <NumberCell label="Accuracy" none={WHY_NONE.accuracy}>
+        {formatPercent(job.test_accuracy)}
+      </NumberCell>
+      <NumberCell label="Samples/s" none={WHY_NONE.steps}>
+        {formatThroughput(job.samples_per_s)}
+      </NumberCell>
       <NumberCell label="Speed-up">
         <SpeedUp value={job.speed_up} caveat={job.speed_up_caveat} />
+      </NumberCell>
+      <NumberCell label="Age">
+        <span title={new Date(job.created_at).toLocaleString()}>
+          {formatSpan((now - Date.parse(job.created_at)) / 1000)}
+        </span>
+      </NumberCell>
+      <NumberCell label="Took">
+        {ran === null ? (
+          <OrWhyNot why={WHY_NONE.start}>{NONE}</OrWhyNot>
+        ) : (
+          <span title={formatDuration(ran)}>{formatSpan(ran)}</span>
+        )}
       </NumberCell>
     </Table.Tr>
   );

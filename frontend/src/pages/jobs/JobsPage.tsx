@@ -1,30 +1,32 @@
-import { Button, Group, Paper, Skeleton, Stack, Text, Title } from "@mantine/core";
+import { Button, Group, Paper, Stack, Title } from "@mantine/core";
 import { IconChartLine, IconFlag, IconPlus } from "@tabler/icons-react";
-import { useInfiniteQuery, useQueryClient } from "@tanstack/react-query";
+import { useQueryClient } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useState } from "react";
-import { jobsQuery } from "../../api/queries";
+import type { JobSummary } from "../../api/types";
 import { DeleteButton } from "../../components/DeleteButton";
 import { LinkButton } from "../../components/links";
-import { Problem } from "../../components/Problem";
 import { usePageTitle } from "../../components/usePageTitle";
 import { isAtWork, isLive } from "../../lib/jobState";
 import { MOST_COMPARED, MOST_RACERS } from "../../lib/races";
+import { type JobsFilter, type JobsSearch, jobsFilter } from "../../lib/search";
 import { JobFilters } from "./JobFilters";
-import { JobsTable } from "./JobsTable";
+import { JobGroups } from "./JobGroups";
+import { JobList } from "./JobList";
 
 const route = getRouteApi("/jobs");
 
-/** All jobs, newest first, live; older ones come as one scrolls. Choose some to race, compare or delete them. */
+/** All jobs, live, in any order and in groups. Choose some to see step by step, compare or delete. */
 export function JobsPage() {
   const search = route.useSearch();
   const navigate = route.useNavigate();
   const [selected, setSelected] = useState<string[]>([]);
   const queries = useQueryClient();
-  const query = useInfiniteQuery(jobsQuery(search));
-  const jobs = query.data?.pages.flatMap((page) => page.items) ?? [];
+  const [jobs, setJobs] = useState<JobSummary[]>([]);
   const running = jobs.filter(isAtWork).length;
   usePageTitle(running > 0 ? `● ${running} running · Jobs` : "Jobs");
+  const set = (change: JobsSearch) =>
+    void navigate({ search: (previous) => ({ ...previous, ...change }), replace: true, resetScroll: false });
 
   const chosen = jobs.filter((job) => selected.includes(job.id));
   const canDelete =
@@ -33,10 +35,19 @@ export function JobsPage() {
     setSelected((ids) => ids.filter((id) => !gone.includes(id)));
     void queries.invalidateQueries({ queryKey: ["jobs"] });
   };
-  const more = () => {
-    if (query.hasNextPage && !query.isFetching && !query.isError) void query.fetchNextPage();
-  };
-  const filtered = Object.keys(search).length > 0;
+  const filter = jobsFilter(search);
+  const filtered = Object.keys(filter).length > 0;
+  const list = (which: JobsFilter) => (
+    <JobList
+      filter={which}
+      sort={search.sort}
+      onSort={(sort) => set({ sort })}
+      selected={selected}
+      onSelect={setSelected}
+      onJobs={setJobs}
+      empty={filtered ? "No job matches these filters." : "No jobs yet. Launch the first one."}
+    />
+  );
   return (
     <Stack gap="md">
       <Group justify="space-between">
@@ -52,10 +63,10 @@ export function JobsPage() {
             data-testid="race-selected"
           >
             {selected.length < 2
-              ? "Select two to race"
+              ? "Select two for step by step"
               : selected.length > MOST_RACERS
-                ? `Select at most ${MOST_RACERS} to race`
-                : `Race ${selected.length} jobs`}
+                ? `Select at most ${MOST_RACERS} for step by step`
+                : `${selected.length} jobs step by step`}
           </Button>
           <Button
             variant="light"
@@ -74,21 +85,19 @@ export function JobsPage() {
       </Group>
       <Paper p="sm">
         <JobFilters search={search} />
-        {query.error && <Problem error={query.error} onRetry={() => void query.refetch()} />}
-        {query.isPending && <Skeleton height={240} mt="sm" />}
-        {query.data && jobs.length === 0 && (
-          <Text c="dimmed" py="xl" ta="center" data-testid="jobs-empty">
-            {filtered ? "No job matches these filters." : "No jobs yet. Launch the first one."}
-          </Text>
-        )}
-        {jobs.length > 0 && (
-          <>
-            <JobsTable jobs={jobs} selected={selected} onSelect={setSelected} onEnd={more} />
-            <Text size="xs" c="dimmed" ta="center" mt="sm" data-testid="jobs-count">
-              {jobs.length} {jobs.length === 1 ? "job" : "jobs"}
-              {query.hasNextPage && ", older ones follow"}
-            </Text>
-          </>
+        {search.group ? (
+          <JobGroups
+            by={search.group}
+            filter={filter}
+            open={search.open}
+            onOpen={(open) => {
+              setSelected([]);
+              set({ open });
+            }}
+            list={list}
+          />
+        ) : (
+          list(filter)
         )}
       </Paper>
     </Stack>

@@ -3,14 +3,16 @@ import { useWindowVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useLayoutEffect, useRef, useState } from "react";
 import type { JobSummary } from "../../api/types";
 import { Space } from "../../components/Space";
+import { JOB_COLUMNS } from "../../lib/jobColumns";
 import { JobRow } from "./JobRow";
+import { SortHead } from "./SortHead";
 
 // Guesses, until a row is drawn and measured: names and badges may take several lines, and on a phone a row is a card.
 const ROW_PX = 58;
 const CARD_PX = 150;
 const PHONE = "(max-width: 48em)";
 const OVERSCAN = 8;
-const COLUMNS = 11;
+const COLUMNS = JOB_COLUMNS.length + 1;
 // So many rows before the last one, the next page is asked for.
 const AHEAD = 20;
 
@@ -18,12 +20,15 @@ interface Props {
   jobs: JobSummary[];
   selected: string[];
   onSelect: (ids: string[]) => void;
+  /** A column, `-` for the largest first; none: the newest first. */
+  sort: string | undefined;
+  onSort: (sort: string | undefined) => void;
   /** The last rows come into view. */
   onEnd: () => void;
 }
 
 /** Jobs as rows; of thousands, only those near the screen are drawn. */
-export function JobsTable({ jobs, selected, onSelect, onEnd }: Props) {
+export function JobsTable({ jobs, selected, onSelect, sort, onSort, onEnd }: Props) {
   const body = useRef<HTMLTableSectionElement>(null);
   const [top, setTop] = useState(0);
   useLayoutEffect(() => {
@@ -57,26 +62,9 @@ export function JobsTable({ jobs, selected, onSelect, onEnd }: Props) {
       <Table.Thead>
         <Table.Tr aria-rowindex={1}>
           <Table.Th w={36} aria-label="Selected" />
-          <Table.Th w="21%">Name</Table.Th>
-          <Table.Th w={106}>State</Table.Th>
-          <Table.Th w="13%">Strategy</Table.Th>
-          <Table.Th w="11%">Model</Table.Th>
-          <Table.Th className="ty-right" w="7%">
-            Workers
-          </Table.Th>
-          <Table.Th w="14%">Progress</Table.Th>
-          <Table.Th className="ty-right" w="6%">
-            Loss
-          </Table.Th>
-          <Table.Th className="ty-right" w="8%">
-            Accuracy
-          </Table.Th>
-          <Table.Th className="ty-right" w="8%">
-            Samples/s
-          </Table.Th>
-          <Table.Th className="ty-right" w="8%">
-            Speed-up
-          </Table.Th>
+          {JOB_COLUMNS.map((column) => (
+            <SortHead key={column.label} column={column} sort={sort} onSort={onSort} />
+          ))}
         </Table.Tr>
       </Table.Thead>
       <Table.Tbody ref={body}>

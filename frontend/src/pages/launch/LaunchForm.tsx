@@ -1,73 +1,90 @@
-import { Accordion, Button, Grid, Group, SimpleGrid, Stack, Text } from "@mantine/core";
-import { IconRocket } from "@tabler/icons-react";
+import { Grid, SegmentedControl, SimpleGrid, Stack } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { type ReactNode, useMemo, useState } from "react";
 import { ApiProblem, client, unwrap } from "../../api/client";
-import type { JobSpec, Override, SourceEntry } from "../../api/types";
-import { Problem } from "../../components/Problem";
+import type { JobSpec, Override, RaceSpec, SourceEntry } from "../../api/types";
 import { type Errors, hasErrorBelow } from "../../form/errors";
 import { Misfits } from "../../form/Misfits";
 import { ObjectFields, SchemaField } from "../../form/SchemaField";
-import { type JsonSchema, resolve, setAt } from "../../form/schema";
-import { humanize } from "../../lib/format";
+import { isObject, type JsonSchema, resolve, setAt } from "../../form/schema";
 import { newKey } from "../../lib/key";
+import { jobsOf, ofTheJob, type RaceForm, raceOf } from "../../lib/raceForm";
+import { sectionSummary } from "../../lib/sectionSummary";
 import { BaselinePicker } from "./BaselinePicker";
+import { LaunchBar } from "./LaunchBar";
+import { MeasureProfile } from "./MeasureProfile";
 import { PlanPreview } from "./PlanPreview";
+import { RaceFields } from "./RaceFields";
+import { RacePreview } from "./RacePreview";
+import { Sections } from "./Sections";
 import { SourcePicker } from "./SourcePicker";
 import { StrategyPicker } from "./StrategyPicker";
+import { useHeldCode } from "./useHeldCode";
 import { usePlanPreview } from "./usePlanPreview";
+import { useRacePreview } from "./useRacePreview";
 
 interface Props {
   schema: JsonSchema;
   models: SourceEntry[];
   datasets: SourceEntry[];
   initial: Record<string, unknown>;
+  /** Who races, where a race is filled in. */
+  initialRace: RaceForm | undefined;
+  /** Who races where a person turns one job into a race. */
+  race: RaceForm;
 }
 
-// What a person decides first. The rest has defaults that are good until one knows better.
-const OPEN = ["model", "data", "strategy", "cluster", "network", "training", "rehearsal"];
 const HEAD = ["name", "baseline", "fidelity"];
 
-/** One section per object of the schema; the plan that follows from it beside it. */
-export function LaunchForm({ schema, models, datasets, initial }: Props) {
+/** One section per object of the schema; what follows from them beside it. It launches one job, or a race of several
+ * strategies on it. */
+export function LaunchForm({ schema, models, datasets, initial, initialRace, race: offered }: Props) {
   const navigate = useNavigate();
   const [spec, setSpec] = useState(initial);
-  const [opened, setOpened] = useState(OPEN);
+  const [form, setForm] = useState(initialRace ?? offered);
+  const [racing, setRacing] = useState(initialRace !== undefined);
+  const [opened, setOpened] = useState(() => unfinished(initial));
   // One key per content: sending the same form twice gives the same job.
   // biome-ignore lint/correctness/useExhaustiveDependencies: the key changes exactly when the content does
-  const key = useMemo(newKey, [spec]);
-  const preview = usePlanPreview(spec);
+  const key = useMemo(newKey, [spec, form, racing]);
+  const code = useHeldCode(spec);
+  const preview = usePlanPreview(spec, code, !racing);
+  const members = useRacePreview(spec, racing ? form : undefined, code);
   const submit = useMutation({
-    mutationFn: () =>
-      unwrap(
-        client.POST("/api/v1/jobs", {
-          body: spec as unknown as JobSpec,
-          params: { header: { "idempotency-key": key } },
-        }),
-      ),
-    onSuccess: (job) => void navigate({ to: "/jobs/$jobId", params: { jobId: job.id } }),
+    mutationFn: async () => {
+      const params = { header: { "idempotency-key": key } };
+      if (racing) {
+        const body = raceOf(spec, form) as unknown as RaceSpec;
+        const { id } = await unwrap(client.POST("/api/v1/races", { body, params }));
+        return navigate({ to: "/races/$raceId", params: { raceId: id } });
+      }
+      const body = spec as unknown as JobSpec;
+      const { id } = await unwrap(client.POST("/api/v1/jobs", { body, params }));
+      return navigate({ to: "/jobs/$jobId", params: { jobId: id } });
+    },
   });
 
-  const refused = submit.error ?? preview.error;
-  const errors: Errors = refused instanceof ApiProblem ? refused.errors : [];
+  const found = racing ? members.errors : errorsOf(preview.error);
+  const errors: Errors = submit.error ? ofTheJob(errorsOf(submit.error)) : found;
   const properties = schema.properties ?? {};
-  const [sections, scalars] = partition(Object.keys(properties), (name) =>
-    isSection(properties[name], schema),
-  );
+  const isSection = (name: string) => resolve(properties[name] ?? {}, schema).kind === "object";
+  const names = Object.keys(properties);
   // Right below the choice that makes it matter.
-  const others = sections.filter((name) => name !== "rehearsal");
   const rehearsal = spec.fidelity === "rehearse" || hasErrorBelow(errors, "rehearsal");
-  const shown = rehearsal && properties.rehearsal ? ["rehearsal", ...others] : others;
-  const more = scalars.filter((name) => ![...HEAD, "overrides"].includes(name));
-  const fields: Record<string, string[]> = { strategy: ["strategy", "overrides"], more };
-  const withErrors = [...shown, "more"].filter((name) =>
-    (fields[name] ?? [name]).some((path) => hasErrorBelow(errors, path)),
+  const shown = names.filter(
+    (name) => isSection(name) && name !== "rehearsal" && !(racing && name === "strategy"),
   );
+  if (rehearsal && properties.rehearsal) shown.unshift("rehearsal");
+  const more = names.filter((name) => !isSection(name) && ![...HEAD, "overrides"].includes(name));
 
   const change = (next: (previous: Record<string, unknown>) => unknown) => {
     submit.reset();
     setSpec((previous) => next(previous) as Record<string, unknown>);
+  };
+  const changeRace = (next: RaceForm) => {
+    submit.reset();
+    setForm(next);
   };
   const set = (path: string) => (value: unknown) => change((previous) => setAt(previous, path, value));
   const field = (name: string) => ({
@@ -78,37 +95,36 @@ export function LaunchForm({ schema, models, datasets, initial }: Props) {
     errors,
     onChange: set(name),
   });
-  const section = (name: string) => {
-    if (name === "strategy")
-      return (
-        <>
-          <StrategyPicker {...field(name)} />
-          <SchemaField {...field("overrides")} />
-        </>
-      );
-    if (name === "model") return <SourcePicker {...field(name)} entries={models} what="model" />;
-    if (name === "data") return <SourcePicker {...field(name)} entries={datasets} what="data set" />;
-    return <ObjectFields {...field(name)} />;
+  const content: Record<string, () => ReactNode> = {
+    strategy: () => (
+      <>
+        <StrategyPicker {...field("strategy")} />
+        <SchemaField {...field("overrides")} />
+      </>
+    ),
+    model: () => <SourcePicker {...field("model")} entries={models} what="model" />,
+    data: () => <SourcePicker {...field("data")} entries={datasets} what="data set" />,
+    rehearsal: () => (
+      <>
+        <ObjectFields {...field("rehearsal")} />
+        <MeasureProfile spec={spec} onMeasured={set("rehearsal.profile")} />
+      </>
+    ),
+    more: () => more.map((name) => <SchemaField key={name} {...field(name)} />),
   };
-
-  const item = (name: string, description: string | undefined, content: ReactNode) => (
-    <Accordion.Item key={name} value={name} data-testid={`section-${name}`}>
-      <Accordion.Control>
-        <Group gap="xs">
-          <Text fw={650}>{humanize(name)}</Text>
-          <Text size="xs" c={withErrors.includes(name) ? "red" : "dimmed"}>
-            {withErrors.includes(name) ? "needs a correction" : description}
-          </Text>
-        </Group>
-      </Accordion.Control>
-      <Accordion.Panel>{content}</Accordion.Panel>
-    </Accordion.Item>
-  );
+  const fields: Record<string, string[]> = { strategy: ["strategy", "overrides"], more };
+  const sections = [...shown, "more"].map((name) => ({
+    name,
+    description: properties[name]?.description,
+    wrong: (fields[name] ?? [name]).some((path) => hasErrorBelow(errors, path)),
+    content: content[name]?.() ?? <ObjectFields {...field(name)} />,
+  }));
+  const [cluster, network] = [spec.cluster, spec.network].map((value) => (isObject(value) ? value : {}));
 
   return (
     <form
       data-testid="launch-form"
-      onBlur={preview.preview}
+      onBlur={code.release}
       onSubmit={(event) => {
         event.preventDefault();
         submit.mutate();
@@ -120,59 +136,77 @@ export function LaunchForm({ schema, models, datasets, initial }: Props) {
             <Misfits
               path=""
               value={spec}
-              known={Object.keys(properties)}
+              known={names}
               errors={errors}
               onChange={(changed) => change(() => changed)}
             />
+            <SegmentedControl
+              aria-label="What is launched"
+              value={racing ? "race" : "job"}
+              onChange={(what) => {
+                submit.reset();
+                setRacing(what === "race");
+              }}
+              data={[
+                { value: "job", label: "One job" },
+                { value: "race", label: "Race strategies" },
+              ]}
+              style={{ alignSelf: "flex-start" }}
+              data-testid="what-is-launched"
+            />
             <SimpleGrid cols={{ base: 1, xs: 2 }} spacing="sm" style={{ alignItems: "end" }}>
               <SchemaField {...field("name")} />
-              <BaselinePicker {...field("baseline")} />
+              {racing ? <SchemaField {...field("fidelity")} /> : <BaselinePicker {...field("baseline")} />}
             </SimpleGrid>
-            <SchemaField {...field("fidelity")} />
-            <Accordion
-              multiple
-              variant="separated"
-              value={[...new Set([...opened, ...withErrors])]}
-              onChange={setOpened}
-            >
-              {shown.map((name) => item(name, properties[name]?.description, section(name)))}
-              {item(
-                "more",
-                undefined,
-                more.map((name) => <SchemaField key={name} {...field(name)} />),
-              )}
-            </Accordion>
+            {!racing && <SchemaField {...field("fidelity")} />}
+            {racing && (
+              <RaceFields
+                form={form}
+                errors={errors}
+                workers={typeof cluster?.workers === "number" ? cluster.workers : 1}
+                hosts={typeof network?.hosts === "number" ? network.hosts : null}
+                onForm={changeRace}
+                onHosts={set("network.hosts")}
+              />
+            )}
+            <Sections sections={sections} spec={spec} opened={opened} onOpened={setOpened} />
           </Stack>
         </Grid.Col>
         <Grid.Col span={{ base: 12, md: 5 }} style={{ position: "sticky", top: 68 }}>
-          <Stack gap="md">
-            {submit.error && <Problem error={submit.error} testId="launch-problem" />}
-            <Button
-              type="submit"
-              size="md"
-              loading={submit.isPending}
-              leftSection={<IconRocket size={18} />}
-              data-testid="launch"
-            >
-              Launch
-            </Button>
+          {racing ? (
+            <RacePreview form={form} preview={members} />
+          ) : (
             <PlanPreview
               preview={preview}
               overrides={(spec.overrides ?? []) as Override[]}
               errors={errors}
               onOverrides={set("overrides")}
             />
-          </Stack>
+          )}
         </Grid.Col>
       </Grid>
+      <LaunchBar
+        label={racing ? "Start the race" : "Launch"}
+        summary={
+          racing
+            ? jobsOf(form)
+            : ["model", "strategy", "cluster"].map((name) => sectionSummary(name, spec)).join(" · ")
+        }
+        error={submit.error}
+        loading={submit.isPending}
+      />
     </form>
   );
 }
 
-function partition(names: string[], first: (name: string) => boolean): [string[], string[]] {
-  return [names.filter(first), names.filter((name) => !first(name))];
+function errorsOf(error: Error | null): Errors {
+  return error instanceof ApiProblem ? error.errors : [];
 }
 
-function isSection(property: JsonSchema | undefined, root: JsonSchema): boolean {
-  return property !== undefined && resolve(property, root).kind === "object";
+/** Sections that nobody can do without: code of one's own that has no name yet. */
+function unfinished(spec: Record<string, unknown>): string[] {
+  return ["model", "data"].filter((name) => {
+    const source = spec[name];
+    return isObject(source) && source.entrypoint === "";
+  });
 }

@@ -2,51 +2,79 @@ import { Skeleton, Stack, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useRef, useState } from "react";
-import { datasetsQuery, jobQuery, jobSchemaQuery, modelsQuery, templatesQuery } from "../../api/queries";
+import {
+  datasetsQuery,
+  jobQuery,
+  jobSchemaQuery,
+  modelsQuery,
+  startsQuery,
+  strategiesQuery,
+  templatesQuery,
+} from "../../api/queries";
+import { rankingsQuery } from "../../api/raceQueries";
 import { Problem } from "../../components/Problem";
 import { usePageTitle } from "../../components/usePageTitle";
 import type { JsonSchema } from "../../form/schema";
+import { againOf, FEWEST_ROUNDS } from "../../lib/raceForm";
+import { formatQuery } from "../../lib/search";
+import { StartCards } from "../start/StartCards";
 import { LaunchForm } from "./LaunchForm";
 import { type Opened, StartFrom } from "./StartFrom";
 import { filled, startingSpec } from "./startingSpec";
 
 const route = getRouteApi("/launch");
 
-/** A job's specification as a form, from the service's own schema; empty, or filled from a job, a template or a file. */
+/** A job's or a race's specification as a form, from the service's own schema; empty, or filled from a start, a job, a
+ * template or a file. */
 export function LaunchPage() {
-  const { from, template } = route.useSearch();
+  const search = route.useSearch();
+  const { from, template, start, race, again } = search;
   const navigate = route.useNavigate();
   const schema = useQuery(jobSchemaQuery);
   const models = useQuery(modelsQuery);
   const datasets = useQuery(datasetsQuery);
   const templates = useQuery(templatesQuery);
+  const starts = useQuery(startsQuery);
+  const strategies = useQuery(strategiesQuery);
   const source = useQuery({ ...jobQuery(from ?? ""), enabled: from !== undefined });
+  const before = useQuery({ ...rankingsQuery(again ?? ""), enabled: again !== undefined });
   usePageTitle("Launch");
 
   // A file has no address: it is what the form shows until the address changes.
-  const address = from ?? template ?? "new";
+  const address = formatQuery({ ...search });
   const [opened, setOpened] = useState<Opened & { address: string; number: number }>();
   const count = useRef(0);
   const file = opened?.address === address ? opened : undefined;
 
-  const needed = [schema, models, datasets, templates, ...(from === undefined ? [] : [source])];
-  const failed = needed.find((query) => query.error);
-  const ready =
-    schema.data && models.data && datasets.data && templates.data && (from === undefined || source.data);
+  const needed = [schema, models, datasets, templates, starts, strategies];
+  const wanted = [...(from === undefined ? [] : [source]), ...(again === undefined ? [] : [before])];
+  const failed = [...needed, ...wanted].find((query) => query.error);
+  const ready = [...needed, ...wanted].every((query) => query.data);
+  const raced = before.data && againOf(before.data.spec, search);
   const chosen = templates.data?.find(({ name }) => name === template);
+  const begun = file ? undefined : starts.data?.find(({ name }) => name === start);
   const unknown = templates.data && template !== undefined && !chosen;
-  const filledFrom = file?.file ?? source.data?.name;
+  const filledFrom = file?.file ?? source.data?.name ?? before.data?.name;
   const initial = () => {
     const whole = schema.data as JsonSchema;
     if (file) return filled(whole, file.spec);
     if (chosen) return filled(whole, chosen.spec);
+    if (raced) return filled(whole, raced.job);
+    if (begun) return filled(whole, begun.job);
     return startingSpec(whole, models.data ?? [], datasets.data ?? [], source.data);
   };
+  const recommended = (strategies.data ?? []).filter((entry) => entry.recommended);
+  const offered = {
+    members: recommended.map(({ name }) => ({ strategy: name })),
+    rates: [],
+    rounds: FEWEST_ROUNDS,
+  };
+  const filledIn = raced?.form ?? (begun ? { ...offered, members: begun.members } : offered);
   return (
     <Stack gap="md">
       <div>
         <Title order={1} fz={24}>
-          Launch a job
+          Launch
         </Title>
         {filledFrom && (
           <Text c="dimmed" size="sm" data-testid="filled-from">
@@ -59,8 +87,9 @@ export function LaunchPage() {
       {!failed && !ready && <Skeleton height={500} />}
       {ready && (
         <>
+          <StartCards chosen={begun?.name} />
           <StartFrom
-            templates={templates.data}
+            templates={templates.data ?? []}
             chosen={file ? undefined : chosen}
             onTemplate={(name) => {
               setOpened(undefined);
@@ -74,9 +103,11 @@ export function LaunchPage() {
           <LaunchForm
             key={file ? `file ${file.number}` : address}
             schema={schema.data as JsonSchema}
-            models={models.data}
-            datasets={datasets.data}
+            models={models.data ?? []}
+            datasets={datasets.data ?? []}
             initial={initial()}
+            initialRace={!file && (raced || begun || race) ? filledIn : undefined}
+            race={offered}
           />
         </>
       )}

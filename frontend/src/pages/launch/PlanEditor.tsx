@@ -6,6 +6,7 @@ import type { Override, PlanView } from "../../api/types";
 import { PlanHead } from "../../components/PlanHead";
 import { type Errors, grouped, sentence, several } from "../../form/errors";
 import { humanize } from "../../lib/format";
+import { layerTitle } from "../../lib/layerTitle";
 import {
   axisOf,
   CHOICES,
@@ -73,8 +74,8 @@ export function PlanEditor({ plan, outdated, overrides, errors, onChange }: Prop
       <div role="status">
         {at.size > 0 && (
           <Text size="sm" c="red" data-testid="plan-editor-refused">
-            Refused at {several([...at.keys()].map((layer) => layer || "(root)"))}: nothing is launched like
-            this.
+            Refused at {several(all.filter(({ layer }) => at.has(layer)).map(layerTitle))}: nothing is
+            launched like this.
           </Text>
         )}
         {grouped(elsewhere).map(({ error, fields }) => (

@@ -4,6 +4,7 @@ import type { KeyboardEvent, MouseEvent } from "react";
 import type { AxisEntry, Override, PlanView } from "../../api/types";
 import { type Errors, sentence } from "../../form/errors";
 import { formatBytes, humanize } from "../../lib/format";
+import { layerName, layerTitle } from "../../lib/layerTitle";
 import { byHand, type Choice, chosen, only, pending, refusedChoice, type Value } from "../../lib/overrides";
 import { optionsOf } from "./optionsOf";
 
@@ -28,7 +29,7 @@ export function PlanEditorRow(props: Props) {
   const { layer, choices, axes, overrides, stale, errors, onChoice, onForget } = props;
   const { row, plan } = layer;
   const own = byHand(overrides, only(row.layer));
-  const name = row.layer || "(root)";
+  const name = layerTitle(row);
   const where =
     plan.placement === "replicated"
       ? ""
@@ -84,7 +85,7 @@ export function PlanEditorRow(props: Props) {
     <>
       <Table.Tr data-testid={`plan-editor-row-${row.layer}`} data-refused={errors.length > 0}>
         <Table.Td>
-          {name}{" "}
+          {layerName(row)}{" "}
           <Text span size="xs" c="dimmed">
             {row.kind}
             {where}

@@ -5,6 +5,7 @@ import type { Override } from "../../api/types";
 import { PlanTable } from "../../components/PlanTable";
 import { Problem } from "../../components/Problem";
 import type { Errors } from "../../form/errors";
+import { HeldCode } from "./HeldCode";
 import { PlanEditor } from "./PlanEditor";
 import type { usePlanPreview } from "./usePlanPreview";
 
@@ -21,7 +22,7 @@ export function PlanPreview({ preview, overrides, errors, onOverrides }: Props) 
   const phone = useMediaQuery("(max-width: 48em)");
   const editable = preview.last !== undefined && preview.last.layers.length > 0;
   return (
-    <Paper p="sm" data-testid="plan-preview">
+    <Paper p="sm" data-testid="plan-preview" aria-busy={preview.outdated || preview.isFetching}>
       <Group justify="space-between" mb={4} wrap="nowrap">
         <Title order={2} fz="md">
           The plan
@@ -38,23 +39,7 @@ export function PlanPreview({ preview, overrides, errors, onOverrides }: Props) 
           </Button>
         )}
       </Group>
-      {preview.held && (
-        <Group gap="xs" mb="sm" wrap="nowrap" data-testid="plan-held">
-          <Text size="xs" c="dimmed">
-            Your own code runs when its plan is made: once its entry point is complete, as you leave the
-            field.
-          </Text>
-          <Button
-            size="compact-sm"
-            variant="light"
-            style={{ flex: "none" }}
-            onClick={preview.preview}
-            data-testid="plan-now"
-          >
-            Preview
-          </Button>
-        </Group>
-      )}
+      {preview.held && <HeldCode action="Preview" onRelease={preview.preview} />}
       {preview.failureReason && !preview.error && (
         <Text size="xs" c="dimmed" mb="sm" data-testid="plan-busy">
           The service is asked again in some seconds: {preview.failureReason.message}
@@ -83,12 +68,15 @@ export function PlanPreview({ preview, overrides, errors, onOverrides }: Props) 
 }
 
 function Answer({ preview }: { preview: ReturnType<typeof usePlanPreview> }) {
-  if (preview.error && !preview.held) return <Problem error={preview.error} testId="plan-problem" />;
+  if (preview.error && !preview.held)
+    return <Problem error={preview.error} testId="plan-problem" onRetry={() => void preview.refetch()} />;
   if (preview.data)
     return (
       <div style={{ opacity: preview.outdated || preview.held ? 0.5 : 1 }}>
         <Text size="xs" c="dimmed" mb="sm">
-          What each layer of the model would do, made by {preview.data.strategy}
+          {preview.outdated && !preview.held
+            ? "Planning …"
+            : `What each layer of the model would do, made by ${preview.data.strategy}`}
         </Text>
         <PlanTable plan={preview.data} brief />
       </div>
@@ -96,8 +84,8 @@ function Answer({ preview }: { preview: ReturnType<typeof usePlanPreview> }) {
   if (preview.held) return null;
   return (
     <>
-      <Text size="xs" c="dimmed" mb="sm">
-        The model is being described …
+      <Text size="xs" c="dimmed" mb="sm" data-testid="planning">
+        Planning …
       </Text>
       <Skeleton height={200} />
     </>

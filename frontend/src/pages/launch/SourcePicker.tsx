@@ -5,6 +5,7 @@ import { MapField } from "../../form/MapField";
 import { Misfits } from "../../form/Misfits";
 import { type FieldProps, ObjectFields } from "../../form/SchemaField";
 import { hasFields, initialValue, isObject, type JsonSchema, resolve } from "../../form/schema";
+import { fromFile } from "../../lib/ownCode";
 
 interface Props extends FieldProps {
   entries: SourceEntry[];
@@ -23,6 +24,10 @@ export function SourcePicker({ entries, what, schema: whole, root, path, value, 
     const found = entries.find((entry) => entry.name === name)?.options_schema as JsonSchema | undefined;
     onChange({ name, entrypoint: null, directory: null, options: found ? initialValue(found, found) : {} });
   };
+  const split = (text: string) => {
+    const found = fromFile(text);
+    if (found) set(found);
+  };
   const text = (field: "entrypoint" | "directory", description: string, placeholder: string) => (
     <TextInput
       label={field === "entrypoint" ? "Entry point" : "Directory"}
@@ -32,6 +37,7 @@ export function SourcePicker({ entries, what, schema: whole, root, path, value, 
       error={errorAt(errors, `${path}.${field}`)}
       data-testid={`field-${path}.${field}`}
       onChange={(event) => set({ [field]: event.currentTarget.value })}
+      onBlur={field === "entrypoint" ? (event) => split(event.currentTarget.value) : undefined}
     />
   );
   return (
@@ -56,7 +62,13 @@ export function SourcePicker({ entries, what, schema: whole, root, path, value, 
       />
       {own ? (
         <>
-          {text("entrypoint", "A function of yours, called with the options.", "mypackage.net:build")}
+          {text(
+            "entrypoint",
+            path === "data"
+              ? "Your function that returns (train, test), two map-style data sets: module:function, or with its file."
+              : "Your function that returns a torch.nn.Module: module:function, or with its file.",
+            path === "data" ? "/home/me/project/net.py:data" : "/home/me/project/net.py:build",
+          )}
           {text(
             "directory",
             "The folder that holds the package, as an absolute path on the workers' machines.",

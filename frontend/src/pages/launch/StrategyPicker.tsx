@@ -1,20 +1,20 @@
-import { Badge, Group, Input, Radio, SimpleGrid, Stack, Text } from "@mantine/core";
-import { useQuery } from "@tanstack/react-query";
-import { strategiesQuery } from "../../api/queries";
+import { Button, Group, Input, Radio, SimpleGrid, Stack, Text } from "@mantine/core";
 import { errorAt } from "../../form/errors";
 import { Misfits } from "../../form/Misfits";
 import { type FieldProps, ObjectFields } from "../../form/SchemaField";
 import { hasFields, initialValue, isObject, type JsonSchema } from "../../form/schema";
 import classes from "./StrategyPicker.module.css";
+import { StrategyText } from "./StrategyText";
+import { useShownStrategies } from "./useShownStrategies";
 
-/** Strategies as cards: what each does and when it loses. Its options follow below. */
+/** Strategies as cards, the recommended ones first. The chosen one's options follow below. */
 export function StrategyPicker({ path, value, errors, onChange }: FieldProps) {
-  const strategies = useQuery(strategiesQuery).data ?? [];
   const { name, options } = isObject(value) ? value : { name: "", options: {} };
-  const chosen = strategies.find((entry) => entry.name === name);
+  const { shown, hidden, showAll } = useShownStrategies([String(name)]);
+  const chosen = shown.find((entry) => entry.name === name);
   const schema = chosen?.options_schema as JsonSchema | undefined;
   const choose = (picked: string) => {
-    const found = strategies.find((entry) => entry.name === picked)?.options_schema as JsonSchema | undefined;
+    const found = shown.find((entry) => entry.name === picked)?.options_schema as JsonSchema | undefined;
     onChange({ name: picked, options: found ? initialValue(found, found) : {} });
   };
   return (
@@ -28,7 +28,7 @@ export function StrategyPicker({ path, value, errors, onChange }: FieldProps) {
         data-testid={`field-${path}.name`}
       >
         <SimpleGrid cols={{ base: 1, xs: 2 }} spacing="xs">
-          {strategies.map((entry) => (
+          {shown.map((entry) => (
             <Radio.Card
               key={entry.name}
               value={entry.name}
@@ -38,27 +38,13 @@ export function StrategyPicker({ path, value, errors, onChange }: FieldProps) {
             >
               <Group wrap="nowrap" align="flex-start" gap="xs">
                 <Radio.Indicator size="xs" mt={3} />
-                <div>
-                  <Group gap={6}>
-                    <Text fw={650} size="sm">
-                      {entry.name}
-                    </Text>
-                    <Badge size="xs" color={entry.proof === "exact" ? "teal" : "yellow"}>
-                      {entry.proof}
-                    </Badge>
-                  </Group>
-                  <Text size="xs" mt={2}>
-                    {entry.summary}
-                  </Text>
-                  <Text size="xs" c="dimmed" mt={2}>
-                    <b>Loses when</b> {entry.loses_when}
-                  </Text>
-                </div>
+                <StrategyText entry={entry} />
               </Group>
             </Radio.Card>
           ))}
         </SimpleGrid>
       </Radio.Group>
+      <MoreStrategies hidden={hidden} onShow={showAll} />
       {chosen && (
         <Text size="xs" c="dimmed">
           After {chosen.source}.
@@ -77,5 +63,21 @@ export function StrategyPicker({ path, value, errors, onChange }: FieldProps) {
         </Input.Wrapper>
       )}
     </Stack>
+  );
+}
+
+/** Shows the strategies that are not recommended. */
+export function MoreStrategies({ hidden, onShow }: { hidden: number; onShow: () => void }) {
+  if (hidden === 0) return null;
+  return (
+    <Button
+      size="compact-sm"
+      variant="subtle"
+      style={{ alignSelf: "flex-start" }}
+      onClick={onShow}
+      data-testid="more-strategies"
+    >
+      Show {hidden} more
+    </Button>
   );
 }

@@ -1,5 +1,7 @@
 import { Group, Text, Tooltip } from "@mantine/core";
-import { formatMs } from "../../lib/format";
+import { OrWhyNot } from "../../components/OrWhyNot";
+import { formatStepTime, NONE } from "../../lib/format";
+import { WHY_NONE } from "../../lib/whyNone";
 
 interface Props {
   iterationMs: number | null | undefined;
@@ -10,10 +12,12 @@ interface Props {
 
 /** An iteration as a bar on the race's common scale, its exposed part in red at the end. */
 export function IterationBar({ iterationMs, exposedMs, longestMs }: Props) {
-  if (iterationMs === null || iterationMs === undefined || longestMs === 0) return <Text c="dimmed">–</Text>;
+  if (iterationMs === null || iterationMs === undefined || longestMs === 0)
+    return <OrWhyNot why={WHY_NONE.steps}>{NONE}</OrWhyNot>;
   const exposed = Math.min(exposedMs ?? 0, iterationMs);
   const share = (ms: number) => `${(100 * ms) / longestMs}%`;
-  const words = `${formatMs(iterationMs)} per iteration, of it ${formatMs(exposed)} exposed`;
+  const waited = typeof exposedMs === "number" ? `${formatStepTime(exposed)} exposed` : "exposed not known";
+  const words = `${formatStepTime(iterationMs)} per iteration, of it ${waited}`;
   return (
     <Tooltip label={words}>
       <div role="img" aria-label={words}>
@@ -23,10 +27,10 @@ export function IterationBar({ iterationMs, exposedMs, longestMs }: Props) {
         </div>
         <Group gap={6} mt={2} wrap="nowrap">
           <Text size="xs" fw={600} className="ty-number">
-            {formatMs(iterationMs)}
+            {formatStepTime(iterationMs)}
           </Text>
           <Text size="xs" c="dimmed" className="ty-number">
-            {formatMs(exposed)} exposed
+            {waited}
           </Text>
         </Group>
       </div>

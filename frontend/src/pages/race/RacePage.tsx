@@ -16,6 +16,7 @@ import { getRouteApi } from "@tanstack/react-router";
 import { useRef } from "react";
 import { jobQuery, leftQueueQuery, raceQuery, recentJobsQuery } from "../../api/queries";
 import type { JobSummary, PlotlyFigure, Race } from "../../api/types";
+import { HowToReadThis } from "../../components/HowToReadThis";
 import { LongestWaits } from "../../components/LongestWaits";
 import { PlotlyChart, type XRange } from "../../components/PlotlyChart";
 import { Problem } from "../../components/Problem";
@@ -27,7 +28,7 @@ import { useTimeKeys } from "../../components/useTimeKeys";
 import { WhyPanel } from "../../components/WhyPanel";
 import { formatPercent } from "../../lib/format";
 import { isAtWork, progress } from "../../lib/jobState";
-import { currentRace, findRaces } from "../../lib/races";
+import { currentRace, findRaces, namesOf } from "../../lib/races";
 import { type TimelineMeta, type TimelineView, windowAfter } from "../../lib/timeline";
 import { formatWait, parseWait, type WaitKey, keyOf as waitKey, waitOfBar } from "../../lib/why";
 import { drawn } from "../../live/costs";
@@ -36,8 +37,9 @@ import { RaceWaiting } from "./RaceWaiting";
 import { StepControl, type StepNeighbours } from "./StepControl";
 
 const route = getRouteApi("/race");
+const MOST_CHOICES = 4;
 
-/** Jobs that were raced: aligned by step on one time axis, with what decided it in one sentence. */
+/** Jobs side by side: aligned by step on one time axis, with what decided it in one sentence. */
 export function RacePage() {
   const search = route.useSearch();
   const navigate = route.useNavigate();
@@ -54,6 +56,8 @@ export function RacePage() {
 
   const groups = findRaces(known);
   const races = groups.filter((group) => group.jobs.length > 1);
+  const choice = races.slice(0, MOST_CHOICES).toReversed();
+  const names = namesOf(choice);
   const current = search.jobs ? undefined : currentRace(groups);
   const jobs = search.jobs ? chosen.jobs : (current?.jobs ?? []);
   const started = jobs.filter((job) => job.step !== null).map((job) => job.id);
@@ -136,7 +140,7 @@ export function RacePage() {
     ? `Step ${shown.step}`
     : first
       ? `${first.name} ${formatPercent(progress(first))}`
-      : "Race";
+      : "Step by step";
   usePageTitle(first ? `● ${title}` : title);
 
   const problem = recent.error ?? earlier.error ?? chosen.error;
@@ -145,22 +149,21 @@ export function RacePage() {
     recent.isPending || (hidden && earlier.isPending) || (search.jobs !== undefined && chosen.isPending);
   return (
     <Stack gap="md">
+      <HowToReadThis />
       <Stack gap={4}>
         <Group justify="space-between" gap="xs" mih={30}>
           <Text size="xs" c="dimmed" fw={600}>
-            {jobs[0] ? `Race · ${jobs[0].model} on ${jobs[0].dataset}` : "Race"}
+            {jobs[0] ? `Step by step · ${jobs[0].model} on ${jobs[0].dataset}` : "Step by step"}
           </Text>
           {races.length > 1 && (
             <SegmentedControl
               size="xs"
               data-testid="race-choice"
-              aria-label="Which race"
+              aria-label="Which jobs"
               value={keyOf(jobs)}
               onChange={(ids) => navigate({ search: { jobs: ids.split(",") } })}
-              data={races
-                .slice(0, 4)
-                .toReversed()
-                .map((group) => ({ value: keyOf(group.jobs), label: group.label }))}
+              data={choice.map((group, place) => ({ value: keyOf(group.jobs), label: names[place] }))}
+              maw="100%"
             />
           )}
         </Group>
@@ -200,6 +203,7 @@ export function RacePage() {
               figure={figure}
               label={[shown.headline, figure?.layout.meta?.alt].filter(Boolean).join(". ")}
               testId="figure-race"
+              file={() => `${racers.map(nameOf).join(" ")} race`}
               pending={race.isPlaceholderData}
               onDrawn={(ms) => drawn(options.queryKey, ms)}
               onXRange={(range) => zoomed(range, meta)}
@@ -273,11 +277,11 @@ function waitingHeadline(jobs: JobSummary[]): string {
   if (running && running.step !== null && next) return `${running.name} sets the pace, ${next.name} is next`;
   if (running) return `${running.name} is ${running.step === null ? "starting" : "running"}`;
   if (next) {
-    return `${jobs.length} ${jobs.length === 1 ? "job is" : "jobs are"} on the way: the race begins with the first step`;
+    return `${jobs.length} ${jobs.length === 1 ? "job is" : "jobs are"} on the way: drawn from the first step on`;
   }
   const ran = jobs.filter((job) => job.step !== null);
-  if (ran.length > 0) return `Only ${ran[0]?.name} has run: a race takes two`;
+  if (ran.length > 0) return `Only ${ran[0]?.name} has run: it takes two to compare`;
   return jobs.length > 0
     ? "These jobs ended before their first step"
-    : "No jobs yet: launch two and watch them race";
+    : "No jobs yet: launch two and watch them step by step";
 }

@@ -6,10 +6,14 @@ import type { JobSummary, Summary } from "../../api/types";
 import { JobProgress } from "../../components/JobProgress";
 import { LinkAnchor } from "../../components/links";
 import { NumberCell } from "../../components/NumberCell";
+import { OrWhyNot } from "../../components/OrWhyNot";
 import { RateBadge } from "../../components/RateBadge";
 import { RehearsedBadge } from "../../components/RehearsedBadge";
 import { StateBadge } from "../../components/StateBadge";
-import { formatBytes, formatNumber, formatPercent, formatSpeedUp } from "../../lib/format";
+import { TakeTable } from "../../components/TakeTable";
+import { Term } from "../../components/Term";
+import { formatBytes, formatPercent, formatSpeedUp, formatThroughput, NONE } from "../../lib/format";
+import { WHY_NONE } from "../../lib/whyNone";
 import { IterationBar } from "./IterationBar";
 
 /** The raced jobs side by side, live. */
@@ -29,30 +33,39 @@ export function RaceTable({ jobs }: { jobs: JobSummary[] }) {
           medians over the last steps, warm-up left out
         </Text>
       </Group>
-      <Table className="ty-table" data-testid="race-table">
-        <Table.Thead>
-          <Table.Tr>
-            <Table.Th>Job</Table.Th>
-            <Table.Th w={210}>Progress</Table.Th>
-            <Table.Th w={190}>Iteration</Table.Th>
-            <Table.Th className="ty-right">Samples/s</Table.Th>
-            <Table.Th className="ty-right">Speed-up</Table.Th>
-            <Table.Th className="ty-right">Wire/step</Table.Th>
-            <Table.Th className="ty-right">Accuracy</Table.Th>
-          </Table.Tr>
-        </Table.Thead>
-        <Table.Tbody>
-          {jobs.map((job, index) => (
-            <Row
-              key={job.id}
-              job={job}
-              summary={summaries[index]}
-              longest={longest}
-              isBaseline={jobs.some((other) => other.baseline_id === job.id)}
-            />
-          ))}
-        </Table.Tbody>
-      </Table>
+      <TakeTable file={`${jobs.map((job) => job.name).join(" ")} side by side`}>
+        <Table className="ty-table" data-testid="race-table">
+          <Table.Thead>
+            <Table.Tr>
+              <Table.Th>Job</Table.Th>
+              <Table.Th w={210}>Progress</Table.Th>
+              <Table.Th w={190}>
+                <Term name="iteration time">Iteration</Term>,{" "}
+                <Term name="exposed communication">exposed</Term>
+              </Table.Th>
+              <Table.Th className="ty-right">
+                <Term name="throughput">Samples/s</Term>
+              </Table.Th>
+              <Table.Th className="ty-right">
+                <Term name="speed-up">Speed-up</Term>
+              </Table.Th>
+              <Table.Th className="ty-right">Wire/step</Table.Th>
+              <Table.Th className="ty-right">Accuracy</Table.Th>
+            </Table.Tr>
+          </Table.Thead>
+          <Table.Tbody>
+            {jobs.map((job, index) => (
+              <Row
+                key={job.id}
+                job={job}
+                summary={summaries[index]}
+                longest={longest}
+                isBaseline={jobs.some((other) => other.baseline_id === job.id)}
+              />
+            ))}
+          </Table.Tbody>
+        </Table>
+      </TakeTable>
     </Paper>
   );
 }
@@ -96,19 +109,30 @@ function Row({ job, summary, longest, isBaseline }: RowProps) {
           longestMs={longest}
         />
       </Table.Td>
-      <NumberCell label="Samples/s">{formatNumber(summary?.samples_per_s ?? job.samples_per_s)}</NumberCell>
+      <NumberCell label="Samples/s" none={WHY_NONE.steps}>
+        {formatThroughput(summary?.samples_per_s ?? job.samples_per_s)}
+      </NumberCell>
       <NumberCell label="Speed-up">
         <SpeedUpCell summary={summary} isBaseline={isBaseline} />
       </NumberCell>
-      <NumberCell label="Wire/step">{formatBytes(summary?.wire_bytes_per_step)}</NumberCell>
-      <NumberCell label="Accuracy">{formatPercent(job.test_accuracy)}</NumberCell>
+      <NumberCell label="Wire/step" none={WHY_NONE.wire}>
+        {summary ? formatBytes(summary.wire_bytes_per_step) : "…"}
+      </NumberCell>
+      <NumberCell label="Accuracy" none={WHY_NONE.accuracy}>
+        {formatPercent(job.test_accuracy)}
+      </NumberCell>
     </Table.Tr>
   );
 }
 
 function SpeedUpCell({ summary, isBaseline }: { summary: Summary | undefined; isBaseline: boolean }) {
   const speedUp = summary?.speed_up;
-  if (!speedUp) return isBaseline ? <Badge color="gray">baseline</Badge> : <Text c="dimmed">–</Text>;
+  if (!speedUp)
+    return isBaseline ? (
+      <Badge color="gray">baseline</Badge>
+    ) : (
+      <OrWhyNot why={WHY_NONE.speedUp}>{NONE}</OrWhyNot>
+    );
   const against = `against ${speedUp.baseline_name}${speedUp.kind ? `, ${speedUp.kind} scaling` : ""}`;
   const faster = (speedUp.value ?? 0) > 1;
   const said = speedUp.comparable ? [against, speedUp.why_not] : [speedUp.why_not ?? against];

@@ -31,8 +31,8 @@ export function RaceWaiting({ jobs, ahead, loading }: Props) {
       <Grid.Col span={{ base: 12, md: leader ? 5 : 12 }}>
         <Stack gap="md" p={{ base: 0, sm: "xs" }}>
           <Text c="dimmed" size="sm" maw={720}>
-            The race is drawn here as soon as two jobs have run the same step: a row each for what every
-            worker computes, sends and receives, all jobs on one time axis.
+            Two jobs are drawn here as soon as both have run the same step: a row each for what every worker
+            computes, sends and receives, all on one time axis.
           </Text>
           {!leader && <HowToRead />}
           <Queue jobs={jobs} />
@@ -42,7 +42,7 @@ export function RaceWaiting({ jobs, ahead, loading }: Props) {
         <Grid.Col span={{ base: 12, md: 7 }}>
           <Stack gap="sm">
             <Text size="sm" fw={600} c="dimmed">
-              {own ? "Until then: " : "Running ahead of this race: "}
+              {own ? "Until then: " : "Running ahead of these: "}
               <Link to="/jobs/$jobId" params={{ jobId: leader.id }} className="ty-link">
                 {leader.name}
               </Link>
@@ -105,13 +105,14 @@ function Nothing() {
   return (
     <Stack align="flex-start" gap="sm" p="lg" data-testid="race-empty">
       <Text maw={620} c="dimmed">
-        A race puts two or more jobs on one time axis, step by step: what each worker computes, sends and
-        receives, and where it waits. Launch a job, give a second one the first as its baseline, and come back
-        here; or choose jobs from the list.
+        Two or more jobs are put on one time axis here, step by step: what each worker computes, sends and
+        receives, and where it waits. Race strategies, or choose two jobs from the list.
       </Text>
       <HowToRead />
       <Group>
-        <LinkButton to="/launch">Launch a job</LinkButton>
+        <LinkButton to="/launch" search={{ race: true }}>
+          Race strategies
+        </LinkButton>
         <LinkButton to="/jobs" variant="default">
           Choose from the list
         </LinkButton>

@@ -21,7 +21,7 @@ interface Props extends StepNeighbours {
 /** From step to step, by hand or as they come. */
 export function StepControl({ step, min, max, previous, next, follow, live, onStep }: Props) {
   return (
-    <Group gap={6} wrap="nowrap">
+    <Group gap={6}>
       <Tooltip label="Previous step (←)">
         <ActionIcon
           variant="default"

@@ -1,12 +1,15 @@
 import { Button, Code, Group, Skeleton, Stack, Table, Text, Title } from "@mantine/core";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { racesQuery } from "../../api/queries";
+import { racesQuery } from "../../api/raceQueries";
 import type { RaceSummary } from "../../api/types";
+import { LinkButton } from "../../components/links";
 import { Problem } from "../../components/Problem";
 import { RehearsedBadge } from "../../components/RehearsedBadge";
+import { Term } from "../../components/Term";
 import { usePageTitle } from "../../components/usePageTitle";
 import { formatAge } from "../../lib/format";
+import { StartCards } from "../start/StartCards";
 import { RaceBadge } from "./RaceBadge";
 
 /** Every race, newest first. */
@@ -16,21 +19,35 @@ export function RacesPage() {
   const items = races.data?.pages.flatMap((page) => page.items) ?? [];
   return (
     <Stack gap="md" data-testid="races">
-      <div>
-        <Title order={1} fz={24}>
-          Races
-        </Title>
-        <Text c="dimmed" size="sm">
-          A race runs one job under several strategies, round by round, and says which is fastest, and why.
-        </Text>
-      </div>
+      <Group justify="space-between" align="flex-start">
+        <div>
+          <Title order={1} fz={24}>
+            Races
+          </Title>
+          <Text c="dimmed" size="sm">
+            A race runs one job under several strategies, <Term name="round">round</Term> by round, and says
+            which is fastest, and why.
+          </Text>
+        </div>
+        <Group gap="xs">
+          <LinkButton to="/race" variant="default" data-testid="step-by-step">
+            Jobs step by step
+          </LinkButton>
+          <LinkButton to="/launch" search={{ race: true }} data-testid="race-strategies">
+            Race strategies
+          </LinkButton>
+        </Group>
+      </Group>
       {races.error && <Problem error={races.error} onRetry={() => void races.refetch()} />}
       {races.isPending && <Skeleton height={200} />}
       {races.data && items.length === 0 && (
-        <Text data-testid="races-empty">
-          There is no race yet. Start one in a terminal:{" "}
-          <Code>trainyard race job.yaml --strategies parameter-server,p3,ddp</Code>
-        </Text>
+        <>
+          <Text data-testid="races-empty">
+            There is no race yet. Begin with one of these, or in a terminal:{" "}
+            <Code>trainyard race job.yaml --strategies parameter-server,p3,ddp</Code>
+          </Text>
+          <StartCards />
+        </>
       )}
       {items.length > 0 && (
         <Table className="ty-table" data-testid="races-table" highlightOnHover>

@@ -1,9 +1,17 @@
-import { Group, Paper, Stack, Table, Text, Title } from "@mantine/core";
+import { Badge, Group, Paper, Stack, Table, Text, Title, Tooltip } from "@mantine/core";
 import type { Ranking, Standing } from "../../api/types";
+import { capital } from "../../components/Explained";
 import { LinkAnchor } from "../../components/links";
 import { NumberCell } from "../../components/NumberCell";
-import { formatNumber } from "../../lib/format";
+import { OrWhyNot } from "../../components/OrWhyNot";
+import { TakeTable } from "../../components/TakeTable";
+import { Term } from "../../components/Term";
+import { formatThroughput, formatTimesFastest, NONE } from "../../lib/format";
+import { rankingRows } from "../../lib/ranking";
+import { WHY_NONE } from "../../lib/whyNone";
 import { IterationBar } from "../race/IterationBar";
+
+const LIMITS = { compute: "teal", port: "blue", processors: "orange", waiting: "gray" } as const;
 
 interface Props {
   ranking: Ranking;
@@ -19,8 +27,8 @@ export function RankingTable({ ranking, longestMs }: Props) {
   return (
     <Paper p="sm" data-testid="ranking">
       <Stack gap="xs">
-        <Group justify="space-between" align="baseline">
-          <div>
+        <Group justify="space-between" align="baseline" gap={4}>
+          <div style={{ flex: "1 1 260px" }}>
             {ranking.condition && (
               <Text size="xs" c="dimmed" fw={600}>
                 {ranking.condition}
@@ -31,29 +39,39 @@ export function RankingTable({ ranking, longestMs }: Props) {
             </Title>
           </div>
           {last.length > 1 && (
-            <LinkAnchor size="sm" to="/race" search={{ jobs: last }}>
-              See their steps side by side
+            <LinkAnchor size="sm" to="/race" search={{ jobs: last }} style={{ flex: "none" }}>
+              Step by step, round {Math.max(...ranked.map(({ rounds }) => rounds))}
             </LinkAnchor>
           )}
         </Group>
         {ranked.length > 0 && (
-          <Table className="ty-table">
-            <Table.Thead>
-              <Table.Tr>
-                <Table.Th w={60}>Place</Table.Th>
-                <Table.Th>Strategy</Table.Th>
-                <Table.Th w={220}>Iteration</Table.Th>
-                <Table.Th className="ty-right">Samples/s</Table.Th>
-                <Table.Th className="ty-right">Times the fastest's</Table.Th>
-                <Table.Th className="ty-right">Rounds</Table.Th>
-              </Table.Tr>
-            </Table.Thead>
-            <Table.Tbody>
-              {ranked.map((standing) => (
-                <Row key={standing.member} standing={standing} longestMs={longestMs} />
-              ))}
-            </Table.Tbody>
-          </Table>
+          <TakeTable file={`ranking ${ranking.condition ?? ""}`} rows={() => rankingRows(ranking)}>
+            <Table className="ty-table">
+              <Table.Thead>
+                <Table.Tr>
+                  <Table.Th w={60}>Place</Table.Th>
+                  <Table.Th>Strategy</Table.Th>
+                  <Table.Th w={135}>Limited by</Table.Th>
+                  <Table.Th w={220}>
+                    <Term name="iteration time">Iteration</Term>,{" "}
+                    <Term name="exposed communication">exposed</Term>
+                  </Table.Th>
+                  <Table.Th className="ty-right">
+                    <Term name="throughput">Samples/s</Term>
+                  </Table.Th>
+                  <Table.Th className="ty-right">Times the fastest's</Table.Th>
+                  <Table.Th className="ty-right">
+                    <Term name="round">Rounds</Term>
+                  </Table.Th>
+                </Table.Tr>
+              </Table.Thead>
+              <Table.Tbody>
+                {ranked.map((standing) => (
+                  <Row key={standing.member} standing={standing} longestMs={longestMs} />
+                ))}
+              </Table.Tbody>
+            </Table>
+          </TakeTable>
         )}
         {out.map(({ member, name, out: reason }) => (
           <Text key={member} size="sm" data-testid="takes-no-part">
@@ -66,7 +84,8 @@ export function RankingTable({ ranking, longestMs }: Props) {
 }
 
 function Row({ standing, longestMs }: { standing: Standing; longestMs: number }) {
-  const { name, rank, iteration_ms, exposed_ms, samples_per_s, times_fastest, low, high, rounds } = standing;
+  const { name, rank, iteration_ms, exposed_ms, samples_per_s, times_fastest, low, high, rounds, limit } =
+    standing;
   const job = standing.job_ids.at(-1);
   return (
     <Table.Tr data-testid="standing">
@@ -80,16 +99,29 @@ function Row({ standing, longestMs }: { standing: Standing; longestMs: number })
           name
         )}
       </Table.Td>
+      <Table.Td data-label="Limited by">
+        {limit ? (
+          <Tooltip label={capital(limit.sentence)}>
+            <Badge color={LIMITS[limit.kind]} style={{ maxWidth: "none" }} tabIndex={0} data-testid="limit">
+              {limit.kind}
+            </Badge>
+          </Tooltip>
+        ) : (
+          <OrWhyNot why={WHY_NONE.limit}>{NONE}</OrWhyNot>
+        )}
+      </Table.Td>
       <Table.Td data-label="Iteration">
         <IterationBar iterationMs={iteration_ms} exposedMs={exposed_ms} longestMs={longestMs} />
       </Table.Td>
-      <NumberCell label="Samples/s">{formatNumber(samples_per_s)}</NumberCell>
-      <NumberCell label="Times the fastest's">
-        {formatNumber(times_fastest)}
+      <NumberCell label="Samples/s" none={WHY_NONE.steps}>
+        {formatThroughput(samples_per_s)}
+      </NumberCell>
+      <NumberCell label="Times the fastest's" none={WHY_NONE.steps}>
+        {formatTimesFastest(times_fastest)}
         {low !== null && high !== null && (
           <Text span inherit c="dimmed">
             {" "}
-            ({low.toFixed(2)} to {high.toFixed(2)})
+            ({formatTimesFastest(low)} to {formatTimesFastest(high)})
           </Text>
         )}
       </NumberCell>

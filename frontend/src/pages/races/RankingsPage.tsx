@@ -1,15 +1,19 @@
-import { Group, List, Progress, Skeleton, Stack, Text, Title } from "@mantine/core";
+import { Button, Group, List, Progress, Skeleton, Stack, Text, Title } from "@mantine/core";
+import { IconDownload } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
-import { rankingsQuery } from "../../api/queries";
+import { rankingsQuery } from "../../api/raceQueries";
 import type { RaceView } from "../../api/types";
-import { LinkAnchor } from "../../components/links";
+import { HowToReadThis } from "../../components/HowToReadThis";
+import { LinkAnchor, LinkButton } from "../../components/links";
 import { Problem } from "../../components/Problem";
 import { RehearsedBadge } from "../../components/RehearsedBadge";
 import { usePageTitle } from "../../components/usePageTitle";
 import { formatDuration } from "../../lib/format";
 import { CancelRace } from "./CancelRace";
+import { NextSteps } from "./NextSteps";
 import { RaceBadge } from "./RaceBadge";
+import { RaceFigure } from "./RaceFigure";
 import { RankingTable } from "./RankingTable";
 
 const route = getRouteApi("/races/$raceId");
@@ -28,6 +32,7 @@ export function RankingsPage() {
   );
   return (
     <Stack gap="md">
+      <HowToReadThis />
       <Group justify="space-between" align="flex-start">
         <div>
           <Group gap="xs">
@@ -41,12 +46,28 @@ export function RankingsPage() {
             {race.model} under {race.members.join(", ")}
           </Text>
         </div>
-        {race.state === "running" && <CancelRace race={race} />}
+        <Group gap="xs">
+          <Button
+            component="a"
+            href={`/api/v1/races/${race.id}/report`}
+            download
+            variant="default"
+            leftSection={<IconDownload size={16} />}
+            data-testid="race-report"
+          >
+            Report
+          </Button>
+          <LinkButton to="/launch" search={{ again: race.id }} variant="default" data-testid="race-again">
+            Race again
+          </LinkButton>
+          {race.state === "running" && <CancelRace race={race} />}
+        </Group>
       </Group>
       {race.state === "running" && <HowFar race={race} />}
       {race.rankings.map((ranking) => (
         <RankingTable key={ranking.condition} ranking={ranking} longestMs={longest} />
       ))}
+      {race.rankings.length > 1 && <RaceFigure raceId={race.id} name={race.name} />}
       {race.crossings.length > 0 && (
         <div>
           <Title order={2} fz="md">
@@ -59,6 +80,7 @@ export function RankingsPage() {
           </List>
         </div>
       )}
+      <NextSteps race={race} />
       <Text size="xs" c="dimmed">
         In each of {race.spec.rounds ?? 3} rounds everybody runs once, in an order that turns, and times are
         compared within the round. Of all intervals of a ranking together, 95 of 100 cover the true values. A

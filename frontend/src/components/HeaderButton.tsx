@@ -1,0 +1,15 @@
+import { ActionIcon, type ActionIconProps, type ElementProps, Tooltip } from "@mantine/core";
+
+interface Props extends ActionIconProps, ElementProps<"button", keyof ActionIconProps> {
+  /** What it does, for everybody. */
+  label: string;
+}
+
+/** One of the icons at the header's end. */
+export function HeaderButton({ label, ...others }: Props) {
+  return (
+    <Tooltip label={label}>
+      <ActionIcon variant="default" size="lg" aria-label={label} {...others} />
+    </Tooltip>
+  );
+}

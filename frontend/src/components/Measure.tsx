@@ -1,0 +1,87 @@
+import { type KeyboardEvent, type PointerEvent, useState } from "react";
+import { lengthText, type Measured, movedBy } from "../lib/measure";
+
+/** Where a drawing's panel lies in it, in pixels, and which times it shows, in s on its axis. */
+export interface PlotArea {
+  left: number;
+  width: number;
+  top: number;
+  height: number;
+  from: number;
+  to: number;
+}
+
+interface Props {
+  area: PlotArea;
+  /** Where the attempt's clock is 0 on the axis: times of `measured` are on the clock. */
+  origin_ns: number;
+  measured: Measured;
+  onMeasured: (measured: Measured) => void;
+}
+
+/** Two lines over a drawing, and how much time lies between them. Each is dragged, or moved with the arrow keys. */
+export function Measure({ area, origin_ns, measured, onMeasured }: Props) {
+  const [moving, setMoving] = useState<Measured>();
+  const [one, other] = moving ?? measured;
+  const seconds = area.to - area.from;
+  const pixelOf = (ns: number) => (((ns - origin_ns) / 1e9 - area.from) / seconds) * area.width;
+  const inView = (ns: number) => pixelOf(ns) >= 0 && pixelOf(ns) <= area.width;
+  const within = (pixel: number) => Math.min(Math.max(pixel, 0), area.width);
+  const [low, high] = [within(pixelOf(Math.min(one, other))), within(pixelOf(Math.max(one, other)))];
+  const replaced = (end: 0 | 1, ns: number): Measured => (end === 0 ? [ns, other] : [one, ns]);
+
+  const drag = (end: 0 | 1) => (event: PointerEvent<HTMLElement>) => {
+    const handle = event.currentTarget;
+    if (!handle.hasPointerCapture(event.pointerId)) return;
+    const start = handle.parentElement?.getBoundingClientRect().left ?? 0;
+    const share = within(event.clientX - start) / area.width;
+    setMoving(replaced(end, Math.round(origin_ns + (area.from + share * seconds) * 1e9)));
+  };
+  const release = () => {
+    if (moving) onMeasured(moving);
+    setMoving(undefined);
+  };
+  const press = (end: 0 | 1) => (event: KeyboardEvent) => {
+    const by = movedBy(event.key, event.shiftKey, seconds);
+    if (by === undefined) return;
+    event.preventDefault();
+    onMeasured(replaced(end, Math.round((end === 0 ? one : other) + by * 1e9)));
+  };
+  const text = lengthText(other - one);
+  return (
+    <div
+      className="ty-measure"
+      style={{ left: area.left, width: area.width, top: area.top, height: area.height }}
+      data-testid="measure"
+    >
+      <div className="ty-measured" style={{ left: low, width: high - low }} />
+      {([0, 1] as const).map((end) => {
+        const ns = end === 0 ? one : other;
+        return (
+          <div
+            key={end}
+            role="slider"
+            tabIndex={0}
+            aria-label={end === 0 ? "Measure from" : "Measure to"}
+            aria-valuemin={area.from * 1e3}
+            aria-valuemax={area.to * 1e3}
+            aria-valuenow={(ns - origin_ns) / 1e6}
+            aria-valuetext={`${((ns - origin_ns) / 1e6).toFixed(3)} ms; between the two ${text}`}
+            hidden={!inView(ns)}
+            className="ty-measure-end"
+            style={{ left: pixelOf(ns) }}
+            onPointerDown={(event) => event.currentTarget.setPointerCapture(event.pointerId)}
+            onPointerMove={drag(end)}
+            onPointerUp={release}
+            onPointerCancel={release}
+            onKeyDown={press(end)}
+            data-testid={`measure-${end}`}
+          />
+        );
+      })}
+      <output className="ty-measure-text" style={{ left: (low + high) / 2 }} data-testid="measure-text">
+        {text}
+      </output>
+    </div>
+  );
+}

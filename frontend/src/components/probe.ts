@@ -1,0 +1,128 @@
+import { formatPercent, formatRate } from "../lib/format";
+import type { Point } from "../lib/lit";
+import { OVERFULL, whyOverfull } from "../lib/overfull";
+import { type Spot, type Stack, spotIn } from "../lib/stack";
+
+interface Axis {
+  _offset: number;
+  _length: number;
+  p2l: (pixel: number) => number;
+}
+
+interface Drawn {
+  _fullLayout?: Record<string, Axis>;
+}
+
+interface Asked {
+  stacks: Stack[];
+  onPointed?: (point: Point | undefined) => void;
+  onPoint?: (point: Point) => void;
+}
+
+const CLICK_PX = 4;
+const BESIDE_PX = 14;
+
+/**
+ * Name what lies under the pointer in a figure of stacked areas, in a label that follows it. plotly.js finds corners of
+ * areas only, within 20 pixels; here the time gives the bin, and the height the layer in its stack. `ask` answers what is
+ * drawn, and who wants to know. Answers how to end it.
+ */
+export function probe(target: HTMLElement, tip: HTMLElement, ask: () => Asked): () => void {
+  let pressed: { x: number; y: number } | undefined;
+  let frame = 0;
+  let named: string | undefined;
+
+  const tell = (spot: Spot | undefined) => {
+    const layers = spot?.area?.layers;
+    if (named === layers?.join()) return;
+    named = layers?.join();
+    ask().onPointed?.(layers && { data: { meta: { layers } } });
+  };
+  const hide = () => {
+    cancelAnimationFrame(frame);
+    tip.hidden = true;
+    tell(undefined);
+  };
+  const show = (x: number, y: number) => {
+    const box = target.getBoundingClientRect();
+    const spot = spotAt(target, ask().stacks, x - box.left, y - box.top);
+    if (spot === undefined) return hide();
+    write(tip, spot);
+    tip.hidden = false;
+    const left = x - box.left + BESIDE_PX;
+    const room = box.width - tip.offsetWidth;
+    tip.style.left = `${left > room ? Math.max(0, left - tip.offsetWidth - 2 * BESIDE_PX) : left}px`;
+    tip.style.top = `${Math.max(0, y - box.top - tip.offsetHeight - BESIDE_PX / 2)}px`;
+    tell(spot);
+  };
+  const moved = ({ clientX, clientY, buttons, pointerType }: PointerEvent) => {
+    cancelAnimationFrame(frame);
+    if (buttons !== 0 && pointerType === "mouse")
+      hide(); // a drag selects time
+    else frame = requestAnimationFrame(() => show(clientX, clientY));
+  };
+  const down = (event: PointerEvent) => {
+    pressed = event.button === 0 ? { x: event.clientX, y: event.clientY } : undefined;
+    if (event.pointerType !== "mouse") moved(event);
+  };
+  // Where a drag began, plotly.js puts something over the page, which hears of the release.
+  const up = ({ clientX: x, clientY: y }: PointerEvent) => {
+    const still = pressed && Math.hypot(x - pressed.x, y - pressed.y) < CLICK_PX;
+    pressed = undefined;
+    if (!still) return;
+    const box = target.getBoundingClientRect();
+    const layers = spotAt(target, ask().stacks, x - box.left, y - box.top)?.area?.layers;
+    if (layers) ask().onPoint?.({ data: { meta: { layers } } });
+  };
+  target.addEventListener("pointermove", moved);
+  target.addEventListener("pointerleave", hide);
+  target.addEventListener("pointerdown", down, { capture: true });
+  window.addEventListener("pointerup", up);
+  return () => {
+    cancelAnimationFrame(frame);
+    target.removeEventListener("pointermove", moved);
+    target.removeEventListener("pointerleave", hide);
+    target.removeEventListener("pointerdown", down, { capture: true });
+    window.removeEventListener("pointerup", up);
+  };
+}
+
+/** What lies at a place of the drawing, in pixels from its corner. */
+function spotAt(target: HTMLElement, stacks: Stack[], left: number, top: number): Spot | undefined {
+  const layout = (target as Drawn)._fullLayout;
+  for (const stack of layout ? stacks : []) {
+    const across = layout?.[stack.x.replace("x", "xaxis")];
+    const up = layout?.[stack.y.replace("y", "yaxis")];
+    if (!across || !up) continue;
+    const [x, y] = [left - across._offset, top - up._offset];
+    if (x < 0 || x >= across._length || y < 0 || y >= up._length) continue;
+    return spotIn(stack, across.p2l(x), up.p2l(y));
+  }
+  return undefined;
+}
+
+function write(tip: HTMLElement, { stack, area, from, to, bps, share }: Spot): void {
+  const name = document.createElement("b");
+  name.textContent = area?.name ?? "All layers";
+  const split = stack.by_size && area && area.layers[0] >= 0 ? ", split by size" : "";
+  const whole = area ? `; all together ${amount(bps, share)}` : "";
+  const lines = [
+    ` ${amount(area?.bps ?? bps, area ? area.share : share)}${split}`,
+    `${stack.title}, ${from.toFixed(3)} to ${to.toFixed(3)} s${whole}`,
+  ];
+  if (share !== null && share > OVERFULL)
+    lines.push(`Above 100 %, this bin holds ${whyOverfull(stack.declared)}`);
+  const parts = lines.map((text, index) => {
+    const line = document.createElement("div");
+    line.append(...(index === 0 ? [name] : []), text);
+    return line;
+  });
+  tip.replaceChildren(...parts);
+  if (area)
+    tip.dataset.layer = area.layers[0] === area.layers[1] ? `${area.layers[0]}` : area.layers.join("-");
+  else delete tip.dataset.layer;
+}
+
+function amount(bps: number, share: number | null): string {
+  return share === null ? formatRate(bps) : `${formatPercent(share)} (${formatRate(bps)})`;
+}

@@ -1,0 +1,39 @@
+import type { Device, Waiting } from "../api/types";
+
+/** Devices of one kind, free ones and held ones. */
+export interface DeviceKind {
+  kind: string;
+  title: string;
+  devices: Device[];
+  free: number;
+}
+
+const TITLES: Record<string, string> = {
+  cuda: "GPUs",
+  cpu: "CPU slots",
+  rehearsal: "Slots for rehearsals",
+};
+
+/** Devices by kind, GPUs first. */
+export function kinds(devices: Device[]): DeviceKind[] {
+  const known = [...new Set([...Object.keys(TITLES), ...devices.map(({ kind }) => kind)])];
+  return known.flatMap((kind) => {
+    const own = devices.filter((device) => device.kind === kind);
+    if (own.length === 0) return [];
+    const free = own.filter(({ job_id }) => job_id === null).length;
+    return [{ kind, title: TITLES[kind] ?? kind, devices: own, free }];
+  });
+}
+
+const NEEDED: Record<string, [string, string]> = {
+  cuda: ["GPU", "GPUs"],
+  cpu: ["CPU slot", "CPU slots"],
+  rehearsal: ["slot for rehearsals", "slots for rehearsals"],
+};
+
+/** `2 CPU slots`: what a job in the queue waits for. */
+export function needs({ kind, devices }: Pick<Waiting, "kind" | "devices">): string {
+  if (kind === null) return "nothing that this server has";
+  const [one, several] = NEEDED[kind] ?? [kind, kind];
+  return `${devices} ${devices === 1 ? one : several}`;
+}

@@ -1,0 +1,31 @@
+import type { JobSummary } from "../api/types";
+import type { Cell } from "./csv";
+
+const COLUMNS: [string, (job: JobSummary) => Cell][] = [
+  ["name", (job) => job.name],
+  ["id", (job) => job.id],
+  ["state", (job) => job.state],
+  ["strategy", (job) => job.planned_by],
+  ["model", (job) => job.model],
+  ["data", (job) => job.dataset],
+  ["workers", (job) => job.workers],
+  ["global batch", (job) => job.global_batch],
+  ["rate (bit/s)", (job) => job.rate_bps],
+  ["rehearsed", (job) => job.rehearsed],
+  ["step", (job) => job.step],
+  ["steps", (job) => job.steps],
+  ["loss", (job) => job.loss],
+  ["test accuracy (share)", (job) => job.test_accuracy],
+  ["samples/s", (job) => job.samples_per_s],
+  ["iteration (ms)", (job) => job.iteration_ms],
+  ["speed-up", (job) => job.speed_up],
+  ["mind of the speed-up", (job) => job.speed_up_caveat],
+  ["created", (job) => job.created_at],
+  ["started", (job) => job.started_at],
+  ["ended", (job) => job.ended_at],
+];
+
+/** Jobs as rows of a file: their values, with units in the head. */
+export function jobRows(jobs: JobSummary[]): Cell[][] {
+  return [COLUMNS.map(([head]) => head), ...jobs.map((job) => COLUMNS.map(([, value]) => value(job)))];
+}

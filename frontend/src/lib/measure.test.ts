@@ -1,0 +1,20 @@
+import { expect, test } from "vitest";
+import { lengthText, middleOf, movedBy } from "./measure";
+
+test("one begins with the middle third", () => {
+  expect(middleOf({ from_ns: 300, to_ns: 600 })).toEqual([400, 500]);
+  expect(middleOf({ from_ns: 300 })).toBeUndefined();
+});
+
+test("arrow keys move an end by a part of what is shown", () => {
+  expect(movedBy("ArrowRight", false, 2)).toBeCloseTo(0.02);
+  expect(movedBy("ArrowLeft", true, 2)).toBeCloseTo(-0.002);
+  expect(movedBy("Enter", false, 2)).toBeUndefined();
+});
+
+test("a length has the unit that fits", () => {
+  expect(lengthText(12_345_678)).toBe("12.346 ms");
+  expect(lengthText(-850)).toBe("0.85 µs");
+  expect(lengthText(1_250_000_000)).toBe("1.25 s");
+  expect(lengthText(0)).toBe("0 µs");
+});

@@ -1,0 +1,72 @@
+import { describe, expect, it } from "vitest";
+import type { RaceSpec } from "../api/types";
+import { againOf, chosen, jobOf, jobsOf, nameOf, ofTheJob, raceOf } from "./raceForm";
+
+const p3 = { strategy: "p3", options: { slice_size: 500 } };
+const spec = { name: "mine", baseline: "a job", network: { rate: null, hosts: 2 }, strategy: { name: "p3" } };
+const form = { members: [p3, { strategy: "ddp" }], rates: ["100Mbit", "1Gbit"], rounds: 3 };
+
+describe("a race's form", () => {
+  it("keeps the options of those who stay when others come and go", () => {
+    expect(chosen([p3, { strategy: "ddp" }], ["single", "p3"])).toEqual([p3, { strategy: "single" }]);
+  });
+
+  it("plans a member at the race's first rate, without a baseline", () => {
+    expect(jobOf(spec, form, p3)).toEqual({
+      name: "mine",
+      baseline: null,
+      network: { rate: "100Mbit", hosts: 2 },
+      strategy: { name: "p3", options: { slice_size: 500 } },
+    });
+  });
+
+  it("plans a member at the job's own rate where the race names none", () => {
+    expect(jobOf(spec, { ...form, rates: [] }, p3).network).toEqual({ rate: null, hosts: 2 });
+  });
+
+  it("sends the job once, with who races", () => {
+    expect(raceOf(spec, form)).toEqual({
+      job: { ...spec, baseline: null, strategy: { name: "single", options: {} } },
+      members: form.members,
+      rates: form.rates,
+      rounds: 3,
+    });
+  });
+
+  it("fills in a race again, with what is to be changed", () => {
+    const race = { job: spec, members: form.members, rates: ["100Mbit"], rounds: 5 } as unknown as RaceSpec;
+    expect(againOf(race, {})).toEqual({
+      job: spec,
+      form: { members: form.members, rates: ["100Mbit"], rounds: 5 },
+    });
+    const changed = againOf(race, { rate: "900Mbit", rounds: 6, fidelity: "rehearse" });
+    expect(changed.job.fidelity).toBe("rehearse");
+    expect([changed.form.rates, changed.form.rounds]).toEqual([["900Mbit"], 6]);
+  });
+
+  it("keeps what the form has no fields for when a race is run again, and says it", () => {
+    const sliced = { strategy: "p3", options: {}, overrides: [{ layers: "fc*" }], name: "wide" };
+    const more = { workers: [2, 4], batches: [64], beside: true };
+    const race = { job: spec, members: [sliced], rates: [], rounds: 3, ...more } as unknown as RaceSpec;
+    const again = againOf(race, { rate: "1Gbit" });
+    expect(raceOf(again.job, again.form)).toMatchObject({ ...more, members: [sliced], rates: ["1Gbit"] });
+    const planned = jobOf(again.job, again.form, again.form.members[0] as (typeof form.members)[number]);
+    expect(planned).toMatchObject({ overrides: [{ layers: "fc*" }], cluster: { workers: 2 } });
+    expect(planned).toMatchObject({ training: { global_batch: 64 }, network: { rate: "1Gbit" } });
+    expect(nameOf(sliced as never)).toBe("wide");
+    expect(jobsOf(again.form)).toBe(
+      "6 jobs: 1 strategy in 3 rounds, with 2, 4 workers, global batches of 64, beside other jobs",
+    );
+  });
+
+  it("says how much it is, and who races with which options", () => {
+    expect(jobsOf(form)).toBe("12 jobs: 2 strategies at 2 rates in 3 rounds");
+    expect(jobsOf({ members: [p3], rates: [], rounds: 1 })).toBe("1 job: 1 strategy in 1 round");
+    expect(form.members.map(nameOf)).toEqual(["p3 (slice_size=500)", "ddp"]);
+  });
+
+  it("says what is wrong with the job at the job's fields", () => {
+    const errors = [{ field: "job.model.entrypoint" }, { field: "rates.0" }, { field: "jobs" }];
+    expect(ofTheJob(errors).map(({ field }) => field)).toEqual(["model.entrypoint", "rates.0", "jobs"]);
+  });
+});

@@ -1,0 +1,112 @@
+import type { Override, RaceSpec } from "../api/types";
+import { setAt } from "../form/schema";
+import type { LaunchSearch } from "./search";
+
+/** One who races: a strategy with the options that differ from its own defaults. */
+export interface Member {
+  strategy: string;
+  options?: Record<string, unknown>;
+  /** Other choices for some layers; none: the job's own. */
+  overrides?: Override[] | null;
+  /** What people call it. */
+  name?: string | null;
+}
+
+/** What a race asks for beyond its job. */
+export interface RaceForm {
+  members: Member[];
+  /** As people write them: `100Mbit`. None: the job's own. */
+  rates: string[];
+  rounds: number;
+  /** What a race that is run again varies, too, and whether other jobs may run meanwhile. The form has no fields for
+   * these: `jobsOf` says them. */
+  workers?: number[];
+  batches?: number[];
+  beside?: boolean;
+}
+
+/** With fewer, no difference is called one. */
+export const FEWEST_ROUNDS = 3;
+
+type Spec = Record<string, unknown>;
+
+/** Rates that most people ask about; others are typed. */
+export const COMMON_RATES = ["100Mbit", "300Mbit", "1Gbit", "10Gbit"];
+
+/** The members when these strategies are chosen: who was there keeps its options and its place. */
+export function chosen(members: Member[], names: string[]): Member[] {
+  const kept = members.filter(({ strategy }) => names.includes(strategy));
+  const there = new Set(kept.map(({ strategy }) => strategy));
+  return [...kept, ...names.filter((name) => !there.has(name)).map((strategy) => ({ strategy }))];
+}
+
+/** The job that a member runs under the race's first condition: what is planned to see whether it can run. */
+export function jobOf(spec: Spec, form: RaceForm, member: Member): Spec {
+  const strategy = { name: member.strategy, options: member.options ?? {} };
+  const own = member.overrides ? { overrides: member.overrides } : {};
+  const first: [string, unknown][] = [
+    ["network.rate", form.rates[0]],
+    ["cluster.workers", form.workers?.[0]],
+    ["training.global_batch", form.batches?.[0]],
+  ];
+  return first
+    .filter(([, value]) => value !== undefined)
+    .reduce((job, [path, value]) => setAt(job, path, value) as Spec, {
+      ...spec,
+      ...own,
+      strategy,
+      baseline: null,
+    } as Spec);
+}
+
+/** What is sent to start the race. Its job's own strategy takes no part. */
+export function raceOf(spec: Spec, form: RaceForm): Spec {
+  const job = { ...spec, strategy: { name: "single", options: {} }, baseline: null };
+  return { job, ...form };
+}
+
+/** The race again, with what is changed: a job's form, and the race's. */
+export function againOf(
+  race: RaceSpec,
+  { rate, rounds, fidelity }: Pick<LaunchSearch, "rate" | "rounds" | "fidelity">,
+): { job: Spec; form: RaceForm } {
+  const { job, members = [], rates = [], rounds: before = FEWEST_ROUNDS, workers, batches, beside } = race;
+  return {
+    job: { ...job, ...(fidelity && { fidelity }) },
+    form: {
+      members,
+      rates: rate ? [rate] : rates,
+      rounds: rounds ?? before,
+      ...(workers?.length && { workers }),
+      ...(batches?.length && { batches }),
+      ...(beside && { beside }),
+    },
+  };
+}
+
+/** How much that is: `24 jobs: 4 strategies at 2 rates in 3 rounds`. */
+export function jobsOf({ members, rates, rounds, workers = [], batches = [], beside }: RaceForm): string {
+  const conditions = [rates, workers, batches].reduce((count, { length }) => count * Math.max(1, length), 1);
+  const count = members.length * conditions * rounds;
+  const strategies = `${members.length} ${members.length === 1 ? "strategy" : "strategies"}`;
+  const at = rates.length > 1 ? ` at ${rates.length} rates` : "";
+  const also = [
+    workers.length > 0 && `with ${workers.join(", ")} workers`,
+    batches.length > 0 && `global batches of ${batches.join(", ")}`,
+    beside && "beside other jobs",
+  ].filter((text) => text !== false && text !== undefined);
+  const said = `${count} ${count === 1 ? "job" : "jobs"}: ${strategies}${at} in ${rounds} ${rounds === 1 ? "round" : "rounds"}`;
+  return [said, ...also].join(", ");
+}
+
+/** `p3 (slice_size=500)`, or what people call it. */
+export function nameOf({ strategy, options = {}, name }: Member): string {
+  if (name) return name;
+  const set = Object.entries(options).map(([name, value]) => `${name}=${value}`);
+  return set.length > 0 ? `${strategy} (${set.join(", ")})` : strategy;
+}
+
+/** What the service says of the race's job, at the job's own fields. */
+export function ofTheJob<E extends { field: string }>(errors: E[]): E[] {
+  return errors.map((error) => ({ ...error, field: error.field.replace(/^job\./, "") }));
+}

@@ -1,0 +1,36 @@
+import { expect, test } from "vitest";
+import type { Ranking, Standing } from "../api/types";
+import { csvOf } from "./csv";
+import { rankingRows } from "./ranking";
+
+const standing = {
+  rank: 2,
+  name: "p3 (slice_size=500)",
+  limit: { kind: "port" },
+  iteration_ms: 125.25,
+  exposed_ms: 104.125,
+  samples_per_s: 63.5,
+  times_fastest: 1.375,
+  low: 1.125,
+  high: 1.625,
+  rounds: 3,
+  out: null,
+} as Standing;
+
+test("every figure of a ranking is a cell of its own, unrounded", () => {
+  const out = {
+    ...standing,
+    rank: null,
+    name: "ddp",
+    limit: null,
+    iteration_ms: null,
+    out: "no hosts, so none",
+  };
+  const lines = csvOf(rankingRows({ standings: [standing, out] } as unknown as Ranking)).split("\r\n");
+  expect(lines[0]).toBe(
+    "place,strategy,limited by,iteration (ms),exposed (ms),samples/s,times the fastest's,low,high,rounds," +
+      "takes no part because",
+  );
+  expect(lines[1]).toBe("2,p3 (slice_size=500),port,125.25,104.125,63.5,1.375,1.125,1.625,3,");
+  expect(lines[2]).toBe(',ddp,,,104.125,63.5,1.375,1.125,1.625,3,"no hosts, so none"');
+});

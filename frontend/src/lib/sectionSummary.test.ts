@@ -1,0 +1,25 @@
+import { describe, expect, it } from "vitest";
+import { sectionSummary } from "./sectionSummary";
+
+const spec = {
+  model: { name: null, entrypoint: "mine:build" },
+  data: { name: "digits", entrypoint: null },
+  cluster: { workers: 1, device: "cpu" },
+  network: { rate: "300Mbit", hosts: 4 },
+  training: { steps: null, epochs: 5, global_batch: 32 },
+};
+
+describe("what a closed section holds", () => {
+  it.each([
+    ["model", "mine:build"],
+    ["data", "digits"],
+    ["cluster", "1 worker, cpu"],
+    ["network", "300Mbit, lab of 4 hosts"],
+    ["training", "5 epochs, batch 32"],
+    ["retry", ""],
+  ])("%s: %s", (name, text) => expect(sectionSummary(name, spec)).toBe(text));
+
+  it("says that a network without a rate has no limit", () => {
+    expect(sectionSummary("network", { network: { rate: null, hosts: null } })).toBe("no limit");
+  });
+});

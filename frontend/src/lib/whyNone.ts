@@ -1,0 +1,15 @@
+/** Why a figure may not be there, by what it is. */
+export const WHY_NONE = {
+  steps: "No step after the warm-up has ended",
+  loss: "No step has ended",
+  wire: "PyTorch's own collectives decide what travels: the plan declares no bytes",
+  accuracy: "Not evaluated so far",
+  target: "No target accuracy was set, or it has not been reached",
+  speedUp: "No baseline to compare with, or not enough steps of both after the warm-up",
+  interval: "Too little was measured for an interval",
+  scaling: "Not comparable by equal batches",
+  convergence: "One of the two has not reached the target, or they are not comparable",
+  first: "The others are compared with this one",
+  start: "The job has not started",
+  limit: "Too little was measured to say what limits it",
+} as const;

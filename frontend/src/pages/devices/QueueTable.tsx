@@ -1,0 +1,77 @@
+import { Badge, Group, Paper, Table, Text, Title } from "@mantine/core";
+import { Link } from "@tanstack/react-router";
+import type { Queue, Waiting } from "../../api/types";
+import { NumberCell } from "../../components/NumberCell";
+import { TakeTable } from "../../components/TakeTable";
+import { needs } from "../../lib/devices";
+import { formatDuration } from "../../lib/format";
+
+/** What waits, in the order in which it may start: for what, and why, in the scheduler's own words. */
+export function QueueTable({ queue }: { queue: Queue }) {
+  const { items, total } = queue;
+  return (
+    <Paper p="sm" data-testid="queue">
+      <Group justify="space-between" mb={4}>
+        <Title order={2} fz="md">
+          Waiting
+        </Title>
+        <Text size="sm" c="dimmed">
+          {total === items.length ? total : `the first ${items.length} of ${total}`}{" "}
+          {total === 1 ? "job" : "jobs"}
+        </Text>
+      </Group>
+      {items.length === 0 ? (
+        <Text size="sm" c="dimmed" data-testid="queue-empty">
+          No job waits.
+        </Text>
+      ) : (
+        <TakeTable file="waiting jobs">
+          <Table className="ty-table" verticalSpacing={6}>
+            <Table.Thead>
+              <Table.Tr>
+                <Table.Th w="24%">Job</Table.Th>
+                <Table.Th w={170}>Needs</Table.Th>
+                <Table.Th>Why it waits</Table.Th>
+                <Table.Th w={80} className="ty-right">
+                  Priority
+                </Table.Th>
+                <Table.Th w={120} className="ty-right">
+                  Waits for
+                </Table.Th>
+              </Table.Tr>
+            </Table.Thead>
+            <Table.Tbody>
+              {items.map((waiting) => (
+                <Row key={waiting.job_id} waiting={waiting} />
+              ))}
+            </Table.Tbody>
+          </Table>
+        </TakeTable>
+      )}
+    </Paper>
+  );
+}
+
+function Row({ waiting }: { waiting: Waiting }) {
+  const { job_id, job_name, message, retry_at, since, priority } = waiting;
+  return (
+    <Table.Tr data-testid={`waiting-${job_id}`}>
+      <Table.Td>
+        <Link to="/jobs/$jobId" params={{ jobId: job_id }} className="ty-link">
+          {job_name}
+        </Link>
+      </Table.Td>
+      <Table.Td data-label="Needs">{needs(waiting)}</Table.Td>
+      <Table.Td style={{ overflowWrap: "anywhere" }}>
+        {message ?? <Text c="dimmed">The scheduler has not looked at it yet.</Text>}
+        {retry_at && (
+          <Badge ml={6} color="orange" variant="light">
+            again at {new Date(retry_at).toLocaleTimeString()}
+          </Badge>
+        )}
+      </Table.Td>
+      <NumberCell label="Priority">{priority}</NumberCell>
+      <NumberCell label="Waits for">{formatDuration((Date.now() - Date.parse(since)) / 1000)}</NumberCell>
+    </Table.Tr>
+  );
+}

@@ -1,0 +1,177 @@
+import { Paper, Skeleton, Table, Text, Title } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { memo } from "react";
+import { stretchQuery } from "../../api/queries";
+import type { LinkStretch } from "../../api/types";
+import { Problem } from "../../components/Problem";
+import { TakeTable } from "../../components/TakeTable";
+import { formatBytes, formatMs, formatPercent } from "../../lib/format";
+import { OVERFULL, whyOverfull } from "../../lib/overfull";
+
+interface Props {
+  jobId: string;
+  /** Its name in files. */
+  jobName: string;
+  attempt: number | undefined;
+  from_ns: number;
+  to_ns: number;
+  /** Where the attempt's clock is 0 on the figures' axis. */
+  origin_ns: number;
+  /** The links that are drawn, with commas. */
+  link: string | undefined;
+  layer: number | undefined;
+  /** Both stable: rows are not drawn again while one points. */
+  onLayer: (layer: number) => void;
+  onPointed: (layer: number | undefined) => void;
+}
+
+/** What happened in the selected stretch of time: bytes by layer and link, and what was waited for. */
+export const StretchPanel = memo(function StretchPanel({
+  jobId,
+  jobName,
+  attempt,
+  origin_ns,
+  layer,
+  onLayer,
+  onPointed,
+  ...asked
+}: Props) {
+  const query = useQuery(stretchQuery(jobId, { attempt, ...asked }));
+  const found = query.data;
+  return (
+    <Paper p="sm" data-testid="stretch">
+      <Title order={2} fz="md" mb={4}>
+        The selected stretch
+      </Title>
+      {query.error && <Problem error={query.error} onRetry={() => void query.refetch()} />}
+      {!found && !query.error && <Skeleton height={160} />}
+      {found && (
+        <>
+          <Text size="xs" c="dimmed" mb="xs">
+            {wordsOf(found, origin_ns)}
+          </Text>
+          {found.layers.length > 0 && (
+            <TakeTable file={`${jobName} stretch`}>
+              <Table.ScrollContainer minWidth={320 + 120 * found.links.length} maxHeight={420} type="native">
+                <Table
+                  fz="xs"
+                  horizontalSpacing={8}
+                  verticalSpacing={3}
+                  stickyHeader
+                  data-testid="stretch-table"
+                >
+                  <Head links={found.links} />
+                  <Table.Tbody>
+                    {found.layers.map((row) => (
+                      <Row
+                        key={row.index}
+                        row={row}
+                        links={found.links.length}
+                        lit={layer !== undefined && row.index <= layer && layer <= row.last_index}
+                        onLayer={onLayer}
+                        onPointed={onPointed}
+                      />
+                    ))}
+                  </Table.Tbody>
+                </Table>
+              </Table.ScrollContainer>
+            </TakeTable>
+          )}
+        </>
+      )}
+    </Paper>
+  );
+});
+
+function Head({ links }: Pick<LinkStretch, "links">) {
+  return (
+    <Table.Thead>
+      <Table.Tr>
+        <Table.Th scope="col">Layer</Table.Th>
+        <Table.Th scope="col" ta="right">
+          Waited for
+        </Table.Th>
+        {links.map((link) => (
+          <Table.Th key={`${link.key} ${link.direction}`} scope="col" ta="right">
+            {link.shared ? "machine" : link.party_name} {link.direction}s
+            <Text size="xs" c="dimmed" fw={400}>
+              {link.interface} on {link.host}
+              {link.by_size && ", split by size"}
+            </Text>
+          </Table.Th>
+        ))}
+      </Table.Tr>
+      <Table.Tr>
+        <Table.Th scope="row">All</Table.Th>
+        <Table.Td />
+        {links.map((link) => (
+          <Table.Td key={`${link.key} ${link.direction}`} ta="right" className="ty-number" fw={600}>
+            {moved(link)}
+          </Table.Td>
+        ))}
+      </Table.Tr>
+    </Table.Thead>
+  );
+}
+
+interface RowProps {
+  row: LinkStretch["layers"][number];
+  links: number;
+  lit: boolean;
+  onLayer: (layer: number) => void;
+  onPointed: (layer: number | undefined) => void;
+}
+
+const Row = memo(function Row({ row, links, lit, onLayer, onPointed }: RowProps) {
+  const one = row.index >= 0 && row.index === row.last_index ? row.index : undefined;
+  const cells = Array.from({ length: links }, (_, link) => row.moved.find((each) => each.link === link));
+  return (
+    <Table.Tr
+      data-layer={row.index}
+      bg={lit ? "var(--mantine-primary-color-light)" : undefined}
+      style={one === undefined ? undefined : { cursor: "pointer" }}
+      onClick={() => one !== undefined && onLayer(one)}
+      onMouseEnter={() => onPointed(one)}
+      onMouseLeave={() => onPointed(undefined)}
+    >
+      <Table.Th scope="row" fw={400} data-csv={row.index < 0 ? undefined : row.layer}>
+        {row.index < 0 ? "of no layer" : row.layer_name}
+      </Table.Th>
+      <Table.Td ta="right" className="ty-number" c={row.waits > 0 ? "var(--ty-wait)" : "dimmed"}>
+        {row.waits > 0 ? `${formatMs(row.waited_ns / 1e6)} in ${row.waits}` : ""}
+      </Table.Td>
+      {cells.map((cell, link) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: a column is its link's place
+        <Table.Td key={link} ta="right" className="ty-number">
+          {cell ? moved(cell) : ""}
+        </Table.Td>
+      ))}
+    </Table.Tr>
+  );
+});
+
+/** `1.2 MiB (34.0 %)`: of the rate, where that is known. */
+function moved({ bytes, share }: { bytes: number; share: number | null }): string {
+  return share === null ? formatBytes(bytes) : `${formatBytes(bytes)} (${formatPercent(share)})`;
+}
+
+/** Which stretch it is, what percentages are of, and what is not counted. */
+function wordsOf(
+  { from_ns, to_ns, bin_ns, links, layers, steps_without_events }: LinkStretch,
+  origin: number,
+): string {
+  const second = (ns: number) => ((ns - origin) / 1e9).toFixed(3);
+  const fullest = links.toSorted((one, other) => (other.most ?? 0) - (one.most ?? 0))[0];
+  const most = fullest?.most ?? 0;
+  const said = [
+    `${second(from_ns)} to ${second(to_ns)} s, in whole bins of ${formatMs(bin_ns / 1e6)}.`,
+    layers.length === 0
+      ? "Nothing went over these links, and nothing was waited for."
+      : "Percentages are of what the link's rate allows in this time.",
+    most > OVERFULL &&
+      `The fullest bin holds ${formatPercent(most)}: ${whyOverfull(fullest?.rate_source === "declared")}`,
+    steps_without_events > 0 &&
+      `Of ${steps_without_events} ${steps_without_events === 1 ? "step" : "steps"} here the events were not kept, and so no waits are counted.`,
+  ];
+  return said.filter(Boolean).join(" ");
+}

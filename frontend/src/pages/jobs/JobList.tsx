@@ -1,0 +1,62 @@
+import { Skeleton, Text } from "@mantine/core";
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { useEffect, useMemo } from "react";
+import { jobsQuery } from "../../api/queries";
+import type { JobSummary } from "../../api/types";
+import { Problem } from "../../components/Problem";
+import { TakeTable } from "../../components/TakeTable";
+import { jobRows } from "../../lib/jobsCsv";
+import type { JobsFilter } from "../../lib/search";
+import { JobsTable } from "./JobsTable";
+
+interface Props {
+  filter: JobsFilter;
+  sort: string | undefined;
+  onSort: (sort: string | undefined) => void;
+  selected: string[];
+  onSelect: (ids: string[]) => void;
+  /** Those that are there so far. */
+  onJobs: (jobs: JobSummary[]) => void;
+  /** What stands in place of an empty list. */
+  empty: string;
+}
+
+/** Jobs of one filter in one order, live; more of them come as one scrolls. */
+export function JobList({ filter, sort, onSort, selected, onSelect, onJobs, empty }: Props) {
+  const query = useInfiniteQuery(jobsQuery({ ...filter, sort }));
+  const pages = query.data?.pages;
+  const jobs = useMemo(() => pages?.flatMap((page) => page.items) ?? [], [pages]);
+  useEffect(() => onJobs(jobs), [onJobs, jobs]);
+  const more = () => {
+    if (query.hasNextPage && !query.isFetching && !query.isError) void query.fetchNextPage();
+  };
+  return (
+    <>
+      {query.error && <Problem error={query.error} onRetry={() => void query.refetch()} />}
+      {query.isPending && <Skeleton height={240} mt="sm" />}
+      {query.data && jobs.length === 0 && (
+        <Text c="dimmed" py="xl" ta="center" data-testid="jobs-empty">
+          {empty}
+        </Text>
+      )}
+      {jobs.length > 0 && (
+        <>
+          <TakeTable file="jobs" rows={() => jobRows(jobs)}>
+            <JobsTable
+              jobs={jobs}
+              selected={selected}
+              onSelect={onSelect}
+              sort={sort}
+              onSort={onSort}
+              onEnd={more}
+            />
+          </TakeTable>
+          <Text size="xs" c="dimmed" ta="center" mt="sm" data-testid="jobs-count">
+            {jobs.length} {jobs.length === 1 ? "job" : "jobs"}
+            {query.hasNextPage && (sort === undefined ? ", older ones follow" : ", more follow")}
+          </Text>
+        </>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,67 @@
+import { Button, Group, Paper, Stack, Text, Title } from "@mantine/core";
+import { notifications } from "@mantine/notifications";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { client, unwrap } from "../../api/client";
+import { rankingsQuery } from "../../api/raceQueries";
+import type { RaceView, Suggestion } from "../../api/types";
+import { capital } from "../../components/Explained";
+import { LinkButton } from "../../components/links";
+
+/** What to try next, each with its reason and the button that does it. */
+export function NextSteps({ race }: { race: RaceView }) {
+  if (race.next.length === 0) return null;
+  return (
+    <Paper p="sm" data-testid="next">
+      <Title order={2} fz="md" mb={4}>
+        What to try next
+      </Title>
+      <Stack gap="xs">
+        {race.next.map((suggestion) => (
+          <Group key={suggestion.text} gap="sm" align="flex-start">
+            <Do race={race} suggestion={suggestion} />
+            <Text size="sm" style={{ flex: "1 1 15rem" }}>
+              {capital(suggestion.reason)}.
+            </Text>
+          </Group>
+        ))}
+      </Stack>
+    </Paper>
+  );
+}
+
+/** A member joins this race; all else is another race, which Launch shows first. */
+function Do({ race, suggestion }: { race: RaceView; suggestion: Suggestion }) {
+  const { text, member, condition, rounds, fidelity } = suggestion;
+  const queries = useQueryClient();
+  const join = useMutation({
+    mutationFn: () => {
+      const params = { path: { race_id: race.id } };
+      const body = { members: member ? [member] : [] };
+      return unwrap(client.POST("/api/v1/races/{race_id}/members", { params, body }));
+    },
+    onSuccess: async (changed) => {
+      const { queryKey } = rankingsQuery(race.id);
+      await queries.cancelQueries({ queryKey }); // An answer from before would take the member away again.
+      queries.setQueryData(queryKey, changed);
+    },
+    onError: (error) => notifications.show({ color: "red", title: "Not added", message: error.message }),
+  });
+  const look = { size: "compact-sm", variant: "light", style: { flex: "none" } } as const;
+  if (member && race.state !== "cancelled")
+    return (
+      <Button {...look} loading={join.isPending} onClick={() => join.mutate()} data-testid="add-member">
+        {text}
+      </Button>
+    );
+  const search = {
+    again: race.id,
+    rate: condition?.rate ?? undefined,
+    rounds: rounds ?? undefined,
+    fidelity: fidelity ?? undefined,
+  };
+  return (
+    <LinkButton {...look} to="/launch" search={search} data-testid="race-next">
+      {text}
+    </LinkButton>
+  );
+}

@@ -1,0 +1,59 @@
+import type { QueryClient } from "@tanstack/react-query";
+import {
+  devicesQuery,
+  jobGroupsQuery,
+  jobQuery,
+  jobsQuery,
+  queueQuery,
+  specificationQuery,
+  summaryQuery,
+} from "./api/queries";
+import { rankingsQuery } from "./api/raceQueries";
+import {
+  type CompareSearch,
+  groupFilter,
+  type JobSearch,
+  type JobsSearch,
+  jobsFilter,
+  NO_GROUP,
+} from "./lib/search";
+
+// What a page shows first is asked for while its code is still on its way; the page finds it under the same key.
+
+export function prefetchJobs(queries: QueryClient, search: JobsSearch): void {
+  const filter = jobsFilter(search);
+  const { group, open, sort } = search;
+  if (group === undefined) {
+    void queries.prefetchInfiniteQuery(jobsQuery({ ...filter, sort }));
+    return;
+  }
+  void queries.prefetchQuery(jobGroupsQuery(group, filter));
+  if (open === undefined) return;
+  const within = groupFilter(group, open === NO_GROUP ? null : open);
+  void queries.prefetchInfiniteQuery(jobsQuery({ ...filter, ...within, sort }));
+}
+
+export function prefetchCompared(queries: QueryClient, { jobs = [] }: CompareSearch): void {
+  jobs.forEach((id, index) => {
+    void queries.prefetchQuery(jobQuery(id));
+    void queries.prefetchQuery(summaryQuery(id, index === 0 ? undefined : jobs[0]));
+  });
+}
+
+export function prefetchDevices(queries: QueryClient): void {
+  void queries.prefetchQuery(devicesQuery);
+  void queries.prefetchQuery(queueQuery);
+}
+
+export function prefetchJob(queries: QueryClient, id: string, search: JobSearch): void {
+  void queries.prefetchQuery(jobQuery(id));
+  if (search.tab === undefined) {
+    void queries.prefetchQuery(summaryQuery(id, search.baseline, search.attempt));
+  } else if (search.tab === "spec") {
+    void queries.prefetchQuery(specificationQuery(id, "yaml", false));
+  }
+}
+
+export function prefetchRace(queries: QueryClient, id: string): void {
+  void queries.prefetchQuery(rankingsQuery(id));
+}
