@@ -34,8 +34,8 @@ class Lane:
     fixture: str | None
     """Whoever has this fixture, directly or through another one, is in this lane; None: who has none of the others'."""
     cpu_s: int
-    """Budget: processor seconds of all its processes. Unlike the time that passes they hardly depend on what else a
-    machine does. At most twice what was measured, since processors differ."""
+    """Budget: processor seconds of all its processes, on the processor that `tests/speed.py` names. Unlike the time
+    that passes they hardly depend on what else a machine does."""
     side_by_side: bool = False
     """Whether its tests may run in several processes at once."""
 

@@ -10,6 +10,7 @@ import ctypes
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 import time
@@ -22,6 +23,9 @@ from tests.lanes import LANES, LEDGER
 _PR_SET_CHILD_SUBREAPER = 36
 _LEAVE_S = 20.0
 """How long processes that a lane left may take to end."""
+LIMIT_S = 3600
+"""After this long a lane ends whatever it is doing, and says what that was: a run that continuous integration breaks
+off says nothing."""
 _NICENESS = 10
 """Of tests that compute side by side. Those of the other lanes mostly wait: what they leave of the processors is
 enough for these."""
@@ -65,12 +69,22 @@ def main(name: str, path: str, arguments: list[str]) -> int:
         command += ["-n", str(max(2, min(8, len(os.sched_getaffinity(0))))), "--dist", "loadfile"]
     begun = time.monotonic()
     program = subprocess.Popen([*command, *arguments], env=environment)
+
+    def give_up(*_: object) -> None:
+        print(f"lane {name} did not end within {LIMIT_S} s: what each of its tests was doing:", flush=True)
+        # Pytest's fault handler prints the stacks of a process that is aborted, of those side by side, too.
+        for pid in (*_children_of(program.pid), program.pid) if lane.side_by_side else (program.pid,):
+            os.kill(pid, signal.SIGABRT)
+
+    signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(LIMIT_S)
     try:
         code = _reap_until(program.pid)
         program.returncode = code
     except BaseException:  # Ctrl-C reached it, too: it says what it has before it ends
         program.wait(_LEAVE_S)
         raise
+    signal.alarm(0)
     left = _reap_rest()
     wall_s, used = time.monotonic() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu_s = used.ru_utime + used.ru_stime
@@ -106,8 +120,9 @@ def _reap_until(pid: int) -> int:
 
 
 def _reap_rest() -> list[str]:
-    """Bury the others; whoever does not end is named and killed, as are those that it leaves."""
-    deadline = time.monotonic() + _LEAVE_S
+    """Bury the others; whoever does not end is named and killed, as are those that it leaves. Whoever cannot be killed
+    (it waits in the kernel) is left."""
+    begun = time.monotonic()
     left: list[str] = []
     while True:
         try:
@@ -115,15 +130,19 @@ def _reap_rest() -> list[str]:
         except ChildProcessError:
             return left
         if pid == 0:
-            if time.monotonic() > deadline:
-                for child in _children():
-                    left.append(_command_line(child))
+            late_s = time.monotonic() - begun - _LEAVE_S
+            if late_s > _LEAVE_S:
+                return left
+            if late_s > 0:
+                for child in _children_of(os.getpid()):
+                    if (line := _command_line(child)) not in left:
+                        left.append(line)
                     os.kill(child, 9)
             time.sleep(0.05)
 
 
-def _children() -> list[int]:
-    return [int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]
+def _children_of(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def _command_line(pid: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,14 +12,15 @@ import pytest
 from typer.testing import CliRunner
 
 from backend.cli.main import app
+from backend.client import Client as ApiClient
 from engine.inputs.build import load_dataset
 from engine.models.build import build_model
 from engine.plan.documents import load_text
 from engine.plan.job import JobSpec
-from engine.plan.plan import Plan
+from engine.plan.plan import Peer, Plan
 from engine.plan.serde import from_plain, to_plain
 from engine.strategies import STRATEGIES, build_plan
-from tests.plans import described, job
+from tests.plans import built, described, job
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = (
@@ -29,6 +31,7 @@ DOCUMENTS = (
     "MEASUREMENTS.md",
     "CHANGELOG.md",
 )
+NUMBERS = {16: "Sixteen", 17: "Seventeen", 18: "Eighteen", 19: "Nineteen", 20: "Twenty"}
 MADE = ("frontend/node_modules", "frontend/dist")
 
 
@@ -51,6 +54,25 @@ def test_readme_lists_the_strategies_of_the_catalogue() -> None:
     between = re.search(r"<!-- strategies:.*?-->\n(.*?)\n?<!-- /strategies -->", read("README.md"), re.DOTALL)
     assert between, "README has lost the marks around its table of strategies"
     assert between[1] == strategies_table(), f"the table should read:\n{strategies_table()}"
+
+
+def test_readme_counts_the_strategies_that_are_plans() -> None:
+    peers = [
+        s.name for s in STRATEGIES if isinstance(built(s.name, "mlp", 1 if s.name == "single" else 2), Peer)
+    ]
+    assert peers == ["ddp", "fsdp"]
+    assert (
+        f"{NUMBERS[len(STRATEGIES) - len(peers)]} strategies, most of them published, are such plans"
+        in read("README.md")
+    )
+
+
+def test_contributing_lists_every_benchmark() -> None:
+    """As `make bench` finds them."""
+    found = {*ROOT.glob("engine/benchmarks/[a-z]*.py"), *ROOT.glob("backend/*/benchmark.py")}
+    rows = read("CONTRIBUTING.md").partition("| script | question | minutes |")[2].partition("\n\n")[0]
+    named = set(re.findall(r"^\| `([\w/]+\.py)`", rows, re.MULTILINE))
+    assert {str(path.relative_to(ROOT)) for path in found} == named - {"tests/e2e/live_updates.py"}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
@@ -119,7 +141,8 @@ def test_readmes_profile_command_works(tmp_path: Path) -> None:
 
 
 def test_readmes_own_model_works(tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(code_blocks("README.md", "python")[0], encoding="utf-8")
+    (mine,) = [block for block in code_blocks("README.md", "python") if "def build(" in block]
+    (tmp_path / "mine.py").write_text(mine, encoding="utf-8")
     text = code_blocks("README.md", "yaml")[1].replace("/home/me/nets", str(tmp_path))
     job = from_plain(JobSpec, load_text(text, "README.md"))
     data = load_dataset(job.data)
@@ -127,3 +150,21 @@ def test_readmes_own_model_works(tmp_path: Path) -> None:
     assert build_model(job.model)(inputs).shape == (5, 10)
     assert len(data.train) == 384
     assert targets.shape == (5,)
+
+
+def test_documents_import_one_module_of_ours() -> None:
+    """Users import `trainyard`, and nobody outside has to know what is behind it."""
+    ours = re.compile(r"^\s*(?:from|import) +(engine|backend)\b", re.MULTILINE)
+    client = re.compile(r"^from trainyard import Client$", re.MULTILINE)
+    blocks = [block for name in ("README.md", "ARCHITECTURE.md") for block in code_blocks(name, "python")]
+    assert blocks
+    assert not [found[0] for block in blocks for found in ours.finditer(block)]
+    assert any(client.search(block) for block in blocks), "README shows how"
+    import trainyard  # noqa: PLC0415
+
+    examples = [sys.modules[kind.__module__].__doc__ or "" for kind in (trainyard.Client, ApiClient)]
+    assert all("from trainyard import Client" in example for example in examples)
+    assert not [example for example in examples if ours.search(example)]
+    assert '"trainyard"' in read("pyproject.toml").partition("py-modules")[2].partition("\n")[0], (
+        "in the wheel"
+    )

@@ -14,6 +14,8 @@ import pytest
 from tests.arrays import covering_rows
 from tests.facilities import REQUIRED, required
 from tests.lanes import AIM_S, LANES, LEDGER, NAMES, require
+from tests.one_lane import Result
+from tests.suite import HOLD, complaints
 
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = """
@@ -91,6 +93,16 @@ def test_lanes_have_names_fixtures_and_budgets_of_their_own() -> None:
     assert LANES[-1].fixture is None, "the others come first"
     assert len(set(NAMES)) == len(LANES) + 1
     assert all(0 < lane.cpu_s < 2 * AIM_S for lane in LANES)
+
+
+def test_a_budget_is_held_in_seconds_of_one_stated_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    lane = LANES[0]
+    took = Result(lane=lane.name, code=0, wall_s=1, cpu_s=1.5 * lane.cpu_s, left=[], ran=1, collected={})
+    monkeypatch.setenv(HOLD, "1")
+    assert complaints([took], slowness=1.6, whole=False) == []
+    assert complaints([took], slowness=1.4, whole=False) == [f"lane {lane.name} is over its budget"]
+    monkeypatch.delenv(HOLD)
+    assert complaints([took], slowness=1.4, whole=False) == []
 
 
 def test_what_needs_a_lane_says_which_fixture_is_missing() -> None:

@@ -124,6 +124,14 @@ def test_allowed_hosts_are_written_as_people_do(text: str, monkeypatch: pytest.M
     assert read_settings().hosts == {"127.0.0.1", "localhost", "::1"}
 
 
+def test_a_proxy_is_an_address_or_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRAINYARD_PROXIES", "127.0.0.1, 10.0.0.0/8")
+    assert read_settings().proxies == ("127.0.0.1", "10.0.0.0/8")
+    monkeypatch.setenv("TRAINYARD_PROXIES", "nginx")
+    with pytest.raises(UserError, match=r"proxies = 'nginx': is neither an address nor a network"):
+        read_settings()
+
+
 # --- addresses ---
 
 

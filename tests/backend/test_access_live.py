@@ -19,6 +19,7 @@ import yaml
 from typer.main import get_command
 from typer.testing import CliRunner
 
+from backend.access.guesses import BURST
 from backend.cli.background import BackgroundServer
 from backend.cli.main import app
 from backend.cli.serve import warn
@@ -241,6 +242,20 @@ def test_a_program_that_is_both_server_and_client_works_with_and_without(
         assert httpx.get(f"{server.settings.address}/api/v1/jobs", trust_env=False).status_code == (
             200 if token is None else 401
         )
+
+
+@pytest.mark.parametrize("proxies", [(), ("127.0.0.0/8",)])
+def test_only_a_proxy_that_is_named_says_who_guesses(tmp_path: Path, proxies: tuple[str, ...]) -> None:
+    wanted = Settings(data_dir=tmp_path, port=0, scheduler=False, token=TOKEN, proxies=proxies)  # type: ignore[arg-type]
+    with BackgroundServer(wanted) as server, httpx.Client(trust_env=False) as stranger:
+        answers = [
+            stranger.get(
+                f"{server.settings.address}/api/v1/jobs",
+                headers={"Authorization": f"Bearer guess-{guess}", "X-Forwarded-For": f"203.0.113.{guess}"},
+            ).status_code
+            for guess in range(BURST + 1)
+        ]
+    assert answers == [401] * BURST + [401 if proxies else 429]
 
 
 # --- jobs ---

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 
+from backend.races.spec import RECOMMENDED
+from backend.services import catalogue
+from engine.lab import permitted
 from engine.plan.plan import AXES
+from engine.plan.words import WORDS
+from engine.profile import DEVICES
 from engine.strategies import STRATEGIES
+from engine.telemetry.definitions import DEFINITIONS
 from tests.backend.conftest import CPU_DEVICES
 from tests.backend.job_specs import job_spec
 
@@ -47,6 +54,31 @@ def test_strategies_are_those_of_the_engine(api: TestClient) -> None:
     assert list(found) == [entry.name for entry in STRATEGIES]
     assert all(entry["loses_when"] and entry["source"] for entry in found.values())
     assert found["p3"]["options_schema"]["properties"]["servers"]["default"] is None
+    assert {name for name, entry in found.items() if entry["recommended"]} == set(RECOMMENDED)
+
+
+def test_a_device_to_rehearse_is_a_choice(api: TestClient) -> None:
+    schema = api.get("/api/v1/schema/job").json()
+    device = schema["$defs"]["RehearsalSpec"]["properties"]["device"]
+    assert device["default"] in device["enum"]
+    assert device["enum"] == [entry.name for entry in DEVICES]
+
+
+def test_whether_a_lab_can_be_made_is_said_with_the_reason(
+    api: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert api.get("/api/v1/lab").json()["permitted"] == (permitted() is None)
+    monkeypatch.setenv("PATH", "")
+    answer = api.get("/api/v1/lab").json()
+    assert not answer["permitted"]
+    assert "iproute2" in answer["why_not"]
+
+
+def test_words_are_explained_metrics_by_their_one_definition(api: TestClient) -> None:
+    words = {word["name"]: word for word in api.get("/api/v1/words").json()}
+    assert {name: word["text"] for name, word in words.items() if word["metric"]} == DEFINITIONS
+    assert {"exposed wait", "unit", "version", "software-limited"} <= set(words)
+    assert len(words) == len(DEFINITIONS) + len(WORDS), "no word is explained twice"
 
 
 def test_axes_show_what_is_not_built_yet(api: TestClient) -> None:
@@ -55,6 +87,32 @@ def test_axes_show_what_is_not_built_yet(api: TestClient) -> None:
     values = [value for axis in axes for value in axis["values"]]
     assert all(value["available"] == (value["missing"] is None) for value in values)
     assert any(value["available"] for value in values)
+
+
+def test_schemas_are_made_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python 3.11 parses the source of one class at a time, and a page asks for several catalogues at once."""
+    inside, together = [0], [0]
+
+    class Adapter:
+        def __init__(self, kind: type) -> None:
+            self.kind = kind
+
+        def json_schema(self) -> dict[str, Any]:
+            inside[0] += 1
+            together[0] = max(together[0], inside[0])
+            started.wait(0.2)  # the others come while this one is at it
+            inside[0] -= 1
+            return {"properties": {}}
+
+    monkeypatch.setattr(catalogue, "TypeAdapter", Adapter)
+    started = threading.Event()
+    kinds = [type(f"Kind{number}", (), {}) for number in range(4)]
+    threads = [threading.Thread(target=catalogue.schema_of, args=(kind,)) for kind in kinds]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert together == [1]
 
 
 def test_devices_are_free_at_first(api: TestClient) -> None:

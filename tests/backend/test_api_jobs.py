@@ -38,7 +38,7 @@ def test_the_preview_is_the_plan_that_a_submission_gets(api: TestClient) -> None
 def test_a_composed_job_says_which_override_set_what(api: TestClient) -> None:
     job = submit(api, overrides=[{"layers": "3", "exchange": "ring-allreduce"}])
     assert (job["strategy"], job["planned_by"]) == ("p3", "p3 + 1 override")
-    assert job["plan"]["notes"] == ["overrides.0: layers named 3 (3): exchange ring-allreduce"]
+    assert job["plan"]["notes"] == ["overrides.0: layers named 3 [3 (Linear)]: exchange ring-allreduce"]
     assert [layer["plan"]["overrides"] for layer in job["plan"]["layers"]] == [[], [0], []]
     assert [layer["row"]["update"] for layer in job["plan"]["layers"]] == ["server", "worker", "server"]
     assert submit(api)["planned_by"] == "p3"
@@ -126,7 +126,7 @@ def test_a_job_names_its_baseline(api: TestClient) -> None:
     job = submit(api, baseline=baseline["id"])
     assert job["baseline_id"] == baseline["id"]
     faster = api.get(f"/api/v1/jobs/{job['id']}/summary").json()["speed_up"]
-    assert (faster["baseline_id"], faster["value"], faster["comparable"]) == (baseline["id"], None, False)
+    assert (faster["baseline_id"], faster["value"], faster["comparable"]) == (baseline["id"], None, True)
     assert "throughput" in faster["why_not"]
 
 

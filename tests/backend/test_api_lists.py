@@ -89,6 +89,7 @@ def test_events_are_filtered(api: TestClient, run: Posted) -> None:
         "rehearsed",
         "newest_step",
         "layers",
+        "layer_names",
         "parties",
         "kinds",
         "truncated",

@@ -66,6 +66,7 @@ def test_a_race_runs_its_rounds_and_says_who_is_fastest(
 ) -> None:
     race = submit(api, "parameter-server", "p3", rates=["100Mbit", "1Gbit"])
     assert (race["state"], race["jobs"], race["jobs_ended"], race["left_s"]) == ("running", 12, 0, None)
+    assert not race["decided"]
     names = run(api, racing, race, tmp_path)
     assert names[:5] == [
         "digits: parameter-server, 100Mbit, round 1",
@@ -77,6 +78,7 @@ def test_a_race_runs_its_rounds_and_says_who_is_fastest(
     assert len(names) == len(set(names)) == 12
     race = show(api, race)
     assert (race["state"], race["jobs_ended"], race["running_job"]) == ("finished", 12, None)
+    assert race["decided"]
     for ranking, rate in zip(race["rankings"], ("100Mbit", "1Gbit"), strict=True):
         assert ranking["condition"] == ranking["rate"] == rate
         first, second = ranking["standings"]
@@ -86,7 +88,22 @@ def test_a_race_runs_its_rounds_and_says_who_is_fastest(
         assert first["iteration_ms"] == pytest.approx(50)
         assert len(first["job_ids"]) == len(second["job_ids"]) == 3
         assert ranking["sentence"].startswith("p3 finishes a step 3.00x sooner than parameter-server")
+        assert (first["samples_low"], first["samples_high"]) == pytest.approx((first["samples_per_s"],) * 2)
+        assert (first["processors"], first["port_busy"]) == (None, None), "nobody recorded them"
+        assert first["limit"]["sentence"].endswith("processors not known")
     assert race["crossings"] == []
+    url = f"/api/v1/races/{race['id']}/figures"
+    drawn = api.get(f"{url}/throughput", params={"theme": "dark"})
+    assert drawn.status_code == 200, drawn.text
+    lines = [trace["name"] for trace in drawn.json()["data"]]
+    assert lines == ["parameter-server", "p3"]
+    again = api.get(
+        f"{url}/throughput", params={"theme": "dark"}, headers={"If-None-Match": drawn.headers["etag"]}
+    )
+    assert again.status_code == 304
+    unknown = api.get(f"{url}/troughput")
+    assert (unknown.status_code, "throughput" in unknown.text) == (404, True)
+    assert api.get("/api/v1/races/nobody/figures/throughput").status_code == 404
     jobs = api.get("/api/v1/jobs", params={"text": "digits: p3"}).json()["items"]
     spec = api.get(f"/api/v1/jobs/{jobs[0]['id']}").json()["spec"]
     assert spec["cluster"]["alone"], "nothing runs beside a race's job"
@@ -120,7 +137,10 @@ def test_where_nobody_can_run_nothing_is_stored(api: TestClient) -> None:
 def test_too_few_rounds_are_said_to_be_too_few(api: TestClient, racing: Racing, tmp_path: Path) -> None:
     race = submit(api, "parameter-server", "p3", rounds=2)
     run(api, racing, race, tmp_path)
+    assert not show(api, race)["decided"]
     (ranking,) = show(api, race)["rankings"]
+    answer = api.get(f"/api/v1/races/{race['id']}/figures/throughput")
+    assert (answer.status_code, "one condition" in answer.text) == (409, True)
     assert [s["rank"] for s in ranking["standings"]] == [1, 1]
     assert ranking["sentence"] == (
         "Too early to tell: 3 rounds are the fewest that prove something (this race has only 2)"
@@ -196,15 +216,31 @@ def test_a_cancelled_race_ends_its_job_and_starts_no_other(api: TestClient, raci
     )
     cancelled = api.post(f"/api/v1/races/{race['id']}/cancel", json={})
     assert cancelled.status_code == 200
-    assert (cancelled.json()["state"], cancelled.json()["running_job"]) == ("cancelled", None)
+    assert (cancelled.json()["state"], show(api, race)["running_job"]) == ("cancelled", None)
     assert api.get(f"/api/v1/jobs/{job_id}").json()["state"] == "cancelled"
     assert next_job(api, racing, race) is None
-    more = {"members": [{"strategy": "tree-allreduce"}]}
-    assert api.post(f"/api/v1/races/{race['id']}/members", json=more).status_code == 409
+    more = {"members": [{"strategy": "tree-allreduce", "options": {"nobody": "has"}}]}
+    assert api.post(f"/api/v1/races/{race['id']}/members", json=more).status_code == 409, (
+        "before it is planned"
+    )
     gone = api.delete(f"/api/v1/races/{race['id']}", headers={"Content-Type": "application/json"})
     assert gone.status_code == 204
     assert api.get(f"/api/v1/races/{race['id']}").status_code == 404
     assert api.get(f"/api/v1/jobs/{job_id}").status_code == 200, "its jobs stay"
+
+
+def test_a_number_that_no_job_can_have_is_refused_at_the_races_field(api: TestClient) -> None:
+    for fields, field in (({"workers": [2, 0]}, "workers.1"), ({"batches": [-1]}, "batches.0")):
+        answer = api.post("/api/v1/races", json=race_spec("p3", **fields))
+        assert answer.status_code == 422
+        assert [error["field"] for error in answer.json()["errors"]] == [field]
+
+
+def test_an_unknown_figure_is_not_found_whatever_the_race_has(api: TestClient) -> None:
+    race = submit(api, "p3")
+    assert api.get(f"/api/v1/races/{race['id']}/figures/throughput").status_code == 409
+    assert api.get(f"/api/v1/races/{race['id']}/figures/troughput").status_code == 404
+    api.post(f"/api/v1/races/{race['id']}/cancel", json={})
 
 
 def test_a_submission_is_repeated_under_its_key(api: TestClient) -> None:
@@ -218,3 +254,16 @@ def test_a_submission_is_repeated_under_its_key(api: TestClient) -> None:
     items = api.get("/api/v1/races", params={"limit": 1, "fields": "id,members"}).json()["items"]
     assert items == [{"id": first.json()["id"], "members": ["p3", "ring-allreduce"]}]
     api.post(f"/api/v1/races/{first.json()['id']}/cancel", json={})
+
+
+def test_a_race_has_a_report(api: TestClient, racing: Racing, tmp_path: Path) -> None:
+    race = submit(api, "p3", "parameter-server", name="<b>bold</b>")
+    run(api, racing, race, tmp_path)
+    answer = api.get(f"/api/v1/races/{race['id']}/report")
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert f'filename="race-{race["id"]}.html"' in answer.headers["content-disposition"]
+    assert "&lt;b&gt;bold&lt;/b&gt;" in answer.text
+    assert "<b>bold" not in answer.text
+    assert "2 x cpu" in answer.text, "the devices that its jobs were given"
+    assert api.get("/api/v1/races/nobody/report").status_code == 404

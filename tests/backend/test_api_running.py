@@ -14,7 +14,7 @@ import yaml
 from typer.testing import CliRunner, Result
 
 from backend.cli.main import app
-from backend.client import ApiError, Client
+from backend.client import ENDED, ApiError, Client
 from tests.backend.held_jobs import held_spec, let_go
 from tests.backend.job_specs import job_spec, unlucky_spec
 from tests.backend.live_server import LiveServer
@@ -30,6 +30,16 @@ def client(
     (data_dir / "cache").symlink_to(descriptions)
     with LiveServer(data_dir, cpu_devices=2) as server, Client(server.url) as found:
         yield found
+
+
+@pytest.fixture(autouse=True)
+def none_outlives_its_test(client: Client) -> Iterator[None]:
+    """A job that a test leaves when it fails would keep devices and processors from all that follow, for hours."""
+    yield
+    left = [job.id for job in client.jobs() if job.state not in ENDED]
+    for job_id in left:
+        client.cancel(job_id)
+        client.wait(job_id, timeout_s=LIMIT_S)
 
 
 def wait_until_it_runs(client: Client, job_id: str) -> None:
@@ -117,8 +127,15 @@ def test_steps_that_a_person_asks_for_are_kept(client: Client) -> None:
         assert time.monotonic() < deadline, "the asked steps did not come"
         time.sleep(0.1)
     assert client.events(job_id, step_from=0, step_to=first - 1).step == []
-    (row,) = [line for line in trainyard(client, "top", "--once").stdout.splitlines() if job_id in line]
-    assert re.search(r"running +\d+/1000000 +\d+:\d\d:\d\d +\d+ +[\d.]+ ms +[\d.]+ % +[\d.]+ % ", row), row
+    seen = trainyard(client, "top", "--once").stdout.splitlines()
+    (row,) = [line for line in seen if line and job_id.startswith(line.split()[0])]
+    assert re.search(r"running +\d+/1000000 +\d+:\d\d:\d\d +\d+\.\d +[\d.]+ ms +[\d.]+ % +[\d.]+ % ", row), (
+        row
+    )
+    while (machine := client.summary(job_id).processors) is None:
+        assert time.monotonic() < deadline, "nobody said how busy the processors are"
+        time.sleep(0.1)
+    assert 0 < machine.own <= machine.busy <= 1
     client.cancel(job_id)
     client.wait(job_id, timeout_s=LIMIT_S)
 

@@ -10,6 +10,10 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
+from backend.executors import files
+from backend.executors.base import Ended
+from backend.executors.log_times import LogTimes
+from backend.lifecycle import Reason
 from backend.services.series import thin
 from engine.telemetry import batch as wire
 from tests.backend.job_specs import submit
@@ -152,6 +156,33 @@ def test_the_supervisors_log_is_offered_where_there_is_one(api: TestClient, tmp_
     found = get(api, posted, "logs", party="supervisor")
     assert found["text"] == "cannot start worker 0\n"
     assert found["parties"] == ["worker 0", "worker 1", "supervisor"]
+
+
+def test_a_log_says_who_failed_and_when_its_lines_were_written(api: TestClient, tmp_path: Path) -> None:
+    posted = start_attempt(api, submit(api, "unlucky one")["id"], tmp_path)
+    (tmp_path / "logs").mkdir()
+    log = tmp_path / "logs" / "worker-1.log"
+    times = LogTimes([log])
+    for now, text in ((5_000, "one\n"), (7_000, "one\ntwo\n")):
+        log.write_text(text)
+        times.note(now)
+    assert get(api, posted, "logs", party="worker 1")["times"] == {"until": [4, 8], "unix_ms": [5_000, 7_000]}
+    assert get(api, posted, "logs", party="worker 1", offset=4)["times"] == {"until": [8], "unix_ms": [7_000]}
+    found = get(api, posted, "logs")
+    assert (found["failed"], found["times"]) == (None, {"until": [], "unix_ms": []})
+    end = Ended(status="failed", reason=Reason.PROCESS_FAILED, message="", ended_unix_ns=1, party="worker 1")
+    files.write_end(tmp_path, end)
+    found = get(api, posted, "logs")
+    assert (found["party"], found["failed"]) == ("worker 0", "worker 1"), "who follows stays where it was"
+
+
+def test_a_whole_log_is_a_file_that_says_whose_it_is(api: TestClient, run: Posted) -> None:
+    url = f"/api/v1/jobs/{run.job_id}/logs/file"
+    answer = api.get(url, params={"party": "worker 0"})
+    assert answer.content.decode() == "Größe: 3 µs\n" * 1000
+    assert answer.headers["content-disposition"] == 'attachment; filename="posted-worker-0-attempt-1.log"'
+    assert "has not started" in api.get(url, params={"party": "worker 1"}).text
+    assert api.get(url, params={"party": "../x"}).status_code == 422
 
 
 @pytest.mark.parametrize("party", ["../../../etc/passwd", "worker 7", "worker-0.log", "/etc/passwd"])

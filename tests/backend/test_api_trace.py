@@ -131,7 +131,7 @@ def test_a_trace_is_written_as_its_pages_are_read() -> None:
             page["start"], page["end"] = number * 10 + 1, number * 10 + 5
             yield page
 
-    pieces = trace.Trace(["conv1"], ["worker 0"], {}).pieces(pages())
+    pieces = trace.Trace(["conv1"], ["conv1"], ["worker 0"], {}).pieces(pages())
     before = [next(pieces), next(pieces)]
     assert read == []  # a trace of millions of events is never whole in memory
     before.append(next(pieces))

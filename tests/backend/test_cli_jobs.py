@@ -10,7 +10,9 @@ import pytest
 import yaml
 from typer.testing import CliRunner, Result
 
+from backend.cli.ids import SHORT
 from backend.cli.main import app
+from engine.lab import permitted
 from tests.backend.job_specs import job_spec
 from tests.backend.live_server import LiveServer
 from tests.engine.test_plan_documents import BOMBS
@@ -31,6 +33,12 @@ def succeeds(*arguments: str) -> str:
     return found.stdout
 
 
+def shows(text: str, job_id: str) -> bool:
+    """Whether a line of a table begins with an id that is this one, as short as it may be."""
+    words = [line.split()[0] for line in text.splitlines() if line.strip()]
+    return any(job_id.startswith(word) for word in words if len(word) >= SHORT)
+
+
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "job.yaml"
@@ -40,12 +48,12 @@ def file(tmp_path: Path) -> Path:
 
 def test_a_job_from_its_submission_to_its_end(file: Path) -> None:
     job_id = succeeds("submit", str(file)).strip()
-    assert job_id in succeeds("list", "--state", "queued")
+    assert shows(succeeds("list", "--state", "queued"), job_id)
     shown = succeeds("show", job_id)
     assert "from a terminal" in shown
     assert "slices of 50000" in shown
     assert "cancelled" in succeeds("cancel", job_id)
-    assert job_id not in succeeds("list", "--state", "queued")
+    assert not shows(succeeds("list", "--state", "queued"), job_id)
     assert json.loads(succeeds("show", job_id, "--json"))["state"] == "cancelled"
     assert succeeds("logs", job_id) == ""
     assert succeeds("logs", job_id, "--follow") == ""
@@ -63,7 +71,7 @@ def test_a_job_is_cloned_with_changes_and_deleted(file: Path) -> None:
     assert "Cancel it first" in refused.stderr
     succeeds("cancel", clone)
     succeeds("delete", "--yes", clone)
-    assert clone not in succeeds("list")
+    assert not shows(succeeds("list"), clone)
     assert trainyard("show", clone).exit_code == 2
     assert trainyard("clone", job_id, "--set", "nonsense").exit_code == 2
     assert trainyard("clone", job_id, "--set", "name=a", "--set", "name.b=1").exit_code == 2
@@ -75,9 +83,8 @@ def test_a_plan_is_shown_without_submitting(file: Path) -> None:
     assert json.loads(succeeds("plan", str(file), "--json"))["strategy"] == "p3"
     override = "overrides=[{kind: linear, least_parameters: 1000, exchange: ring-allreduce}]"
     composed = succeeds("plan", str(file), "--set", override)
-    assert (
-        "overrides.0: linear layers of at least 1,000 parameters (1, 3): exchange ring-allreduce" in composed
-    )
+    which = "linear layers of at least 1,000 parameters [1 (Linear), 3 (Linear)]"
+    assert f"overrides.0: {which}: exchange ring-allreduce" in composed
     assert succeeds("list", "--json") == before
 
 
@@ -154,6 +161,38 @@ def test_a_file_or_a_setting_beyond_a_limit_is_refused(tmp_path: Path, file: Pat
         assert "remedy" in refused.stderr
 
 
+def test_who_cannot_race_is_said_at_once_with_the_flag_that_lets_him(file: Path) -> None:
+    arguments = (
+        "race",
+        str(file),
+        "--strategies",
+        "p3,ddp",
+        "--workers",
+        "1,2",
+        "--rates",
+        "1Gbit,2Gbit",
+        "--no-wait",
+    )
+    begun = trainyard(*arguments)
+    assert begun.exit_code == 0, begun.output
+    succeeds("races", begun.stdout.strip(), "--cancel")
+    *outs, second = begun.stderr.splitlines()
+    assert [line.partition(": the native")[0] for line in outs] == [
+        f"ddp takes no part: network.rate = '{rate} Gbit/s'" for rate in (1, 2)
+    ]
+    in_lab = trainyard(*arguments, "--lab", "--json")
+    if (missing := permitted()) is not None:
+        assert second == f"--lab (network.hosts) would let them race, but not here: {missing}"
+        assert (in_lab.exit_code, "network.hosts = 2" in in_lab.stderr) == (2, True)
+        return
+    assert second.startswith("--lab lets them race here")
+    race = json.loads(in_lab.stdout)
+    succeeds("races", race["id"], "--cancel")
+    assert race["spec"]["job"]["network"]["hosts"] == 2, "a host for each worker of the largest"
+    assert [one["out"] for ranking in race["rankings"] for one in ranking["standings"]] == [None] * 8
+    assert in_lab.stderr == ""
+
+
 @pytest.mark.parametrize("command", ["show", "logs", "cancel", "trace"])
 def test_jobs_that_are_not_there(command: str) -> None:
     refused = trainyard(command, "nobody")
@@ -203,8 +242,8 @@ def test_a_place_in_a_list_is_changed(file: Path) -> None:
     """In a template, and in a job that is cloned: its other entries stay."""
     first = ("--set", "overrides.0.layers='3'", "--set", "overrides.0.codec=fp16")
     shown = succeeds("plan", str(file), *first, "--set", "overrides.1={layers: '5', rank: fifo}")
-    assert "overrides.0: layers named 3 (3): codec fp16" in shown
-    assert "overrides.1: layers named 5 (5): rank fifo" in shown
+    assert "overrides.0: layers named 3 [3 (Linear)]: codec fp16" in shown
+    assert "overrides.1: layers named 5 [5 (Linear)]: rank fifo" in shown
     job_id = succeeds("submit", str(file), *first, "--set", "overrides.1.rank=fifo").strip()
     clone = succeeds("clone", job_id, "--set", "overrides.0.layers='1'", "--set", "cluster.workers=1").strip()
     spec = json.loads(succeeds("show", clone, "--json"))["spec"]
@@ -228,13 +267,13 @@ def test_every_refusal_of_a_plan_is_printed(file: Path) -> None:
 def test_top_shows_what_waits(file: Path) -> None:
     job_id = succeeds("submit", str(file), "--set", "name=seen from above").strip()
     shown = succeeds("top", "--once")
-    (row,) = [line for line in shown.splitlines() if line.startswith(job_id)]
+    (row,) = [line for line in shown.splitlines() if shows(line, job_id)]
     assert "seen from above" in row
     assert "queued" in row
     assert "0/20" in row
     assert "0 running" in shown
     succeeds("cancel", job_id)
-    assert job_id not in succeeds("top", "--once")
+    assert not shows(succeeds("top", "--once"), job_id)
 
 
 def test_a_trace_is_a_file_that_is_whole(file: Path, tmp_path: Path) -> None:
@@ -250,8 +289,50 @@ def test_a_trace_is_a_file_that_is_whole(file: Path, tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["job.yaml", "trace.json"]
 
 
+def test_any_beginning_that_only_one_job_has_is_its_id(file: Path) -> None:
+    first = succeeds("submit", str(file), "--set", "name=first of two").strip()
+    second = succeeds("submit", str(file), "--set", "name=second of two").strip()
+    lines = [line.split()[0] for line in succeeds("list", "--text", "of two").splitlines()[1:]]
+    assert [second.startswith(lines[0]), first.startswith(lines[1])] == [True, True]
+    assert len(lines[0]) < len(second), "as short as it may be"
+    apart = next(at for at, pair in enumerate(zip(first, second, strict=True)) if pair[0] != pair[1])
+    assert "first of two" in succeeds("show", first[: apart + 1])
+    ambiguous = trainyard("show", first[:apart])
+    assert ambiguous.exit_code == 2
+    assert "first of two" in ambiguous.stderr
+    assert "second of two" in ambiguous.stderr
+    assert "Give more of its characters" in ambiguous.stderr
+    assert "speed-up" in succeeds("compare", first[: apart + 1], second)
+    for command in ("cancel", "spec", "logs", "tag", "note", "trace"):
+        succeeds(command, second[: apart + 1])
+    succeeds("baseline", first[: apart + 1], second[: apart + 1])
+    succeeds("delete", "--yes", second[: apart + 1])
+    assert trainyard("show", second).exit_code == 2
+    assert trainyard("show", "ffffffff").exit_code == 2
+
+
+def test_a_clone_under_another_strategy_drops_what_that_does_not_have(file: Path) -> None:
+    job_id = succeeds("submit", str(file), "--set", "strategy.options={slice_size: 1000}").strip()
+    done = trainyard("clone", job_id, "--set", "strategy.name=ring-allreduce-overlap")
+    assert done.exit_code == 0, done.output
+    assert done.stderr.splitlines()[0] == (
+        "left out: strategy.options.slice_size = 1000, which ring-allreduce-overlap does not have"
+    )
+    strategy = json.loads(succeeds("show", done.stdout.strip(), "--json"))["spec"]["strategy"]
+    assert strategy["name"] == "ring-allreduce-overlap"
+    assert "slice_size" not in strategy["options"]
+    same = trainyard("clone", job_id, "--set", "training.steps=7")
+    assert same.stderr == ""
+    assert json.loads(succeeds("show", same.stdout.strip(), "--json"))["spec"]["strategy"]["options"] == {
+        "slice_size": 1000
+    }
+    mistyped = trainyard("clone", job_id, "--set", "strategy.name=ring")
+    assert mistyped.exit_code == 2
+    assert "strategy" in mistyped.stderr
+
+
 def test_lists_are_filtered_by_time_and_kind(file: Path) -> None:
     job_id = succeeds("submit", str(file)).strip()
-    assert job_id in succeeds("list", "--since", "2020-01-01", "--no-rehearsed", "--dataset", "digits")
-    assert job_id not in succeeds("list", "--since", "2999-01-01")
-    assert job_id not in succeeds("list", "--rehearsed")
+    assert shows(succeeds("list", "--since", "2020-01-01", "--no-rehearsed", "--dataset", "digits"), job_id)
+    assert not shows(succeeds("list", "--since", "2999-01-01"), job_id)
+    assert not shows(succeeds("list", "--rehearsed"), job_id)

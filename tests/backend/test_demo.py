@@ -8,8 +8,10 @@ import sys
 
 import pytest
 
-from backend.cli.demo_jobs import RACE, RUNS, Run
+from backend.cli.demo_jobs import RUNS, Run
 from backend.cli.demo_report import clock
+from backend.races.demo import RACE, race
+from backend.races.field import cells, job
 from backend.templates import load, names
 from engine.plan.description import ModelDescription
 from engine.plan.serde import to_plain
@@ -22,7 +24,6 @@ def test_runs_name_templates_and_earlier_baselines() -> None:
         assert run.template in names()
         assert run.baseline is None or (run.template, run.baseline) in before
         before.add((run.template, run.strategy))
-    assert sum(run.template == RACE for run in RUNS) == 2
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +46,19 @@ def test_runs_have_plans(run: Run, descriptions: dict[str, ModelDescription]) ->
     job = run.specification()
     assert job.cluster.workers == run.workers
     assert build_plan(job, descriptions[run.template]).strategy == run.strategy
+
+
+@pytest.mark.parametrize("lab", [False, True])
+def test_everybody_in_the_race_has_a_plan(lab: bool, descriptions: dict[str, ModelDescription]) -> None:
+    spec = race(lab=lab)
+    raced = ["parameter-server", "p3", "p3+late-multiply", *(["ddp"] if lab else [])]
+    assert [member.strategy for member in spec.members] == raced
+    for cell in cells(spec):
+        asked = job(spec, cell, 0)
+        assert asked.rehearsed
+        assert asked.network.rate
+        assert asked.network.hosts == (asked.cluster.workers if lab else None)
+        assert build_plan(asked, descriptions[RACE]).strategy == asked.strategy.name
 
 
 def test_runs_of_a_template_keep_its_batch_so_that_they_compare() -> None:

@@ -79,8 +79,12 @@ def expect_end(pid: int) -> None:
 
 def test_what_a_users_code_started_ends_with_the_time_limit(tmp_path: Path) -> None:
     hangs(tmp_path)
-    refusal = refused(tmp_path, None, seconds=8)
-    assert "within 8 s" in refusal.rule
+    # A busy machine may take longer than a limit until the user's code runs at all; then a longer one decides.
+    for seconds in (8, 24, 72):
+        refusal = refused(tmp_path, None, seconds=seconds)
+        assert f"within {seconds} s" in refusal.rule
+        if (tmp_path / "pid").exists():
+            break
     assert "TRAINYARD_DESCRIPTION_SECONDS" in refusal.remedy
     expect_end(int((tmp_path / "pid").read_text()))
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from backend.db import Database
-from backend.figures.compare import compare
+from backend.figures.compare import Curve, compare, draw
 from backend.figures.request import FigureRequest
 from backend.figures.source import Source
 from engine.telemetry.events import Kind
@@ -77,3 +77,31 @@ def test_a_comparison_of_rehearsals_says_so(database: Database, runs: list[Run])
     beside = drawn(database, [runs[0].job_id, rehearsed], "loss", "step")
     assert beside["layout"]["meta"]["rehearsed"] == f"rehearsed, {label}"
     assert "rehearsed" not in drawn(database, [runs[0].job_id], "loss", "step")["layout"]["meta"]
+
+
+def test_curves_are_smoothed_as_it_is_asked_for_and_the_axis_says_so() -> None:
+    noisy = np.where(np.arange(100) % 2 == 0, 1.0, 3.0)
+    one = Curve(name="p3", step=np.arange(100.0), end_ns=np.arange(100), value=noisy, x=np.arange(100.0))
+
+    def shown(what: Any, smoothing: int | None) -> tuple[np.ndarray, str]:
+        figure = draw([one], what, "step", FigureRequest(), revision="r", smoothing=smoothing)
+        return np.asarray(figure.data[0].y), figure.layout.yaxis.title.text
+
+    for what, smoothing in (("loss", 0), ("throughput", None), ("accuracy", 0)):
+        values, title = shown(what, smoothing)
+        assert (values == noisy).all()
+        assert "smoothed" not in title
+    for what, smoothing, percent in (("loss", None, 8), ("throughput", 20, 20), ("loss", 50, 50)):
+        values, title = shown(what, smoothing)
+        half = max(1, round(100 * percent / 200))
+        middle = noisy[50 - half : 51 + half].mean()
+        assert values[50] == pytest.approx(middle)
+        assert title.endswith(f"(smoothed over {percent} %)")
+    few = Curve(name="p3", step=one.step[:9], end_ns=one.end_ns[:9], value=noisy[:9], x=one.x[:9])
+    figure = draw([one, few], "loss", "step", FigureRequest(), revision="r")
+    said = figure.layout.yaxis.title.text
+    assert said == "training loss (smoothed over 8 % where there are 60 points or more)", (
+        "one of the two is not"
+    )
+    figure = draw([few], "loss", "step", FigureRequest(), revision="r")
+    assert (np.asarray(figure.data[0].y) == noisy[:9]).all(), "few points are shown as they are"

@@ -3,6 +3,9 @@ unknown rate."""
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -11,6 +14,7 @@ from backend.figures.bins import level_for
 from backend.figures.heatmap import heatmap
 from backend.figures.request import FigureRequest
 from backend.figures.source import Source
+from backend.figures.timeline import timeline
 from backend.figures.utilization import utilization
 from engine.telemetry.events import Kind
 from tests.backend.figures_drawn import answer, column, notes, traces
@@ -50,6 +54,63 @@ def test_a_known_rate_is_the_hundred_percent(database: Database, run: Run) -> No
     assert column(axis["tickvals"]).tolist() == [0, 150e6, 300e6]
     assert "limit 300 Mbit/s, software-limited" in notes(content)
     assert {shape["y0"] for shape in content["layout"]["shapes"]} == {300_000_000}
+
+
+def test_a_panel_says_whose_it_is_and_why_a_bin_holds_more_than_the_rate_allows(
+    database: Database, run: Run
+) -> None:
+    with database.read() as session:
+        content = answer(utilization(Source(session, run.job_id), FigureRequest()))
+    panels = content["layout"]["meta"]["panels"]
+    assert [(one["y"], one["link"], one["direction"]) for one in panels[:3]] == [
+        ("y", "0:transport", "send"), ("y2", "0:transport", "receive"), ("y3", "1:transport", "send"),
+    ]  # fmt: skip
+    assert {(one["rate_bps"], one["by_size"]) for one in panels} == {(300_000_000, False)}
+    assert panels[4]["title"] == "server 0 sends"
+    titles = [note["text"] for note in content["layout"]["annotations"] if note.get("name") != "key"]
+    bursts = []
+    for panel, title in zip(panels, titles, strict=True):
+        own = [t for t in traces(content, "scatter") if t.get("stackgroup") and t["yaxis"] == panel["y"]]
+        most = max(sum(column(t["y"]) for t in own)) / panel["rate_bps"]
+        bursts.append(most > 1.005)
+        assert title.endswith(f"; {most:.0%} at most: a burst within 10 ms") == bursts[-1]
+    assert any(bursts)
+    assert {one["declared"] for one in panels} == {False}
+
+
+def test_above_a_rate_that_was_only_declared_the_link_may_be_faster(
+    database: Database, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with database.read() as session:
+        source = Source(session, run.job_id)
+        declared = [replace(link, rate_source="declared") for link in source.links()]
+        monkeypatch.setattr(source, "links", lambda: declared)
+        content = answer(utilization(source, FigureRequest()))
+    titles = [note["text"] for note in content["layout"]["annotations"] if note.get("name") != "key"]
+    assert any(
+        title.endswith(": a burst within 10 ms, or the link is faster than declared") for title in titles
+    )
+    assert {one["declared"] for one in content["layout"]["meta"]["panels"]} == {True}
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_panels_below_one_another_have_the_same_margins(database: Database, run: Run, width: int) -> None:
+    request = FigureRequest(width=width)
+    with database.read() as session:
+        source = Source(session, run.job_id)
+        far = FigureRequest(width=width, from_ns=0, to_ns=10**12, layer=0)
+        layouts = [
+            answer(figure)["layout"]
+            for figure in (
+                utilization(source, request), timeline(source, request), heatmap(source, request),
+                timeline(source, far),
+            )
+        ]  # fmt: skip
+    assert len({(layout["margin"]["l"], layout["margin"]["r"]) for layout in layouts}) == 1
+    for layout in layouts:
+        axes = {name: axis for name, axis in layout.items() if re.fullmatch(r"[xy]axis\d*", name)}
+        own = {name: axis["automargin"] for name, axis in axes.items()}
+        assert set(own.values()) <= {False, "height"}, "no label moves the plot's edge"
 
 
 def test_without_a_rate_there_is_no_percentage(database: Database) -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 from sqlalchemy.orm import Session
 
 from backend.db import Database
 from backend.db.models import Attempt, Job, StepRow
+from backend.figures.compared import compare
 from backend.figures.headline import Contender, headline
 from backend.figures.race import Race, race
 from backend.figures.request import FigureRequest
@@ -15,6 +20,8 @@ from backend.figures.source import Source
 from backend.figures.speed import Speed, measure
 from backend.figures.step_time import step_time
 from backend.services.progress import ProgressReader
+from engine.telemetry.comparison import RunConditions
+from engine.telemetry.definitions import Estimate
 from engine.telemetry.events import Kind
 from tests.backend.figures_drawn import answer, column, notes, traces
 from tests.backend.recorded_run import Run, add_job, record_run
@@ -36,6 +43,30 @@ def p3(database: Database) -> Run:
 def run_race(database: Database, *runs: Run, step: int | None = None) -> Race:
     with database.read() as session:
         return race(session, [run.job_id for run in runs], FigureRequest(step=step))
+
+
+@pytest.mark.parametrize("width", [300, 390, 1280])
+@pytest.mark.parametrize("name", ["p3", "parameter-server in a race of many rates, round 12"])
+def test_captions_do_not_overlap_and_end_within_the_drawing(
+    database: Database, fifo: Run, p3: Run, monkeypatch: pytest.MonkeyPatch, width: int, name: str
+) -> None:
+    monkeypatch.setattr("backend.figures.race.names_of", lambda jobs: [name] * len(jobs))
+    with database.read() as session:
+        drawn = race(session, [fifo.job_id, p3.job_id], FigureRequest(step=10, width=width)).figure
+    layout = answer(drawn)["layout"]
+    plot = width - (100 if width < 500 else 150)
+    left, right = layout["xaxis"]["range"]
+    by_row: dict[float, list[tuple[float, float]]] = {}
+    for note in layout["annotations"]:
+        text = re.sub("<[^>]+>", "", note["text"])
+        pixels = 7.6 * len(text)  # less than a bold letter of 14 pixels takes
+        at = 0.0 if note["xref"] == "x domain" else (note["x"] - left) / (right - left) * plot - 35
+        by_row.setdefault(note["y"], []).append((at, at + (70 if "ms" in text[:8] else pixels)))
+    assert len(by_row) == 2
+    for spans in by_row.values():
+        (_, *ends) = [edge for span in sorted(spans) for edge in span]
+        assert ends == sorted(ends), "one begins before the other ends"
+        assert max(ends) <= plot + 35
 
 
 def test_a_stretch_of_the_step_counts_from_each_jobs_own_start(
@@ -110,11 +141,11 @@ def test_the_headline_names_the_layer_that_blocked(database: Database, fifo: Run
         )
         for run in (fifo, p3)
     }
-    percent = 100 * (1 - iteration[p3.job_id] / iteration[fifo.job_id])
+    times = iteration[fifo.job_id] / iteration[p3.job_id]
     text = run_race(database, fifo, p3).headline
-    assert text.startswith("p3 finishes a step ")
-    assert float(text.split()[4]) == pytest.approx(percent, abs=1.0)
-    assert text.endswith(": fc5 no longer blocks conv1")
+    gain, _, rest = text.removeprefix("p3 finishes a step ").partition("x")
+    assert float(gain) == pytest.approx(times, abs=0.02)
+    assert rest.startswith(" sooner than parameter-server: fc5 no longer blocks conv1")
     assert run_race(database, p3, fifo).headline == text
 
 
@@ -127,14 +158,11 @@ def test_equal_jobs_have_no_winner(database: Database, fifo: Run) -> None:
     ("changes", "reason"),
     [
         ({"batch": 128}, "global batch: 64 in parameter-server, 128 in other"),
-        ({"model": "alexnet"}, "model: vgg-small in parameter-server, alexnet in other"),
-        ({"started": 50}, "ran at the same time as another job"),
+        ({"model": "alexnet"}, "work: vgg-small on digits, float32 in parameter-server, alexnet on digits"),
     ],
 )
 def test_unequal_jobs_are_not_compared(database: Database, changes: dict[str, object], reason: str) -> None:
     base = record_run(database, "parameter-server", steps=12, started=10_000)
-    if "started" in changes:
-        changes = {"started": 10_050}
     other = record_run(database, "other", steps=12, **{"started": 20_000, **changes})
     text = run_race(database, base, other).headline
     assert text.startswith("Not comparable")
@@ -142,17 +170,19 @@ def test_unequal_jobs_are_not_compared(database: Database, changes: dict[str, ob
 
 
 def record_steps(
-    database: Database, name: str, started: int, lengths_ms: list[int], period: int | None
+    database: Database, name: str, started: int, lengths_ms: list[int], period: int | None, workers: int = 2
 ) -> str:
     """A job of nothing but steps, each worker's of these lengths, what is over 10 ms of it exposed."""
-    job_id, attempt = add_job(database, name, started=started, period=period)
+    job_id, attempt = add_job(database, name, started=started, period=period, workers=workers)
     ends = np.cumsum(lengths_ms).tolist()
 
     def write(session: Session) -> None:
-        for party in (0, 1):
+        for party in range(workers):
             for step, (length, end) in enumerate(zip(lengths_ms, ends, strict=True)):
                 times = {"start_ns": (end - length) * 10**6, "end_ns": end * 10**6}
-                row = StepRow(attempt_id=attempt, step=step, party=party, samples=32, loss=1.0, **times)
+                row = StepRow(
+                    attempt_id=attempt, step=step, party=party, samples=64 // workers, loss=1.0, **times
+                )
                 row.exposed_ns, row.compute_ns, row.input_ns = (length - 10) * 10**6, 10**7, 0
                 session.add(row)
 
@@ -174,7 +204,7 @@ def test_a_job_that_averages_pays_for_its_averages(database: Database) -> None:
     assert (found.iteration_ns, found.interval_ns) == (20e6, (20e6, 20e6))
     assert (found.exposed_ns, found.compute_ns) == (10e6, 10e6)
     assert found.samples_per_s == pytest.approx(64 / 0.02)
-    assert shown.headline.startswith("always finishes a step 25 % sooner")
+    assert shown.headline.startswith("always finishes a step 1.33x sooner than averages")
     assert (listed.iteration_ns, listed.samples_per_s) == (found.iteration_ns, found.samples_per_s)
     assert listed.exposed_ns == found.exposed_ns
     drawn = {bar["name"]: column(bar["x"]).tolist() for bar in traces(answer(parts), "bar")}
@@ -220,36 +250,116 @@ def test_a_race_before_the_first_step_says_so(database: Database, fifo: Run) -> 
     waiting = Run(*add_job(database, "waiting", started=4000))
     result = run_race(database, fifo, waiting)
     assert result.step is None
-    assert "Too early to tell" in result.headline
+    assert result.headline == "Nobody can tell for sure: waiting ended 14 steps too early"
     assert "No events yet" in notes(answer(result.figure))
 
 
-def contender(name: str, ms: float, exposed: dict[int, float], compute: float = 10) -> Contender:
+def contender(name: str, ms: float, exposed: dict[int, float], compute: float = 10, **run: Any) -> Contender:
+    interval = (64e3 / (ms + 0.1), 64e3 / (ms - 0.1))
     speed = Speed(
         first=5,
         last=50,
         iteration_ns=ms * 1e6,
         interval_ns=((ms - 0.1) * 1e6, (ms + 0.1) * 1e6),
-        throughput=None,
+        throughput=Estimate(value=64e3 / ms, interval=interval),
         exposed_ns=None,
         compute_ns=compute * 1e6,
     )
+    conditions = RunConditions(
+        samples_per_s=speed.throughput, name=name, model="m", data="d", precision="float32", global_batch=64,
+        workers=2, threads=1, device="cpu", alone=True,
+    )  # fmt: skip
     return Contender(
-        name=name, speed=speed, exposed_ns={k: v * 1e6 for k, v in exposed.items()}, blocker=lambda _: None
+        run=replace(conditions, **run),
+        speed=speed,
+        exposed_ns={k: v * 1e6 for k, v in exposed.items()},
+        blocker=lambda _: None,
     )
 
 
-def test_headlines_without_a_blocking_layer() -> None:
-    name = "conv{}".format
-    assert headline([contender("a", 10, {0: 1}), contender("b", 20, {0: 9})], [], name) == (
-        "a finishes a step 50 % sooner: conv0 no longer waits"
+A, B = contender("a", 10, {0: 1}), contender("b", 20, {0: 9})
+
+
+@pytest.mark.parametrize(
+    ("contenders", "said"),
+    [
+        ([A, B], "a finishes a step 2.00x sooner than b: conv0 no longer waits"),
+        ([contender("a", 10, {0: 4}), B], "a finishes a step 2.00x sooner than b: conv0 waits 5 ms less"),
+        (
+            [contender("a", 10, {}), contender("b", 20, {}, compute=20)],
+            "a finishes a step 2.00x sooner than b: it computes 10 ms less",
+        ),
+        (
+            [contender("a", 10, {}), contender("b", 20, {}), contender("c", 10, {})],
+            "a finishes a step 2.00x sooner than b, level with c",
+        ),
+        (
+            [A, contender("one", 15, {}, workers=1)],
+            "a finishes a step 1.50x sooner than one (strong scaling: equal global batch, 2 and 1 workers)",
+        ),
+        (
+            [contender("a", 10, {}, alone=False), contender("b", 20, {})],
+            "a finishes a step 2.00x sooner than b. Mind: another job ran on the machine during a",
+        ),
+        (
+            [A, B, contender("c", 10, {}, threads=2)],
+            "a finishes a step 2.00x sooner than b: conv0 no longer waits. c does not compare with a (threads per "
+            "worker: 1 in a, 2 in c; they must be equal)",
+        ),
+    ],
+)
+def test_headlines_of_what_is_certain(contenders: list[Contender], said: str) -> None:
+    assert headline(contenders, "conv{}".format) == said
+
+
+def test_what_is_missing_is_said_with_its_number() -> None:
+    early = {"samples_per_s": Estimate(value=6400.0), "missing_steps": 9}
+    text = headline([contender("a", 10, {}, **early), B], str)
+    assert text == "Too early to tell: 9 more steps of a. So far a makes 2.00x the samples/s of b"
+    ended = headline([contender("a", 10, {}, **early, ended=True), B], str)
+    assert (
+        ended
+        == "Nobody can tell for sure: a ended 9 steps too early. So far a makes 2.00x the samples/s of b"
     )
-    assert headline([contender("a", 10, {0: 4}), contender("b", 20, {0: 9})], [], name) == (
-        "a finishes a step 50 % sooner: conv0 waits 5 ms less"
+    three = headline([A, B, contender("c", 10, {}, samples_per_s=None, missing_steps=1)], str)
+    assert three.endswith("no longer waits. Missing: 1 more step of c")
+
+
+def test_a_headline_never_contradicts_the_table(database: Database) -> None:
+    """One worker, and the same global batch on two: the table said 1.26, 1.32 and 1.43, the headline that they do not
+    compare."""
+    lengths = {"single": 60, "average": 48, "tree": 45, "p3": 42, "equal": 60, "threads": 30}
+    jobs = {}
+    for number, (name, length) in enumerate(lengths.items()):
+        workers = 1 if name == "single" else 2
+        jobs[name] = record_steps(database, name, 70_000 + 1_000 * number, [length] * 40, None, workers)
+
+    def write(session: Session) -> None:
+        job = session.get_one(Job, jobs["threads"])
+        job.spec = {**job.spec, "cluster": {**job.spec["cluster"], "threads": 2}}
+        # Defaults, written out: they change nothing.
+        job = session.get_one(Job, jobs["p3"])
+        job.spec = {**job.spec, "model": {"name": "vgg-small", "options": {"classes": 10}}}
+
+    database.writer.run(write)
+    told = {}
+    with database.read() as session:
+        for name, job_id in jobs.items():
+            if name == "single":
+                continue
+            result = compare(Source(session, job_id), Source(session, jobs["single"])).result
+            text = race(session, [jobs["single"], job_id], FigureRequest()).headline
+            told[name] = result.value
+            assert text.startswith("Not comparable") == (result.verdict == "refused"), text
+            assert text.startswith("No significant") == (result.verdict == "level"), text
+            if result.verdict == "faster":
+                assert text.startswith(
+                    f"{name} finishes a step {result.value:.2f}x sooner than single (strong"
+                )
+        whole = race(session, [jobs[name] for name in list(lengths)[:4]], FigureRequest()).headline
+    assert told.pop("threads") is None
+    assert told == pytest.approx({"average": 1.25, "tree": 4 / 3, "p3": 10 / 7, "equal": 1.0})
+    assert whole.startswith(
+        "p3 finishes a step 1.07x sooner than tree, 1.14x sooner than average, 1.43x sooner than "
     )
-    assert headline([contender("a", 10, {}), contender("b", 20, {}, compute=20)], [], name) == (
-        "a finishes a step 50 % sooner: it computes 10 ms less"
-    )
-    assert headline([contender("a", 10, {}), contender("b", 20, {}), contender("c", 10, {})], [], name) == (
-        "a finishes a step 50 % sooner than b, level with c"
-    )
+    assert whole.endswith("single (strong scaling: equal global batch, 2 and 1 workers)")

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from backend.db import Database
 from backend.db.models import StepRow
-from backend.figures.compared import judged
+from backend.figures.compared import compare
 from backend.figures.memory import MAX_POINTS, highest
 from backend.figures.registry import FIGURES, figure
 from backend.figures.request import THEMES, FigureRequest
@@ -140,7 +140,7 @@ def test_the_straggler_is_marked_and_each_part_is_the_recorded_one(database: Dat
     wanted: dict[str, list[float]] = {}
     warm = range(WARM_UP_STEPS, 16)
     for worker in (0, 1):
-        parts = [p3.parts[worker, step] for step in warm]
+        parts = [p3.parts[worker, step] for step in warm[:-1]]  # the last one's iteration has no end yet
         medians = {
             name: np.median([part[name] for part in parts]) for name in ("compute", "exposed", "input")
         }
@@ -171,7 +171,7 @@ def test_the_speed_up_is_the_definitions(database: Database, jobs: dict[str, str
     content = build(database, jobs["whole"], "speed-up")
     with database.read() as session:
         ours, theirs = Source(session, jobs["whole"]), Source(session, baseline.job_id)
-        result = judged(ours, theirs, measure(ours).throughput, measure(theirs).throughput)
+        result = compare(ours, theirs).result
     assert result.value is not None
     rates = [float(column(bar["x"])[0]) for bar in traces(content, "bar")]
     assert rates[1] / rates[0] == pytest.approx(result.value)
@@ -239,6 +239,13 @@ def test_an_unequal_comparison_is_refused_with_its_reason(database: Database, ba
     assert content["data"] == []
     assert "Not comparable with parameter-server" in notes(content)
     assert "alexnet" in notes(content)
+
+
+def test_a_comparison_that_lacks_steps_is_not_called_refused(database: Database, baseline: Run) -> None:
+    job_id, _ = add_job(database, "too short", started=9500, baseline=baseline.job_id)
+    text = notes(build(database, job_id, "speed-up"))
+    assert "No speed-up over parameter-server" in text
+    assert "it ended before its warm-up was over" in text
 
 
 # How a colour looks without long- or medium-wavelength cones, in linear RGB (Viénot, Brettel, Mollon 1999).

@@ -112,6 +112,36 @@ def test_series_are_of_what_is_asked_for(api: TestClient, run: Posted) -> None:
     assert (nothing["bins"], nothing["links"]) == (0, [])
 
 
+def test_a_stretch_has_each_layers_bytes_over_each_link(api: TestClient, run: Posted) -> None:
+    def asked(status: int = 200, **query: Any) -> Any:
+        found = api.get(f"/api/v1/jobs/{run.job_id}/links/stretch", params=query)
+        assert found.status_code == status, found.text
+        return found.json()
+
+    found = asked(from_ns=3 * MS, to_ns=12 * MS, link="0:transport")
+    assert (found["from_ns"], found["to_ns"], found["bin_ns"]) == (0, 20 * MS, BIN_MS * MS)
+    assert [(one["direction"], one["bytes"], one["share"], one["most"]) for one in found["links"]] == [
+        ("send", 6_200, 0.31, 0.41), ("receive", 6_200, 0.31, 0.41),
+    ]  # fmt: skip
+    rows = {
+        row["index"]: [(m["link"], m["bytes"], m["share"]) for m in row["moved"]] for row in found["layers"]
+    }
+    assert rows == {
+        0: [(0, 2_000, 0.1), (1, 2_000, 0.1)], 1: [(0, 4_000, 0.2), (1, 4_000, 0.2)],
+        -1: [(0, 200, 0.01), (1, 200, 0.01)],
+    }  # fmt: skip
+    assert [row["index"] for row in found["layers"]][-1] == -1, "what is of no layer comes last"
+    assert found["steps_without_events"] == 0
+    assert [one["key"] for one in asked(from_ns=0, to_ns=1)["links"]][-1] == "0:lo"
+    assert asked(from_ns=10**12, to_ns=10**12 + 1)["layers"] == []
+    whole, ages = asked(from_ns=0, to_ns=10**9), asked(from_ns=-(2**60), to_ns=2**60)
+    assert ages["to_ns"] - ages["from_ns"] == ages["bin_ns"], "what nobody recorded takes no memory"
+    assert [one["bytes"] for one in ages["links"]] == [one["bytes"] for one in whole["links"]]
+    assert asked(from_ns=2**59, to_ns=2**60)["links"] == []
+    assert "must be after" in str(asked(422, from_ns=5, to_ns=5))
+    assert "0:transport" in str(asked(422, from_ns=0, to_ns=5, link="7:eth9"))
+
+
 @pytest.mark.parametrize(
     ("query", "rule"),
     [({"link": "7:eth9"}, "0:transport"), ({"from_ns": 5}, "needs to_ns"), ({"attempt": 9}, "no such attempt"),
@@ -165,6 +195,26 @@ def test_the_machines_bytes_are_not_the_jobs(database: Database) -> None:
 
 def test_one_answer_is_bounded(api: TestClient, run: Posted, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(links, "MOST_VALUES", 20)
-    refused = ask(api, run, 422)
+    refused = ask(api, run, 422, bins=500)
     assert "Ask for fewer bins, one link, one direction or one layer" in refused["detail"]
     assert ask(api, run, link="0:transport", layer=0)["bins"] == 2
+
+
+def test_who_asks_for_no_number_of_bins_gets_as_many_as_fit(
+    api: TestClient, run: Posted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fine = ask(api, run)
+    assert (fine["bins"], fine["wider"]) == (2, None)
+    layers = api.get(f"/api/v1/jobs/{run.job_id}").json()["plan"]["layers"]
+    values = (len(layers) + 1) * len(fine["links"])
+    monkeypatch.setattr(links, "MOST_VALUES", values)
+    wide = ask(api, run)
+    assert (wide["bins"], wide["bin_ns"]) == (1, 8 * BIN_MS * MS)
+    assert wide["wider"] == (
+        f"2 bins of these links and layers are up to {2 * values} values, and one answer holds {values}. "
+        "Ask for one link, one direction, one layer or a shorter stretch for narrower ones"
+    )
+    assert ask(api, run, link="1:transport", direction="send")["wider"] is None
+    assert "bins = 2" in ask(api, run, 422, bins=2)["detail"], "who asks for so many is told"
+    monkeypatch.setattr(links, "MOST_VALUES", values - 1)
+    assert "one link" in ask(api, run, 422)["detail"], "no bins are so wide that all links fit"

@@ -4,6 +4,7 @@ they take with millions of events: `backend/services/benchmark.py`, whose data t
 from __future__ import annotations
 
 import gzip
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import func, select
 
+from backend.api.router import DOCUMENT, PREFIX
 from backend.db import Database
 from backend.db.engine import sqlite_url
 from backend.db.models import LinkBin
@@ -66,6 +68,21 @@ def test_every_list_and_figure_answers(api: TestClient, filled: Filled) -> None:
     assert (job["step"], job["samples_per_s"]) == (STEPS, None)  # none after the warm-up yet
     row = api.get("/api/v1/jobs", params={"text": filled.others[-1]}).json()["items"][0]
     assert (row["step"], row["samples_per_s"]) == (OTHER_STEPS, 640)
+
+
+def test_the_benchmark_asks_for_everything_that_is_read(api: TestClient, filled: Filled) -> None:
+    """But for what is of one race of strategies, which the data have none of, and what is no list."""
+    read = {path for path, of in api.get(DOCUMENT).json()["paths"].items() if "get" in of}
+    left = {"/notices", "/session", "/jobs/{job_id}/logs/file"}
+    left |= {path for path in (each.removeprefix(PREFIX) for each in read) if path.startswith("/races/")}
+    asked = {each.path for each in benchmark.requests(filled.large, filled.rival, filled.others)}
+    patterns = {path: re.sub(r"\{\w+\}", "[^/]+", path) for path in read}
+    missing = {
+        path.removeprefix(PREFIX)
+        for path, pattern in patterns.items()
+        if not any(re.fullmatch(pattern, PREFIX + one) for one in asked)
+    }
+    assert missing == left
 
 
 def test_deep_networks_are_drawn_in_few_rows_and_areas(api: TestClient, filled: Filled) -> None:

@@ -7,12 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from backend.figures.speed import Speed
 from backend.races.field import Cell, cells, conditions, job
 from backend.races.order import Run, following, schedule
 from backend.races.ranking import crossings, rank
 from backend.races.spec import RaceSpec, labels
+from backend.services.standings import Shown, _standing
+from backend.services.verdict import sentence
 from engine.errors import UserError
 from engine.plan.serde import from_plain, to_plain
+from engine.telemetry.limits import Figures
 
 BASE: dict[str, Any] = {
     "name": "digits",
@@ -85,6 +89,12 @@ def test_members_of_one_strategy_are_told_apart_by_their_options() -> None:
         (["p3"], {"rounds": 0}, "rounds = 0"),
         (["p3"], {"rates": ["fast"]}, "rates.0 = 'fast'"),
         (["p3"], {"rates": ["1Gbit", "1Gbit"]}, "one of them is there twice"),
+        (
+            ["p3"],
+            {"rates": ["1Gbit", "1000Mbit"]},
+            "rates = ['1Gbit', '1000Mbit']: one of them is there twice",
+        ),
+        (["p3"], {"workers": [2, 2]}, "workers = [2, 2]: one of them is there twice"),
         (["p3", "ddp"], {"rounds": 50, "workers": list(range(1, 40))}, "are 3900 jobs; at most 2000"),
         (["p3"], {"name": " "}, "must have 1 to 200 characters"),
     ],
@@ -149,7 +159,51 @@ def test_who_has_no_figures_has_no_rank() -> None:
     assert (apart[1].interval, apart[1].significant) == (None, False)
 
 
+def times(first: float, rounds: int = 3) -> dict[int, float]:
+    """A member's rounds, which agree to a tenth of a percent."""
+    return {number: first * (1 + number / 1_000) for number in range(rounds)}
+
+
+def test_who_dropped_out_early_keeps_the_others_from_no_verdict() -> None:
+    ran = {0: times(150e6), 1: times(100e6), 2: times(90e6, rounds=1)}
+    standings = rank(ran, out={2})
+    assert [(s.member, s.significant) for s in standings] == [(1, False), (0, True), (2, False)]
+    assert sentence(standings, ["slow", "fast", "gone"], 3, lambda fast, slow: "a cause") == (
+        "fast finishes a step 1.50x sooner than slow: a cause. Too few rounds to tell of gone"
+    )
+    assert [s.member for s in rank(ran)] == [2, 1, 0], "who may still run is the one to be held against"
+
+
+def test_who_has_run_too_few_rounds_is_level_with_nobody() -> None:
+    ran = {0: times(100e6), 1: times(100.1e6), 2: times(100.2e6, rounds=1)}
+    said = sentence(rank(ran), ["a", "b", "late"], 3, lambda fast, slow: None)
+    assert said == (
+        "No significant difference after 3 rounds: a step takes a 100 ms, b 100 ms. Too few rounds to tell of late"
+    )
+    ran[1] = times(150e6)
+    said = sentence(rank(ran), ["a", "b", "late"], 3, lambda fast, slow: None)
+    assert said == "a finishes a step 1.50x sooner than b. Too few rounds to tell of late"
+
+
 def test_two_curves_meet_where_their_order_changes() -> None:
     (rate,) = crossings([100, 1000], [10.0, 1.0], [5.0, 2.0])
     assert rate == pytest.approx(100 * 10**0.5)
     assert crossings([100, 1000], [10.0, 1.0], [20.0, 2.0]) == []
+
+
+def test_the_exposed_time_is_the_mean_share_of_the_rounds_of_the_iteration() -> None:
+    """Rounds of 100 and 400 ms, of which 50 and 40 ms were waited: 50 and 10 % of what is 200 ms."""
+    rounds = []
+    for iteration_ns, exposed_ns in ((100e6, 50e6), (400e6, 40e6)):
+        speed = Speed(
+            first=5, last=20, iteration_ns=iteration_ns, interval_ns=None, throughput=None, exposed_ns=exposed_ns,
+            compute_ns=None,
+        )  # fmt: skip
+        share = Figures(exposed=exposed_ns / iteration_ns, port=None, processors=None)
+        rounds.append(Shown(speed=speed, machine=None, figures=share))
+    (place,) = rank({0: {0: 100e6, 1: 400e6}})
+    found = _standing(0, "p3", place, rounds, None, [])
+    assert (found.iteration_ms, found.exposed_ms) == (pytest.approx(200), pytest.approx(60))
+    assert found.limit is not None
+    assert "workers wait 30 % of the step" in found.limit.sentence, "bar and sentence say the same share"
+    assert _standing(0, "p3", None, [], None, []).exposed_ms is None

@@ -13,14 +13,15 @@ from backend.cli.main import app
 from backend.client import Client
 from backend.db import Database
 from backend.db.models import Job
-from backend.figures.compared import judged, no_race
+from backend.figures.compared import compare
 from backend.figures.facts import JobFacts
+from backend.figures.race import race
+from backend.figures.request import FigureRequest
 from backend.figures.source import Source
 from backend.scheduler import snapshot
 from backend.scheduler.decide import Demand
 from engine.plan.documents import load_file
 from engine.profile import Profile
-from engine.telemetry.definitions import Estimate
 from tests.backend.job_specs import job_spec, submit
 from tests.backend.live_server import LiveServer
 from tests.backend.posted_run import end_attempt, record_steps, start_attempt
@@ -51,12 +52,13 @@ def test_a_rehearsal_is_compared_with_its_like_only(database: Database, rehearse
     ).job_id
     with database.read() as session:
         mine, theirs, like, unlike = (Source(session, id_) for id_ in (rehearsed, trained, other, coarser))
-        assert judged(mine, like, Estimate(value=2.0), Estimate(value=1.0)).value == 2.0
+        assert compare(mine, like).result.value is not None
         for wrong in (theirs, unlike):
-            refused = judged(mine, wrong, Estimate(value=2.0), Estimate(value=1.0))
+            refused = compare(mine, wrong).result
             assert refused.value is None
             assert any(reason.startswith(f"device: {LABEL} here") for reason in refused.refused)
-            assert any(reason.startswith(f"device: {LABEL} in p3") for reason in no_race([mine, wrong]))
+            text = race(session, [rehearsed, wrong.job.id], FigureRequest()).headline
+            assert text.startswith(f"Not comparable. device: {LABEL} in p3")
 
 
 def test_a_waiting_rehearsal_asks_for_a_slot_of_its_own_kind(database: Database) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from itertools import pairwise
@@ -13,10 +14,11 @@ from fastapi.testclient import TestClient
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from backend.db import Database
+from backend.db import Database, WriterError
 from backend.db.models import Attempt, Job, SpeedUpRow, StepRow
 from backend.scheduler import devices, record
 from backend.services.speed_ups import REBUILT, SpeedUps
+from backend.services.watch import Watch
 from tests.backend.job_specs import JSON, submit
 from tests.backend.posted_run import Posted, end_attempt, record_steps, start_attempt
 from tests.backend.recorded_run import add_job
@@ -227,7 +229,7 @@ def test_a_running_job_is_measured_again_and_again(database: Database, service: 
     set_state(database, run, "running")
     service.look()
     assert [(row.step, row.value, row.refused) for row in rows(database, run)] == [
-        (-1, None, ["throughput: this job has none after the warm-up yet"])
+        (-1, None, ["throughput: this job has none after the warm-up yet (14 more steps for a sure one)"])
     ]
     for first in range(0, 60, 2):
         add_steps(database, run, first, first + 1, seconds=1.0 if first < 30 else 0.5)
@@ -268,6 +270,28 @@ def test_measuring_again_what_is_known_tells_nobody(database: Database, service:
         )
 
 
+def test_measuring_a_refusal_again_tells_nobody(database: Database, service: SpeedUps) -> None:
+    """Also where two jobs that do not compare are each other's baseline."""
+    one = new_job(database, "one")
+    two = new_job(database, "two", one)
+
+    def write(session: Session) -> None:
+        session.get_one(Job, one).baseline_id = two
+        job = session.get_one(Job, two)
+        job.spec = {**job.spec, "cluster": {**job.spec["cluster"], "threads": 2}}
+
+    database.writer.run(write)
+    for each in (one, two):
+        add_steps(database, each, 0, 39)
+    for _ in range(4):
+        service.look()
+    at_rest = [revision(database, each) for each in (one, two)]
+    assert [rows(database, each)[-1].value for each in (one, two)] == [None, None]
+    for _ in range(3):
+        service.look()
+    assert [revision(database, each) for each in (one, two)] == at_rest
+
+
 def test_who_ended_first_is_measured_again_when_its_baseline_has_ended(
     database: Database, service: SpeedUps
 ) -> None:
@@ -302,6 +326,51 @@ def test_a_new_life_measures_what_the_last_one_left(database: Database) -> None:
     assert (found[0].step < 20, found[-1].step) == (True, 199)
     assert [row.final for row in found] == [*[False] * (REBUILT - 1), True]
     assert {row.value for row in found} == {1}
+
+
+def test_what_the_database_refused_is_stored_without_further_news(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    baseline = new_job(database, "base of a refused one")
+    add_steps(database, baseline, 0, 39)
+    run = new_job(database, "refused", baseline)
+    add_steps(database, run, 0, 39)
+    service = SpeedUps(database)
+    service.look()  # all that other tests left
+    add_steps(database, run, 40, 79)
+    before = rows(database, run)
+    with monkeypatch.context() as patch:
+        patch.setattr(database.writer, "run", refuse)
+        with pytest.raises(WriterError):
+            service.look()
+    assert [row.step for row in rows(database, run)] == [row.step for row in before]
+    service.look()
+    assert rows(database, run)[-1].step == 79
+
+
+def refuse(*_: Any) -> None:
+    raise WriterError("write transaction not done after 60 s")
+
+
+def test_who_follows_commits_looks_again_after_trouble_and_when_it_said_so(database: Database) -> None:
+    looks: list[float] = []
+    enough = threading.Event()
+
+    def look() -> float | None:
+        looks.append(time.monotonic())
+        if len(looks) == 1:
+            raise OSError("disk full")
+        if len(looks) == 3:
+            enough.set()
+        return 0.01 if len(looks) == 2 else None
+
+    watch = Watch(database, "of a test", look)
+    watch.again_s = 0.01
+    watch.start()
+    try:
+        assert enough.wait(DEADLINE_S), f"{len(looks)} of 3 looks"
+    finally:
+        watch.close()
 
 
 def test_a_processor_is_called_what_the_kernel_calls_it(tmp_path: Path) -> None:

@@ -52,6 +52,25 @@ def ran(api: TestClient, directory: Path, **fields: Any) -> Posted:
     return run
 
 
+def test_a_specification_that_is_no_object_at_all_is_no_bug_of_its_figures(
+    api: TestClient, tmp_path: Path
+) -> None:
+    run = ran(api, tmp_path, name="no object")
+
+    def write(session: Session) -> None:
+        session.get_one(Job, run.job_id).spec = [1, 2]  # type: ignore[assignment]
+
+    api.app.state.context.database.writer.run(write)  # type: ignore[attr-defined]
+    refused = api.patch(f"/api/v1/jobs/{run.job_id}", json={"tags": ["kept"], "note": "kept"})
+    assert (refused.status_code, "cannot read" in refused.text) == (422, True)
+    rows = api.get("/api/v1/jobs").json()["items"]
+    assert [(row["tags"], row["note"]) for row in rows if row["id"] == run.job_id] == [([], None)]
+    for path in ("links", "links/stretch?from_ns=0&to_ns=1", "trace", "figures/timeline", "logs"):
+        answer = api.get(f"/api/v1/jobs/{run.job_id}/{path}")
+        assert answer.status_code == 200, answer.text
+    assert api.delete(f"/api/v1/jobs/{run.job_id}", headers=JSON).status_code == 204
+
+
 @pytest.mark.parametrize("changed", OTHERS.values(), ids=OTHERS)
 def test_it_is_listed_beside_the_others_and_can_be_deleted(
     api: TestClient, tmp_path: Path, changed: dict[str, Any]

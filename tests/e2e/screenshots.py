@@ -1,5 +1,5 @@
-"""Pictures of every page, in both themes, on a laptop and on a phone, for people to look at: of two small jobs, which
-are trained first.
+"""Pictures of every page, in both themes, on a laptop and on a phone, for people to look at: of two small jobs and a
+small race, which are run first.
 
 Run: `python -m tests.e2e.screenshots OUT` (some minutes).
 """
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from playwright.sync_api import expect, sync_playwright
 
 from backend.client import Client
+from tests.backend.job_specs import job_spec
 from tests.backend.live_server import LiveServer
 from tests.browser import ARGUMENTS, find_chromium
 from tests.e2e.recorded import record
@@ -46,6 +47,15 @@ def take(browser: Browser, url: str, found: dict[str, View], out: Path) -> None:
         context.close()
 
 
+def ranked(client: Client) -> View:
+    """A race that has ended, with a verdict and a curve for each member."""
+    spec = job_spec("a race", model={"name": "mlp", "options": {"hidden": 64}})
+    members = [{"strategy": name} for name in ("p3", "parameter-server", "ddp")]
+    race = client.start_race({"job": spec, "members": members, "rates": ["20Mbit", "100Mbit"]})
+    assert client.wait_for_race(race.id).decided
+    return View(address=f"/races/{race.id}", shows="ranking-sentence")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path, help="a folder, made where it is missing")
@@ -59,7 +69,8 @@ def main() -> None:
         sync_playwright() as playwright,
     ):
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=ARGUMENTS)
-        take(browser, server.url, views(client, record(client)), out)
+        found = views(client, record(client)) | {"race-ranking": ranked(client)}
+        take(browser, server.url, found, out)
         browser.close()
 
 

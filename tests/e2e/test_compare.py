@@ -31,7 +31,7 @@ def test_jobs_are_ticked_and_compared(page: Page, client: Client, recorded: list
         assert drawn["x"] == [point.step for point in points]
     page.get_by_test_id("compare-by").get_by_text("Samples").click()
     expect(page).to_have_url(re.compile("by=samples"))
-    wanted = client.compare(recorded, what="loss", by="samples")
+    wanted = client.compare_figure(recorded, what="loss", by="samples")
     assert said(wanted.data[0].x) == [32 * (point.step + 1) for point in losses[0]]
     page.wait_for_function(
         "wanted => document.querySelector('[data-testid=figure-compare-loss]')._fullData[0].x[1] === wanted",
@@ -41,7 +41,7 @@ def test_jobs_are_ticked_and_compared(page: Page, client: Client, recorded: list
         page.goto(f"/compare?jobs={','.join(recorded)}&by={by}")
         for what in ("loss", "accuracy", "throughput"):
             page.get_by_test_id(f"figure-compare-{what}").scroll_into_view_if_needed()
-            wanted = client.compare(recorded, what=what, by=by)
+            wanted = client.compare_figure(recorded, what=what, by=by)
             for entry, figure in zip(traces(page, f"figure-compare-{what}"), wanted.data, strict=True):
                 for axis in ("x", "y"):
                     assert entry[axis] == pytest.approx(said(figure[axis]), nan_ok=True)
@@ -75,7 +75,29 @@ def whole_step_ms(client: Client, job: str) -> float:
     return float(max(sum(parts) for parts in zip(*bars, strict=True)))
 
 
-def test_an_empty_comparison_says_where_jobs_are_chosen(page: Page) -> None:
+def test_jobs_are_ticked_where_nothing_is_compared_yet_and_numbers_come_first(
+    page: Page, client: Client, recorded: list[str]
+) -> None:
     page.goto("/compare")
-    page.get_by_test_id("compare-empty").get_by_role("link").click()
-    expect(page).to_have_url(re.compile("/jobs$"))
+    page.get_by_test_id("choose-text").fill("recorded")
+    for job in recorded:
+        page.get_by_test_id(f"tick-{job}").check()
+    page.get_by_test_id("compare-ticked").click()
+    expect(page).to_have_url(re.compile(f"/compare\\?jobs={recorded[0]},{recorded[1]}$"))
+    summary = client.summary(recorded[1], baseline=recorded[0])
+    assert summary.speed_up is not None
+    assert summary.speed_up.value is not None
+    cells = page.get_by_test_id("number-speed-up").get_by_role("cell")
+    expect(cells).to_have_text(["1", f"{summary.speed_up.value:.2f}×"])
+    expect(page.get_by_test_id("number-iteration")).to_contain_text(f"{summary.iteration_ms:.2f} ms")
+    if summary.speed_up.why_not:
+        expect(page.get_by_test_id("caveat")).to_contain_text(summary.speed_up.why_not)
+    page.get_by_test_id("compare-smooth").click()
+    page.get_by_role("option", name="All smoothed over 20 %").click()
+    expect(page).to_have_url(re.compile("smooth=20"))
+    page.wait_for_function(
+        "() => document.querySelector('[data-testid=figure-compare-loss]')?._fullLayout?.yaxis.title.text"
+        ".endsWith('(smoothed over 20 %)')"
+    )
+    page.get_by_test_id(f"make-baseline-{recorded[1]}").click()
+    expect(page).to_have_url(re.compile(f"jobs={recorded[1]},{recorded[0]}"))

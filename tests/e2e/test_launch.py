@@ -11,6 +11,7 @@ from playwright.sync_api import expect
 from backend.client import Client
 from tests.e2e.complete import with_all_telemetry
 from tests.e2e.drawn import wait_until_drawn
+from tests.e2e.launching import STEPS, expect_the_plan, fill_form, open_section
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,17 +19,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 pytestmark = pytest.mark.browser
-STEPS = 12
 FINISH_MS = 150_000
-
-
-def fill_form(page: Page, name: str, *, strategy: str, workers: int) -> None:
-    page.goto("/launch")
-    page.get_by_test_id("field-name").fill(name)
-    page.get_by_test_id(f"strategy-{strategy}").click()
-    page.get_by_test_id("field-cluster.workers").fill(str(workers))
-    page.get_by_test_id("field-training.epochs").fill("")
-    page.get_by_test_id("field-training.steps").fill(str(STEPS))
 
 
 def bytes_by_layer(page: Page) -> list[float]:
@@ -44,6 +35,7 @@ def in_bytes(cell: str) -> float:
 
 def test_a_job_launched_from_the_form_is_watched_to_its_end(page: Page, client: Client) -> None:
     fill_form(page, "from the form", strategy="p3", workers=2)
+    expect_the_plan(page)
     expect(page.get_by_test_id("plan-totals")).to_contain_text("on the wire per step")
     expect(page.get_by_test_id("plan-table")).to_contain_text("parameter-server")
     previewed = bytes_by_layer(page)
@@ -96,7 +88,9 @@ def test_a_rehearsal_is_launched_and_called_one_wherever_it_is_shown(page: Page,
     page.get_by_test_id("field-fidelity").click()
     page.get_by_role("option", name="rehearse").click()
     expect(section).to_be_visible()
-    page.get_by_test_id("field-rehearsal.device").fill("v100")
+    open_section(page, "rehearsal")
+    page.get_by_test_id("field-rehearsal.device").click()
+    page.get_by_role("option", name="v100").click()
     page.get_by_test_id("launch").click()
 
     label = "rehearsed: compute of V100 derived from FLOPs at 60 %"
@@ -127,7 +121,9 @@ def test_code_of_ones_own_runs_only_when_its_path_is_complete(page: Page, tmp_pa
     page.on("request", lambda request: asked.append(request.url) if "/plans" in request.url else None)
     fill_form(page, "mine", strategy="p3", workers=2)
     expect(page.get_by_test_id("plan-totals")).to_be_visible()
+    open_section(page, "model")
     page.get_by_test_id("own-model").click()
+    expect(page.get_by_test_id("plan-totals")).to_have_count(0)  # the last model's plan is not this one's
     page.get_by_test_id("field-model.directory").fill(str(tmp_path))
     expect(page.get_by_test_id("plan-held")).to_be_visible()
     before = len(asked)
@@ -141,3 +137,34 @@ def test_code_of_ones_own_runs_only_when_its_path_is_complete(page: Page, tmp_pa
     expect(page.get_by_test_id("plan-held")).to_have_count(0)
     expect(page.get_by_test_id("plan-totals")).to_contain_text("650")
     assert [path.name for path in tmp_path.glob("*.ran")] == ["network.ran"]
+
+
+def test_ones_own_model_is_measured_for_a_rehearsal(page: Page, tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(
+        "from torch import nn\n"
+        "def build():\n"
+        "    return nn.Sequential(nn.Flatten(), nn.Linear(64, 16), nn.Linear(16))\n"
+    )
+    fill_form(page, "measured", strategy="p3", workers=2)
+    open_section(page, "model")
+    page.get_by_test_id("own-model").click()
+    entry = page.get_by_test_id("field-model.entrypoint")
+    entry.fill(f"{tmp_path}/net.py:build")
+    entry.blur()
+    expect(page.get_by_test_id("field-model.directory")).to_have_value(str(tmp_path))
+    expect(entry).to_have_value("net:build")
+    problem = page.get_by_test_id("plan-problem")
+    expect(problem).to_contain_text("net.py")
+    expect(problem).to_contain_text("line 3")  # the person's own mistake, where it is
+    (tmp_path / "net.py").write_text(
+        (tmp_path / "net.py").read_text().replace("Linear(16)", "Linear(16, 10)")
+    )
+    page.get_by_test_id("field-fidelity").click()
+    page.get_by_role("option", name="rehearse").click()
+    open_section(page, "rehearsal")
+    page.get_by_test_id("measure-profile").click()
+    rows = page.get_by_test_id("profile").locator("tbody tr")
+    expect(rows).to_have_count(3)  # two layers, and all
+    expect(page.get_by_text(re.compile("Passes of .* samples on (cpu|cuda): "))).to_be_visible()
+    expect(page.get_by_test_id("field-rehearsal.profile")).to_have_value(re.compile(r"/profiles/\w+\.json$"))
+    expect(page.get_by_test_id("plan-totals")).to_be_visible()

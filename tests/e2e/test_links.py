@@ -168,6 +168,33 @@ def test_a_brush_selects_time_everywhere(page: Page, client: Client, job: str) -
     expect(page).not_to_have_url(re.compile("from_ns"))
 
 
+def test_a_selected_stretch_has_a_table_that_can_be_taken_along(page: Page, client: Client, job: str) -> None:
+    page.goto(f"/jobs/{job}?tab=links&step=5")
+    brush(page, "utilization")
+    expect(page).to_have_url(re.compile(r"from_ns=\d+"))
+    table = page.get_by_test_id("stretch-table")
+    expect(table).to_be_visible()
+    found = client.stretch(job, **window_of(page))
+    assert any(row.index >= 0 for row in found.layers)
+    head = table.locator("thead tr").first.locator("th").all_inner_texts()
+    assert len(head) == 2 + len(found.links)
+    for row in found.layers:
+        cells = table.locator(f"tr[data-layer='{row.index}']").locator("th, td").all_inner_texts()
+        assert cells[0] == ("of no layer" if row.index < 0 else row.layer)
+        assert bool(cells[1]) == bool(row.waits)
+        for one in row.moved:
+            said = re.search(r"([\d.]+) %", cells[2 + one.link])
+            assert (said is None) == (one.share is None)
+            assert one.share is None or float(said[1]) == pytest.approx(100 * one.share, abs=0.051)
+    with page.expect_download() as download:
+        page.get_by_test_id("stretch").get_by_test_id("table-csv").click()
+    lines = download.value.path().read_text().splitlines()
+    assert download.value.suggested_filename == "recorded-parameter-server-stretch.csv"
+    assert len(lines) == 2 + len(found.layers)
+    page.get_by_test_id("all-time").click()
+    expect(table).to_have_count(0)
+
+
 def test_time_is_selected_where_a_layer_was_lit_up_before(page: Page, job: str) -> None:
     """Its frames are gone, and plotly.js must not miss them."""
     page.goto(f"/jobs/{job}?tab=links&step=5")

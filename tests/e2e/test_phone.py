@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from playwright.sync_api import expect
 
 from backend.client import Client
 from tests.e2e.views import SCREEN_PX, TABS, views
@@ -13,24 +14,47 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 pytestmark = pytest.mark.browser
-WIDTH = 390
+WIDTHS = (390, 320)
 # The page, and a dialogue over it, which may scroll by itself.
 SCROLLED = """() => Math.max(document.documentElement.scrollWidth,
     ...Array.from(document.querySelectorAll('[role=dialog]'), dialogue => dialogue.scrollWidth))"""
 
 
-def test_no_page_is_wider_than_a_phone(page: Page, client: Client, recorded: list[str]) -> None:
-    page.set_viewport_size({"width": WIDTH, "height": SCREEN_PX})
+# What of the header one cannot see whole: beyond the screen, cut by what it stands in, or in an ellipsis.
+CUT = """() => Array.from(document.querySelectorAll(
+        'header a:not(.ty-skip), header button, [data-testid=connection] *'))
+    .filter(one => {
+        const {left, right, top, bottom, width} = one.getBoundingClientRect();
+        const frame = (one.closest('nav') ?? one.closest('header')).getBoundingClientRect();
+        return width === 0 || left < Math.max(0, frame.left) || right > Math.min(innerWidth, frame.right)
+            || top < frame.top || bottom > frame.bottom || one.scrollWidth > Math.ceil(width);
+    })
+    .map(one => one.textContent || one.ariaLabel)"""
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_header_is_whole_on_a_phone(page: Page, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": SCREEN_PX})
+    page.goto("/races")
+    expect(page.get_by_test_id("nav-launch")).to_be_visible()
+    expect(page.get_by_test_id("connection")).to_have_attribute("data-state", "live")
+    expect(page.get_by_test_id("how-to-read-toggle")).to_be_visible()
+    assert page.evaluate(CUT) == []
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_page_is_wider_than_a_phone(page: Page, client: Client, recorded: list[str], width: int) -> None:
+    page.set_viewport_size({"width": width, "height": SCREEN_PX})
     found = views(client, recorded)
     assert {f"job-{tab}" for tab in TABS} <= set(found)
     wide = {}
     for name, view in found.items():
         view.open(page)
-        if (width := page.evaluate(SCROLLED)) > WIDTH:
-            wide[name] = width
+        if (needed := page.evaluate(SCROLLED)) > width:
+            wide[name] = needed
         if view.shows.startswith("tab-"):
             box = page.get_by_test_id(view.shows).bounding_box()
             assert box is not None
             assert box["x"] >= 0, name
-            assert box["x"] + box["width"] <= WIDTH, f"{name}: the chosen tab is out of sight"
+            assert box["x"] + box["width"] <= width, f"{name}: the chosen tab is out of sight"
     assert not wide

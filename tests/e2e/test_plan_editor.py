@@ -9,7 +9,8 @@ import pytest
 from playwright.sync_api import expect
 
 from backend.client import Client
-from tests.e2e.test_launch import fill_form, in_bytes
+from tests.e2e.launching import expect_the_plan, fill_form, open_editor
+from tests.e2e.test_launch import in_bytes
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.browser
 
 def test_a_layer_is_changed_by_hand_and_the_job_says_so(page: Page, client: Client) -> None:
     fill_form(page, "by hand", strategy="p3", workers=2)
-    page.get_by_test_id("edit-plan").click()
+    open_editor(page)
     editor = page.get_by_test_id("plan-editor")
     totals = editor.get_by_test_id("plan-totals")
     row = editor.get_by_test_id(re.compile("^plan-editor-row-")).last
@@ -58,7 +59,7 @@ def test_a_layer_is_changed_by_hand_and_the_job_says_so(page: Page, client: Clie
 
 def test_what_was_changed_by_hand_is_undone(page: Page) -> None:
     fill_form(page, "undone", strategy="ring-allreduce", workers=2)
-    page.get_by_test_id("edit-plan").click()
+    open_editor(page)
     row = page.get_by_test_id(re.compile("^plan-editor-row-")).first
     departs = row.get_by_label(re.compile("^Depart of"))
     expect(departs).to_have_value("after-backward")
@@ -72,7 +73,7 @@ def test_what_was_changed_by_hand_is_undone(page: Page) -> None:
 
 def test_several_layers_are_changed_at_once_and_every_refusal_is_at_its_row(page: Page) -> None:
     fill_form(page, "several", strategy="p3", workers=2)
-    page.get_by_test_id("edit-plan").click()
+    open_editor(page)
     editor = page.get_by_test_id("plan-editor")
     bar = editor.get_by_test_id("several-layers")
     rows = editor.get_by_test_id(re.compile("^plan-editor-row-"))
@@ -109,6 +110,7 @@ def test_several_layers_are_changed_at_once_and_every_refusal_is_at_its_row(page
 
 def test_the_editor_needs_no_mouse(page: Page) -> None:
     fill_form(page, "keys", strategy="p3", workers=2)
+    expect_the_plan(page)
     page.get_by_test_id("edit-plan").focus()
     page.keyboard.press("Enter")
     rows = page.get_by_test_id(re.compile("^plan-editor-row-"))

@@ -14,6 +14,7 @@ from backend.client import Client
 from tests.backend.guarded import TOKEN
 from tests.backend.job_specs import JSON, job_spec
 from tests.backend.live_server import LiveServer
+from tests.e2e.launching import open_section
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -118,6 +119,7 @@ def test_a_session_that_ends_leaves_the_page_as_it_was(visitor: Page, guarded_se
     page.goto("/launch")
     sign_in(page)
     page.get_by_test_id("field-name").fill("typed before it ended")
+    open_section(page, "training")
     end_session(page, guarded_server.url)
     page.get_by_test_id("field-training.global_batch").fill("48")  # the preview asks
     expect(page.get_by_text("Your session has ended")).to_be_visible()
@@ -144,7 +146,7 @@ def test_a_page_that_only_watches_hears_of_another_token(visitor: Page, tmp_path
 
 def test_every_page_of_a_server_that_asks_nobody_says_so(visitor: Page, tmp_path: Path) -> None:
     with LiveServer(tmp_path, scheduler=False, insecure=True) as server:
-        for path in ("/race", "/jobs", "/compare", "/launch", "/nowhere"):
+        for path in ("/", "/race", "/races", "/jobs", "/compare", "/launch", "/nowhere"):
             visitor.goto(server.url + path)
             expect(visitor.get_by_test_id("insecure")).to_contain_text("whoever reaches it can run programs")
         expect(visitor.get_by_role("button", name="Sign out")).to_have_count(0)

@@ -75,7 +75,13 @@ def test_in_a_race_a_wait_is_chosen_without_a_pointer(
     race = client.same_step(recorded)
     page.goto(f"/race?jobs={','.join(recorded)}&step={race.step}")
     button = page.get_by_test_id("longest-waits").get_by_role("button").first
+    expect(button).to_have_text(re.compile(r", for \d+ \(Linear\)$"))  # a number alone says nothing
     button.focus()
+    names = page.evaluate(
+        "[...document.querySelectorAll('main button')].map(one => one.ariaLabel ?? one.textContent)"
+    )
+    assert len(names) > len(race.figure["layout"]["meta"]["waits"])
+    assert len(set(names)) == len(names), "two buttons have one name"
     page.keyboard.press("Enter")
     expect(button).to_have_attribute("aria-pressed", "true")
     wait = race.figure["layout"]["meta"]["waits"][0]

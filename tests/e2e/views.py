@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from playwright.sync_api import expect
 
 from backend.client import Client
+from tests.e2e.launching import open_editor, open_section
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -19,6 +20,12 @@ SCREEN_PX, MOST_PX = 844, 6_000
 AT_REST = """() => !Array.from(document.querySelectorAll(
     '.mantine-Skeleton-root, .ty-figure:not([data-drawn]), [data-pending], [aria-busy=true]'))
     .some(one => one.getBoundingClientRect().top < innerHeight)"""
+# Colours that change slowly are judged when they have changed.
+STILL = """() => {
+    const still = new CSSStyleSheet();
+    still.replaceSync('*, *::before, *::after { transition: none !important; animation: none !important; }');
+    document.adoptedStyleSheets = [...document.adoptedStyleSheets, still];
+}"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,9 +57,11 @@ class View:
 def views(client: Client, jobs: list[str]) -> dict[str, View]:
     """All of them, by name; `jobs` are a baseline and another job."""
     baseline, job = jobs
-    wait = client.figure(job, "timeline", step=5).layout.meta["waits"][0]
+    seen = client.figure(job, "timeline", step=5).layout.meta
+    wait = seen["waits"][0]
     why = ",".join(str(wait[part]) for part in ("party", "step", "layer", "unit"))
     both = ",".join(jobs)
+    window = f"from_ns={seen['from_ns']}&to_ns={seen['to_ns']}"
     tabs = {
         f"job-{tab}": View(address=f"/jobs/{job}?tab={tab}", shows=f"tab-{tab}")
         for tab in TABS
@@ -62,17 +71,24 @@ def views(client: Client, jobs: list[str]) -> dict[str, View]:
         "race-why": View(address=f"/race?jobs={both}&step=5&why={why}&why_job={job}", shows="why-text"),
         "races": View(address="/races", shows="races"),
         "jobs": View(address="/jobs?text=recorded", shows=f"job-row-{job}"),
+        "jobs-groups": View(address="/jobs?text=recorded&group=model&open=mlp", shows=f"job-row-{job}"),
+        "devices": View(address="/devices", shows="queue-empty"),
+        "compare-empty": View(address="/compare", shows="choose-jobs"),
         "compare": View(address=f"/compare?jobs={both}", shows="settings"),
         "launch": View(address=f"/launch?from={baseline}", shows="plan-totals"),
+        "launch-own": View(address="/launch?start=own", shows="plan-held"),
+        "launch-cluster": View(address="/launch?start=cluster", shows="can-p3"),
         "launch-refused": View(address="/launch", shows="plan-totals", do=_refused),
         "plan-editor": View(address=f"/launch?from={job}", shows="plan-totals", do=_edit),
         **tabs,
         "job-timeline-why": View(address=f"/jobs/{job}?tab=timeline&step=5&why={why}", shows="why-text"),
+        "job-stretch": View(address=f"/jobs/{job}?tab=links&{window}", shows="stretch-table"),
         "job-unknown": View(address="/jobs/nobody", shows="problem"),
     }
 
 
 def _refused(page: Page) -> None:
+    open_section(page, "cluster")
     field = page.get_by_test_id("field-cluster.workers")
     field.fill("0")
     expect(field).to_have_attribute("aria-invalid", "true")
@@ -81,5 +97,5 @@ def _refused(page: Page) -> None:
 
 
 def _edit(page: Page) -> None:
-    page.get_by_test_id("edit-plan").click()
+    open_editor(page)
     expect(page.get_by_test_id("plan-editor")).to_be_visible()

@@ -1,0 +1,137 @@
+"""A person's own model is measured over the API, and what comes of it is rehearsed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from backend.executors import scratch
+from backend.scheduler import decide
+from backend.scheduler.decide import Device
+from backend.services import profiles
+from backend.services.inventory import Inventory
+from engine.errors import UserError
+from engine.plan.job import JobSpec
+from engine.plan.serde import from_plain
+from engine.profile import read
+from tests.backend.job_specs import job_spec, submit
+from tests.backend.posted_run import end_attempt, start_attempt
+
+pytestmark = pytest.mark.usefixtures("gang_lane")
+
+
+def own(
+    directory: Path, *, body: str = "return nn.Sequential(nn.Flatten(), nn.Linear(64, 10))"
+) -> dict[str, Any]:
+    (directory / "net.py").write_text(
+        f"from torch import nn\nprint('said while it is imported')\ndef build():\n    {body}\n"
+    )
+    return {"entrypoint": "net:build", "directory": str(directory)}
+
+
+def test_ones_own_model_is_measured_and_rehearsed_with_the_result(api: TestClient, tmp_path: Path) -> None:
+    spec = job_spec("mine", model=own(tmp_path), cluster={"workers": 2})
+    answer = api.post("/api/v1/profiles", json=spec)
+    assert answer.status_code == 201, answer.text
+    found = answer.json()
+    profile = read(Path(found["path"]))
+    assert (found["batch"], profile.batch) == (16, 16), "as many samples as one of two workers has"
+    assert [layer["layer"] for layer in found["layers"]] == [time.layer for time in profile.layers] == ["1"]
+    assert found["layers"][0]["forward_ms"] == pytest.approx(1e3 * 16 * profile.layers[0].forward_s)
+    assert 0 < found["layers"][0]["backward_ms"] <= found["backward_ms"]
+    rehearsed = {**spec, "fidelity": "rehearse", "rehearsal": {"profile": found["path"]}}
+    planned = api.post("/api/v1/jobs", json=rehearsed)
+    assert planned.status_code == 201, planned.text
+    assert found["path"] in planned.json()["rehearsed"]
+
+
+def test_what_is_wrong_with_a_model_is_said_with_its_file_and_line(api: TestClient, tmp_path: Path) -> None:
+    answer = api.post("/api/v1/profiles", json=job_spec(model=own(tmp_path, body="return nn.Linear(64)")))
+    assert answer.status_code == 422
+    (error,) = answer.json()["errors"]
+    assert error["field"] == "model.entrypoint"
+    assert "net.py" in error["rule"]
+    assert "line 4" in error["rule"]
+
+
+def test_a_batch_that_the_data_do_not_have_is_said_at_the_jobs_field(api: TestClient) -> None:
+    training = {"steps": 20, "global_batch": 100_000}
+    for workers, samples in ((1, "100,000"), (4, "25,000")):
+        answer = api.post("/api/v1/profiles", json=job_spec(cluster={"workers": workers}, training=training))
+        assert answer.status_code == 422
+        (error,) = answer.json()["errors"]
+        assert (error["field"], error["value"]) == ("training.global_batch", 100_000), "what the person wrote"
+        assert f"a worker's pass has {samples} samples" in error["rule"]
+
+
+def context(api: TestClient) -> Any:
+    return api.app.state.context  # type: ignore[attr-defined]
+
+
+def test_it_is_measured_on_what_auto_means_for_the_job(api: TestClient) -> None:
+    gpus = tuple(Device(id=f"cuda:{i}", kind="cuda", name="A", model="A") for i in range(2))
+    cpus = tuple(Device(id=f"cpu:{i}", kind="cpu", name="B", model="B") for i in range(3))
+    inventory = Inventory(context(api).database, decide.Inventory(devices=(*gpus, *cpus)))
+    rehearsed = {"fidelity": "rehearse", "rehearsal": {"device": "p4000", "efficiency": 0.6}}
+
+    def on(device: str, workers: int, **fields: Any) -> str:
+        spec = job_spec(cluster={"workers": workers, "device": device}, **fields)
+        return inventory.computes_on(from_plain(JobSpec, spec))
+
+    assert [on("auto", 2), on("auto", 2, **rehearsed), on("auto", 3)] == ["cuda", "cuda", "cpu"]
+    assert [on("cpu", 1), on("cuda", 2)] == ["cpu", "cuda"]
+    assert [on("auto", 32), on("cuda", 4)] == ["cuda", "cuda"], "too few for all: what one worker would get"
+    inventory = Inventory(context(api).database, decide.Inventory(devices=cpus))
+    with pytest.raises(UserError, match="no CUDA device") as refused:
+        on("cuda", 1)
+    assert refused.value.field == "cluster.device"
+
+
+def test_jobs_that_ran_meanwhile_are_named_and_nothing_temporary_stays(
+    api: TestClient, tmp_path: Path
+) -> None:
+    ended = start_attempt(api, submit(api, "over before")["id"], tmp_path / "before")
+    end_attempt(api, ended)
+    running = start_attempt(api, submit(api, "running")["id"], tmp_path / "running")
+    spec = job_spec("mine", model=own(tmp_path), cluster={"workers": 1, "device": "cpu"})
+    answer = api.post("/api/v1/profiles", json=spec)
+    assert answer.status_code == 201, answer.text
+    assert (answer.json()["device"], answer.json()["beside"]) == ("cpu", ["running"])
+    end_attempt(api, running)
+    directory = Path(answer.json()["path"]).parent
+    with pytest.raises(FileNotFoundError):
+        next(scratch_folder(directory).iterdir())
+
+
+def scratch_folder(directory: Path) -> Path:
+    """Where it is measured: made to learn its name, and removed again."""
+    made = scratch.make(directory)
+    scratch.remove(directory)
+    return made
+
+
+def test_what_a_killed_server_left_goes_when_the_next_one_starts(api: TestClient, tmp_path: Path) -> None:
+    left = scratch.make(tmp_path)
+    (left / "spool").mkdir()
+    profiles.Profiles(tmp_path, context(api).profiles._planner, context(api).inventory).close()
+    assert not left.exists()
+
+
+def test_a_folder_that_takes_nothing_is_said_before_anything_is_measured(
+    api: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("in its place")
+    monkeypatch.setattr(profiles, "ask", None)
+    monkeypatch.setattr(context(api).profiles, "_directory", tmp_path / "file")
+    answer = api.post("/api/v1/profiles", json=job_spec())
+    assert answer.status_code == 409, answer.text
+    assert "profiles cannot be stored" in answer.json()["detail"]
+
+
+def test_threads_that_no_process_has_are_refused(api: TestClient) -> None:
+    answer = api.post("/api/v1/profiles", json=job_spec(cluster={"workers": 1, "threads": 10**6}))
+    assert answer.status_code == 422
+    assert [error["field"] for error in answer.json()["errors"]] == ["cluster.threads"]

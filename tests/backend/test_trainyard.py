@@ -1,0 +1,80 @@
+"""What Python users import: one client, whose answers are tables."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from backend.tables import Table
+from tests.backend.job_specs import job_spec
+from tests.backend.live_server import LiveServer
+from trainyard import ApiError, Client, RaceTable, UserError
+
+HAS_PANDAS = importlib.util.find_spec("pandas") is not None
+
+
+@pytest.fixture
+def client(live: LiveServer) -> Iterator[Client]:
+    with Client(live.url) as client:
+        yield client
+
+
+def test_a_race_is_a_table(client: Client, tmp_path: Path) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text(yaml.safe_dump(job_spec("raced", cluster={"workers": 2})))
+    made = client.race(path, ["p3", "parameter-server"], rates=["100Mbit", "1Gbit"], rounds=2, wait=False)
+    assert isinstance(made, RaceTable)
+    assert [(row["condition"], row["member"]) for row in made] == [
+        ("100Mbit", "p3"), ("100Mbit", "parameter-server"), ("1Gbit", "p3"), ("1Gbit", "parameter-server"),
+    ]  # fmt: skip
+    assert made.race.jobs == 8
+    assert made.sentences[0] == "100Mbit: No member has figures yet"
+    client.cancel_race(made.id)
+    again = client.ranking(made.id)
+    assert (again.rows, again.race.state) == (made.rows, "cancelled")
+    members = [{"strategy": "p3", "options": {"slice_size": 500}, "name": "small slices"}]
+    named = client.race(job_spec("raced"), ["parameter-server"], members=members, wait=False)
+    assert named.race.members == ["parameter-server", "small slices"]
+    client.cancel_race(named.id)
+    with pytest.raises(ApiError, match="p4"):
+        client.race(job_spec("raced"), ["p4"], wait=False)
+    with pytest.raises(ApiError, match="rounds"):
+        client.race(job_spec("raced"), ["p3"], rounds=0, wait=False)
+
+
+def test_jobs_are_compared_in_a_table(client: Client) -> None:
+    first, second = (client.submit(job_spec(name)).id for name in ("first", "<b>second</b>"))
+    table = client.compare([first, second])
+    assert [row["job"] for row in table] == ["first", "<b>second</b>"]
+    assert [row["speed_up"] for row in table.rows] == [1.0, None]
+    assert "throughput: this job has none after the warm-up yet" in table.sentences[0]
+    assert "&lt;b&gt;second&lt;/b&gt;" in table._repr_html_()
+    assert "<b>" not in table._repr_html_()
+    with pytest.raises(UserError, match="nothing to compare"):
+        client.compare([])
+
+
+def test_a_table_is_rows_and_text_and_html() -> None:
+    table = Table([{"job": "a & b", "iteration_ms": 12.3456, "rounds": None}], ["It is so."])
+    assert (len(table), table.columns, table[0]["job"]) == (1, ("job", "iteration_ms", "rounds"), "a & b")
+    assert repr(table).splitlines() == ["It is so.", "job    iteration_ms  rounds", "a & b  12.35         -"]
+    assert "<p>It is so.</p>" in table._repr_html_()
+    assert "a &amp; b" in table._repr_html_()
+    assert repr(Table([])) == ""
+
+
+@pytest.mark.skipif(HAS_PANDAS, reason="pandas is installed")
+def test_without_pandas_the_remedy_is_named() -> None:
+    with pytest.raises(UserError, match="rows"):
+        Table([{"a": 1}]).to_pandas()
+
+
+@pytest.mark.skipif(not HAS_PANDAS, reason="pandas is not installed")
+def test_with_pandas_it_is_a_frame() -> None:
+    frame = Table([{"a": 1, "b": "x"}, {"a": 2, "b": None}]).to_pandas()
+    assert list(frame.columns) == ["a", "b"]
+    assert frame["a"].tolist() == [1, 2]

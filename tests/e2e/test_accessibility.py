@@ -1,0 +1,51 @@
+"""Every page can be used by everybody, as far as axe can tell, in the light and in the dark; and none complains in the
+console."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import pytest
+
+from backend.client import Client
+from tests.backend.job_specs import job_spec
+from tests.e2e.axe import serious
+from tests.e2e.views import AT_REST, STILL, View, views
+
+if TYPE_CHECKING:
+    from playwright.sync_api import ConsoleMessage, Page
+
+pytestmark = pytest.mark.browser
+REFUSED = "Failed to load resource"
+"""What a browser says of every answer that refuses something: pages ask for what is not there, and say so."""
+THEMES: dict[Literal["light", "dark"], tuple[str, ...] | None] = {"light": None, "dark": ("color-contrast",)}
+"""Which of axe's rules are asked in which: a theme changes colours only."""
+
+
+def test_no_page_has_serious_findings_of_axe_or_complaints_in_the_console(
+    page: Page, client: Client, recorded: list[str]
+) -> None:
+    said: list[str] = []
+
+    def hear(message: ConsoleMessage) -> None:
+        if message.type in {"error", "warning"} and not message.text.startswith(REFUSED):
+            said.append(f"{page.url}: {message.text}")
+
+    page.on("console", hear)
+    members = [{"strategy": name} for name in ("p3", "parameter-server", "ddp")]
+    race = client.start_race({"job": job_spec("looked at"), "members": members, "rates": ["1Gbit"]})
+    client.cancel_race(race.id)
+    found = views(client, recorded)
+    found["race-ranking"] = View(address=f"/races/{race.id}", shows="takes-no-part")
+    wrong = {}
+    for name, view in found.items():
+        page.emulate_media(color_scheme="light", reduced_motion="reduce")
+        view.open(page)
+        page.evaluate(STILL)
+        for theme, rules in THEMES.items():
+            page.emulate_media(color_scheme=theme)
+            page.wait_for_function(AT_REST)
+            if findings := serious(page, rules):
+                wrong[f"{name}, {theme}"] = findings
+    assert not wrong
+    assert not said

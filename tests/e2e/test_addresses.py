@@ -1,0 +1,39 @@
+"""An address carries what is seen: zoomed figures of the overview, too."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import expect
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.browser
+
+
+def test_a_zoom_of_the_overview_is_in_its_address(page: Page, recorded: list[str]) -> None:
+    page.goto(f"/jobs/{recorded[0]}?tab=overview")
+    chart = page.get_by_test_id("figure-loss")
+    expect(page.get_by_test_id("value-iteration")).to_contain_text("ms")  # what comes above moves the figure
+    expect(chart).to_have_attribute("data-drawn", "true")
+    box = chart.bounding_box()
+    assert box is not None
+    left, wide, top = chart.evaluate(
+        "c => [c._fullLayout.xaxis._offset, c._fullLayout.xaxis._length, c._fullLayout.yaxis._offset]"
+    )
+    page.mouse.move(box["x"] + left + 0.3 * wide, box["y"] + top + 30)
+    page.mouse.down()
+    page.mouse.move(box["x"] + left + 0.7 * wide, box["y"] + top + 32, steps=6)
+    page.mouse.up()
+    expect(page).to_have_url(re.compile(r"zoom=loss"))
+    range_of = "c => c._fullLayout.xaxis.range"
+    zoomed = chart.evaluate(range_of)
+    page.reload()
+    expect(chart).to_have_attribute("data-drawn", "true")
+    assert chart.evaluate(range_of) == pytest.approx(zoomed, rel=1e-4)
+    other = page.get_by_test_id("figure-throughput")
+    expect(other).to_have_attribute("data-drawn", "true")
+    assert other.evaluate(range_of)[0] == 0, "the others show everything"

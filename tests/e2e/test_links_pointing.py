@@ -1,0 +1,150 @@
+"""Pointing at the utilization: what lies under the pointer is named, with its share; and panels share one time axis."""
+
+from __future__ import annotations
+
+import random
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from playwright.sync_api import expect
+
+from backend.client import Client
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.browser
+SEED = 16
+POSITIONS = 200
+NAMED = 195
+"""At least so many: at the edge of two layers a pixel belongs to either."""
+FIGURES = ("utilization", "timeline", "heatmap")
+PANELS = """chart => {
+    const layout = chart._fullLayout, frame = chart.getBoundingClientRect();
+    const axisOf = name => layout[name.replace(/^[xy]/, '$&axis')];
+    return layout.meta.panels.map(panel => ({
+        ...panel, left: frame.left, top: frame.top,
+        across: (({_offset, _length, range}) => [_offset, _length, ...range])(axisOf(panel.x)),
+        up: (({_offset, _length, range}) => [_offset, _length, ...range])(axisOf(panel.y)),
+    }));
+}"""
+TWO_FRAMES = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+
+
+def shown(page: Page, name: str) -> None:
+    page.get_by_test_id(f"panel-{name}").scroll_into_view_if_needed()
+    expect(page.get_by_test_id(f"figure-{name}")).to_have_attribute("data-drawn", "true")
+
+
+def stacked(client: Client, job: str, panel: dict[str, Any], covered: list[int]) -> tuple[Any, Any]:
+    """The API's answer for a panel, and its series from the bottom up: index, bytes and shares of each bin."""
+    answer = client.links(
+        job,
+        link=panel["link"],
+        direction=panel["direction"],
+        from_ns=covered[0],
+        to_ns=covered[1],
+        bins=10_000,
+    )
+    (series,) = answer.links
+    rate = series.rate_bps
+    other = [None if rate is None else count * 8e9 / answer.bin_ns / rate for count in series.other_bytes]
+    layers = [(one.index, one.bytes, one.utilization or [None] * len(one.bytes)) for one in series.layers]
+    return answer, [*layers, (-1, series.other_bytes, other)]
+
+
+def test_two_hundred_places_name_the_layer_that_is_there_and_its_share(
+    page: Page, client: Client, recorded: list[str]
+) -> None:
+    job, chance = recorded[0], random.Random(SEED)
+    print(f"seed {SEED}")
+    page.set_viewport_size({"width": 1280, "height": 1600})
+    page.goto(f"/jobs/{job}?tab=links&step=5")
+    shown(page, "utilization")
+    meta = page.get_by_test_id("figure-utilization").evaluate("chart => chart._fullLayout.meta")
+    panels = page.get_by_test_id("figure-utilization").evaluate(PANELS)
+    found = [stacked(client, job, panel, meta["covered_ns"]) for panel in panels]
+    assert all(answer.bin_ns == meta["bin_ns"] for answer, _ in found)
+    tip = page.get_by_test_id("tip-figure-utilization")
+    right, wrong = 0, []
+    while right + len(wrong) < POSITIONS:
+        number = chance.randrange(len(panels))
+        panel, (answer, series) = panels[number], found[number]
+        (left, wide, from_s, to_s), (top, high, least, most) = panel["across"], panel["up"]
+        x = chance.uniform(1, wide - 1)
+        ns = meta["origin_ns"] + (from_s + x / wide * (to_s - from_s)) * 1e9
+        at = int((ns - answer.start_ns) // answer.bin_ns)
+        if not 0 <= at < answer.bins:
+            continue
+        bps = [values[at] * 8e9 / answer.bin_ns for _, values, _ in series]
+        tall = min(sum(bps) / (most - least), 1.0) * high
+        if tall < 1:
+            continue  # empty
+        up = chance.uniform(0, tall)
+        below, wanted, share = 0.0, -1, None
+        for (index, _, shares), own in zip(series, bps, strict=True):
+            if below + own > least + up / high * (most - least):
+                wanted, share = index, shares[at]
+                break
+            below += own
+        page.mouse.move(panel["left"] + left + x, panel["top"] + top + high - up)
+        page.evaluate(TWO_FRAMES)
+        text = tip.inner_text() if tip.is_visible() else ""
+        said = re.search(r"([\d.]+) %", text)
+        named = tip.get_attribute("data-layer") == str(wanted)
+        close = share is None or (said is not None and abs(float(said[1]) - 100 * share) < 0.11)
+        if named and close:
+            right += 1
+        else:
+            wrong.append((panel["title"], at, wanted, share, text))
+    assert right >= NAMED, f"seed {SEED}: {right} of {POSITIONS}; wrong: {wrong[:8]}"
+
+
+def test_what_is_pointed_at_is_lit_up_elsewhere_and_a_click_keeps_it(page: Page, recorded: list[str]) -> None:
+    page.set_viewport_size({"width": 1280, "height": 1600})
+    page.goto(f"/jobs/{recorded[0]}?tab=links&step=5")
+    for name in FIGURES:
+        shown(page, name)
+    shown(page, "utilization")
+    chart = page.get_by_test_id("figure-utilization")
+    place = chart.evaluate("""chart => {
+        const layout = chart._fullLayout, frame = chart.getBoundingClientRect();
+        const {_offset, l2p, range} = layout.xaxis;
+        for (const one of chart._fullData.filter(one => one.yaxis === 'y' && one.meta?.layers?.[0] >= 0)) {
+            const most = Math.max(...one.y);
+            const at = Array.from(one.y).findIndex((y, i) => y === most && one.x0 + i * one.dx > range[0]
+                && one.x0 + (i + 1) * one.dx < range[1]);
+            if (at < 0) continue;
+            const before = chart._fullData.filter(other => other.yaxis === 'y' && other.stackgroup)
+                .filter(other => other.index < one.index).reduce((sum, other) => sum + other.y[at], 0);
+            return [frame.left + _offset + l2p(one.x0 + (at + 0.5) * one.dx),
+                frame.top + layout.yaxis._offset + layout.yaxis.l2p(before + most / 2), one.meta.layers[0]];
+        }
+    }""")
+    page.mouse.move(place[0], place[1])
+    expect(page.get_by_test_id("tip-figure-utilization")).to_have_attribute("data-layer", str(place[2]))
+    expect(page.get_by_test_id("figure-timeline")).to_have_attribute("data-layer", str(place[2]))
+    page.mouse.click(place[0], place[1])
+    expect(page).to_have_url(re.compile(f"layer={place[2]}"))
+    page.mouse.move(0, 0)
+    expect(page.get_by_test_id("tip-figure-utilization")).to_be_hidden()
+    expect(page.get_by_test_id("figure-timeline")).to_have_attribute("data-layer", str(place[2]))
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_same_time_is_at_the_same_pixel_in_all_panels(
+    page: Page, recorded: list[str], width: int
+) -> None:
+    page.set_viewport_size({"width": width, "height": 1000})
+    page.goto(f"/jobs/{recorded[1]}?tab=links&step=5")
+    for name in FIGURES:
+        shown(page, name)
+    axes = [
+        page.get_by_test_id(f"figure-{name}").evaluate(
+            "c => [c._fullLayout.xaxis._offset, c._fullLayout.xaxis._length, ...c._fullLayout.xaxis.range]"
+        )
+        for name in FIGURES
+    ]
+    assert axes[1] == pytest.approx(axes[0])
+    assert axes[2] == pytest.approx(axes[0])

@@ -1,0 +1,142 @@
+"""The path of somebody who comes with a model of their own: from nothing to a ranking, in few clicks, which are
+counted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import expect
+
+from backend.client import ENDED, Client
+from tests.backend.live_server import LiveServer
+from tests.labs import needs_lab
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from playwright.sync_api import Browser, Locator, Page
+
+pytestmark = pytest.mark.browser
+MOST_CLICKS, MOST_FIELDS = 6, 2
+STRATEGIES = {"p3", "parameter-server", "ring-allreduce-overlap", "ddp"}
+RATES = ("100Mbit", "1Gbit")
+RACE_MS = 240_000
+"""24 jobs, one after another."""
+# Presses of the pointer and fields that were filled in, over all pages of the tab.
+COUNTED = """
+    const count = key => sessionStorage.setItem(key, 1 + Number(sessionStorage.getItem(key) ?? 0));
+    addEventListener('pointerdown', () => count('clicks'), true);
+    addEventListener('change', event => { if (event.target.type === 'text') count('fields'); }, true);
+"""
+
+
+def write_model(folder: Path) -> tuple[str, str]:
+    """A model of two files: what to write into the two fields."""
+    folder.mkdir()
+    (folder / "net.py").write_text(
+        "from torch import nn\n"
+        "def build(hidden=64):\n"
+        "    return nn.Sequential(nn.Flatten(), nn.Linear(64, hidden), nn.ReLU(), nn.Linear(hidden, 10))\n"
+    )
+    (folder / "samples.py").write_text(
+        "import torch\n"
+        "def load():\n"
+        "    random = torch.Generator().manual_seed(0)\n"
+        "    inputs = torch.randn(256, 8, 8, generator=random)\n"
+        "    everything = torch.utils.data.TensorDataset(inputs, inputs.flatten(1)[:, :10].argmax(1))\n"
+        "    train, test = torch.utils.data.random_split(everything, [0.75, 0.25], generator=random)\n"
+        "    return train, test\n"
+    )
+    return f"{folder}/net.py:build", f"{folder}/samples.py:load"
+
+
+def start_race(page: Page, folder: Path) -> None:
+    """What the person does, from the first page on."""
+    model, data = write_model(folder)
+    page.add_init_script(COUNTED)
+    page.goto("/")
+    page.get_by_test_id("start-own").click()
+    fill(page.get_by_test_id("field-model.entrypoint"), model)
+    fill(page.get_by_test_id("field-data.entrypoint"), data)
+    for rate in RATES:
+        page.get_by_test_id("race-fields").get_by_text(rate, exact=True).click()
+    for strategy in STRATEGIES - {"ddp"}:
+        expect(page.get_by_test_id(f"can-{strategy}")).to_have_attribute("data-state", "runs")
+
+
+def fill(field: Locator, text: str) -> None:
+    """As one types or pastes, and leaves the field."""
+    field.fill(text)
+    field.blur()
+
+
+def launch(page: Page) -> str:
+    """Start the race; its id. The path was no longer than it may be."""
+    page.get_by_test_id("launch").click()
+    expect(page.get_by_test_id("race-name")).to_have_text("my model")
+    clicks, fields = (
+        page.evaluate(f"Number(sessionStorage.getItem('{key}'))") for key in ("clicks", "fields")
+    )
+    assert 3 <= clicks <= MOST_CLICKS
+    assert 1 <= fields <= MOST_FIELDS
+    return page.url.rpartition("/")[2]
+
+
+@pytest.mark.soak
+def test_from_nothing_to_a_ranking_of_ones_own_model_over_four_strategies_and_two_rates(
+    browser: Browser, tmp_path: Path
+) -> None:
+    needs_lab()
+    with (
+        LiveServer(tmp_path / "data", cpu_devices=2) as server,  # the one command
+        Client(server.url) as client,
+        browser.new_context(base_url=server.url) as context,
+    ):
+        page = context.new_page()
+        start_race(page, tmp_path / "mine")
+        expect(page.get_by_test_id("can-ddp")).to_have_attribute("data-state", "runs")
+        race = launch(page)
+        try:
+            expect(page.get_by_test_id("race-state")).to_have_attribute(
+                "data-state", "finished", timeout=RACE_MS
+            )
+            expect(page.get_by_test_id("takes-no-part")).to_have_count(0)
+            rankings = client.standings(race).rankings
+            assert [ranking.rate for ranking in rankings] == list(RATES)
+            for ranking, shown in zip(rankings, page.get_by_test_id("ranking").all(), strict=True):
+                assert {standing.name for standing in ranking.standings if standing.rank} == STRATEGIES
+                assert all(standing.rounds == 3 for standing in ranking.standings)
+                expect(shown.get_by_test_id("standing")).to_have_count(len(STRATEGIES))
+                expect(shown.get_by_test_id("ranking-sentence")).to_have_text(ranking.sentence)
+            expect(page.get_by_test_id("limit")).to_have_count(len(STRATEGIES) * len(RATES))
+            page.get_by_test_id("panel-race-throughput").scroll_into_view_if_needed()
+            expect(page.locator("[data-testid=figure-race-throughput][data-drawn]")).to_be_visible()
+            page.goto("/")
+            expect(page.get_by_test_id("race-name")).to_have_text("my model")  # the newest verdict
+        finally:
+            for job in client.jobs():
+                if job.state not in ENDED:
+                    client.cancel_race(race)
+
+
+def test_without_a_lab_the_race_says_why_ddp_takes_no_part(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))  # without iproute2 nobody can make a lab
+    with (
+        LiveServer(tmp_path / "data", cpu_devices=2, scheduler=False) as server,
+        browser.new_context(base_url=server.url) as context,
+    ):
+        page = context.new_page()
+        start_race(page, tmp_path / "mine")
+        ddp = page.get_by_test_id("can-ddp")
+        expect(ddp).to_have_attribute("data-state", "refused")
+        refused = page.get_by_test_id("refused")
+        expect(refused).to_contain_text("ddp")
+        expect(refused).to_contain_text("hosts")  # the remedy
+        expect(page.get_by_test_id("race-lab")).to_be_disabled()
+        launch(page)
+        out = page.get_by_test_id("takes-no-part")
+        expect(out).to_have_count(len(RATES))
+        expect(out.first).to_contain_text("ddp takes no part: network.rate")

@@ -1,0 +1,129 @@
+"""The timeline's tools: the wheel zooms around the pointer, a layer is found, time is measured; by keyboard, too."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import expect
+
+from backend.client import Client
+from tests.e2e.drawn import window_of
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator, Page
+
+pytestmark = pytest.mark.browser
+STEP = 5
+
+
+@pytest.fixture
+def job(recorded: list[str]) -> str:
+    """The one that moves whole layers."""
+    return recorded[0]
+
+
+def opened(page: Page, job: str, query: str = "") -> Locator:
+    page.goto(f"/jobs/{job}?tab=timeline&step={STEP}{query}")
+    chart = page.get_by_test_id("figure-timeline")
+    expect(chart).to_have_attribute("data-drawn", "true")
+    return chart
+
+
+def measured(page: Page) -> list[int]:
+    found = re.search(r"measure=(-?\d+)(?:,|%2C)(-?\d+)", page.url)
+    assert found is not None
+    return [int(one) for one in found.groups()]
+
+
+def test_the_wheel_zooms_around_the_pointer(page: Page, job: str) -> None:
+    chart = opened(page, job)
+    box = chart.bounding_box()
+    assert box is not None
+    axis = chart.evaluate(
+        "c => (({_offset, _length, range}) => [_offset, _length, ...range])(c._fullLayout.xaxis)"
+    )
+    y = chart.evaluate("c => c._fullLayout.yaxis._offset + c._fullLayout.yaxis._length / 2")
+    pointed = axis[2] + 0.25 * (axis[3] - axis[2])
+    page.mouse.move(box["x"] + axis[0] + 0.25 * axis[1], box["y"] + y)
+    for _ in range(8):  # a little zoom asks for nothing new
+        page.mouse.wheel(0, -100)
+    expect(page).to_have_url(re.compile(r"from_ns=\d+"))
+    origin = chart.evaluate("c => c._fullLayout.meta.origin_ns")
+    found = window_of(page)
+    low, high = ((found[end] - origin) / 1e9 for end in ("from_ns", "to_ns"))
+    assert high - low < 0.7 * (axis[3] - axis[2])
+    assert (pointed - low) / (high - low) == pytest.approx(0.25, abs=0.02)
+
+
+def test_a_layer_is_found_lit_up_and_its_events_are_gone_through(
+    page: Page, client: Client, job: str
+) -> None:
+    chart = opened(page, job)
+    events = client.events(job, step_from=STEP, step_to=STEP, layer=0)
+    assert len(events.kind) > 1
+    page.keyboard.press("/")
+    field = page.get_by_test_id("layer")
+    expect(field).to_be_focused()
+    page.get_by_role("option").first.click()
+    expect(page).to_have_url(re.compile("layer=0"))
+    expect(chart).to_have_attribute("data-layer", "0")
+    expect(page.get_by_test_id("layer-found")).to_contain_text(f"1 of {len(events.kind)}: ")
+    expect(page).to_have_url(re.compile(r"from_ns="))
+    field.blur()
+    for number, key in ((2, "n"), (3, "n"), (2, "p")):
+        page.keyboard.press(key)
+        expect(page.get_by_test_id("layer-found")).to_contain_text(f"{number} of {len(events.kind)}: ")
+        middle = (events.start_ns[number - 1] + events.end_ns[number - 1]) / 2
+        page.wait_for_function(
+            "middle => { const at = new URL(location).searchParams;"
+            " return Math.abs((+at.get('from_ns') + +at.get('to_ns')) / 2 - middle) < 2; }",
+            arg=middle,
+        )
+    found = window_of(page)
+    assert found["from_ns"] < events.start_ns[1]
+    assert events.end_ns[1] < found["to_ns"]
+    page.reload()
+    expect(chart).to_have_attribute("data-layer", "0")
+
+
+def test_time_between_two_points_is_measured(page: Page, job: str) -> None:
+    chart = opened(page, job)
+    page.keyboard.press("m")
+    text = page.get_by_test_id("measure-text")
+    expect(text).to_be_visible()
+    first = measured(page)
+    meta = chart.evaluate("c => c._fullLayout.meta")
+    whole = meta["to_ns"] - meta["from_ns"]
+    assert first[1] - first[0] == pytest.approx(whole / 3, abs=2)
+    expect(text).to_have_text(re.compile(r"^[\d.]+ (ms|µs)$"))
+
+    end = page.get_by_test_id("measure-1")
+    box = end.bounding_box()
+    assert box is not None
+    length = chart.evaluate("c => c._fullLayout.xaxis._length")
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 40)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] / 2 + 60, box["y"] + 40, steps=4)
+    page.mouse.up()
+    page.wait_for_function("before => !location.href.includes(before)", arg=str(first[1]))
+    dragged = measured(page)
+    assert dragged[0] == first[0]
+    assert dragged[1] - first[1] == pytest.approx(60 / length * whole, rel=0.05)
+    assert window_of(page) == {}, "a line is dragged, time is not selected"
+
+    page.get_by_test_id("measure-0").focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("before => !location.href.includes(before)", arg=str(first[0]))
+    moved = measured(page)
+    assert moved[0] - first[0] == pytest.approx(whole / 100, rel=0.01)
+    said = re.fullmatch(r"([\d.]+) (ms|µs)", text.inner_text())
+    assert said is not None
+    assert float(said[1]) * {"ms": 1e6, "µs": 1e3}[said[2]] == pytest.approx(moved[1] - moved[0], rel=1e-3)
+
+    page.reload()
+    expect(text).to_have_text(said[0])
+    page.keyboard.press("Escape")
+    expect(text).to_have_count(0)
+    expect(page).not_to_have_url(re.compile("measure="))
