@@ -3,7 +3,7 @@
     from trainyard import Client
 
     with Client() as trainyard:
-        race = trainyard.race("job.yaml", strategies=["p3", "ddp"], rates=["100Mbit", "1Gbit"])
+        race = trainyard.race("job.yaml", strategies=["parameter-server", "p3"], rates=["100Mbit", "1Gbit"])
         print(race)                                  # who is fastest at which rate, and why
         race.to_pandas()                             # the same for pandas; `race.rows` where that is not installed
         trainyard.compare(["019ac2f3", "019ac300"])  # jobs side by side

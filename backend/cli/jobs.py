@@ -44,7 +44,7 @@ def submit(
     baseline: Annotated[str | None, typer.Option(help="Job that its speed-up is measured against.")] = None,
     set_: Settings = None,
 ) -> None:
-    """Submit the job in FILE, a template that --set may change, and print its id."""
+    """Submit the job in FILE and print its id; --set changes single fields of it."""
     with reported(), Client(url, on_away=say) as client:
         spec = change(read_spec(file), set_)
         if baseline is not None:

@@ -90,7 +90,7 @@ def openapi() -> None:
 
 
 def main() -> None:
-    """The program. A command that only asks something of a server answers in half a second because of this."""
+    """The program. It loads only what the command needs, so that one that asks a server for something answers soon."""
     if not {*sys.argv[1:2]} & SERVERS:
         build_when_used()
     app()

@@ -27,7 +27,7 @@ def spec(
     job_id: Id,
     url: Url = None,
     whole: Annotated[
-        bool, typer.Option("--all", help="Every field; else only what has not its default.")
+        bool, typer.Option("--all", help="Every field; otherwise only those that were set.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON in place of YAML.")] = False,
 ) -> None:

@@ -100,7 +100,7 @@ def race(
 def races(
     race_id: Annotated[str | None, typer.Argument(metavar="[RACE_ID]", help="Show this one.")] = None,
     *,
-    add: Annotated[str | None, typer.Option(help="Let more race, as --member of `trainyard race`.")] = None,
+    add: Annotated[str | None, typer.Option(help="Add one more strategy, written as for --member of `trainyard race`.")] = None,
     cancel: Annotated[bool, typer.Option("--cancel", help="End it and its job that runs.")] = False,
     delete: Annotated[bool, typer.Option("--delete", help="Forget it; its jobs stay.")] = False,
     url: Url = None,
