@@ -10,8 +10,8 @@ What cannot be cut is said by `find_cuts`, with the reason: control flow that lo
 a random number, several values that cross, a layer used on both sides, a forward pass that keeps something in an
 attribute or computes with a parameter that torch.fx does not see (`frozen_values.py`), a loss that looks at the inputs
 or at more of the model than what it answers, code that keeps something outside of the model from pass to pass
-(`kept.py`), a state_dict that is not the parameters and buffers under their names. Control flow that depends on
-anything else, the time say, is frozen as it was when the model was traced.
+(`kept.py`), a generator of random numbers of its own, a state_dict that is not the parameters and buffers under their
+names. Control flow that depends on anything else, the time say, is frozen as it was when the model was traced.
 """
 
 from __future__ import annotations
@@ -73,6 +73,15 @@ class Rest(nn.Module):
         self._back = back
         self.activation: Tensor | None = None
         """What the front has sent."""
+
+    @property
+    def training(self) -> bool:
+        """The mode of what is here: a loss may ask for it."""
+        return self._back.training
+
+    @training.setter
+    def training(self, mode: bool) -> None:
+        """`nn.Module` begins with a mode of its own; this has none."""
 
     def forward(self, inputs: Any) -> Any:
         """What the model would have returned. Raises UserError for a task that changes the inputs first."""
@@ -146,9 +155,12 @@ def cut_in_a_row(model: nn.Module, layers: Sequence[str]) -> list[nn.Module]:
     return [*stages, rest]
 
 
-def find_cuts(model: nn.Module, inputs: Tensors, targets: Tensors, task: Task) -> tuple[CutDescription, ...]:
+def find_cuts(
+    model: nn.Module, inputs: Tensors, targets: Tensors, task: Task, *, autocast: bool = False
+) -> tuple[CutDescription, ...]:
     """Every layer of `model` in the order of its first use, and what crosses in front of it, per sample, or why the
     model cannot be cut there. `inputs` (n, ...) and `targets` (n, ...), n > 1: an example batch on the model's device.
+    `autocast`: it will be trained under autocast.
 
     Raises CannotCutError where it can be cut nowhere.
     """
@@ -156,7 +168,7 @@ def find_cuts(model: nn.Module, inputs: Tensors, targets: Tensors, task: Task) -
         raise CannotCutError(
             "its inputs or targets are several tensors, and pieces of a pass have one of each"
         )
-    with traced(model) as graph, torch.no_grad():
+    with traced(model, autocast=autocast) as graph, torch.no_grad():
         nodes = list(graph.nodes)
         uses = first_uses(model, nodes)
         owners = {name.rpartition(".")[0] for name, _ in model.named_parameters()}
@@ -243,6 +255,7 @@ def _check_task(whole: nn.Module, inputs: Tensor, targets: Tensor, task: Task) -
     """The loss, in training or in an evaluation, must not need the inputs, which are not where it is computed."""
     rest = Rest(whole)
     for training in (True, False):
+        whole.train(training)
         rest.activation = inputs
         try:
             with torch.set_grad_enabled(training):

@@ -60,11 +60,13 @@ def describe(
     name: str,
     task: Task = classification,
     scores: list[int] | None = None,
+    *,
+    autocast: bool = False,
 ) -> ModelDescription:
     """Run one forward pass and loss on an example batch (inputs (n, ...), targets (n, ...)) and describe.
 
     Model and batch must be on one device; `meta` costs neither memory nor time. Into `scores`: how many classes the
-    model's own output tells apart.
+    model's own output tells apart. `autocast`: it will be trained under autocast.
     """
     check_suited(model, name)
     owners = {path: module for path, module in model.named_modules() if next(_own(module), None) is not None}
@@ -100,7 +102,7 @@ def describe(
             handle.remove()
     uses, waits = finder.uses(), waiting.found(parameters)
     with uncompiled():
-        cuts, uncut = _cuts(model, inputs, targets, task)
+        cuts, uncut = _cuts(model, inputs, targets, task, autocast)
 
     def loss(times: int) -> Tensor:
         return task(model, repeated(inputs, times), repeated(targets, times)).total
@@ -130,14 +132,17 @@ def describe(
 
 
 def _cuts(
-    model: nn.Module, inputs: Tensors, targets: Tensors, task: Task
+    model: nn.Module, inputs: Tensors, targets: Tensors, task: Task, autocast: bool
 ) -> tuple[tuple[CutDescription, ...], str]:
-    """Where the model can be cut, or why nowhere. A model that cannot be cut is as good as any other otherwise."""
+    """Where the model can be cut, or why nowhere. A model that cannot be cut is as good as any other otherwise. Raises
+    what a pass without values raises: who has values may ask again."""
     try:
-        return find_cuts(model, inputs, targets, task), ""
+        return find_cuts(model, inputs, targets, task, autocast=autocast), ""
     except CannotCutError as error:
         return (), str(error)
     except Exception as error:  # a traced pass that runs differently from the model's own
+        if isinstance(inputs, Tensor) and inputs.is_meta:
+            raise
         return (), f"its traced forward pass fails: {type(error).__name__}: {error}"
 
 
@@ -146,6 +151,7 @@ def describe_request(request: dict[str, Any]) -> ModelDescription:
     source = from_plain(SourceSpec, request.get("model"), "model")
     data = from_plain(SourceSpec, request.get("data"), "data")
     precision = request.get("precision", "float32")
+    autocast = precision == "bf16"
     dataset = load_dataset(fitted(data, source))
     task = find_task(source, data)
     inputs, targets = read(dataset.train, (np.arange(_SAMPLES) + dataset.example) % len(dataset.train))
@@ -155,11 +161,12 @@ def describe_request(request: dict[str, Any]) -> ModelDescription:
     try:
         with torch.device("meta"):
             model = build_model(source, precision)
-        described = describe(model, on("meta", inputs), on("meta", targets), name, task, scores)
+        batch = on("meta", inputs), on("meta", targets)
+        described = describe(model, *batch, name, task, scores, autocast=autocast)
     except Exception as meta_error:  # a model that looks at values cannot run without them
         try:
             model = build_model(source, precision)
-            described = describe(model, inputs, targets, name, task)
+            described = describe(model, inputs, targets, name, task, autocast=autocast)
         except UserError:
             raise
         except Exception as error:

@@ -54,15 +54,19 @@ class _Watch(TorchFunctionMode):
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self._names = {memory_of(held): name for held, name in reversed(_tensors(model))}
+        self._own = {id(held) for held, _ in _tensors(model)}
 
     def __torch_function__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         given, name = tree.tree_leaves((args, kwargs)), getattr(function, "__name__", "")
-        if not any(isinstance(value, fx.Proxy) for value in given) and name in _DRAWS:
+        noted = any(isinstance(value, fx.Proxy) for value in given)
+        if not noted and name in _DRAWS:
             raise _draws()
         if _uses_values(function, name):
             for value in given:
+                if noted and id(value) in self._own:
+                    continue  # torch.fx finds the attribute that it is
                 if isinstance(value, Tensor) and (found := self._names.get(memory_of(value))):
                     raise CannotCutError(
                         f"its forward pass computes with {found!r}, which it has not taken from the module's attribute"

@@ -6,13 +6,24 @@ leave something for the loss. Of a cut model some of it is in another process, a
 
 from __future__ import annotations
 
+import copyreg
 import functools
+import io
 import itertools
+import random
 import sys
 import sysconfig
 from collections import deque
 from collections.abc import Iterator
-from types import BuiltinMethodType, CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
+from types import (
+    BuiltinMethodType,
+    CodeType,
+    FunctionType,
+    GeneratorType,
+    MethodType,
+    ModuleType,
+    SimpleNamespace,
+)
 from typing import Any
 
 import numpy as np
@@ -23,7 +34,7 @@ from engine.inputs.batch import Tensors
 from engine.inputs.task import Task
 from engine.models.cannot_cut import CannotCutError
 
-_PLAIN = (bool, int, float, complex, str, bytes, type(None))
+_PLAIN = (bool, int, float, complex, str, bytes, bytearray, type(None))
 _CONTAINERS = (list, tuple, set, frozenset, deque)
 _CODE = (
     FunctionType, MethodType, BuiltinMethodType, ModuleType, type, functools.partial, functools._lru_cache_wrapper
@@ -66,6 +77,7 @@ class _Kept:
         for module in model.modules():
             hooks = (*module._forward_hooks.values(), *module._forward_pre_hooks.values())
             waiting += [("", code, _NO_NAMES) for code in (*hooks, type(module))]
+            waiting += [(key, held, _NO_NAMES) for key, held in _own_attributes(module)]
         waiting += [("", part, _NO_NAMES) for part in (task, *getattr(task, "__dict__", {}).values())]
         while waiting:
             name, value, names = waiting.pop()
@@ -103,9 +115,25 @@ def _told_apart(value: Any) -> Any:
         return type(value), repr(value)
     if isinstance(value, (np.ndarray, np.generic)):
         return value.tobytes()
-    if isinstance(value, (*_CONTAINERS, dict, *_CODE)) or _has_attributes(value):
+    if isinstance(value, (*_CONTAINERS, dict, *_CODE, GeneratorType)) or _has_attributes(value):
         return None
-    return id(value)
+    return _drawn_from(value) or _read_from(value)
+
+
+def _drawn_from(value: Any) -> Any:
+    """The state of a generator of random numbers; None for all else."""
+    if isinstance(value, random.Random):
+        return value.getstate()
+    if isinstance(value, np.random.RandomState):
+        return repr(value.get_state(legacy=False))
+    if isinstance(value, np.random.Generator):
+        return repr(value.bit_generator.state)
+    return value.get_state().numpy().tobytes() if isinstance(value, torch.Generator) else None
+
+
+def _read_from(value: Any) -> Any:
+    """Nobody can see how far an iterator is: it is never the same. All else is the object that it is."""
+    return object() if isinstance(value, Iterator) and not isinstance(value, io.IOBase) else id(value)
 
 
 def _parts(name: str, value: Any, names: frozenset[str]) -> Iterator[tuple[str, Any, frozenset[str]]]:
@@ -122,11 +150,28 @@ def _parts(name: str, value: Any, names: frozenset[str]) -> Iterator[tuple[str, 
         yield from ((f"{name}[{key!r}]", held, names) for key, held in value.items())
     elif isinstance(value, _CONTAINERS):
         yield from ((f"{name}[{at}]", held, names) for at, held in enumerate(value))
+    elif isinstance(value, GeneratorType):
+        yield name, value.gi_frame and (value.gi_frame.f_lasti, dict(value.gi_frame.f_locals)), names
     else:
         yield from ((name, part, names) for part in _behind(value))
     if _has_attributes(value):
         yield name, type(value), names
-        yield from ((f"{name}.{key}".lstrip("."), held, names) for key, held in vars(value).items())
+        yield from ((f"{name}.{key}".lstrip("."), held, names) for key, held in _attributes(value))
+
+
+def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
+    """By name, whether they are kept in a dictionary or in slots."""
+    yield from getattr(value, "__dict__", {}).items()
+    for key in copyreg._slotnames(type(value)):  # type: ignore[attr-defined]
+        if hasattr(value, key):
+            yield key, getattr(value, key)
+
+
+def _own_attributes(module: nn.Module) -> Iterator[tuple[str, Any]]:
+    """What a user's module holds beside what every module has."""
+    if _is_users(type(module)):
+        plain = vars(nn.Module()).keys()
+        yield from ((key, held) for key, held in vars(module).items() if key not in plain)
 
 
 def _of_class(kind: type) -> Iterator[tuple[str, Any]]:
@@ -170,7 +215,7 @@ def _has_attributes(value: Any) -> bool:
     """Whether it is an object whose attributes are a user's. A user's list or dictionary may have some, too."""
     return not isinstance(value, type) and (
         isinstance(value, (nn.Module, SimpleNamespace))
-        or (_is_users(type(value)) and hasattr(value, "__dict__"))
+        or (_is_users(type(value)) and (hasattr(value, "__dict__") or bool(copyreg._slotnames(type(value)))))  # type: ignore[attr-defined]
     )
 
 

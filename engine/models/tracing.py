@@ -34,6 +34,7 @@ _OPERATORS = {
     )
 }
 """Those that write in place."""
+_AUTOCASTS = ("cpu", "cuda")
 
 
 class _Tracer(fx.Tracer):
@@ -44,7 +45,7 @@ class _Tracer(fx.Tracer):
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self._own = {module: own_tensors(module) for module in model.modules()}
-        self._modes: tuple[bool, ...] | None = None
+        self._modes: tuple[object, ...] | None = None
         self._thread = threading.get_ident()
 
     def call_module(self, m: nn.Module, forward: Any, args: Any, kwargs: Any) -> Any:
@@ -77,14 +78,33 @@ class _Tracer(fx.Tracer):
         return is_compiled(m) or super().is_leaf_module(m, module_qualified_name)
 
 
-def _modes() -> tuple[bool, ...]:
-    autocast = (torch.is_autocast_enabled(kind) for kind in ("cpu", "cuda"))
+def _modes() -> tuple[object, ...]:
+    autocast = ((torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)) for kind in _AUTOCASTS)
     return torch.is_grad_enabled(), torch.is_inference_mode_enabled(), *autocast
 
 
 @contextmanager
-def traced(model: nn.Module) -> Iterator[fx.Graph]:
-    """The model's forward pass as a graph. Raises CannotCutError."""
+def _autocasting(wanted: bool) -> Iterator[None]:
+    """As `precision: bf16` trains, on whichever device: a block that switches autocast off is noticed under it only.
+    (torch.autocast itself refuses a device that this machine lacks.)"""
+    if not wanted:
+        yield
+        return
+    before = [(kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)) for kind in _AUTOCASTS]
+    try:
+        for kind in _AUTOCASTS:
+            torch.set_autocast_enabled(kind, True)
+            torch.set_autocast_dtype(kind, torch.bfloat16)
+        yield
+    finally:
+        for kind, enabled, dtype in before:
+            torch.set_autocast_enabled(kind, enabled)
+            torch.set_autocast_dtype(kind, dtype)
+
+
+@contextmanager
+def traced(model: nn.Module, *, autocast: bool = False) -> Iterator[fx.Graph]:
+    """The model's forward pass as a graph, as it is under autocast or not. Raises CannotCutError."""
     if is_compiled(model):
         raise CannotCutError(
             "it is compiled as a whole, and a part of it would not be (compile its modules one by one instead)"
@@ -102,7 +122,8 @@ def traced(model: nn.Module) -> Iterator[fx.Graph]:
             held.put_back()  # fx's own constants: the same names in both passes
             model.train(training)
             before = _settings(model)
-            graphs.append(_trace(model))
+            with _autocasting(autocast):
+                graphs.append(_trace(model))
             _refuse_writing(model, graphs[-1])
             if changed := held.changed() or _first_other(before, _settings(model)):
                 raise CannotCutError(
@@ -169,16 +190,14 @@ def _refuse_writing(model: nn.Module, graph: fx.Graph) -> None:
 
 def _refuse_shared_memory(model: nn.Module, graph: fx.Graph) -> None:
     """A part would not know that what it takes for a constant is trained."""
-    own = {id(held): held for held in (*model.parameters(), *model.buffers())}
-    names = {
-        memory_of(held): name
-        for name, held in (*model.named_buffers(), *reversed(list(model.named_parameters())))
-    }
+    buffers = {memory_of(held): name for name, held in model.named_buffers()}
+    parameters = {memory_of(held): name for name, held in reversed(list(model.named_parameters()))}
+    own = {id(held) for held in model.buffers()}
     for node in graph.nodes:
-        if node.op == "get_attr":
-            held = _attribute(model, str(node.target))
-            shared = names.get(memory_of(held)) if isinstance(held, Tensor) and id(held) not in own else None
-            if shared:
+        held = _attribute(model, str(node.target)) if node.op == "get_attr" else None
+        if isinstance(held, Tensor) and not isinstance(held, nn.Parameter):
+            of_buffer = None if id(held) in own else buffers.get(memory_of(held))
+            if shared := parameters.get(memory_of(held), of_buffer):
                 raise CannotCutError(
                     f"its forward pass uses {node.target!r}, a tensor that shares its memory with {shared!r}, and a cut"
                     " model would keep it as it was (use the parameter itself)"

@@ -97,13 +97,25 @@ class Agreement:
 
     @past_gates
     def check(self) -> None:
-        """Compare everything. Collective; every worker raises TrainingError for a difference."""
-        names = list(self._parameters)
+        """Compare everything, and what was written to since the last report. Collective; every worker raises
+        TrainingError for a difference."""
+        names, written = list(self._parameters), self._unreported()
         values = [checksum(self._parameters[name].detach().reshape(-1)) for name in names]
         mine = torch.stack([torch.tensor(self._machine), *(value.cpu() for value in values)])
-        everyone = [part[0] for part in self._gather.run([mine])]
+        wrote = torch.tensor([written.get(name, 0) for name in names], dtype=torch.int64)
+        everyone = [part[0] for part in self._gather.run([torch.cat([mine, wrote])])]
+        _compare([dict(zip(names, map(int, one[1 + len(names) :]), strict=True)) for one in everyone])
         if all(one[0] == self._machine for one in everyone):
-            _compare([dict(zip(names, map(int, one[1:]), strict=True)) for one in everyone])
+            _compare([dict(zip(names, map(int, one[1 : 1 + len(names)]), strict=True)) for one in everyone])
+
+    def _unreported(self) -> dict[str, int]:
+        """By parameter: one number for what was written to it in which steps, which from now on counts as reported."""
+        found: dict[str, int] = {}
+        for step, wrote in sorted(self._wrote.items()):
+            for name, value in wrote.items():
+                found[name] = zlib.crc32(f"{step} {value}".encode(), found.get(name, 0))
+        self._wrote = {}
+        return found
 
     def _take(self, step: int, rank: int, said: dict[str, Any]) -> None:
         with self._lock:

@@ -24,6 +24,7 @@ from engine.plan.job import EvaluationSpec, JobSpec
 from engine.plan.plan import Peer, Plan
 from engine.plan.traffic import factor_type
 from engine.profile import Profile
+from engine.runtime import unasked
 from engine.runtime.capture import Capture, LinearCapture
 from engine.runtime.host_memory import as_bytes
 from engine.runtime.launch import REPLAY, Launch
@@ -57,6 +58,7 @@ class Subject:
 def load_subject(launch: Launch, rank: int, recording: Recording, *, back: bool = False) -> Subject:
     """Build and load what worker `rank` trains. `back`: whether the back of a cut model is computed in this process.
     Raises UserError for whatever the job got wrong."""
+    unasked.ask()  # before a user's module takes a function by its name
     job, cuts = launch.job, cuts_of(launch.plan)
     pipeline = launch.plan.pipeline if isinstance(launch.plan, Plan) else None
     if launch.profile is None:

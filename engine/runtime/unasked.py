@@ -2,12 +2,13 @@
 
 PyTorch asks `__torch_function__` of what a function computes with. It does not of what a constructor copies or wraps
 (`torch.tensor(p)`, `x.new_tensor(p)`), nor of what TorchScript is given. These were found by calling every function of
-PyTorch's with a closed parameter, and have themselves replaced when the first gate of a process is made.
+PyTorch's with a closed parameter, and are replaced before a user's code is imported.
 
 A scripted module reads its own parameters, too. A scripted function has none: what it is given asks, and nothing
 else, so that layers that use one wait for no others.
 
-Cost: a look at the types of the arguments in each such call, and nothing for all others.
+Cost: a look at the types of the arguments in each such call, of a scripted module's parameters in each of its calls,
+and nothing for all others.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import Parameter
+from torch.utils._device import _device_constructors
 
 from engine.models.uses import tensors_in
 
@@ -35,15 +38,27 @@ _MODULES: Any = torch._C.ModuleDict
 
 @functools.cache
 def ask() -> None:
-    """Replace them all, once in each process."""
+    """Replace them all, once in each process, and before a user's code is imported: what that has imported by name
+    stays what it was."""
+    _device_constructors()  # `with torch.device(...)` knows functions by what they are, and looks at them once
     for owner, names in _FUNCTIONS:
         for name in names:
-            setattr(owner, name, asking(getattr(owner, name)))
+            setattr(owner, name, _in_place(owner, name, asking(getattr(owner, name))))
     tensor: Any = Tensor
+    parameter: Any = Parameter
     tensor._make_subclass = staticmethod(asking(tensor._make_subclass))
-    tensor.__new__ = staticmethod(asking(tensor.__new__))
+    for kind in (tensor, parameter):
+        kind.__new__ = staticmethod(asking(kind.__new__))
     _SCRIPTED.__call__ = asking(_SCRIPTED.__call__)
     _METHOD.__call__ = asking(_METHOD.__call__, _parameters_of)
+
+
+def _in_place(owner: Any, name: str, after_asking: Callable[..., Any]) -> Callable[..., Any]:
+    """Under the name by which pickle finds it."""
+    module = getattr(owner, "__module__", None)
+    after_asking.__qualname__ = f"{owner.__name__}.{name}" if module else name
+    after_asking.__module__ = module or owner.__name__
+    return after_asking
 
 
 def asking(plain: Callable[..., Any], own: Callable[..., Any] | None = None) -> Callable[..., Any]:

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from engine.errors import UserError
-from engine.inputs.task import BatchLoss
+from engine.inputs.task import BatchLoss, classification
 from engine.models.cannot_cut import CannotCutError
-from engine.models.cut import ELSEWHERE, Rest, cut
+from engine.models.cut import ELSEWHERE, Rest, cut, find_cuts
 from engine.models.registry import model
 from engine.plan.placement_rules import possible_cuts
 from tests.cuts import INPUTS, Shaped, offered, whole
@@ -245,6 +245,26 @@ class Lower(Shaped):
         return self.third(self.second(hidden.float()))
 
 
+class Full(Shaped):
+    """One product in full precision, whatever the others have."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.autocast("cpu", enabled=False):
+            hidden = self.first(x.float())
+        return self.third(self.second(hidden))
+
+
+def test_a_block_without_autocast_is_noticed_where_there_is_autocast() -> None:
+    def cuts(autocast: bool) -> list[str]:
+        targets = torch.zeros(2, dtype=torch.int64)
+        return [c.layer for c in find_cuts(Full(), INPUTS, targets, classification, autocast=autocast)]
+
+    assert cuts(autocast=False) == ["first", "second", "third"]
+    with pytest.raises(CannotCutError, match="computes in a mode of its own"):
+        cuts(autocast=True)
+    assert not torch.is_autocast_enabled("cpu")
+
+
 def test_a_cut_that_is_no_cut_says_why() -> None:
     assert offered(Around(), INPUTS) == {
         "first": "no layer would be left in front of it",
@@ -337,6 +357,20 @@ def test_a_loss_that_looks_at_the_inputs_is_refused() -> None:
     rest = Rest(nn.Identity())
     rest.activation = INPUTS
     assert rest(ELSEWHERE) is INPUTS
+
+
+def test_a_loss_may_ask_in_which_mode_the_model_is() -> None:
+    def evaluates(net: nn.Module, inputs: Tensor, targets: Tensor) -> BatchLoss:
+        total = net(inputs).sum()
+        return BatchLoss(total, None) if net.training else BatchLoss(total + inputs.sum(), None)
+
+    back = nn.Linear(4, 4)
+    rest = Rest(back)
+    assert rest.training
+    back.eval()
+    assert not rest.training
+    with pytest.raises(CannotCutError, match="the loss looks at the inputs"):
+        offered(Around(), INPUTS, evaluates)
 
 
 def test_a_loss_that_looks_at_the_model_is_refused() -> None:

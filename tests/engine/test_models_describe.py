@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional
 
 from engine.errors import UserError
 from engine.inputs.build import load_dataset
 from engine.inputs.fit import fitted
+from engine.inputs.task import BatchLoss, UserLoss
 from engine.models.describe import describe, describe_request
 from engine.models.registry import MODELS, model
 from engine.plan.description import Factors, ModelDescription
@@ -71,6 +73,25 @@ def test_a_layer_whose_rows_do_not_grow_with_the_samples_has_no_factors():
     found = describe(_Queries(), torch.randn(2, 1, 8, 8), torch.zeros(2, dtype=torch.int64), "queries")
     assert found.layer("head").factors == Factors(rows=1, inputs=64, outputs=10)
     assert found.layer("ask").factors is None
+
+
+def test_a_loss_that_looks_at_values_in_an_evaluation_needs_values():
+    def task(model, inputs, targets):
+        scores = model(inputs)
+        total = functional.cross_entropy(scores, targets, reduction="sum")
+        return BatchLoss(total, None if model.training else int((scores.argmax(1) == targets).sum()))
+
+    loss, batch = UserLoss(task, "test"), (torch.randn(2, 64), torch.zeros(2, dtype=torch.int64))
+
+    def described(device: str) -> list[str]:
+        with torch.device(device):
+            model = nn.Sequential(nn.Linear(64, 8), nn.Linear(8, 10))
+        on_device = (tensor.to(device) for tensor in batch)
+        return [cut.layer for cut in describe(model, *on_device, "test", loss).cuts if not cut.refused]
+
+    with pytest.raises(RuntimeError, match="meta"):
+        described("meta")
+    assert described("cpu") == ["1"]
 
 
 def test_the_heaviest_layer_of_the_sockeye_shape_is_the_first():

@@ -88,6 +88,36 @@ class Tossed(Shaped):
         return self.third(self.second(hidden) if random.random() < 2 else hidden)
 
 
+class SharedBuffer(Shaped):
+    """A buffer that is a view of another layer's parameter."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("level", self.second.bias.data)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.third(self.second(self.first(x) * self.level))
+
+
+class Handed(Shaped):
+    """A parameter of a list goes straight into a function with a value of the pass: torch.fx finds it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weights = [self.second.weight]
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.third(functional.linear(self.first(x), self.weights[0], self.second.bias))
+
+
+def test_a_parameter_that_is_handed_to_a_function_is_noted() -> None:
+    net = Handed()
+    assert offered(net, INPUTS)["second"] == ""
+    parts = cut(net, "second")
+    assert torch.equal(whole(parts, INPUTS), net(INPUTS))
+    assert any(p is net.second.weight for p in parts.back.parameters())
+
+
 @pytest.mark.parametrize(
     ("net", "reason"),
     [
@@ -96,6 +126,7 @@ class Tossed(Shaped):
         (FlatNorm, "a tensor that shares its memory"),
         (FlatConstant, "a tensor that shares its memory"),
         (FlatOperand, "uses 'level', a tensor that shares its memory with"),
+        (SharedBuffer, "uses 'level', a tensor that shares its memory with 'second.bias'"),
         (Noisy, "draws random numbers"),
         (Tossed, "draws random numbers"),
     ],

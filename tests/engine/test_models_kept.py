@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import functools
+import itertools
+import random
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -91,9 +95,65 @@ def averaged() -> tuple[nn.Module, Any]:
     return Row(), loss
 
 
+class Slots:
+    """It has no dictionary."""
+
+    __slots__ = ("calls",)
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+
+def drawing(source: Any, draw: Callable[[Any], float]) -> Callable[[], tuple[nn.Module, Any]]:
+    """A loss that takes something from `source` in every pass."""
+
+    def loss(net: nn.Module, inputs: Tensor, targets: Tensor) -> Any:
+        return net(inputs).sum() * draw(source), None
+
+    return lambda: (Row(), loss)
+
+
+def slotted(source: Slots) -> int:
+    source.calls += 1
+    return source.calls
+
+
+def counted_in_bytes(source: bytearray) -> int:
+    source[0] += 1
+    return source[0]
+
+
+def counting() -> Iterator[int]:
+    count = 0
+    while True:
+        count += 1
+        yield count
+
+
+class Sometimes(Row):
+    """A layer that a generator of the model's own skips now and then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dice = random.Random(0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = self.first(x)
+        return self.third(self.second(hidden) if self.dice.random() < 2 else hidden)
+
+
 @pytest.mark.parametrize(
     ("made", "name"),
     [
+        (drawing(Slots(), slotted), "source.calls"),
+        (drawing(bytearray(2), counted_in_bytes), "source"),
+        (drawing(counting(), next), "source[1]['count']"),
+        (drawing(itertools.cycle([1.0, 2.0]), next), "source"),
+        (drawing(random.Random(0), lambda dice: dice.random()), "source"),
+        (drawing(np.random.default_rng(0), lambda dice: dice.random()), "source"),
+        (drawing(np.random.RandomState(0), lambda dice: dice.rand()), "source"),
+        (drawing(torch.Generator(), lambda dice: float(torch.rand((), generator=dice))), "source"),
+        (lambda: (Sometimes(), plain), "dice"),
         (hooked, "FEATURES['f']"),
         (recorded, "recorder.last"),
         (counted, "STEPS[0]"),

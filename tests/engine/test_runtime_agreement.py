@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
+from torch.nn import Parameter
 
 from engine.errors import TrainingError
 from engine.runtime.agreement import EVERY, Agreement
@@ -79,3 +84,44 @@ def test_equal_writes_of_different_steps_are_not_mixed() -> None:
     report({1: (one, one), 2: (two, two)}, EVERY)
     with pytest.raises(TrainingError):
         report({1: (one, two), 2: (two, one)}, EVERY)
+
+
+class Meeting:
+    """Two workers give each other their tensors; each from a thread of its own."""
+
+    def __init__(self) -> None:
+        self._given: list[Any] = [None, None]
+        self._both = threading.Barrier(2, timeout=30)
+
+    def of(self, rank: int) -> Any:
+        def run(tensors: list[Tensor]) -> list[list[Tensor]]:
+            self._given[rank] = tensors
+            self._both.wait()
+            return self._given
+
+        return SimpleNamespace(run=run)
+
+
+@pytest.mark.parametrize("machines", [("one", "one"), ("one", "another")])
+@pytest.mark.parametrize("values", [(1, 1), (1, 2), (1, None)])
+def test_what_was_written_since_the_last_report_is_compared_before_anything_is_saved(
+    machines: tuple[str, str], values: tuple[int, int | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire: Any = Wire()
+    meeting, workers = Meeting(), []
+    for rank, kind in enumerate(machines):
+        monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda kind=kind: kind)
+        mine = {name: Parameter(torch.zeros(2)) for name in ("a", "b")}
+        gather, device = meeting.of(rank), torch.device("cpu")
+        workers.append(Agreement(mine, sender=wire, gather=gather, rank=rank, workers=2, device=device))
+    for worker, value in zip(workers, values, strict=True):
+        worker.report(0, NOTHING if value is None else Seen(looked_at={}, wrote={"b": value}))
+    with ThreadPoolExecutor(2) as pool:
+        checks = [pool.submit(worker.check) for worker in workers]
+    for check in checks:
+        if values == (1, 1):
+            check.result()
+        else:
+            with pytest.raises(TrainingError, match="b is not the same on worker 0 and on worker 1"):
+                check.result()
+    assert not wire.sent

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import Parameter, functional
 
+from engine.runtime import unasked
 from engine.runtime.gate import Gate, past_gates
 
 
@@ -90,6 +91,7 @@ READS: dict[str, Callable[[nn.Linear], Any]] = {
     "constructor of a tensor": lambda layer: torch.zeros(1).new_tensor(layer.weight),
     "of another class": lambda layer: layer.weight.as_subclass(Tensor),
     "wrapped": lambda layer: Tensor._make_subclass(Tensor, layer.weight),
+    "parameter": lambda layer: Parameter(layer.weight),
     "set": lambda layer: torch.no_grad()(torch.zeros(1).set_)(layer.weight),
     "nested": lambda layer: torch.nested.nested_tensor([layer.weight]).unbind()[0],
     "scripted function": lambda layer: _scripted(layer.weight),
@@ -227,3 +229,12 @@ def test_a_closed_parameter_inside_of_compiled_code_is_told_nevertheless() -> No
         watched.gate.close(watched.layer.weight)
         assert torch.equal(function(x), exact)
         assert watched.read[0] == "weight"
+
+
+def test_functions_that_are_made_to_ask_are_what_they_were_for_all_else() -> None:
+    unasked.ask()
+    for function in (torch.tensor, torch.as_tensor, Tensor.new_tensor):
+        assert pickle.loads(pickle.dumps(function)) is function
+    with torch.device("meta"):
+        assert torch.tensor([1.0]).is_meta
+        assert torch.as_tensor([1.0]).is_meta
