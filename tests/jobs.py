@@ -131,8 +131,13 @@ def succeed(spec: JobSpec, directory: Path) -> Run:
     return found
 
 
-def reference(spec: JobSpec, workers: int, *, steps: int | None = None) -> dict[str, Tensor]:
+def reference(
+    spec: JobSpec, workers: int, *, steps: int | None = None, autocast_cache: bool = True
+) -> dict[str, Tensor]:
     """Plain PyTorch in this process: the shards of `workers` one after another, in rank order, summed.
+
+    `autocast_cache`: autocast keeps a weight's bfloat16 copy for a whole pass, so that the gradients of a layer's
+    several uses are summed in bfloat16; without, in the weight's own type.
 
     Batch statistics are kept apart per rank, as workers keep them, and averaged at the end. With one worker this is
     the global batch as a whole.
@@ -162,7 +167,8 @@ def reference(spec: JobSpec, workers: int, *, steps: int | None = None) -> dict[
                     and inputs.is_floating_point()
                 ):
                     inputs = inputs.double()
-                with torch.autocast("cpu", torch.bfloat16, enabled=training.precision == "bf16"):
+                rounded = training.precision == "bf16"
+                with torch.autocast("cpu", torch.bfloat16, enabled=rounded, cache_enabled=autocast_cache):
                     loss = task(model, inputs, targets).total / whole
                 loss.backward()
             buffers[rank] = {n: b.clone() for n, b in model.named_buffers()}

@@ -23,7 +23,7 @@ AREAS = """chart => chart._fullData.filter(one => one.meta?.layers && one.fillco
 LIT_BARS = """chart => chart._fullData.filter(one => one.type === 'bar').flatMap(one =>
     Array.from(one.customdata).map((row, index) => [Array.from(row)[3], (one.marker.opacity ?? [])[index] ?? 1]))"""
 
-FRAMES = """chart => Array.from(chart.nextElementSibling.children).map((box, map) => {
+FRAMES = """chart => Array.from(chart.parentElement.querySelector('.ty-frames').children).map((box, map) => {
     const axis = chart._fullLayout[['yaxis', 'yaxis2'][map]], above = chart.getBoundingClientRect().top + axis._offset;
     const {top, bottom} = box.getBoundingClientRect();
     return [axis.p2l(top - above), axis.p2l(bottom - above)];
@@ -180,7 +180,7 @@ def test_a_selected_stretch_has_a_table_that_can_be_taken_along(page: Page, clie
     assert len(head) == 2 + len(found.links)
     for row in found.layers:
         cells = table.locator(f"tr[data-layer='{row.index}']").locator("th, td").all_inner_texts()
-        assert cells[0] == ("of no layer" if row.index < 0 else row.layer)
+        assert cells[0] == ("of no layer" if row.index < 0 else row.layer_name)
         assert bool(cells[1]) == bool(row.waits)
         for one in row.moved:
             said = re.search(r"([\d.]+) %", cells[2 + one.link])
