@@ -62,13 +62,16 @@ class Races:
         jobs: Jobs,
         drawing: Drawing,
         *,
+        commit: str = "unknown",
         changed: Callable[[], None] = lambda: None,
     ) -> None:
-        """`changed` wakes whoever runs races: there is a new one, or one that goes on."""
+        """`commit`: of this program, for reports, as it was when the server started: what is checked out later does
+        not run. `changed` wakes whoever runs races: there is a new one, or one that goes on."""
         self._database = database
         self._planner = planner
         self._jobs = jobs
         self._drawing = drawing
+        self._commit = commit
         self._changed = changed
         self._standings = Standings()
         self._causes: Remembered[str | None] = Remembered(room=CAUSES_REMEMBERED)
@@ -201,7 +204,7 @@ class Races:
         """The race as one HTML file. Raises NotFound."""
         race = self.show(race_id)
         with self._database.read() as session:
-            return race_report.html(race, provenance.of_race(session, race_id))
+            return race_report.html(race, provenance.of_race(session, race_id, self._commit))
 
     def curves(self, race_id: str) -> Curves:
         """What its figure of throughput draws. Raises NotFound, and Conflict for a race with one condition."""

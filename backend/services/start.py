@@ -33,6 +33,7 @@ from backend.services.telemetry import Telemetry
 from backend.services.views import Views
 from backend.settings import Settings
 from engine import lab
+from engine.benchmarks.harness.machine import commit
 
 
 @asynccontextmanager
@@ -93,7 +94,9 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
             inventory=inventory,
             jobs=jobs,
             profiles=profiles,
-            races=Races(database, planner, jobs, drawing, changed=racing.wake),
+            races=Races(
+                database, planner, jobs, drawing, commit=await asyncio.to_thread(commit), changed=racing.wake
+            ),
             lists=Lists(database, views),
             labels=Labels(database),
             job_figures=job_figures,

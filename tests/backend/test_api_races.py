@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from sqlalchemy import Engine, event
+from sqlalchemy import Engine
+from sqlalchemy import event as events
 from sqlalchemy.orm import Session
 
 from backend.lifecycle import Event, Reason
 from backend.scheduler import record
 from backend.services.racing import Racing
+from engine.benchmarks.harness.machine import commit
 from tests.backend.job_specs import job_spec
 from tests.backend.posted_run import Posted, end_attempt, record_steps, start_attempt
 
@@ -250,11 +252,11 @@ def test_a_page_that_looks_again_has_no_description_read_again(api: TestClient, 
     def note(*given: Any) -> None:
         asked.append(given[2])
 
-    event.listen(Engine, "before_cursor_execute", note)
+    events.listen(Engine, "before_cursor_execute", note)
     try:
         show(api, race)
     finally:
-        event.remove(Engine, "before_cursor_execute", note)
+        events.remove(Engine, "before_cursor_execute", note)
     assert [statement for statement in asked if "jobs.name" in statement]
     assert not [statement for statement in asked if "jobs.description" in statement]
     api.post(f"/api/v1/races/{race['id']}/cancel", json={})
@@ -318,5 +320,6 @@ def test_a_race_has_a_report(api: TestClient, racing: Racing, tmp_path: Path) ->
     assert f'filename="race-{race["id"]}.html"' in answer.headers["content-disposition"]
     assert "&lt;b&gt;bold&lt;/b&gt;" in answer.text
     assert "<b>bold" not in answer.text
+    assert f"commit {commit().split()[0]}" in answer.text, "of this checkout"
     assert "2 x cpu" in answer.text, "the devices that its jobs were given"
     assert api.get("/api/v1/races/nobody/report").status_code == 404
