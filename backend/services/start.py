@@ -60,8 +60,6 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
         )
         stack.callback(descriptions.close)
         planner = Planner(descriptions, inventory.check)
-        profiles = Profiles(settings.data_dir / "profiles", planner, inventory)
-        stack.callback(profiles.close)
         hub = Hub(database, views, kept=settings.notices_kept)
         await hub.start()
         stack.push_async_callback(hub.stop)
@@ -79,6 +77,8 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
             url=settings.ingest_url or address,
             paused=settings.paused,
         )
+        profiles = Profiles(settings.data_dir / "profiles", database, planner, inventory, scheduler.aside)
+        stack.callback(profiles.close)
         if settings.scheduler:
             await asyncio.to_thread(scheduler.start)
             stack.push_async_callback(asyncio.to_thread, scheduler.close)
