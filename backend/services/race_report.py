@@ -15,6 +15,7 @@ from html import escape
 from backend.race_rows import HEAD, Row, rows_of
 from backend.schemas.races import RaceView, Ranking, Suggestion
 from backend.services.race_drawing import bars, lines_of, over_rates
+from backend.services.verdict import BESIDE
 from engine.plan.documents import dump_yaml
 from engine.plan.serde import only_set
 from engine.plan.units_of_measure import format_bytes
@@ -160,11 +161,7 @@ def _next(suggestions: Sequence[Suggestion]) -> str:
 
 
 def _method(race: RaceView) -> str:
-    beside = (
-        "Other jobs were allowed to run at the same time."
-        if race.spec.beside
-        else "No other job of this server ran meanwhile."
-    )
+    beside = f"{BESIDE}." if race.spec.beside else "No other job of this server ran meanwhile."
     text = (
         f"In each of {race.spec.rounds} rounds every member ran once, in an order that turns from round to round, and "
         f"times were compared within the round. {beside} An iteration is the median from the start of one forward pass "

@@ -117,7 +117,9 @@ class Standings:
             rate=condition.rate,
             workers=condition.workers,
             batch=condition.batch,
-            sentence=sentence(ranked, names, spec.rounds, lambda a, b: _cause(own, a, b, why)),
+            sentence=sentence(
+                ranked, names, spec.rounds, lambda a, b: _cause(own, a, b, why), beside=spec.beside
+            ),
             standings=standings,
         )
 
