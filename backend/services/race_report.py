@@ -1,7 +1,7 @@
 """A race's report: one HTML file that needs nothing but itself, its conclusion first.
 
-Whatever a person named (races, members, conditions, reasons, specifications) is text, never markup: `escape` stands
-at every place where a value enters the page.
+Whatever a person named (races, members, conditions, reasons, specifications) is text, never markup, and drives no
+terminal: `escape` stands at every place where a value enters the page.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from html import escape
 
 from backend.race_rows import HEAD, Row, rows_of
 from backend.schemas.races import RaceView, Ranking, Suggestion
+from backend.services.markup import escape
 from backend.services.race_drawing import bars, lines_of, over_rates
 from backend.services.verdict import BESIDE
 from engine.plan.documents import dump_yaml
