@@ -20,15 +20,20 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from backend.cli import ids
-from backend.cli.jobs import read_spec
-from backend.client import ENDED, ApiError, ServerUnreachableError
-from backend.client import Client as _Client
-from backend.schemas.races import RaceView
-from backend.tables import RaceTable, Table, jobs_table
-from engine.errors import UserError
-from engine.plan.job import JobSpec
-from engine.plan.serde import to_plain
+try:
+    from backend.cli import ids
+    from backend.cli.jobs import read_spec
+    from backend.client import ENDED, ApiError, ServerUnreachableError
+    from backend.client import Client as _Client
+    from backend.schemas.races import RaceView
+    from backend.tables import RaceTable, Table, jobs_table
+    from engine.errors import UserError
+    from engine.plan.job import JobSpec
+    from engine.plan.serde import to_plain
+except ModuleNotFoundError as error:
+    raise ImportError(
+        f"trainyard needs {error.name}, which is not installed: pip install 'trainyard[server]'"
+    ) from error
 
 __all__ = [
     "ENDED",
@@ -89,10 +94,13 @@ class Client(_Client):
         return RaceTable.of(self.standings(ids.race_id(self, race)))
 
     def compare(self, jobs: Sequence[str]) -> Table:
-        """Jobs side by side: time per step, waiting, throughput, accuracy, and the speed-up over the first one."""
+        """Jobs side by side: time per step, waiting, throughput, accuracy, and the speed-up over the first one. Each
+        once."""
         if not jobs:
             raise UserError("jobs", list(jobs), "there is nothing to compare", "Give the ids of jobs")
         whole = [self.job(ids.job_id(self, text)) for text in jobs]
+        if len({job.id for job in whole}) < len(whole):
+            raise UserError("jobs", list(jobs), "names a job twice", "Give each job once")
         first = whole[0].id
         return jobs_table(
             [(job, self.summary(job.id, baseline=first if job.id != first else None)) for job in whole]

@@ -112,13 +112,16 @@ class Settings(BaseSettings):
     @field_validator("proxies")
     @classmethod
     def _check_proxies(cls, given: tuple[str, ...]) -> tuple[str, ...]:
+        """A network by its first address, whichever of it was written (`10.0.0.1/8`): uvicorn knows no other."""
+        found = []
         for proxy in given:
             try:
-                ip_network(proxy, strict=False)
+                network = ip_network(proxy, strict=False)
             except ValueError:
                 rule = "is neither an address nor a network"
                 raise UserError("proxies", proxy, rule, "Examples: 127.0.0.1, 10.0.0.0/8") from None
-        return given
+            found.append(str(network) if "/" in proxy else proxy)
+        return tuple(found)
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Settings:

@@ -15,5 +15,6 @@ router = APIRouter(prefix="/profiles", tags=["plans"])
 def measure_profile(services: Services, spec: SpecBody) -> ProfileView:
     """Measure what each layer of the job's model takes here, for a rehearsal: the model trains for some steps, in
     passes as large as one worker's, on what `cluster.device` means here. The answer names the jobs that ran meanwhile.
-    Takes seconds to minutes. 503 while another model is measured."""
+    Takes seconds to minutes. 503 while another model is measured, a job runs alone (`cluster.alone`, as a race's do) or
+    holds the GPU that is measured; jobs that run alone wait for its end."""
     return services.profiles.measure(spec)

@@ -9,18 +9,23 @@ from engine.errors import UserError
 
 WHOLE = 36
 """Characters of an id."""
+LEAST = 4
+"""Of a beginning: what is shorter, the server looks for in names only."""
 SHORT = 13
 """An id is shown with as many, which say to the millisecond when it was made, or with more where these do not tell it
 apart: what a list shows also names one of those that it leaves out."""
 LISTED = 10
 """Candidates, in the words about a beginning that several have."""
 RACES_AT_ONCE = 200
+LISTS = {"job": "list", "race": "races"}
+"""The commands that show ids."""
 
 
 def job_id(client: Client, text: str) -> str:
-    """The whole id of the job whose id begins with `text`, of four characters or more (fewer are looked for in names
-    only). Where there is none, `text`: the server says so itself.
-    Raises UserError, naming the candidates, where there are several."""
+    """The whole id of the job whose id begins with `text`, in capital letters or small ones. Where there is none,
+    `text`: the server says so itself. Raises UserError, naming the candidates, where there are several, and for less
+    than LEAST characters."""
+    text = _beginning("job", text)
     if len(text) >= WHOLE:
         return text
     found = {job.id: job.name for job in client.jobs(text=text, limit=1_000) if job.id.startswith(text)}
@@ -29,6 +34,7 @@ def job_id(client: Client, text: str) -> str:
 
 def race_id(client: Client, text: str) -> str:
     """The same of a race."""
+    text = _beginning("race", text)
     if len(text) >= WHOLE:
         return text
     found: dict[str, str] = {}
@@ -38,6 +44,14 @@ def race_id(client: Client, text: str) -> str:
         if page.next_cursor is None:
             return chosen("race", text, found)
         page = client.races(limit=RACES_AT_ONCE, cursor=page.next_cursor)
+
+
+def _beginning(what: str, text: str) -> str:
+    """As ids are written. So few characters may be anybody's, and somebody is cancelled or deleted by them."""
+    if len(text) < LEAST:
+        rule = f"fewer than {LEAST} characters name no {what}"
+        raise UserError(f"{what} id", text, rule, f"Give more of them; `trainyard {LISTS[what]}` shows ids")
+    return text.lower()
 
 
 def chosen(what: str, text: str, found: Mapping[str, str]) -> str:

@@ -12,7 +12,7 @@ from backend.cli import ids
 from backend.cli.changes import change
 from backend.cli.errors import FAILURE, reported, say
 from backend.cli.progress import PLANNING, working
-from backend.cli.text import age, columns, out, processors, progress, rate, share, took
+from backend.cli.text import age, columns, out, out_json, processors, progress, rate, share, took
 from backend.client import ENDED, Client
 from backend.rounding import SPEED_UP, STEP_TIME, THROUGHPUT, number
 from backend.schemas.jobs import Job, JobSummary
@@ -98,7 +98,7 @@ def list_jobs(
         )
     if as_json:
         for job in found:
-            typer.echo(job.model_dump_json())
+            out_json(job, lines=False)
         return
     short = ids.shorten(job.id for job in found)
     head = (
@@ -125,7 +125,7 @@ def show(job_id: Id, url: Url = None, as_json: AsJson = False) -> None:
         job_id = ids.job_id(client, job_id)
         job = client.job(job_id)
         if as_json:
-            typer.echo(job.model_dump_json(indent=2))
+            out_json(job)
             return
         summary = client.summary(job_id)
     faster = summary.speed_up

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -12,15 +12,20 @@ from backend.cli.changes import change
 from backend.cli.errors import reported
 from backend.cli.jobs import AsJson, File, Id, Settings, Url, read_spec
 from backend.cli.progress import PLANNING, working
+from backend.cli.text import out, out_json
 from backend.client import Client
 from backend.services import catalogue
+from engine.plan.characters import visible_json
 
 
 def plan(file: File, url: Url = None, as_json: AsJson = False, set_: Settings = None) -> None:
     """Print the plan that the job in FILE would get, without submitting it."""
     with reported(), Client(url) as client, working(PLANNING):
         view = client.preview(change(read_spec(file), set_))
-    typer.echo(view.model_dump_json(indent=2) if as_json else view.text)
+    if as_json:
+        out_json(view)
+    else:
+        out(view.text)
 
 
 def spec(
@@ -33,8 +38,9 @@ def spec(
 ) -> None:
     """Print what a job was asked to be, as a file that can be submitted again."""
     with reported(), Client(url) as client:
-        form = "json" if as_json else "yaml"
-        typer.echo(client.specification(ids.job_id(client, job_id), form=form, whole=whole), nl=False)
+        form: Literal["json", "yaml"] = "json" if as_json else "yaml"
+        text = client.specification(ids.job_id(client, job_id), form=form, whole=whole)
+    typer.echo(visible_json(text) if as_json else text, nl=False)
 
 
 def strategies(url: Url = None) -> None:

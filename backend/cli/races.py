@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Annotated, Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -12,17 +12,19 @@ from backend.cli.changes import change
 from backend.cli.errors import FAILURE, reported, say
 from backend.cli.jobs import AsJson, File, Settings, Url, read_spec
 from backend.cli.progress import PLANNING, Lines, working
-from backend.cli.text import age, columns, visible
+from backend.cli.text import age, columns, out_json
 from backend.client import Client
 from backend.race_rows import HEAD, rows_of
 from backend.schemas.races import RaceSummary, RaceView, Ranking
 from engine.errors import UserError
+from engine.plan.characters import visible
 from engine.plan.documents import load_text
 
 Strategies = Annotated[
     str | None,
     typer.Option(help="Who races, with commas. Default: parameter-server,p3,ring-allreduce-overlap,ddp."),
 ]
+R = TypeVar("R", RaceView, RaceSummary)
 Members = Annotated[
     list[str] | None,
     typer.Option(
@@ -92,7 +94,7 @@ def race(
 
                 made = client.wait_for_race(made.id, on_look=look)
                 look(made)
-    typer.echo(made.model_dump_json(indent=2) if as_json else report(made) if wait else "")
+    _print(made, as_json, report if wait else lambda _: "")
     if wait and made.state != "finished":
         raise typer.Exit(FAILURE)
 
@@ -100,7 +102,9 @@ def race(
 def races(
     race_id: Annotated[str | None, typer.Argument(metavar="[RACE_ID]", help="Show this one.")] = None,
     *,
-    add: Annotated[str | None, typer.Option(help="Add one more strategy, written as for --member of `trainyard race`.")] = None,
+    add: Annotated[
+        str | None, typer.Option(help="Add one more strategy, written as for --member of `trainyard race`.")
+    ] = None,
     cancel: Annotated[bool, typer.Option("--cancel", help="End it and its job that runs.")] = False,
     delete: Annotated[bool, typer.Option("--delete", help="Forget it; its jobs stay.")] = False,
     url: Url = None,
@@ -112,8 +116,10 @@ def races(
             if add or cancel or delete:
                 raise UserError("RACE_ID", None, "is missing", "Name the race; `trainyard races` lists them")
             items = client.races(limit=50).items
-            for line in (race.model_dump_json() for race in items) if as_json else [_table(items)]:
-                typer.echo(line)
+            if not as_json:
+                typer.echo(_table(items))
+            for one in items if as_json else ():
+                out_json(one, lines=False)
             return
         race_id = ids.race_id(client, race_id)
         if delete:
@@ -121,12 +127,12 @@ def races(
             return
         if cancel:
             ended = client.cancel_race(race_id)
-            typer.echo(ended.model_dump_json(indent=2) if as_json else _table([ended]))
+            _print(ended, as_json, lambda race: _table([race]))
             return
         found = client.standings(race_id)
         if add:
             found = client.join_race(race_id, [_member(add)])
-    typer.echo(found.model_dump_json(indent=2) if as_json else report(found))
+    _print(found, as_json, report)
 
 
 def race_report(
@@ -136,6 +142,13 @@ def race_report(
     """Print a race as one HTML file that needs nothing else: `trainyard race-report ID > race.html`."""
     with reported(), Client(url) as client:
         typer.echo(client.race_report(ids.race_id(client, race_id)), nl=False)
+
+
+def _print(race: R, as_json: bool, told: Callable[[R], str]) -> None:
+    if as_json:
+        out_json(race)
+    else:
+        typer.echo(told(race))
 
 
 def _in_lab(job: dict[str, Any], workers: Sequence[int]) -> dict[str, Any]:

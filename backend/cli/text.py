@@ -6,27 +6,24 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 import typer
+from pydantic import BaseModel
 
 from backend.rounding import THROUGHPUT, number
 from backend.schemas.jobs import Job
 from backend.schemas.telemetry import Processors
+from engine.plan.characters import visible, visible_json
 from engine.plan.units_of_measure import format_rate
-
-_CONTROLS = (*range(0x20), *range(0x7F, 0xA0))
-_ORDER = (0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
-"""Characters that change the direction of those after them."""
-_HIDDEN = {code: ascii(chr(code))[1:-1] for code in (*_CONTROLS, *_ORDER) if chr(code) not in "\n\t"}
-
-
-def visible(text: str) -> str:
-    """Text that other people wrote, as a terminal may have it: what would drive the terminal (escape sequences, a
-    bell), or show characters in another order than they have, is written out. Lines and tabs stay."""
-    return text.translate(_HIDDEN)
 
 
 def out(text: str = "", *, err: bool = False) -> None:
     """Print a line, `visible`; to standard error with `err`."""
     typer.echo(visible(text), err=err)
+
+
+def out_json(answer: BaseModel, *, lines: bool = True) -> None:
+    """Print the API's own answer, so that a terminal is not driven and a program reads what it says; without `lines`
+    in one."""
+    typer.echo(visible_json(answer.model_dump_json(indent=2 if lines else None)))
 
 
 def columns(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

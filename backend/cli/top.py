@@ -11,11 +11,12 @@ import typer
 from backend.cli import ids
 from backend.cli.errors import reported, say
 from backend.cli.jobs import Url
-from backend.cli.text import age, columns, out, share, visible
+from backend.cli.text import age, columns, out, share
 from backend.client import ENDED, Client
 from backend.rounding import STEP_TIME, THROUGHPUT, number
 from backend.schemas.jobs import JobSummary
 from backend.schemas.telemetry import Summary
+from engine.plan.characters import visible
 
 AT_WORK = "placing,starting,running,stopping_cancelled,stopping_failed,stopping_succeeded"
 HEAD = (

@@ -33,8 +33,8 @@ def figures(source: Source, speed: Speed, machine: Processors | None) -> Figures
 
 def port_while_waiting(source: Source) -> float | None:
     """How busy the busiest port was while workers waited: in each bin of time the largest utilization of any link in
-    either direction, at most 1, weighted by the time in it for which workers waited. None where no link's rate is known
-    or nothing was waited for."""
+    either direction, at most 1, weighted by the time in it for which workers waited. None where no link's rate is
+    known, nothing was waited for, or the steps are gone."""
     links = [link for link in source.links() if link.rate is not None]
     detailed = source.detailed_steps()
     chosen = detailed[detailed >= WARM_UP_STEPS][-STEPS:]
@@ -42,6 +42,8 @@ def port_while_waiting(source: Source) -> float | None:
         return None
     rows = source.step_rows(int(chosen[0]), int(chosen[-1]))
     rows = rows[np.isin(rows["step"], chosen)]
+    if not len(rows):  # events without their steps: somebody deletes the job just now
+        return None
     from_ns, to_ns = int(rows["start"].min()), int(rows["end"].max())
     if to_ns - from_ns > MOST_BINS * BIN_NS:
         return None

@@ -71,7 +71,7 @@ class RaceSpec:
     """How often each runs. In a round everybody runs once, in an order that turns from round to round, so that a
     machine whose speed drifts favours nobody. With fewer than 3 no difference is called significant."""
     beside: bool = False
-    """Whether other jobs may run at the same time. The report says so then."""
+    """Whether other jobs may run at the same time. Then the result says so."""
 
     def __post_init__(self) -> None:
         if self.name is not None and not 1 <= len(self.name.strip()) <= 200:

@@ -92,6 +92,7 @@ class Occupant:
     """Who holds a device."""
 
     job_id: str
+    """Empty: it is no job."""
     job_name: str
     alone: bool = False
     """Nobody else starts before it has ended."""
@@ -104,7 +105,7 @@ class State:
     queued: tuple[QueuedJob, ...]
     inventory: Inventory
     occupied: Mapping[str, Occupant]
-    """Device id to who holds it."""
+    """Device id to who holds it; an empty id to who holds none, but is in the way of whoever runs alone."""
     paused: bool = False
     """Nobody is placed, nor refused."""
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -21,7 +23,7 @@ from backend.errors import SurroundingsError
 from backend.executors.base import Ended, Executor, Handle, Running
 from backend.lifecycle import ENDED, State
 from backend.scheduler import changes, snapshot
-from backend.scheduler.decide import Inventory, Place, Refuse, Wait, decide
+from backend.scheduler.decide import Inventory, Occupant, Place, Refuse, Wait, decide
 from backend.scheduler.drain import Drain
 from backend.scheduler.start import Starter
 
@@ -64,6 +66,7 @@ class Scheduler:
         self._trouble: dict[int, str] = {}
         self._wake = threading.Event()
         self._closed = False
+        self._aside: dict[str, Occupant] = {}
         self._due = True
         """The queue has to be looked at: something was submitted or ended since."""
         self._retry_unix_ns: int | None = None
@@ -81,6 +84,17 @@ class Scheduler:
     def wake(self) -> None:
         """Something was submitted or cancelled: look now. Call it after the commit, from any thread."""
         self._wake.set()
+
+    @contextmanager
+    def aside(self, what: str, device: str | None = None) -> Iterator[None]:
+        """While it lasts, something that is no job runs: whoever runs alone waits for its end, and so does who needs
+        `device`, where it has one. One at a time. A pass that is under way may still place somebody."""
+        self._aside = {device or "": Occupant(job_id="", job_name=what)}
+        try:
+            yield
+        finally:
+            self._aside = {}
+            self.wake()
 
     def close(self) -> None:
         """Stop looking. Attempts go on; the next server finds them."""
@@ -137,7 +151,7 @@ class Scheduler:
         now = time.time_ns()
         with self._database.read() as session:
             waiting = self._queue.read(session, now)
-            state = snapshot.state(session, waiting, self.inventory, paused=self._paused)
+            state = snapshot.state(session, waiting, self.inventory, self._aside, paused=self._paused)
             self._retry_unix_ns = snapshot.next_retry(session, now)
         said = {queued.job.id: queued.said for queued in waiting}
         changed, waits = False, []

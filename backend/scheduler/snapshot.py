@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,12 +98,17 @@ def occupied(session: Session) -> dict[str, decide.Occupant]:
 
 
 def state(
-    session: Session, queue: Sequence[Queued], inventory: decide.Inventory, *, paused: bool
+    session: Session,
+    queue: Sequence[Queued],
+    inventory: decide.Inventory,
+    aside: Mapping[str, decide.Occupant],
+    *,
+    paused: bool,
 ) -> decide.State:
-    """All that `decide` wants to know."""
+    """All that `decide` wants to know; `aside`: what runs and is no job."""
     return decide.State(
         queued=tuple(waiting.job for waiting in queue),
         inventory=inventory,
-        occupied=occupied(session),
+        occupied={**aside, **occupied(session)},
         paused=paused,
     )

@@ -39,6 +39,11 @@ class Inventory:
             return decide.check_demand(demand, self._inventory)
         return decide.check_demand(replace(demand, workers=1), self._inventory)
 
+    def held(self) -> dict[str, decide.Occupant]:
+        """Device id to the job that holds it now."""
+        with self._database.read() as session:
+            return snapshot.occupied(session)
+
     def ran(self, start_ns: int, end_ns: int) -> list[str]:
         """Names of the jobs that held devices at some time between two moments (Unix, in ns), the oldest first."""
         attempt = models.Attempt

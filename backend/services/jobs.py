@@ -89,7 +89,7 @@ class Jobs:
 
         job_id, new = self._database.writer.run(write)
         if new:
-            self._changed()
+            self.wake()
         return self.show(job_id), new
 
     def clone(self, job_id: str, changes: dict[str, Any], key: str | None) -> tuple[schema.Job, bool]:
@@ -163,8 +163,12 @@ class Jobs:
                 raise Conflict(f"job {job_id} cannot be cancelled: {error}") from None
 
         self._database.writer.run(write)
-        self._changed()
+        self.wake()
         return self.show(job_id)
+
+    def wake(self) -> None:
+        """Wake the scheduler: there is a new job, or one to end. Call it after the commit."""
+        self._changed()
 
 
 def _new_row(planned: Planned, key: str | None, body: str) -> models.Job:

@@ -1,23 +1,30 @@
 """Profiles for rehearsals, measured on this machine: a job's model trains alone for some steps, in a process of its
-own, and its recorder says what each layer took. One at a time, because two would measure each other."""
+own, and its recorder says what each layer took. One at a time, because two would measure each other; never beside a job
+that runs alone, and jobs that do wait for the end (`Scheduler.aside`).
+
+Each is a file. The newest KEPT stay, and every one that a stored job or race is rehearsed with."""
 
 from __future__ import annotations
 
 import threading
 import time
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from multiprocessing import Pipe
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Literal
 
+from sqlalchemy import select
+
+from backend.db import Database, models
 from backend.executors import scratch
 from backend.schemas.profiles import ProfiledLayer, ProfileView
 from backend.services.describing import Allowance, Task, ask
 from backend.services.errors import Busy, Conflict
 from backend.services.inventory import Inventory
 from backend.services.plans import Planner
+from backend.services.stored import source_name
 from engine.errors import UserError
 from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
@@ -30,6 +37,10 @@ ALLOWED = Allowance(seconds=300, memory_bytes=0)
 STEPS = 20
 """Measured, after the warm-up."""
 RETRY_AFTER_S = 10
+KEPT = 100
+"""Each has some kilobytes."""
+GPU = "cuda:0"
+"""What the measuring process takes."""
 MEASURE = Task(
     module="engine.profile.measure",
     doing="measuring the model",
@@ -44,10 +55,20 @@ MOST_THREADS = 1_024
 class Profiles:
     """Measures models; safe to call from many threads."""
 
-    def __init__(self, directory: Path, planner: Planner, inventory: Inventory) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        database: Database,
+        planner: Planner,
+        inventory: Inventory,
+        aside: Callable[[str, str | None], AbstractContextManager[None]],
+    ) -> None:
+        """`aside` keeps whoever runs alone, and others from a device, as long as it is entered."""
         self._directory = directory
+        self._database = database
         self._planner = planner
         self._inventory = inventory
+        self._aside = aside
         self._one = threading.Lock()
         # The process ends when our end closes, also because we were killed.
         self._lifeline, self._ours = Pipe(duplex=False)
@@ -55,8 +76,8 @@ class Profiles:
 
     def measure(self, spec: JobSpec) -> ProfileView:
         """What each layer of the job's model takes in a pass as large as one of its workers', on the kind of device
-        that they compute on. Raises UserError at the job's field, Busy while another model is measured, and Conflict
-        where the result cannot be stored."""
+        that they compute on. Raises UserError at the job's field, Busy while another model is measured, a job runs
+        alone or holds the GPU, and Conflict where the result cannot be stored."""
         if not self._one.acquire(blocking=False):
             raise Busy(
                 f"another model is being measured, and two at once would measure each other. Ask again in "
@@ -64,13 +85,28 @@ class Profiles:
                 retry_after_s=RETRY_AFTER_S,
             )
         try:
-            return self._measure(spec)
+            device: Literal["cpu", "cuda"] = "cuda" if self._inventory.computes_on(spec) == "cuda" else "cpu"
+            gpu = GPU if device == "cuda" else None
+            with self._aside(f"profile of {source_name(to_plain(spec.model))}", gpu):
+                self._check_free(gpu)
+                return self._measure(spec, device)
         finally:
             scratch.remove(self._directory)
             self._one.release()
 
-    def _measure(self, spec: JobSpec) -> ProfileView:
-        device: Literal["cpu", "cuda"] = "cuda" if self._inventory.computes_on(spec) == "cuda" else "cpu"
+    def _check_free(self, gpu: str | None) -> None:
+        """Raises Busy."""
+        held = self._inventory.held()
+        alone = next((job.job_name for job in held.values() if job.alone), None)
+        if alone is not None:
+            why = f"{alone!r} runs alone, as it asked (cluster.alone; a race's jobs do)"
+        elif gpu is not None and gpu in held:
+            why = f"{held[gpu].job_name!r} holds {gpu}, on which it would be measured"
+        else:
+            return
+        raise Busy(f"{why}. Ask again when that has ended, or cancel it", retry_after_s=RETRY_AFTER_S)
+
+    def _measure(self, spec: JobSpec, device: Literal["cpu", "cuda"]) -> ProfileView:
         if spec.cluster.threads > MOST_THREADS:
             rule = f"a process of at most {MOST_THREADS:,} threads can be measured"
             raise UserError("cluster.threads", spec.cluster.threads, rule, "Use as many as there are cores")
@@ -99,9 +135,29 @@ class Profiles:
             raise UserError(error["field"], error["value"], error["rule"], error["remedy"])
         found = from_plain(Profile, answer["profile"])
         path = self._directory / f"{uuid.uuid4().hex}.json"
+        view = _view(found, path, device, beside, described)
         with self._storing():
             write_json(path, to_plain(found))
-        return _view(found, path, device, beside, described)
+        with suppress(OSError):  # a file too many is in nobody's way
+            self._forget()
+        return view
+
+    def _forget(self) -> None:
+        """Remove what is too old and named by nobody: of each file its name is enough, which no other one has."""
+        files = sorted(self._directory.glob("*.json"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
+        if len(files) <= KEPT:
+            return
+        specs = (models.Job.spec, models.Race.spec["job"])
+        with self._database.read() as session:
+            paths = [
+                path
+                for spec in specs
+                for path in session.scalars(select(spec["rehearsal"]["profile"].as_string()).distinct())
+            ]
+        named = {PurePath(path).name for path in paths if path is not None}
+        for path in files[KEPT:]:
+            if path.name not in named:
+                path.unlink(missing_ok=True)
 
     @contextmanager
     def _storing(self) -> Iterator[None]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import UTC, datetime
-from functools import cache
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -12,18 +11,15 @@ from sqlalchemy.orm import Session
 from backend.db import models
 from backend.services.race_report import Provenance
 from backend.version import program_version
-from engine.benchmarks.harness.machine import commit, hardware
-
-commit_of_this_process = cache(commit)
-"""What a server runs does not change while it runs, whatever is checked out meanwhile."""
+from engine.benchmarks.harness.machine import hardware
 
 
-def of_race(session: Session, race_id: str) -> Provenance:
-    """That of a race and of its report, now."""
+def of_race(session: Session, race_id: str, commit: str) -> Provenance:
+    """That of a race and of its report, now; `commit`: what this server runs."""
     machine = hardware()
     return Provenance(
         version=program_version(),
-        commit=commit_of_this_process(),
+        commit=commit,
         cpu=str(machine["cpu"]),
         cores=int(machine["cores"]),
         memory_bytes=int(machine["memory_bytes"]),

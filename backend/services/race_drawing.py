@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from html import escape
 
 from backend.figures.base import format_ms
 from backend.figures.theme import COLOURS
 from backend.schemas.races import Ranking
+from backend.services.markup import escape
 from engine.plan.units_of_measure import format_rate, parse_rate
 
 WIDTH = 760

@@ -1,7 +1,7 @@
 """A race's report: one HTML file that needs nothing but itself, its conclusion first.
 
-Whatever a person named (races, members, conditions, reasons, specifications) is text, never markup: `escape` stands
-at every place where a value enters the page.
+Whatever a person named (races, members, conditions, reasons, specifications) is text, never markup, and drives no
+terminal: `escape` stands at every place where a value enters the page.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from html import escape
 
 from backend.race_rows import HEAD, Row, rows_of
 from backend.schemas.races import RaceView, Ranking, Suggestion
+from backend.services.markup import escape
 from backend.services.race_drawing import bars, lines_of, over_rates
+from backend.services.verdict import BESIDE
 from engine.plan.documents import dump_yaml
 from engine.plan.serde import only_set
 from engine.plan.units_of_measure import format_bytes
@@ -160,11 +161,7 @@ def _next(suggestions: Sequence[Suggestion]) -> str:
 
 
 def _method(race: RaceView) -> str:
-    beside = (
-        "Other jobs were allowed to run at the same time."
-        if race.spec.beside
-        else "No other job of this server ran meanwhile."
-    )
+    beside = f"{BESIDE}." if race.spec.beside else "No other job of this server ran meanwhile."
     text = (
         f"In each of {race.spec.rounds} rounds every member ran once, in an order that turns from round to round, and "
         f"times were compared within the round. {beside} An iteration is the median from the start of one forward pass "

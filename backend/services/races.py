@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -20,6 +19,7 @@ from backend.figures.race_throughput import Curves
 from backend.lifecycle import ENDED, State
 from backend.races.field import Cell, cells, conditions, job
 from backend.races.spec import FEWEST_ROUNDS, MemberSpec, RaceSpec, labels
+from backend.scheduler import record
 from backend.schemas import races as schema
 from backend.schemas.lists import ListQuery
 from backend.services import cursor as cursors
@@ -33,10 +33,9 @@ from backend.services.plans import Planner
 from backend.services.remember import Remembered
 from backend.services.standings import Standings
 from backend.services.stored import race_of, source_name
-from backend.services.suggestions import LargestLayer, suggestions
+from backend.services.suggestions import suggestions
 from backend.services.times import moment, moment_or_none
 from engine.errors import UserError
-from engine.plan.description import layer_title
 from engine.plan.serde import to_plain
 
 RUNNING, FINISHED, CANCELLED = "running", "finished", "cancelled"
@@ -63,13 +62,16 @@ class Races:
         jobs: Jobs,
         drawing: Drawing,
         *,
+        commit: str = "unknown",
         changed: Callable[[], None] = lambda: None,
     ) -> None:
-        """`changed` wakes whoever runs races: there is a new one, or one that goes on."""
+        """`commit`: of this program, for reports, as it was when the server started: what is checked out later does
+        not run. `changed` wakes whoever runs races: there is a new one, or one that goes on."""
         self._database = database
         self._planner = planner
         self._jobs = jobs
         self._drawing = drawing
+        self._commit = commit
         self._changed = changed
         self._standings = Standings()
         self._causes: Remembered[str | None] = Remembered(room=CAUSES_REMEMBERED)
@@ -135,16 +137,18 @@ class Races:
         """End it and the job that runs; what has ended stays. Ending it twice changes nothing. Answers its row in the
         list, which a race that cannot be read has, too. Raises NotFound, and Conflict for a race that has finished."""
 
-        def write(session: Session) -> list[str]:
+        def write(session: Session) -> None:
             row = find(session, race_id)
             if row.state == FINISHED:
                 raise Conflict(f"race {race_id} has finished: there is nothing to cancel")
             if row.state == RUNNING:
                 row.state, row.ended_unix_ns = CANCELLED, time.time_ns()
-            return [job.id for job in _jobs(session, race_id).values() if job.state not in ENDED]
+            for made in _jobs(session, race_id).values():
+                if made.state not in ENDED:
+                    record.cancel(session, made)
 
-        for job_id in self._database.writer.run(write):
-            self._jobs.cancel(job_id)
+        self._database.writer.run(write)
+        self._jobs.wake()
         with self._database.read() as session:
             row = find(session, race_id)
             return _summary(session, row, _readable(row))
@@ -176,7 +180,7 @@ class Races:
             spec, jobs = race_of(row), _jobs(session, race_id)
             rankings = self._standings.rankings(session, spec, jobs, _outs(session, race_id), self._why)
             summary = _summary(session, row, spec)
-            largest = _largest(next(iter(jobs.values()), None))
+            largest = self._standings.largest(next(iter(jobs.values()), None))
         active = next((job.id for job in jobs.values() if job.state not in ENDED), None)
         took = [
             (job.ended_unix_ns - job.created_unix_ns) / 1e9
@@ -200,13 +204,14 @@ class Races:
         """The race as one HTML file. Raises NotFound."""
         race = self.show(race_id)
         with self._database.read() as session:
-            return race_report.html(race, provenance.of_race(session, race_id))
+            return race_report.html(race, provenance.of_race(session, race_id, self._commit))
 
     def curves(self, race_id: str) -> Curves:
         """What its figure of throughput draws. Raises NotFound, and Conflict for a race with one condition."""
         with self._database.read() as session:
             spec, jobs = race_of(find(session, race_id)), _jobs(session, race_id)
-            rankings = self._standings.rankings(session, spec, jobs, {}, lambda fast, slow: None)
+            outs = _outs(session, race_id)
+            rankings = self._standings.rankings(session, spec, jobs, outs, lambda fast, slow: None)
         return curves(race_id, spec, rankings, crossings(spec, rankings))
 
     def _refused(self, spec: RaceSpec, new: list[Cell]) -> dict[Cell, str]:
@@ -229,20 +234,6 @@ class Races:
 
     def _why(self, fast: str, slow: str) -> str | None:
         return self._causes.get((fast, slow), lambda: self._drawing.run(answers.cause_of, fast, slow))
-
-
-def _largest(job: models.Job | None) -> LargestLayer | None:
-    """Of the model that all of a race's jobs train; None where nothing of it is known."""
-    layers = ((job.description if job is not None else None) or {}).get("layers", [])
-    sizes = [sum(math.prod(part["shape"]) for part in layer.get("parameters", ())) for layer in layers]
-    if not any(sizes):
-        return None
-    place = max(range(len(sizes)), key=sizes.__getitem__)
-    return LargestLayer(
-        name=layer_title(layers[place]["name"], layers[place].get("kind", "")),
-        share=sizes[place] / sum(sizes),
-        fully_connected=layers[place].get("factors") is not None,
-    )
 
 
 def _repeated(session: Session, key: str | None, body: str) -> models.Race | None:

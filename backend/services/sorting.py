@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, case, func, or_
+from sqlalchemy import ColumnElement, Integer, Select, String, and_, case, cast, func, or_
 from sqlalchemy.orm import Session
 
 from backend.db import models
@@ -74,6 +74,18 @@ COLUMNS: dict[str, type] = {
     "priority": int,
 }
 """What a list can be sorted by, and the kind of its values. A state's is its place in a job's life."""
+_WIDE = {"created_at", "duration"}
+"""Columns whose whole numbers have 64 bits in a database; others have 32."""
+_DIGITS = 9
+"""So many always fit into 32 bits."""
+
+
+def _number(text: ColumnElement[str]) -> ColumnElement[int | None]:
+    """The whole number that a specification says; NULL where it says something else, as a damaged row may: to cast
+    that would be an error of the whole list."""
+    text = cast(text, String)  # SQLite has the number itself here
+    digits = and_(text != "", func.ltrim(text, "0123456789") == "", func.length(text) <= _DIGITS)
+    return case((digits, cast(text, Integer)))
 
 
 def page(
@@ -111,7 +123,7 @@ def _column(name: str, now: int) -> ColumnElement[Any]:
         "state": _STATES,
         "strategy": func.substr(strategy_name(), 1, TEXT_LENGTH),
         "model": func.substr(model_name(), 1, TEXT_LENGTH),
-        "workers": job.spec["cluster"]["workers"].as_integer(),
+        "workers": _number(job.spec["cluster"]["workers"].as_string()),
         "step": figures.step.expression,
         "loss": figures.loss.expression,
         "test_accuracy": figures.test_accuracy.expression,
@@ -140,18 +152,19 @@ def _decode(cursor: str, order: Order) -> tuple[int, Any, str]:
         text, now, at, last = json.loads(cursors.decode(cursor))
     except (ValueError, TypeError):
         raise cursors.refused(cursor) from None
-    fits = at is None or _is_a(COLUMNS[order.name], at)
+    largest = cursors.LARGEST if order.name in _WIDE else 2**31 - 1
+    fits = at is None or _is_a(COLUMNS[order.name], at, largest)
     if text != order.text or not (fits and _is_a(int, now) and _is_a(str, last)):
         raise cursors.refused(cursor)
     return now, at, last
 
 
-def _is_a(kind: type, value: Any) -> bool:
-    """Whether a database can compare a column of this kind with it."""
+def _is_a(kind: type, value: Any, largest: int = cursors.LARGEST) -> bool:
+    """Whether a database can compare a column of this kind, whose whole numbers are at most `largest`, with it."""
     if kind is str:
         return isinstance(value, str) and is_unicode(value) and "\0" not in value
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     if isinstance(value, int):
-        return abs(value) <= cursors.LARGEST
+        return abs(value) <= largest
     return kind is float and math.isfinite(value)

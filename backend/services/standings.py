@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy.orm import Session
 
@@ -20,7 +22,9 @@ from backend.races.spec import RaceSpec, labels
 from backend.schemas import races as schema
 from backend.schemas.telemetry import Processors as ShownProcessors
 from backend.services.remember import Remembered
+from backend.services.suggestions import LargestLayer
 from backend.services.verdict import sentence
+from engine.plan.description import layer_title
 from engine.telemetry import limits
 
 JOBS_REMEMBERED = 4_096
@@ -42,6 +46,12 @@ class Standings:
 
     def __init__(self) -> None:
         self._known: Remembered[Shown] = Remembered(room=JOBS_REMEMBERED)
+        self._largest: Remembered[LargestLayer | None] = Remembered(room=JOBS_REMEMBERED)
+
+    def largest(self, job: models.Job | None) -> LargestLayer | None:
+        """The largest layer of the model that a job trains, and so all of its race's do; None where nothing of it is
+        known. A description is large and never changes: it is read once."""
+        return None if job is None else self._largest.get(job.id, lambda: _largest(job.description or {}))
 
     def rankings(
         self,
@@ -107,12 +117,27 @@ class Standings:
             rate=condition.rate,
             workers=condition.workers,
             batch=condition.batch,
-            sentence=sentence(ranked, names, spec.rounds, lambda a, b: _cause(own, a, b, why)),
+            sentence=sentence(
+                ranked, names, spec.rounds, lambda a, b: _cause(own, a, b, why), beside=spec.beside
+            ),
             standings=standings,
         )
 
     def _shown(self, session: Session, job: models.Job) -> Shown:
         return self._known.get((job.id, job.revision), lambda: _look_at(Source(session, job.id)))
+
+
+def _largest(description: Mapping[str, Any]) -> LargestLayer | None:
+    layers = description.get("layers", [])
+    sizes = [sum(math.prod(part["shape"]) for part in layer.get("parameters", ())) for layer in layers]
+    if not any(sizes):
+        return None
+    place = max(range(len(sizes)), key=sizes.__getitem__)
+    return LargestLayer(
+        name=layer_title(layers[place]["name"], layers[place].get("kind", "")),
+        share=sizes[place] / sum(sizes),
+        fully_connected=layers[place].get("factors") is not None,
+    )
 
 
 def _look_at(source: Source) -> Shown:

@@ -33,6 +33,7 @@ from backend.services.telemetry import Telemetry
 from backend.services.views import Views
 from backend.settings import Settings
 from engine import lab
+from engine.benchmarks.harness.machine import commit
 
 
 @asynccontextmanager
@@ -59,8 +60,6 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
         )
         stack.callback(descriptions.close)
         planner = Planner(descriptions, inventory.check)
-        profiles = Profiles(settings.data_dir / "profiles", planner, inventory)
-        stack.callback(profiles.close)
         hub = Hub(database, views, kept=settings.notices_kept)
         await hub.start()
         stack.push_async_callback(hub.stop)
@@ -78,6 +77,8 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
             url=settings.ingest_url or address,
             paused=settings.paused,
         )
+        profiles = Profiles(settings.data_dir / "profiles", database, planner, inventory, scheduler.aside)
+        stack.callback(profiles.close)
         if settings.scheduler:
             await asyncio.to_thread(scheduler.start)
             stack.push_async_callback(asyncio.to_thread, scheduler.close)
@@ -93,7 +94,9 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
             inventory=inventory,
             jobs=jobs,
             profiles=profiles,
-            races=Races(database, planner, jobs, drawing, changed=racing.wake),
+            races=Races(
+                database, planner, jobs, drawing, commit=await asyncio.to_thread(commit), changed=racing.wake
+            ),
             lists=Lists(database, views),
             labels=Labels(database),
             job_figures=job_figures,

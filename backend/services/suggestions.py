@@ -8,8 +8,9 @@ In this order, at most MOST of them:
 2. Where the processors of this machine limit a member, so that the ranking is this machine's: the same on a quieter
    machine, where others than the job took most of them; else a rehearsal.
 3. More rounds, where the race has ended and the two fastest differ, but it may be chance.
-4. Another rate: where the order of two members changes between two rates, the rate at which they should meet; where
-   nothing changes and the port limits the fastest at the highest rate, a higher one.
+4. Another rate: where the order of two members changes between two rates, the rate at which they should meet, unless
+   it lies close to one of them or has been raced; else, where the port limits the fastest at the race's highest rate, a
+   higher one.
 """
 
 from __future__ import annotations
@@ -129,17 +130,16 @@ def _rate(rankings: Sequence[Ranking], crossings: Sequence[Crossing]) -> Suggest
         if high / low >= APART and not _raced(rankings, condition):
             reason = f"{crossing.text}; nobody has raced there"
             return Suggestion(text=f"Race at {rate}", reason=reason, condition=condition)
-    rated = [one for one in rankings if one.rate and one.standings and one.standings[0].rank is not None]
-    if not rated:
-        return None
-    top = max(rated, key=lambda one: parse_rate(one.rate or "", "rates"))
-    limit = top.standings[0].limit
-    if limit is None or limit.kind != "port":
-        return None
-    rate = said(HIGHER * parse_rate(top.rate or "", "rates"))
-    reason = f"at {top.rate}, the highest rate, {top.standings[0].name} still waits for the link ({limit.sentence})"
-    condition = Condition(rate=_written(rate), workers=top.workers, batch=top.batch)
-    return Suggestion(text=f"Race at {rate}", reason=reason, condition=condition)
+    rated = [(parse_rate(one.rate, "rates"), one) for one in rankings if one.rate is not None]
+    highest = max((rate for rate, _ in rated), default=0)
+    for top in (one for rate, one in rated if rate == highest and one.standings):
+        first = top.standings[0]
+        if first.rank is not None and first.limit is not None and first.limit.kind == "port":
+            rate = said(HIGHER * highest)
+            reason = f"at {top.rate}, the highest rate, {first.name} still waits for the link ({first.limit.sentence})"
+            condition = Condition(rate=_written(rate), workers=top.workers, batch=top.batch)
+            return Suggestion(text=f"Race at {rate}", reason=reason, condition=condition)
+    return None
 
 
 def _raced(rankings: Sequence[Ranking], condition: Condition) -> bool:

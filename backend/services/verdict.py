@@ -8,15 +8,29 @@ from backend.figures.base import format_ms
 from backend.races.ranking import Standing
 from backend.races.spec import FEWEST_ROUNDS
 
+BESIDE = "Other jobs were allowed to run at the same time"
+
 
 def sentence(
     ranked: Sequence[Standing],
     names: Sequence[str],
     rounds: int,
     cause: Callable[[int, int], str | None],
+    *,
+    beside: bool = False,
 ) -> str:
     """Who is ahead, by how much, and why; or what is missing. `names`: by member; `rounds`: of the race; `cause`: why
-    the first of two members is faster than the second."""
+    the first of two members is faster than the second; `beside`: other jobs may have run at the same time."""
+    said = _said(ranked, names, rounds, cause)
+    return f"{said}. {BESIDE}" if beside and ranked else said
+
+
+def _said(
+    ranked: Sequence[Standing],
+    names: Sequence[str],
+    rounds: int,
+    cause: Callable[[int, int], str | None],
+) -> str:
     if not ranked:
         return "No member has figures yet"
     first, *others = ranked

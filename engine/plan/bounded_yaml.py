@@ -144,7 +144,7 @@ def _load(kind: Any, text: str, limits: Limits) -> Any:
         loader.dispose()
 
 
-def dump(value: Any) -> str:
-    """Plain data as YAML, names in their order."""
-    text: str = yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=True)
+def dump(value: Any, *, ascii_only: bool = False) -> str:
+    """Plain data as YAML, names in their order; with `ascii_only` all other characters as escapes."""
+    text: str = yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=not ascii_only)
     return text

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from engine.errors import UserError
+from engine.plan.characters import visible
 from engine.plan.limits import JOB, Limits
 from engine.plan.serde import from_plain, is_unicode, join, legible, to_plain
 from engine.regular import read_regular
@@ -86,10 +87,13 @@ def check_size(size: int, where: str, limits: Limits = JOB) -> None:
 
 
 def dump_yaml(value: Any) -> str:
-    """A dataclass as YAML, fields in their declared order."""
+    """A dataclass as YAML, fields in their declared order. Where it holds a character that no terminal should get, all
+    that are not ASCII are escaped."""
     from engine.plan import bounded_yaml  # noqa: PLC0415 - as above
 
-    return bounded_yaml.dump(to_plain(value))
+    plain = to_plain(value)
+    text = bounded_yaml.dump(plain)
+    return text if visible(text) == text else bounded_yaml.dump(plain, ascii_only=True)
 
 
 def _load_json(text: str, limits: Limits) -> Any:

@@ -46,13 +46,13 @@ def programs_executor() -> LocalExecutor:
     return LocalExecutor([sys.executable, str(Path(__file__).with_name("gang_of_programs.py"))])
 
 
-def job(name: str, workers: int = 2, **fields: Any) -> JobSpec:
+def job(name: str, workers: int = 2, *, alone: bool = False, **fields: Any) -> JobSpec:
     """`name` says what its processes do."""
     return JobSpec(
         name=name,
         model=SourceSpec(name="one-layer"),
         data=SourceSpec(name="digits"),
-        cluster=ClusterSpec(workers=workers),
+        cluster=ClusterSpec(workers=workers, alone=alone),
         training=TrainingSpec(steps=1),
         **fields,
     )

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+from uvicorn.middleware.proxy_headers import _TrustedHosts
 
 from backend.access import token as tokens
 from backend.access.addresses import is_loopback
@@ -127,6 +128,9 @@ def test_allowed_hosts_are_written_as_people_do(text: str, monkeypatch: pytest.M
 def test_a_proxy_is_an_address_or_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRAINYARD_PROXIES", "127.0.0.1, 10.0.0.0/8")
     assert read_settings().proxies == ("127.0.0.1", "10.0.0.0/8")
+    monkeypatch.setenv("TRAINYARD_PROXIES", "10.0.0.1/8, fd00::1/64")
+    assert read_settings().proxies == ("10.0.0.0/8", "fd00::/64"), "as uvicorn can read them"
+    assert "10.2.3.4" in _TrustedHosts(list(read_settings().proxies))
     monkeypatch.setenv("TRAINYARD_PROXIES", "nginx")
     with pytest.raises(UserError, match=r"proxies = 'nginx': is neither an address nor a network"):
         read_settings()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from backend.executors import scratch
 from backend.scheduler import decide
 from backend.scheduler.decide import Device
 from backend.services import profiles
+from backend.services.errors import Busy
 from backend.services.inventory import Inventory
 from engine.errors import UserError
 from engine.plan.job import JobSpec
@@ -32,7 +35,14 @@ def own(
     return {"entrypoint": "net:build", "directory": str(directory)}
 
 
-def test_ones_own_model_is_measured_and_rehearsed_with_the_result(api: TestClient, tmp_path: Path) -> None:
+def test_ones_own_model_is_measured_and_rehearsed_with_the_result(
+    api: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(profiles, "KEPT", 1)
+    directory = tmp_path / "profiles"
+    monkeypatch.setattr(context(api).profiles, "_directory", directory)
+    directory.mkdir()
+    write_old(directory / "nobodys.json", b"{}")
     spec = job_spec("mine", model=own(tmp_path), cluster={"workers": 2})
     answer = api.post("/api/v1/profiles", json=spec)
     assert answer.status_code == 201, answer.text
@@ -46,6 +56,26 @@ def test_ones_own_model_is_measured_and_rehearsed_with_the_result(api: TestClien
     planned = api.post("/api/v1/jobs", json=rehearsed)
     assert planned.status_code == 201, planned.text
     assert found["path"] in planned.json()["rehearsed"]
+    # The newest one is kept, and older ones that a job or a race is rehearsed with.
+    raced = directory / "raced.json"
+    write_old(raced, Path(found["path"]).read_bytes())
+    race = {"job": {**rehearsed, "rehearsal": {"profile": str(raced)}}, "members": [{"strategy": "p3"}]}
+    assert api.post("/api/v1/races", json=race).status_code == 201
+    assert sorted(directory.iterdir()) == sorted([Path(found["path"]), raced]), "nobody's is gone"
+    for age, name in enumerate(("newest.json", "before.json", found["path"])):
+        (directory / name).touch()
+        os.utime(directory / name, ns=(9 - age, 9 - age))
+    context(api).profiles._forget()
+    assert {path.name for path in directory.iterdir()} == {
+        Path(found["path"]).name,
+        "raced.json",
+        "newest.json",
+    }
+
+
+def write_old(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+    os.utime(path, ns=(0, 0))
 
 
 def test_what_is_wrong_with_a_model_is_said_with_its_file_and_line(api: TestClient, tmp_path: Path) -> None:
@@ -96,27 +126,50 @@ def test_jobs_that_ran_meanwhile_are_named_and_nothing_temporary_stays(
     ended = start_attempt(api, submit(api, "over before")["id"], tmp_path / "before")
     end_attempt(api, ended)
     running = start_attempt(api, submit(api, "running")["id"], tmp_path / "running")
+    directory = context(api).profiles._directory
+    temporary = scratch.make(directory)  # to learn its name
+    scratch.remove(directory)
     spec = job_spec("mine", model=own(tmp_path), cluster={"workers": 1, "device": "cpu"})
     answer = api.post("/api/v1/profiles", json=spec)
+    assert not temporary.exists()
     assert answer.status_code == 201, answer.text
+    assert Path(answer.json()["path"]).parent == directory.resolve()
     assert (answer.json()["device"], answer.json()["beside"]) == ("cpu", ["running"])
     end_attempt(api, running)
-    directory = Path(answer.json()["path"]).parent
-    with pytest.raises(FileNotFoundError):
-        next(scratch_folder(directory).iterdir())
 
 
-def scratch_folder(directory: Path) -> Path:
-    """Where it is measured: made to learn its name, and removed again."""
-    made = scratch.make(directory)
-    scratch.remove(directory)
-    return made
+def test_nothing_is_measured_beside_a_job_that_runs_alone(api: TestClient, tmp_path: Path) -> None:
+    alone = job_spec("raced", cluster={"workers": 1, "alone": True})
+    job = api.post("/api/v1/jobs", json=alone).json()
+    running = start_attempt(api, job["id"], tmp_path / "running")
+    answer = api.post("/api/v1/profiles", json=job_spec("mine", model=own(tmp_path)))
+    end_attempt(api, running)
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "10"), answer.text
+    assert "'raced' runs alone, as it asked" in answer.json()["detail"]
+    assert "cancel it" in answer.json()["detail"]
+
+
+def test_nothing_is_measured_on_a_gpu_that_somebody_holds(api: TestClient, tmp_path: Path) -> None:
+    gpus = tuple(Device(id=f"cuda:{i}", kind="cuda", name="A", model="A") for i in range(2))
+    inventory = Inventory(context(api).database, decide.Inventory(devices=gpus))
+    held = start_attempt(api, submit(api, "training")["id"], tmp_path / "held", devices={"cuda:0": "A"})
+    measuring = profiles.Profiles(
+        tmp_path, context(api).database, context(api).profiles._planner, inventory, lambda *_: nullcontext()
+    )
+    spec = from_plain(JobSpec, job_spec(cluster={"workers": 1, "device": "cuda"}))
+    with pytest.raises(Busy, match="'training' holds cuda:0"):
+        measuring.measure(spec)
+    end_attempt(api, held)
+    measuring.close()
 
 
 def test_what_a_killed_server_left_goes_when_the_next_one_starts(api: TestClient, tmp_path: Path) -> None:
     left = scratch.make(tmp_path)
     (left / "spool").mkdir()
-    profiles.Profiles(tmp_path, context(api).profiles._planner, context(api).inventory).close()
+    known = context(api)
+    profiles.Profiles(
+        tmp_path, known.database, known.profiles._planner, known.inventory, lambda *_: nullcontext()
+    ).close()
     assert not left.exists()
 
 

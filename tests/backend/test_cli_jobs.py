@@ -311,6 +311,21 @@ def test_any_beginning_that_only_one_job_has_is_its_id(file: Path) -> None:
     assert trainyard("show", "ffffffff").exit_code == 2
 
 
+def test_an_id_in_capital_letters_is_found_and_a_piece_of_one_is_refused(file: Path) -> None:
+    """`0` is in the name of a job whose id begins with it, as all do now, and says nothing of which one is meant."""
+    job_id = succeeds("submit", str(file), "--set", "name=piece of 0").strip()
+    assert "piece of 0" in succeeds("show", job_id.upper())
+    for text in ("", "0", job_id[:3]):
+        refused = trainyard("cancel", text)
+        assert (refused.exit_code, "fewer than 4 characters name no job" in refused.stderr) == (2, True)
+        refused = trainyard("races", text, "--delete")
+        assert (refused.exit_code, "`trainyard races` shows ids" in refused.stderr) == (2, True)
+    assert json.loads(succeeds("show", job_id, "--json"))["state"] == "queued"
+    race_id = json.loads(succeeds("race", str(file), "--no-wait", "--json"))["id"]
+    assert json.loads(succeeds("races", race_id[:20].upper(), "--cancel", "--json"))["id"] == race_id
+    succeeds("cancel", job_id)
+
+
 def test_a_clone_under_another_strategy_drops_what_that_does_not_have(file: Path) -> None:
     job_id = succeeds("submit", str(file), "--set", "strategy.options={slice_size: 1000}").strip()
     done = trainyard("clone", job_id, "--set", "strategy.name=ring-allreduce-overlap")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -116,7 +117,20 @@ def test_nothing_that_people_say_of_a_job_drives_the_terminal(client: Client) ->
             ("races",), ("races", race.id), ("cancel", job.id),
         )
     ]  # fmt: skip
+    written = [
+        succeeds(*command)
+        for command in (
+            ("show", job.id, "--json"), ("list", "--json"), ("races", race.id, "--json"), ("races", "--json"),
+            ("spec", job.id), ("spec", job.id, "--json"), ("race-report", race.id),
+        )
+    ]  # fmt: skip
     client.cancel_race(race.id)
+    for text in (*shown, *written):
+        assert not [one for one in text if one != "\n" and unicodedata.category(one) in ("Cc", "Cf")]
+    for text in (written[0], written[5], *(written[at].splitlines()[0] for at in (1, 3))):
+        assert evil in json.loads(text).values(), "a program reads it as it is"
+    assert json.loads(written[2])["spec"]["members"][0]["name"] == evil
+    assert load_object(written[4], "text")["name"] == evil
     for text in shown:
         assert r"red\x1b]0;title\x07 \u202etxt\x9b2J" in text
         assert not {"\x1b", "\x07", "\x9b", "\N{RIGHT-TO-LEFT OVERRIDE}"} & set(text)

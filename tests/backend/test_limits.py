@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sqlalchemy import update
+from sqlalchemy import delete, update
 from sqlalchemy.orm import Session
 
 from backend.db import Database
-from backend.db.models import Link
+from backend.db.models import Link, StepRow
 from backend.figures.limits import STEPS, figures, port_while_waiting, waited
 from backend.figures.source import Source
 from backend.figures.speed import measure
@@ -83,3 +83,15 @@ def test_of_a_job_without_links_or_waits_nobody_knows(database: Database, run: R
     database.writer.run(forget_rates)
     with database.read() as session:
         assert port_while_waiting(Source(session, run.job_id)) is None
+
+
+def test_of_a_job_that_is_deleted_just_now_nobody_knows(database: Database) -> None:
+    """Its steps are gone already, its events are not."""
+    run = record_run(database, "p3", steps=24, started=9_000)
+    database.writer.run(
+        lambda session: session.execute(delete(StepRow).where(StepRow.attempt_id == run.attempt))
+    )
+    with database.read() as session:
+        source = Source(session, run.job_id)
+        assert len(source.detailed_steps())
+        assert port_while_waiting(source) is None

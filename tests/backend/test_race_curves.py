@@ -260,6 +260,19 @@ def test_no_rate_is_suggested_at_which_they_have_raced() -> None:
     assert next_of(spec, rankings) == []
 
 
+def test_no_rate_is_suggested_while_a_higher_one_has_no_figures_yet() -> None:
+    """At 400 Mbit/s, four times the rate that has some."""
+    ahead = ranking({"rate": "100Mbit"}, {"p3": 10.0, "ddp": 20.0}, limit=PORT)
+    top = ahead.model_copy(update={"rate": "400Mbit", "condition": "400Mbit"})
+    waiting = top.model_copy(
+        update={"standings": [standing(0, "p3", None, 1.0), standing(1, "ddp", None, 1.0)]}
+    )
+    spec = race("p3", "ddp", rates=["100Mbit", "400Mbit"])
+    assert next_of(spec, [ahead, waiting]) == []
+    (found,) = next_of(spec, [ahead, top])
+    assert found.text == "Race at 1.6 Gbit/s"
+
+
 def test_there_are_at_most_three_and_none_without_figures() -> None:
     spec = race("parameter-server", "ddp", rates=["100Mbit", "1Gbit"])
     everything = [

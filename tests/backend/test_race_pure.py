@@ -174,6 +174,16 @@ def test_who_dropped_out_early_keeps_the_others_from_no_verdict() -> None:
     assert [s.member for s in rank(ran)] == [2, 1, 0], "who may still run is the one to be held against"
 
 
+def test_a_result_of_a_race_beside_other_jobs_says_so() -> None:
+    ran = {0: times(150e6), 1: times(100e6)}
+    said = sentence(rank(ran), ["slow", "fast"], 3, lambda fast, slow: "a cause", beside=True)
+    assert said == (
+        "fast finishes a step 1.50x sooner than slow: a cause. Other jobs were allowed to run at the same time"
+    )
+    nobody = sentence([], ["slow", "fast"], 3, lambda fast, slow: None, beside=True)
+    assert nobody == "No member has figures yet", "there is no result"
+
+
 def test_who_has_run_too_few_rounds_is_level_with_nobody() -> None:
     ran = {0: times(100e6), 1: times(100.1e6), 2: times(100.2e6, rounds=1)}
     said = sentence(rank(ran), ["a", "b", "late"], 3, lambda fast, slow: None)

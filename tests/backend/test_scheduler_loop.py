@@ -44,6 +44,21 @@ def test_a_job_goes_all_the_way_and_every_station_is_recorded(open_house: House)
     assert house.living(id_) == []
 
 
+def test_who_runs_alone_waits_for_what_is_no_job_and_others_do_not(open_house: House) -> None:
+    house = open_house
+    with house.scheduler.aside("profile of mlp"):
+        other = house.submit("work", workers=1)
+        assert house.ends(other).state == "succeeded"
+        alone = house.submit("work", workers=1, alone=True)
+        until(lambda: house.job(alone).message is not None, "it is told why it waits")
+        waits = house.job(alone)
+        assert (waits.state, waits.message) == (
+            "queued",
+            "next in the queue: it runs alone, as it asked (cluster.alone), and 'profile of mlp' runs still",
+        )
+    assert house.ends(alone).state == "succeeded"
+
+
 def test_the_token_is_in_one_private_file_and_nowhere_else(open_house: House) -> None:
     house = open_house
     id_ = house.submit("work")

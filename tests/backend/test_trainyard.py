@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -56,6 +58,17 @@ def test_jobs_are_compared_in_a_table(client: Client) -> None:
     assert "<b>" not in table._repr_html_()
     with pytest.raises(UserError, match="nothing to compare"):
         client.compare([])
+    with pytest.raises(UserError, match="names a job twice"):
+        client.compare([first, second, first[:30]])
+
+
+@pytest.mark.parametrize("missing", ["httpx", "pydantic", "typer"])
+def test_what_is_not_installed_is_named_with_the_remedy(missing: str) -> None:
+    code = f"import sys; sys.modules[{missing!r}] = None; from trainyard import Client"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    last = ran.stderr.strip().splitlines()[-1]
+    remedy = "pip install 'trainyard[server]'"
+    assert last == f"ImportError: trainyard needs {missing}, which is not installed: {remedy}"
 
 
 def test_a_table_is_rows_and_text_and_html() -> None:

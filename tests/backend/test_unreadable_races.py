@@ -60,3 +60,18 @@ def test_it_is_listed_beside_the_others_which_go_on(
         api.delete(f"/api/v1/races/{other['id']}", headers={"Content-Type": "application/json"}).status_code
         == 204
     )
+
+
+def test_a_race_whose_job_cannot_be_read_is_cancelled_with_it(api: TestClient, racing: Racing) -> None:
+    race = submit(api, "p3")
+    job_id = next_job(api, racing, race)
+
+    def write(session: Session) -> None:
+        row = session.get_one(models.Job, job_id)
+        row.spec = {**row.spec, "colour": "red"}
+
+    api.app.state.context.database.writer.run(write)  # type: ignore[attr-defined]
+    answer = api.post(f"/api/v1/races/{race['id']}/cancel", json={})
+    assert (answer.status_code, answer.json()["state"]) == (200, "cancelled"), answer.text
+    items = api.get("/api/v1/jobs").json()["items"]
+    assert [job["state"] for job in items if job["id"] == job_id] == ["cancelled"]

@@ -6,6 +6,7 @@ import argparse
 import json
 import signal
 import statistics
+import subprocess
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
@@ -149,6 +150,22 @@ def test_a_result_says_where_it_comes_from(tmp_path: Path) -> None:
     text = trial.path.with_suffix(".md").read_text()
     for part in ("# A trial", "Is it written?", "Twice.", "| a | 1.235 |", data["command"], data["commit"]):
         assert text.count(part) == 1
+
+
+def test_what_lies_in_another_repository_has_no_commit_of_its_own(tmp_path: Path) -> None:
+    """As when it is installed into the environment of somebody's project."""
+    git = ["git", "-c", "user.name=n", "-c", "user.email=e", "-C", str(tmp_path)]
+    for arguments in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "theirs"]):
+        subprocess.run([*git, *arguments], check=True)
+    head = subprocess.run(
+        [*git, "rev-parse", "--short=12", "HEAD"], check=True, capture_output=True, text=True
+    )
+    installed = tmp_path / "packages"
+    installed.mkdir()
+    assert (commit(tmp_path), commit(installed)) == (head.stdout.strip(), "unknown")
+    (installed / "new.py").touch()
+    assert commit(tmp_path).endswith(" + changes")
+    assert commit(tmp_path / "nowhere") == "unknown"
 
 
 def test_another_commits_result_stays(tmp_path: Path) -> None:

@@ -21,6 +21,8 @@ from types import TracebackType
 ROOT = Path(__file__).resolve().parents[3]
 _IDLE = (3, 4)  # columns of /proc/stat's `cpu` line: idle and iowait
 _GUEST = slice(8, 10)  # already counted in user and nice
+GIT_S = 10.0
+"""How long git may take to answer."""
 MOST_CPU = 0.7
 """Of all cores: above it, it is this machine that is measured."""
 BUSY = (
@@ -43,13 +45,16 @@ def hardware() -> dict[str, str | int | float]:
     }
 
 
-def commit() -> str:
-    """The checked-out commit; ` + changes` where files differ from it (written results do not count);
-    `unknown` outside of a checkout."""
+def commit(root: Path = ROOT) -> str:
+    """The commit checked out in `root`; ` + changes` where files differ from it (written results do not count);
+    `unknown` outside of a checkout, also where the program is installed somewhere below another one's, and where
+    git does not answer."""
     try:
-        head = _git("rev-parse", "--short=12", "HEAD")
-        changed = _git("status", "--porcelain", "--", ".", ":!*/results/*")
-    except (OSError, subprocess.CalledProcessError):
+        if Path(_git(root, "rev-parse", "--show-toplevel")).resolve() != root.resolve():
+            return "unknown"
+        head = _git(root, "rev-parse", "--short=12", "HEAD")
+        changed = _git(root, "status", "--porcelain", "--", ".", ":!*/results/*")
+    except (OSError, subprocess.SubprocessError):
         return "unknown"
     return f"{head} + changes" if changed else head
 
@@ -112,8 +117,9 @@ class CpuMeter:
         self._sample()
 
 
-def _git(*arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True)
+def _git(root: Path, *arguments: str) -> str:
+    command = ["git", "--no-optional-locks", *arguments]  # whoever works in the checkout is not disturbed
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True, timeout=GIT_S)
     return done.stdout.strip()
 
 
