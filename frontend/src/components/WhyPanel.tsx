@@ -6,7 +6,6 @@ import type { Why } from "../api/types";
 import { formatBytes, formatMs } from "../lib/format";
 import type { WaitKey } from "../lib/why";
 import { Problem } from "./Problem";
-import { useKeys } from "./useKeys";
 
 const CAUSES: Record<Why["stretches"][number]["cause"], { label: string; color: string }> = {
   compute: { label: "Being computed", color: "var(--ty-compute)" },
@@ -28,13 +27,13 @@ interface Props {
   attempt?: number;
   /** Of the job, where there are several. */
   name?: string;
+  /** Also what Escape does: the page binds it, which knows what else that key closes. */
   onClose: () => void;
 }
 
 /** A wait, cut into what happened to the message that ended it. */
 export function WhyPanel({ jobId, wait, attempt, name, onClose }: Props) {
   const query = useQuery(whyQuery(jobId, wait, attempt));
-  useKeys({ Escape: onClose });
   return (
     <Paper p="sm" mt="sm" data-testid="why-panel" role="region" aria-label="Why is it waiting?">
       <Group justify="space-between" gap="xs" wrap="nowrap" align="flex-start">

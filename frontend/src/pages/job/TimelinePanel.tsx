@@ -79,7 +79,7 @@ export function TimelinePanel({ job, search }: { job: Job; search: JobSearch }) 
     ArrowLeft: () => previous != null && show({ step: previous }),
     ArrowRight: () => next != null && show({ step: next }),
     m: () => measure(search.measure ? undefined : middleOf(shown)),
-    Escape: () => keep({ measure: undefined, layer: undefined }),
+    Escape: () => (wait ? explain(undefined) : keep({ measure: undefined, layer: undefined })),
   });
   const look = (window: { from_ns: number; to_ns: number }) =>
     show({ step, to_step: search.to_step, ...window });

@@ -123,6 +123,7 @@ export function RacePage() {
     ArrowLeft: () => move(neighbours.previous),
     ArrowRight: () => move(neighbours.next),
     f: () => goTo(search.step === undefined ? shown?.step : undefined),
+    Escape: () => wait && explain(undefined, undefined),
   });
   // A drag or a wheel fires many events; the service is asked once it rests.
   const zoomed = useDebouncedCallback((range: XRange, drawnOf: TimelineMeta) => {
