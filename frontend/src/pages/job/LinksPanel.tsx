@@ -127,7 +127,7 @@ export function LinksPanel({ job, search }: { job: Job; search: JobSearch }) {
           from_ns={search.from_ns}
           to_ns={search.to_ns}
           origin_ns={shown.origin_ns ?? 0}
-          link={search.interfaces?.join(",")}
+          link={shown.shown?.join(",")}
           layer={layer}
           onLayer={choose}
           onPointed={point}

@@ -18,7 +18,8 @@ interface Props {
   to_ns: number;
   /** Where the attempt's clock is 0 on the figures' axis. */
   origin_ns: number;
-  /** The links that are drawn, with commas. */
+  /** The links that the drawing shows, with commas: fewer than there are, and none that an old address still names. Empty:
+   * there is none yet; undefined: the drawing has not come. */
   link: string | undefined;
   layer: number | undefined;
   /** Both stable: rows are not drawn again while one points. */
@@ -32,12 +33,16 @@ export const StretchPanel = memo(function StretchPanel({
   jobName,
   attempt,
   origin_ns,
+  link,
   layer,
   onLayer,
   onPointed,
   ...asked
 }: Props) {
-  const query = useQuery(stretchQuery(jobId, { attempt, ...asked }));
+  const query = useQuery({
+    ...stretchQuery(jobId, { attempt, link: link || undefined, ...asked }),
+    enabled: link !== undefined,
+  });
   const found = query.data;
   return (
     <Paper p="sm" data-testid="stretch">
