@@ -1,5 +1,6 @@
 // What a row of a plan's table says. No React here.
 import type { LayerPlan, PlanView } from "../api/types";
+import type { Cell } from "./csv";
 
 /** Of what step the rows' bytes are: workers that average exchange in one step of a period only. */
 export function wireHead(plan: PlanView): string {
@@ -12,4 +13,37 @@ export function exchanged(layer: LayerPlan): string {
   const exchange = layer.exchange ?? "none";
   if (layer.placement !== "stage") return exchange;
   return exchange === "none" ? `stage ${layer.place}` : `stage ${layer.place}, ${exchange}`;
+}
+
+/** A plan as it is taken along: a row for each layer, with all of its columns, and bytes as numbers. */
+export function planRows(plan: PlanView): Cell[][] {
+  const head = [
+    "layer",
+    "kind",
+    "parameters",
+    "exchange",
+    "codec",
+    "order",
+    "units",
+    "payload",
+    "answer",
+    "update",
+    "barrier",
+    `${wireHead(plan).toLowerCase()} (bytes)`,
+  ];
+  const rows = plan.layers.map(({ row, plan: own }) => [
+    row.layer,
+    row.kind,
+    row.parameters,
+    exchanged(own),
+    row.codec,
+    row.order,
+    row.units,
+    row.payload,
+    row.answer,
+    row.update,
+    row.barrier,
+    row.wire_bytes,
+  ]);
+  return [head, ...rows];
 }

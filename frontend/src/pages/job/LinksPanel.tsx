@@ -137,7 +137,14 @@ export function LinksPanel({ job, search }: { job: Job; search: JobSearch }) {
       <JobFigure name="heatmap" {...chosen} {...shared} />
       {job.plan.layers.length > 0 && (
         <Paper p="sm">
-          <PlanTable plan={job.plan} brief layer={layer} onLayer={choose} onPointed={point} />
+          <PlanTable
+            plan={job.plan}
+            file={`${job.name} plan`}
+            brief
+            layer={layer}
+            onLayer={choose}
+            onPointed={point}
+          />
         </Paper>
       )}
     </Stack>

@@ -1,7 +1,6 @@
 import { Paper } from "@mantine/core";
 import type { PlanView } from "../../api/types";
 import { PlanTable } from "../../components/PlanTable";
-import { TakeTable } from "../../components/TakeTable";
 
 interface Props {
   /** What its files are called. */
@@ -13,9 +12,7 @@ interface Props {
 export function PlanPanel({ jobName, plan, layer }: Props) {
   return (
     <Paper p="sm">
-      <TakeTable file={`${jobName} plan`}>
-        <PlanTable plan={plan} layer={layer} />
-      </TakeTable>
+      <PlanTable plan={plan} file={`${jobName} plan`} layer={layer} />
     </Paper>
   );
 }

@@ -224,7 +224,13 @@ export function TimelinePanel({ job, search }: { job: Job; search: JobSearch }) 
         }
       />
       {wait && (
-        <WhyPanel jobId={jobId} wait={wait} attempt={search.attempt} onClose={() => explain(undefined)} />
+        <WhyPanel
+          jobId={jobId}
+          jobName={job.name}
+          wait={wait}
+          attempt={search.attempt}
+          onClose={() => explain(undefined)}
+        />
       )}
     </Stack>
   );

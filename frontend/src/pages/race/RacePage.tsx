@@ -237,7 +237,8 @@ export function RacePage() {
         <WhyPanel
           jobId={search.why_job}
           wait={wait}
-          name={nameOf(search.why_job)}
+          jobName={nameOf(search.why_job)}
+          named
           onClose={() => explain(undefined, undefined)}
         />
       )}
