@@ -86,6 +86,12 @@ def test_a_layer_is_found_lit_up_and_its_events_are_gone_through(
     assert events.end_ns[1] < found["to_ns"]
     page.reload()
     expect(chart).to_have_attribute("data-layer", "0")
+    page.keyboard.press("n")
+    expect(page.get_by_test_id("layer-found")).to_contain_text(f"1 of {len(events.kind)}: ")
+    page.keyboard.press("ArrowLeft")  # in another step one has gone to no event
+    before = len(client.events(job, step_from=STEP - 1, step_to=STEP - 1, layer=0).kind)
+    expect(page.get_by_test_id("layer-found")).to_have_text(f"{before} events in step {STEP - 1}")
+    expect(page).not_to_have_url(re.compile("from_ns="))
 
 
 def test_time_between_two_points_is_measured(page: Page, job: str) -> None:
