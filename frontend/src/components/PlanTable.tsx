@@ -3,10 +3,9 @@ import { memo, type Ref, useMemo, useState } from "react";
 import type { PlanView } from "../api/types";
 import { formatBytes } from "../lib/format";
 import { layerName } from "../lib/layerTitle";
-import { exchanged, planRows, wireHead } from "../lib/planRow";
+import { exchanged, wireHead } from "../lib/planRow";
 import { NearRows } from "./NearRows";
 import { PlanHead } from "./PlanHead";
-import { TakeTable } from "./TakeTable";
 
 // Of the brief table: with more rows than that it draws only what is near.
 const MANY = 60;
@@ -15,8 +14,6 @@ const ROW_PX = 27;
 
 interface Props {
   plan: PlanView;
-  /** What its file is called. */
-  file?: string;
   brief?: boolean;
   /** The layer that is lit up. */
   layer?: number;
@@ -31,7 +28,7 @@ interface Props {
  * scrolls in a box of its own, which draws what is near where rows are many: it stands beside figures that change all
  * the while.
  */
-export function PlanTable({ plan, file = "plan", brief = false, layer, onLayer, onPointed }: Props) {
+export function PlanTable({ plan, brief = false, layer, onLayer, onPointed }: Props) {
   const [scroller, setScroller] = useState<HTMLElement | null>(null);
   const rows = useMemo(() => plan.layers.map(rowOf), [plan.layers]);
   const largest = Math.max(1, ...rows.map((row) => row.wire_bytes));
@@ -52,52 +49,50 @@ export function PlanTable({ plan, file = "plan", brief = false, layer, onLayer, 
     <Stack gap="sm">
       <PlanHead plan={plan} />
       {rows.length > 0 && (
-        <TakeTable file={file} rows={() => planRows(plan)}>
-          <Table.ScrollContainer
-            ref={setScroller}
-            minWidth={brief ? 420 : 980}
-            maxHeight={brief ? 420 : undefined}
-            type="native"
+        <Table.ScrollContainer
+          ref={setScroller}
+          minWidth={brief ? 420 : 980}
+          maxHeight={brief ? 420 : undefined}
+          type="native"
+        >
+          <Table
+            fz="xs"
+            horizontalSpacing={brief ? 6 : "sm"}
+            verticalSpacing={4}
+            stickyHeader={brief}
+            data-testid="plan-table"
+            aria-rowcount={rows.length + 1}
           >
-            <Table
-              fz="xs"
-              horizontalSpacing={brief ? 6 : "sm"}
-              verticalSpacing={4}
-              stickyHeader={brief}
-              data-testid="plan-table"
-              aria-rowcount={rows.length + 1}
-            >
-              <Table.Thead>
-                <Table.Tr>
-                  <Table.Th>Layer</Table.Th>
-                  <Table.Th ta="right">Parameters</Table.Th>
-                  <Table.Th>Exchange</Table.Th>
-                  {!brief && <Table.Th>Codec</Table.Th>}
-                  {!brief && <Table.Th>Order</Table.Th>}
-                  <Table.Th ta="right">Units</Table.Th>
-                  {!brief && <Table.Th>Travels</Table.Th>}
-                  {!brief && <Table.Th>Update</Table.Th>}
-                  {!brief && <Table.Th>Barrier</Table.Th>}
-                  <Table.Th ta="right">{wireHead(plan)}</Table.Th>
-                </Table.Tr>
-              </Table.Thead>
-              {brief && rows.length > MANY ? (
-                <NearRows
-                  count={rows.length}
-                  columns={COLUMNS}
-                  guessPx={ROW_PX}
-                  scroller={scroller}
-                  draw={(index, ref) => {
-                    const row = rows[index];
-                    return row && draw(row, ref, index);
-                  }}
-                />
-              ) : (
-                <Table.Tbody>{rows.map((row) => draw(row))}</Table.Tbody>
-              )}
-            </Table>
-          </Table.ScrollContainer>
-        </TakeTable>
+            <Table.Thead>
+              <Table.Tr>
+                <Table.Th>Layer</Table.Th>
+                <Table.Th ta="right">Parameters</Table.Th>
+                <Table.Th>Exchange</Table.Th>
+                {!brief && <Table.Th>Codec</Table.Th>}
+                {!brief && <Table.Th>Order</Table.Th>}
+                <Table.Th ta="right">Units</Table.Th>
+                {!brief && <Table.Th>Travels</Table.Th>}
+                {!brief && <Table.Th>Update</Table.Th>}
+                {!brief && <Table.Th>Barrier</Table.Th>}
+                <Table.Th ta="right">{wireHead(plan)}</Table.Th>
+              </Table.Tr>
+            </Table.Thead>
+            {brief && rows.length > MANY ? (
+              <NearRows
+                count={rows.length}
+                columns={COLUMNS}
+                guessPx={ROW_PX}
+                scroller={scroller}
+                draw={(index, ref) => {
+                  const row = rows[index];
+                  return row && draw(row, ref, index);
+                }}
+              />
+            ) : (
+              <Table.Tbody>{rows.map((row) => draw(row))}</Table.Tbody>
+            )}
+          </Table>
+        </Table.ScrollContainer>
       )}
     </Stack>
   );

@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
 import type { LayerPlan, PlanView } from "../api/types";
-import { csvOf } from "./csv";
 import { exchanged, planRows, wireHead } from "./planRow";
 
 const layer = (plan: Partial<LayerPlan>) => exchanged({ layer: "fc", ...plan } as LayerPlan);
@@ -18,13 +17,13 @@ test("bytes of workers that average are those of an average", () => {
   expect(wireHead(plan("average"))).toBe("Wire/average");
 });
 
-test("a plan is taken along with every layer and numbers for bytes", () => {
-  const row = { layer: "4", kind: "Linear", parameters: 650, codec: "none", order: "priority", units: 2 };
-  const rest = { payload: "gradient", answer: "gradient", update: "sgd", barrier: "none", wire_bytes: 5216 };
-  const layers = [{ row: { ...row, ...rest }, plan: { exchange: "ring-allreduce" } }];
-  expect(csvOf(planRows({ ...plan("every-step"), layers } as unknown as PlanView)).split("\r\n")).toEqual([
-    "layer,kind,parameters,exchange,codec,order,units,payload,answer,update,barrier,wire/step (bytes)",
-    "4,Linear,650,ring-allreduce,none,priority,2,gradient,gradient,sgd,none,5216",
-    "",
-  ]);
+test("a plan is taken along layer by layer, in bytes", () => {
+  const row = { layer: "fc", kind: "Linear", parameters: 650, units: 2, wire_bytes: 5200, codec: "fp32" };
+  const found = {
+    ...plan("average"),
+    layers: [{ row, plan: { exchange: "ring-allreduce" } }],
+  } as unknown as PlanView;
+  const [head, first] = planRows(found);
+  expect(head?.at(-1)).toBe("on the wire (B/average)");
+  expect([first?.[2], first?.[3], first?.at(-1)]).toEqual([650, "ring-allreduce", 5200]);
 });

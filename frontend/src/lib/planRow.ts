@@ -1,6 +1,7 @@
 // What a row of a plan's table says. No React here.
 import type { LayerPlan, PlanView } from "../api/types";
 import type { Cell } from "./csv";
+import { layerName } from "./layerTitle";
 
 /** Of what step the rows' bytes are: workers that average exchange in one step of a period only. */
 export function wireHead(plan: PlanView): string {
@@ -15,7 +16,7 @@ export function exchanged(layer: LayerPlan): string {
   return exchange === "none" ? `stage ${layer.place}` : `stage ${layer.place}, ${exchange}`;
 }
 
-/** A plan as it is taken along: a row for each layer, with all of its columns, and bytes as numbers. */
+/** A plan's table as rows of a file: a layer each, and all that a plan's table says of it. */
 export function planRows(plan: PlanView): Cell[][] {
   const head = [
     "layer",
@@ -25,14 +26,14 @@ export function planRows(plan: PlanView): Cell[][] {
     "codec",
     "order",
     "units",
-    "payload",
-    "answer",
+    "travels",
+    "comes back",
     "update",
     "barrier",
-    `${wireHead(plan).toLowerCase()} (bytes)`,
+    `on the wire (B/${wireHead(plan).split("/")[1]})`,
   ];
   const rows = plan.layers.map(({ row, plan: own }) => [
-    row.layer,
+    layerName(row),
     row.kind,
     row.parameters,
     exchanged(own),

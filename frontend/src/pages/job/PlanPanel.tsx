@@ -1,6 +1,8 @@
 import { Paper } from "@mantine/core";
 import type { PlanView } from "../../api/types";
 import { PlanTable } from "../../components/PlanTable";
+import { TakeTable } from "../../components/TakeTable";
+import { planRows } from "../../lib/planRow";
 
 interface Props {
   /** What its files are called. */
@@ -12,7 +14,9 @@ interface Props {
 export function PlanPanel({ jobName, plan, layer }: Props) {
   return (
     <Paper p="sm">
-      <PlanTable plan={plan} file={`${jobName} plan`} layer={layer} />
+      <TakeTable file={`${jobName} plan`} rows={() => planRows(plan)}>
+        <PlanTable plan={plan} layer={layer} />
+      </TakeTable>
     </Paper>
   );
 }
