@@ -25,6 +25,8 @@ HEADROOM = 1.5
 """Intervals are shown up to so many times the highest point: a very wide one would press all points into a line."""
 CUT = "Intervals that end at the upper edge go on above it: point at them"
 TITLES: dict[Axis, str] = {"rate": "rate of each port", "workers": "workers", "batch": "global batch"}
+UNITS: dict[Axis, str] = {"rate": "bit/s"}
+"""Of `x`, for files: ticks say it themselves."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +105,7 @@ def _line(figure: go.Figure, line: Line, axis: Axis, request: FigureRequest) -> 
     series = COLOURS[request.theme].series
     colour, y = series[line.member % len(series)], np.array(line.samples_per_s)
     low, high = (
-        np.array([mean if end is None else end for end, mean in zip(ends, line.samples_per_s, strict=True)])
+        np.array([np.nan if end is None else end for end in ends])  # no interval: not one of length 0
         for ends in (line.low, line.high)
     )
     figure.add_trace(
@@ -149,6 +151,7 @@ def _axes(figure: go.Figure, axis: Axis, at: Sequence[float]) -> None:
     figure.update_xaxes(
         type="log",
         title_text=TITLES[axis],
+        ticksuffix=UNITS.get(axis),
         tickmode="array",
         tickvals=np.array(at),
         ticktext=[_x(x, axis) for x in at],

@@ -59,27 +59,34 @@ def utilization(source: Source, request: FigureRequest) -> go.Figure:
     """Every link that moved bytes, both directions."""
     job, revision = source.job, f"utilization:{source.job.id}"
     links = [link for link in source.links() if source.bin_range(link, 0)]
+    shown = choose(links, request.links)
+    about = {
+        "links": [{"value": link.key, "label": name_of(job, link)} for link in links],
+        "shown": [link.key for link in shown],
+        "most_links": MAX_LINKS,
+    }
+
+    def nothing(text: str) -> go.Figure:
+        figure = notice(request, revision=revision, text=text)
+        return figure.update_layout(meta={**figure.layout.meta, **about})
+
     window = bin_window(source, links, request)
     if window is None:
-        return notice(request, revision=revision, text="No bytes yet: nothing has gone over a link")
-    shown = choose(links, request.links)
+        return nothing("No bytes yet: nothing has gone over a link")
     window = within(window, len(job.layers) * len(shown) * len(Direction), MAX_VALUES)
     first, last = window.covered_bins
     panels = read_links(source, shown, window.level, (first, last))
     if not panels:
-        return notice(request, revision=revision, text="Nothing went over a link in this stretch of time")
+        return nothing("Nothing went over a link in this stretch of time")
     start_s = (first * window.bin_ns - window.origin_ns) / 1e9
     figure = draw(job, panels, start_s, window.bin_ns, request)
     figure.update_xaxes(range=window.visible_s)
-    named = [{"value": link.key, "label": name_of(job, link)} for link in links]
     figure.update_layout(
         uirevision=f"{revision}:{window.origin_ns}",
         meta={
             **figure.layout.meta,
             **window.meta,
-            "links": named,
-            "shown": [link.key for link in shown],
-            "most_links": MAX_LINKS,
+            **about,
             "layers": list(job.titles),
             "panels": [panel_of(job, one, row) for row, one in enumerate(panels, start=1)],
         },

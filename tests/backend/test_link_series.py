@@ -175,8 +175,12 @@ def test_of_many_links_those_are_drawn_that_are_chosen(database: Database) -> No
         assert first["links"][-1] == {"value": "0:lo", "label": "lo on here, of the whole machine"}
         derived = answer(utilization(source, FigureRequest(links=("1:transport",))))
         chosen = answer(utilization(source, FigureRequest(links=("11:transport", "0:lo"))))
+        later = FigureRequest(from_ns=10**15, to_ns=10**15 + 10**9)
+        empty = answer(utilization(source, later))["layout"]["meta"]
     assert "worker 1</b> sends (transport on here), split among layers by size: 8 Mbit/s" in notes(derived)
     assert chosen["layout"]["meta"]["shown"] == ["11:transport", "0:lo"]
+    assert empty["empty"]
+    assert empty["shown"] == first["shown"], "the table beside the figure is of the same links"
     titles = notes(chosen)
     assert "worker 11</b> sends (transport on here): 8 Mbit/s, declared by the job" in titles
     assert "machine</b> sends (lo on here, with whatever else runs there): rate not known" in titles

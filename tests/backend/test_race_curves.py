@@ -75,6 +75,18 @@ def test_lines_cross_where_the_order_changes_for_certain() -> None:
     assert later.between == (1e8, 1e10), "at 1 Gbit/s nobody can tell who is faster"
 
 
+def test_a_point_without_an_interval_is_not_one_whose_interval_has_no_length() -> None:
+    usual = drawn(race("p3", "ddp", rates=RATES), CROSSING)
+    first, *others = usual.lines
+    ends = (None, *first.samples_per_s[1:])
+    line = replace(first, low=ends, high=ends)
+    content = answer(race_throughput(replace(usual, lines=(line, *others)), FigureRequest()))
+    for side in ("array", "arrayminus"):
+        reach = column(traces(content, "scatter")[0]["error_y"][side])
+        assert np.isnan(reach[0])
+        assert reach[1:].tolist() == [0, 0]
+
+
 def test_nothing_is_certain_of_two_members_that_are_only_compared_with_the_fastest() -> None:
     """`level` may be as fast as `p3`, `ddp` is slower than `p3`: who of the two others is faster, nobody has shown."""
     spec = race("p3", "parameter-server", "ddp", rates=RATES[:2])
@@ -102,6 +114,7 @@ def test_a_line_is_a_member_with_its_intervals_over_a_logarithmic_rate() -> None
     layout = content["layout"]
     assert (layout["xaxis"]["type"], layout["meta"]["axis"]) == ("log", "rate")
     assert layout["xaxis"]["ticktext"] == ["100 Mbit/s", "1 Gbit/s", "10 Gbit/s"]
+    assert layout["xaxis"]["ticksuffix"] == "bit/s", "files write the numbers, and need their unit"
     assert layout["meta"]["crossings"] == ["ddp catches up with p3 at about 320 Mbit/s"]
     assert "p3: 1280 samples/s (1152 to 1408) at 100 Mbit/s" in layout["meta"]["alt"]
 

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.browser
 RUN_MS = 150_000
+# Where the loss that is drawn ends on its axis; NaN while there is none.
+LOSS_ENDS = """() => {
+    const chart = document.querySelector('[data-testid=figure-loss][data-drawn]');
+    return chart && !chart._fullLayout.meta.empty ? chart._fullLayout.xaxis.range[1] : NaN;
+}"""
 
 
 def test_the_speed_up_is_against_the_job_that_is_chosen(
@@ -194,6 +199,15 @@ def test_the_log_of_an_earlier_attempt_is_chosen(page: Page, client: Client, tmp
     expect(page.get_by_test_id("attempt-earlier")).to_have_count(0)
     page.get_by_test_id("tab-overview").click()
     expect(page.get_by_test_id("value-loss")).to_have_text(f"{client.summary(job_id).loss:.3g}")
+
+    # A zoom is of one attempt's steps, and ends with its address.
+    page.goto(f"/jobs/{job_id}?zoom=loss:0:0.5")
+    page.wait_for_function(f"({LOSS_ENDS})() === 0.5")
+    for attempt, where in (("Attempt 1", r"attempt=1$"), ("Attempt 2", rf"{job_id}$")):
+        page.get_by_test_id("attempt").click()
+        page.get_by_role("option", name=attempt).click()
+        expect(page).to_have_url(re.compile(where))
+    page.wait_for_function(f"({LOSS_ENDS})() > 0.5")
 
 
 def test_of_a_long_log_earlier_lines_are_read_and_its_end_is_followed(

@@ -44,28 +44,40 @@ FOCUSED = """() => {
     focused.blur();
     const without = looks();
     focused.focus({preventScroll: true});
-    if (!window.stops) window.stops = new Map();
-    const again = window.stops.has(focused);
-    window.stops.set(focused, true);
+    if (!window.stops) window.stops = [];
+    const again = window.stops.indexOf(focused);
+    if (again < 0) window.stops.push(focused);
     const name = focused.dataset.testid ?? focused.ariaLabel ?? focused.textContent.trim().slice(0, 40);
     return {name: `${focused.tagName} ${name}`, again, inSight, free: Boolean(free), marked: marked !== without,
             under: free ? '' : `under ${at.tagName} ${at.className} at ${top} of ${innerHeight}`,
-            chart: focused.classList.contains('ty-figure') ? focused.dataset.testid : null};
+            id: focused.dataset.testid ?? null};
+}"""
+# The page's last element that Tab comes by, where it did not; of radios that go together it comes by one.
+NOT_REACHED = """() => {
+    const wanted = 'a[href], button, input, select, textarea, [tabindex]';
+    const last = [...document.querySelectorAll(wanted)].filter(one =>
+        one.tabIndex >= 0 && !one.disabled && one.type !== 'radio' && one.type !== 'hidden'
+        && one.checkVisibility({visibilityProperty: true})).at(-1);
+    return last === undefined || window.stops.includes(last) ? null : last.outerHTML.slice(0, 200);
 }"""
 
 
 def stops(page: Page) -> tuple[list[str], set[str]]:
-    """What is wrong with what Tab comes by, from the first to the last; and the charts among it."""
-    wrong, charts = [], set()
+    """What is wrong with what Tab comes by, from the first to the last; and the test ids of that. After the last stop
+    there is none, or the first one again: anything else is a trap."""
+    wrong, seen = [], set()
     page.evaluate(STILL)
     page.evaluate("delete window.stops")
     for _ in range(MOST_STOPS):
         page.keyboard.press("Tab")
         found: dict[str, Any] | None = page.evaluate(FOCUSED)
-        if found is None or found["again"]:
-            return wrong, charts
-        if found["chart"]:
-            charts.add(found["chart"])
+        if found is None or found["again"] >= 0:
+            if found and found["again"] > 0:
+                wrong.append(f"{found['name']}: Tab comes back to it, and not to the first stop")
+            if missed := page.evaluate(NOT_REACHED):
+                wrong.append(f"Tab does not come to the last: {missed}")
+            return wrong, seen
+        seen.add(found["id"])
         wrong += [
             f"{found['name']}: not {what} {found['under']}".rstrip()
             for what in ("inSight", "free", "marked")
@@ -83,24 +95,29 @@ def test_every_stop_of_the_keyboard_is_in_sight_and_marked(
     )
     client.cancel_race(race.id)
     _, job = recorded
+    meta = client.figure(job, "timeline", step=5).layout.meta
+    third = (meta["to_ns"] - meta["from_ns"]) // 3
+    ends = f"{meta['from_ns'] + third},{meta['to_ns'] - third}"
     pages = {
         "launch a race": View(address="/launch?start=cluster", shows="can-p3"),
         "overview": View(address=f"/jobs/{job}", shows="figure-loss"),
+        "timeline": View(address=f"/jobs/{job}?tab=timeline&step=5&measure={ends}", shows="measure-1"),
         "links": View(address=f"/jobs/{job}?tab=links&step=5", shows="figure-utilization"),
         "race": View(address=f"/races/{race.id}", shows="race-name"),
         "compare": View(address=f"/compare?jobs={','.join(recorded)}", shows="settings"),
     }
-    wrong, charts = {}, set()
+    wrong, come_by = {}, set()
     for name, view in pages.items():
         view.open(page)  # all figures are there, and then so much of the page is in sight as on a laptop
         page.set_viewport_size({"width": 1280, "height": 800})
         page.evaluate("document.activeElement?.blur(); scrollTo(0, 0)")
         found, seen = stops(page)
-        charts |= seen
+        come_by |= seen
         if found:
             wrong[name] = found
     assert not wrong
-    assert charts >= {
+    assert come_by >= {
+        "measure-0", "measure-1",
         "figure-loss", "figure-throughput", "figure-timeline", "figure-utilization", "figure-heatmap",
         "figure-compare-loss",
     }  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.sync_api import expect
@@ -193,6 +194,18 @@ def test_a_selected_stretch_has_a_table_that_can_be_taken_along(page: Page, clie
     assert len(lines) == 2 + len(found.layers)
     page.get_by_test_id("all-time").click()
     expect(table).to_have_count(0)
+
+
+def test_a_stretch_is_of_the_links_that_are_drawn_also_where_an_address_names_one_that_is_gone(
+    page: Page, client: Client, job: str
+) -> None:
+    step = client.figure(job, "utilization", step=5).layout.meta
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if "/stretch?" in request.url else None)
+    page.goto(f"/jobs/{job}?tab=links&interfaces=0:gone&from_ns={step['from_ns']}&to_ns={step['to_ns']}")
+    expect(page.get_by_test_id("stretch-table")).to_be_visible()
+    drawn = page.get_by_test_id("figure-utilization").evaluate("chart => chart._fullLayout.meta.shown")
+    assert {tuple(parse_qs(urlsplit(url).query)["link"]) for url in asked} == {(",".join(drawn),)}
 
 
 def test_time_is_selected_where_a_layer_was_lit_up_before(page: Page, job: str) -> None:

@@ -71,7 +71,7 @@ def test_a_layer_is_found_lit_up_and_its_events_are_gone_through(
     expect(chart).to_have_attribute("data-layer", "0")
     expect(page.get_by_test_id("layer-found")).to_contain_text(f"1 of {len(events.kind)}: ")
     expect(page).to_have_url(re.compile(r"from_ns="))
-    field.blur()
+    expect(chart).to_be_focused()  # N and P are no letters of the field
     for number, key in ((2, "n"), (3, "n"), (2, "p")):
         page.keyboard.press(key)
         expect(page.get_by_test_id("layer-found")).to_contain_text(f"{number} of {len(events.kind)}: ")
@@ -86,6 +86,12 @@ def test_a_layer_is_found_lit_up_and_its_events_are_gone_through(
     assert events.end_ns[1] < found["to_ns"]
     page.reload()
     expect(chart).to_have_attribute("data-layer", "0")
+    page.keyboard.press("n")
+    expect(page.get_by_test_id("layer-found")).to_contain_text(f"1 of {len(events.kind)}: ")
+    page.keyboard.press("ArrowLeft")  # in another step one has gone to no event
+    before = len(client.events(job, step_from=STEP - 1, step_to=STEP - 1, layer=0).kind)
+    expect(page.get_by_test_id("layer-found")).to_have_text(f"{before} events in step {STEP - 1}")
+    expect(page).not_to_have_url(re.compile("from_ns="))
 
 
 def test_time_between_two_points_is_measured(page: Page, job: str) -> None:
@@ -127,3 +133,29 @@ def test_time_between_two_points_is_measured(page: Page, job: str) -> None:
     page.keyboard.press("Escape")
     expect(text).to_have_count(0)
     expect(page).not_to_have_url(re.compile("measure="))
+
+
+def test_what_is_measured_stays_where_it_can_be_reached(page: Page, job: str) -> None:
+    chart = opened(page, job)
+    meta = chart.evaluate("c => c._fullLayout.meta")
+    low, high = meta["from_ns"], meta["to_ns"]
+    least = low + (high - low) // 1000  # nearer to the edge than an arrow key moves
+    chart = opened(page, job, f"&measure={least},{high}")
+    end, text = page.get_by_test_id("measure-0"), page.get_by_test_id("measure-text")
+    end.focus()
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_function("before => !location.href.includes(before)", arg=str(least))
+    assert measured(page) == [pytest.approx(low, abs=2), high]
+    expect(end).to_be_focused()
+    expect(end).to_be_visible()
+
+    chart = opened(page, job, f"&measure={high + 1000},{high + 2000}")
+    expect(page.get_by_test_id("measure")).to_be_attached()
+    expect(text).to_have_count(0)
+
+    opened(page, job, f"&measure={least},{high}")
+    expect(text).to_be_visible()
+    page.keyboard.press("ArrowLeft")  # another step has a time of its own
+    expect(page).to_have_url(re.compile(rf"step={STEP - 1}\b"))
+    expect(page).not_to_have_url(re.compile("measure="))
+    expect(page.get_by_test_id("measure")).to_have_count(0)

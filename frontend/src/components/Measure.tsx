@@ -1,5 +1,5 @@
 import { type KeyboardEvent, type PointerEvent, useState } from "react";
-import { lengthText, type Measured, movedBy } from "../lib/measure";
+import { kept, lengthText, type Measured, movedBy } from "../lib/measure";
 
 /** Where a drawing's panel lies in it, in pixels, and which times it shows, in s on its axis. */
 export interface PlotArea {
@@ -30,12 +30,15 @@ export function Measure({ area, origin_ns, measured, onMeasured }: Props) {
   const [low, high] = [within(pixelOf(Math.min(one, other))), within(pixelOf(Math.max(one, other)))];
   const replaced = (end: 0 | 1, ns: number): Measured => (end === 0 ? [ns, other] : [one, ns]);
 
+  const clock = (second: number) => origin_ns + second * 1e9;
+  const view = { from_ns: clock(area.from), to_ns: clock(area.to) };
+
   const drag = (end: 0 | 1) => (event: PointerEvent<HTMLElement>) => {
     const handle = event.currentTarget;
     if (!handle.hasPointerCapture(event.pointerId)) return;
     const start = handle.parentElement?.getBoundingClientRect().left ?? 0;
     const share = within(event.clientX - start) / area.width;
-    setMoving(replaced(end, Math.round(origin_ns + (area.from + share * seconds) * 1e9)));
+    setMoving(replaced(end, Math.round(clock(area.from + share * seconds))));
   };
   const release = () => {
     if (moving) onMeasured(moving);
@@ -45,7 +48,7 @@ export function Measure({ area, origin_ns, measured, onMeasured }: Props) {
     const by = movedBy(event.key, event.shiftKey, seconds);
     if (by === undefined) return;
     event.preventDefault();
-    onMeasured(replaced(end, Math.round((end === 0 ? one : other) + by * 1e9)));
+    onMeasured(replaced(end, kept((end === 0 ? one : other) + by * 1e9, view)));
   };
   const text = lengthText(other - one);
   return (
@@ -79,9 +82,11 @@ export function Measure({ area, origin_ns, measured, onMeasured }: Props) {
           />
         );
       })}
-      <output className="ty-measure-text" style={{ left: (low + high) / 2 }} data-testid="measure-text">
-        {text}
-      </output>
+      {high > low && (
+        <output className="ty-measure-text" style={{ left: (low + high) / 2 }} data-testid="measure-text">
+          {text}
+        </output>
+      )}
     </div>
   );
 }

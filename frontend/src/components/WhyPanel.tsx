@@ -5,19 +5,10 @@ import { whyQuery } from "../api/queries";
 import type { Why } from "../api/types";
 import { formatBytes, formatMs } from "../lib/format";
 import type { WaitKey } from "../lib/why";
+import { CAUSES, whyRows } from "../lib/whyRows";
 import { Problem } from "./Problem";
-import { useKeys } from "./useKeys";
+import { TakeTable } from "./TakeTable";
 
-const CAUSES: Record<Why["stretches"][number]["cause"], { label: string; color: string }> = {
-  compute: { label: "Being computed", color: "var(--ty-compute)" },
-  queue: { label: "Queued", color: "var(--ty-wait)" },
-  held: { label: "Held back", color: "var(--mantine-color-orange-5)" },
-  wire: { label: "On the wire", color: "var(--mantine-color-indigo-4)" },
-  reduce: { label: "Summed, updated", color: "var(--mantine-color-teal-6)" },
-  collective: { label: "Native collective", color: "var(--mantine-color-indigo-4)" },
-  apply: { label: "Taken in", color: "var(--mantine-color-grape-5)" },
-  unknown: { label: "Not recorded", color: "var(--mantine-color-gray-5)" },
-};
 // Shorter ones are in the bar, and in the numbers, but not worth a line.
 const LEAST_SHARE = 0.005;
 
@@ -26,21 +17,23 @@ interface Props {
   wait: WaitKey;
   /** Whose wait it is; without: the latest. */
   attempt?: number;
-  /** Of the job, where there are several. */
-  name?: string;
+  /** Of the job: files are called so. */
+  jobName: string;
+  /** There are several jobs on the page, and the heading says which one it is. */
+  named?: boolean;
+  /** Also what Escape does: the page binds it, which knows what else that key closes. */
   onClose: () => void;
 }
 
 /** A wait, cut into what happened to the message that ended it. */
-export function WhyPanel({ jobId, wait, attempt, name, onClose }: Props) {
+export function WhyPanel({ jobId, wait, attempt, jobName, named = false, onClose }: Props) {
   const query = useQuery(whyQuery(jobId, wait, attempt));
-  useKeys({ Escape: onClose });
   return (
     <Paper p="sm" mt="sm" data-testid="why-panel" role="region" aria-label="Why is it waiting?">
       <Group justify="space-between" gap="xs" wrap="nowrap" align="flex-start">
         <div>
           <Text size="xs" c="dimmed" fw={600}>
-            Why is it waiting?{name && ` · ${name}`}
+            Why is it waiting?{named && ` · ${jobName}`}
           </Text>
           {query.data && (
             <Title order={2} fz="lg" data-testid="why-text" aria-live="polite">
@@ -65,7 +58,7 @@ export function WhyPanel({ jobId, wait, attempt, name, onClose }: Props) {
       </Group>
       {query.isPending && <Skeleton height={120} mt="xs" />}
       {query.error && <Problem error={query.error} onRetry={() => void query.refetch()} />}
-      {query.data && <Stretches why={query.data} />}
+      {query.data && <Stretches why={query.data} file={`${jobName} step ${wait.step} why`} />}
     </Paper>
   );
 }
@@ -76,7 +69,7 @@ function sentWhen(send: Why["send"], why: Why): string {
   return ms < 0 ? `${formatMs(-ms)} before the wait` : `${formatMs(ms)} into the wait`;
 }
 
-function Stretches({ why }: { why: Why }) {
+function Stretches({ why, file }: { why: Why; file: string }) {
   const whole = Math.max(why.end_ns - why.start_ns, 1);
   const rows = why.stretches.filter((stretch) => stretch.to_ns - stretch.from_ns >= LEAST_SHARE * whole);
   const { receive, send } = why;
@@ -102,60 +95,64 @@ function Stretches({ why }: { why: Why }) {
           />
         ))}
       </div>
-      <Table.ScrollContainer minWidth={320} type="native">
-        <Table fz="sm" mt="xs" verticalSpacing={3} horizontalSpacing={6} data-testid="why-stretches">
-          <Table.Thead>
-            <Table.Tr>
-              <Table.Th>What happened</Table.Th>
-              <Table.Th>Where</Table.Th>
-              <Table.Th ta="right">After</Table.Th>
-              <Table.Th ta="right">For</Table.Th>
-            </Table.Tr>
-          </Table.Thead>
-          <Table.Tbody>
-            {rows.map((stretch) => (
-              <Table.Tr key={stretch.from_ns} data-cause={stretch.cause}>
-                <Table.Td>
-                  <Group gap={8} wrap="nowrap">
-                    <span
-                      style={{
-                        width: 10,
-                        height: 10,
-                        borderRadius: 3,
-                        flex: "none",
-                        background: CAUSES[stretch.cause].color,
-                      }}
-                    />
-                    <div>
-                      {CAUSES[stretch.cause].label}
-                      {stretch.ahead.length > 0 && (
-                        <Text span size="sm" c="dimmed">
-                          {" "}
-                          behind{" "}
-                          {stretch.ahead
-                            .slice(0, 3)
-                            .map((other) => `${other.layer_name || "control"} (${formatMs(other.ns / 1e6)})`)
-                            .join(", ")}
-                        </Text>
-                      )}
-                    </div>
-                  </Group>
-                </Table.Td>
-                <Table.Td>
-                  {stretch.party}
-                  {stretch.peer && ` → ${stretch.peer}`}
-                </Table.Td>
-                <Table.Td ta="right" className="ty-number" c="dimmed">
-                  {formatMs((stretch.from_ns - why.start_ns) / 1e6)}
-                </Table.Td>
-                <Table.Td ta="right" className="ty-number" fw={600}>
-                  {formatMs((stretch.to_ns - stretch.from_ns) / 1e6)}
-                </Table.Td>
+      <TakeTable file={file} rows={() => whyRows(why)}>
+        <Table.ScrollContainer minWidth={320} type="native">
+          <Table fz="sm" mt="xs" verticalSpacing={3} horizontalSpacing={6} data-testid="why-stretches">
+            <Table.Thead>
+              <Table.Tr>
+                <Table.Th>What happened</Table.Th>
+                <Table.Th>Where</Table.Th>
+                <Table.Th ta="right">After</Table.Th>
+                <Table.Th ta="right">For</Table.Th>
               </Table.Tr>
-            ))}
-          </Table.Tbody>
-        </Table>
-      </Table.ScrollContainer>
+            </Table.Thead>
+            <Table.Tbody>
+              {rows.map((stretch) => (
+                <Table.Tr key={stretch.from_ns} data-cause={stretch.cause}>
+                  <Table.Td>
+                    <Group gap={8} wrap="nowrap">
+                      <span
+                        style={{
+                          width: 10,
+                          height: 10,
+                          borderRadius: 3,
+                          flex: "none",
+                          background: CAUSES[stretch.cause].color,
+                        }}
+                      />
+                      <div>
+                        {CAUSES[stretch.cause].label}
+                        {stretch.ahead.length > 0 && (
+                          <Text span size="sm" c="dimmed">
+                            {" "}
+                            behind{" "}
+                            {stretch.ahead
+                              .slice(0, 3)
+                              .map(
+                                (other) => `${other.layer_name || "control"} (${formatMs(other.ns / 1e6)})`,
+                              )
+                              .join(", ")}
+                          </Text>
+                        )}
+                      </div>
+                    </Group>
+                  </Table.Td>
+                  <Table.Td>
+                    {stretch.party}
+                    {stretch.peer && ` → ${stretch.peer}`}
+                  </Table.Td>
+                  <Table.Td ta="right" className="ty-number" c="dimmed">
+                    {formatMs((stretch.from_ns - why.start_ns) / 1e6)}
+                  </Table.Td>
+                  <Table.Td ta="right" className="ty-number" fw={600}>
+                    {formatMs((stretch.to_ns - stretch.from_ns) / 1e6)}
+                  </Table.Td>
+                </Table.Tr>
+              ))}
+            </Table.Tbody>
+          </Table>
+        </Table.ScrollContainer>
+      </TakeTable>
     </>
   );
 }

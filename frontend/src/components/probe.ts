@@ -74,15 +74,21 @@ export function probe(target: HTMLElement, tip: HTMLElement, ask: () => Asked): 
     const layers = spotAt(target, ask().stacks, x - box.left, y - box.top)?.area?.layers;
     if (layers) ask().onPoint?.({ data: { meta: { layers } } });
   };
+  // A finger that lifts leaves, too, and only then one can read what it covered: that stays until one touches elsewhere.
+  const left = ({ pointerType }: PointerEvent) => pointerType === "mouse" && hide();
+  const elsewhere = ({ target: touched }: PointerEvent) =>
+    !(touched instanceof Node && target.contains(touched)) && hide();
   target.addEventListener("pointermove", moved);
-  target.addEventListener("pointerleave", hide);
+  target.addEventListener("pointerleave", left);
   target.addEventListener("pointerdown", down, { capture: true });
+  window.addEventListener("pointerdown", elsewhere, { capture: true });
   window.addEventListener("pointerup", up);
   return () => {
     cancelAnimationFrame(frame);
     target.removeEventListener("pointermove", moved);
-    target.removeEventListener("pointerleave", hide);
+    target.removeEventListener("pointerleave", left);
     target.removeEventListener("pointerdown", down, { capture: true });
+    window.removeEventListener("pointerdown", elsewhere, { capture: true });
     window.removeEventListener("pointerup", up);
   };
 }

@@ -13,11 +13,9 @@ export function csvOf(rows: Cell[][]): string {
     .concat("\r\n");
 }
 
-/** A table of the page: what its cells say, row by row. A cell's `data-csv` stands in place of its text. */
+/** A table of the page: what its cells say, row by row. */
 export function rowsOf(table: HTMLTableElement): string[][] {
-  return Array.from(table.rows, (row) =>
-    Array.from(row.cells, (cell) => cell.dataset.csv ?? textOf(cell)),
-  ).filter((row) => row.some(Boolean));
+  return Array.from(table.rows, (row) => Array.from(row.cells, textOf)).filter((row) => row.some(Boolean));
 }
 
 /** A name for a file: what no file system refuses, in lower case. */

@@ -86,14 +86,15 @@ test("a timeline's bars and outlines have a row each, in order of time", () => {
 });
 
 test("a line with intervals has their ends beside it; a point without one has none", () => {
-  const error_y = { symmetric: false, array: [10, 0], arrayminus: [5, 0] };
-  const rows = csv([{ type: "scatter", name: "p3", x: [1, 2], y: [100, 200], error_y }], {
+  const error_y = { symmetric: false, array: [10, null, 0], arrayminus: [5, null, 0] };
+  const rows = csv([{ type: "scatter", name: "p3", x: [1, 2, 3], y: [100, 200, 300], error_y }], {
     yaxis: { title: { text: "samples/s" } },
   });
   expect(rows).toEqual([
     'x,p3 (samples/s),"p3, from (samples/s)","p3, to (samples/s)"',
     "1,100,95,110",
     "2,200,,",
+    "3,300,300,300",
     "",
   ]);
 });

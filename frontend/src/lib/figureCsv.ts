@@ -113,7 +113,7 @@ function withEnds(trace: Trace): Trace[] {
   const end = (side: string, reach: Value[] = [], sign: 1 | -1 = 1): Trace => ({
     ...trace,
     name: `${trace.name}, ${side}`,
-    y: y?.map((value, place) => (reach[place] ? Number(value) + sign * Number(reach[place]) : null)),
+    y: y?.map((value, place) => (reach[place] !== "" ? Number(value) + sign * Number(reach[place]) : null)),
   });
   return [trace, end("from", down, -1), end("to", up)];
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { lengthText, middleOf, movedBy } from "./measure";
+import { kept, lengthText, middleOf, movedBy } from "./measure";
 
 test("one begins with the middle third", () => {
   expect(middleOf({ from_ns: 300, to_ns: 600 })).toEqual([400, 500]);
@@ -10,6 +10,11 @@ test("arrow keys move an end by a part of what is shown", () => {
   expect(movedBy("ArrowRight", false, 2)).toBeCloseTo(0.02);
   expect(movedBy("ArrowLeft", true, 2)).toBeCloseTo(-0.002);
   expect(movedBy("Enter", false, 2)).toBeUndefined();
+});
+
+test("an end stays within what is shown", () => {
+  const view = { from_ns: 100, to_ns: 200 };
+  expect([99, 150.4, 201].map((ns) => kept(ns, view))).toEqual([100, 150, 200]);
 });
 
 test("a length has the unit that fits", () => {

@@ -19,6 +19,11 @@ export function movedBy(key: string, fine: boolean, seconds: number): number | u
   return { ArrowLeft: -step, ArrowDown: -step, ArrowRight: step, ArrowUp: step }[key];
 }
 
+/** A time, kept within what is shown: there nobody would find the end again. */
+export function kept(ns: number, { from_ns, to_ns }: { from_ns: number; to_ns: number }): number {
+  return Math.round(Math.min(Math.max(ns, from_ns), to_ns));
+}
+
 /** `12.345 ms`, `0.85 µs`, `1.25 s`: exact enough to tell spans apart. */
 export function lengthText(ns: number): string {
   const length = Math.abs(ns);

@@ -1,4 +1,5 @@
 import type { Events } from "../api/types";
+import { kindName } from "./eventRows";
 
 /** One of a layer's events in a step. Times are ns on the attempt's clock. */
 export interface Occurrence {
@@ -19,7 +20,7 @@ export function occurrencesIn({ start_ns, end_ns, kind, worker, parties }: Event
   return start_ns.map((start, at) => ({
     start,
     end: end_ns[at] ?? start,
-    kind: (kind[at] ?? "").replaceAll("_", " "),
+    kind: kindName(kind[at]),
     party: parties[worker[at] ?? -1] ?? "",
   }));
 }
@@ -36,7 +37,7 @@ export function around(
   return { from_ns: from, to_ns: from + kept };
 }
 
-/** Which one comes after what is shown: the first that begins right of its middle; the first of all after the last. */
+/** The place of the event after `at`, or of the one before; at none yet: the first, or the last. Both ends meet. -1: none. */
 export function nextAfter(found: Occurrence[], at: number | undefined, by: 1 | -1): number {
   if (found.length === 0) return -1;
   return at === undefined ? (by > 0 ? 0 : found.length - 1) : (at + by + found.length) % found.length;

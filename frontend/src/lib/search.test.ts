@@ -54,7 +54,7 @@ test("a window of time needs both of its ends, in order", () => {
 });
 
 test("what is measured, and what is looked for in a log, are kept", () => {
-  const view = { tab: "timeline" as const, measure: [-5, 9] as [number, number], find: "bad luck" };
+  const view = { tab: "timeline" as const, measure: [-5, 9] as [number, number], find: " bad luck " };
   expect(jobSearch(parseQuery(formatQuery(view)))).toEqual(view);
   expect(jobSearch({ measure: "5" })).toEqual({});
   expect(jobSearch({ measure: "5,x" })).toEqual({});

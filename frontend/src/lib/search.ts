@@ -198,7 +198,7 @@ export function jobSearch(raw: Raw): JobSearch {
     layer: whole(raw.layer),
     measure: pairOf(raw.measure),
     zoom: list(raw.zoom),
-    find: word(raw.find),
+    find: text(raw.find),
     interfaces: list(raw.interfaces),
     kinds: list(raw.kinds),
     baseline: word(raw.baseline),
@@ -256,6 +256,11 @@ function waitOf(value: unknown): string | undefined {
 function word(value: unknown): string | undefined {
   const text = value === undefined || value === null ? "" : String(value).trim();
   return text === "" ? undefined : text;
+}
+
+/** As it was typed: a space at its end is looked for, too. */
+function text(value: unknown): string | undefined {
+  return value === undefined || value === null || value === "" ? undefined : String(value);
 }
 
 function whole(value: unknown): number | undefined {

@@ -8,6 +8,7 @@ import type { Events, Job } from "../../api/types";
 import { Problem } from "../../components/Problem";
 import { StepField } from "../../components/StepField";
 import { TakeTable } from "../../components/TakeTable";
+import { eventAt, eventRows, kindName } from "../../lib/eventRows";
 import { formatBytes, formatMs, formatNumber } from "../../lib/format";
 import { isLive } from "../../lib/jobState";
 import type { JobSearch } from "../../lib/search";
@@ -99,7 +100,7 @@ function StepEvents({ job, search, attempt, step, newest, onLatest }: StepProps)
           aria-label="Kinds of events"
           data-testid="events-kinds"
           placeholder={kinds.length === 0 ? "All kinds" : undefined}
-          data={(pages[0]?.kinds ?? kinds).map((kind) => ({ value: kind, label: named(kind) }))}
+          data={(pages[0]?.kinds ?? kinds).map((kind) => ({ value: kind, label: kindName(kind) }))}
           value={kinds}
           clearable
           onChange={(chosen) => change({ kinds: chosen })}
@@ -118,7 +119,7 @@ function StepEvents({ job, search, attempt, step, newest, onLatest }: StepProps)
         </Text>
       )}
       {count > 0 && (
-        <TakeTable file={`${job.name} step ${step} events`}>
+        <TakeTable file={`${job.name} step ${step} events`} rows={() => eventRows(pages, first)}>
           <Table.ScrollContainer minWidth={760} maxHeight={640} type="native">
             <Table fz="xs" verticalSpacing={3} stickyHeader data-testid="events">
               <Table.Thead>
@@ -165,41 +166,32 @@ function StepEvents({ job, search, attempt, step, newest, onLatest }: StepProps)
 }
 
 function EventRow({ events, at, first }: { events: Events; at: number; first: number }) {
-  const number = (column: number[]) => column[at] ?? -1;
-  const [start, queued, size] = [number(events.start_ns), number(events.queued_ns), number(events.bytes)];
-  const nameOf = (names: string[], index: number) => (index < 0 ? "" : (names[index] ?? String(index)));
-  const kind = events.kind[at];
+  const event = eventAt(events, at);
   return (
-    <Table.Tr c={kind === "wait" ? "var(--ty-wait)" : undefined}>
+    <Table.Tr c={event.kind === "wait" ? "var(--ty-wait)" : undefined}>
       <Table.Td ta="right" className="ty-number">
-        {((start - first) / 1e6).toFixed(3)} ms
-      </Table.Td>
-      <Table.Td ta="right" className="ty-number">
-        {formatMs((number(events.end_ns) - start) / 1e6)}
-      </Table.Td>
-      <Table.Td>{nameOf(events.parties, number(events.worker))}</Table.Td>
-      <Table.Td>{kind && named(kind)}</Table.Td>
-      <Table.Td data-csv={nameOf(events.layers, number(events.layer))}>
-        {nameOf(events.layer_names, number(events.layer))}
+        {((event.start_ns - first) / 1e6).toFixed(3)} ms
       </Table.Td>
       <Table.Td ta="right" className="ty-number">
-        {number(events.unit) < 0 ? "" : number(events.unit)}
+        {formatMs(event.took_ns / 1e6)}
       </Table.Td>
-      <Table.Td>{nameOf(events.parties, number(events.peer))}</Table.Td>
+      <Table.Td>{event.process}</Table.Td>
+      <Table.Td>{event.kind}</Table.Td>
+      <Table.Td>{event.layer_name}</Table.Td>
       <Table.Td ta="right" className="ty-number">
-        {queued < 0 ? "" : formatMs((start - queued) / 1e6)}
+        {event.unit}
+      </Table.Td>
+      <Table.Td>{event.peer}</Table.Td>
+      <Table.Td ta="right" className="ty-number">
+        {event.queued_ns !== null && formatMs(event.queued_ns / 1e6)}
       </Table.Td>
       <Table.Td ta="right" className="ty-number">
-        {number(events.peer) < 0 ? "" : number(events.priority)}
+        {event.priority}
       </Table.Td>
       <Table.Td ta="right" className="ty-number">
-        {size > 0 ? formatBytes(size) : ""}
+        {event.bytes !== null && formatBytes(event.bytes)}
       </Table.Td>
-      <Table.Td>{events.clock[at]}</Table.Td>
+      <Table.Td>{event.clock}</Table.Td>
     </Table.Tr>
   );
-}
-
-function named(kind: string): string {
-  return kind.replace("_", " ");
 }

@@ -89,7 +89,7 @@ function Form({ job, onDone }: { job: Job; onDone: () => void }) {
       {keep.error && <Problem error={keep.error} />}
       <Group justify="flex-end" gap="xs">
         <Button variant="default" onClick={onDone}>
-          Leave
+          Cancel
         </Button>
         <Button loading={keep.isPending} onClick={() => keep.mutate()} data-testid="keep-labels">
           Save

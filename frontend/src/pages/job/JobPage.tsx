@@ -100,6 +100,7 @@ export function JobPage() {
         </Tabs.List>
         <Tabs.Panel value="overview" pt="md">
           <OverviewPanel
+            key={search.attempt} // a zoom is of one attempt's steps
             job={job}
             attempt={search.attempt}
             baseline={search.baseline}

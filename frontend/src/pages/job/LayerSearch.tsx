@@ -33,7 +33,15 @@ export function LayerSearch({ jobId, attempt, layers, layer, step, shown, onLaye
   );
   const [at, setAt] = useState<number>();
   // Who has just chosen a layer is taken to it, when its events have come.
-  const [wanted, setWanted] = useState(false);
+  const [wanted, setWanted] = useState<number>();
+  // What is at hand is of one step: in another one nothing was gone to, and nobody waits to be taken along.
+  const place = `${attempt} ${step}`;
+  const [of, setOf] = useState(place);
+  if (of !== place) {
+    setOf(place);
+    setAt(undefined);
+    setWanted(undefined);
+  }
   const go = (by: 1 | -1) => {
     const next = nextAfter(found, at, by);
     const event = found[next];
@@ -42,8 +50,8 @@ export function LayerSearch({ jobId, attempt, layers, layer, step, shown, onLaye
     onWindow(around(event, shown));
   };
   useEffect(() => {
-    if (!wanted || found.length === 0) return;
-    setWanted(false);
+    if (wanted === undefined || wanted !== layer || !query.data) return;
+    setWanted(undefined);
     go(1);
   });
   useKeys({
@@ -53,10 +61,14 @@ export function LayerSearch({ jobId, attempt, layers, layer, step, shown, onLaye
   });
   const choose = (chosen: number | undefined) => {
     setAt(undefined);
-    setWanted(chosen !== undefined);
+    setWanted(chosen);
     onLayer(chosen);
+    // The field would take N and P for letters.
+    if (chosen !== undefined)
+      document.querySelector<HTMLElement>("[data-testid=figure-timeline]")?.focus({ preventScroll: true });
   };
   const event = at === undefined ? undefined : found[at];
+  const count = `${query.data?.next_cursor ? "the first " : ""}${found.length}`;
   return (
     <Group gap={4} wrap="nowrap">
       <LayerSelect layers={layers} layer={layer} onLayer={choose} placeholder="Find a layer ( / )" />
@@ -84,16 +96,16 @@ export function LayerSearch({ jobId, attempt, layers, layer, step, shown, onLaye
       {layer !== undefined && (
         <Text size="xs" c="dimmed" data-testid="layer-found" aria-live="polite">
           {event
-            ? `${(at ?? 0) + 1} of ${found.length}: ${event.party} ${event.kind}, ${formatMs((event.end - event.start) / 1e6)}`
-            : wordsOf(found.length, step, query.isFetching)}
+            ? `${(at ?? 0) + 1} of ${count}: ${event.party} ${event.kind}, ${formatMs((event.end - event.start) / 1e6)}`
+            : wordsOf(found.length > 0 ? count : undefined, step, query.isFetching)}
         </Text>
       )}
     </Group>
   );
 }
 
-function wordsOf(count: number, step: number | undefined, fetching: boolean): string {
+function wordsOf(count: string | undefined, step: number | undefined, fetching: boolean): string {
   if (step === undefined) return "choose a step to jump to its events";
-  if (count > 0) return `${count} events in step ${step}`;
+  if (count !== undefined) return `${count} events in step ${step}`;
   return fetching ? "" : `no event of step ${step} was kept`;
 }

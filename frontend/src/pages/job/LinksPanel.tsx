@@ -8,11 +8,13 @@ import { JobFigure } from "../../components/JobFigure";
 import { LinkButton } from "../../components/links";
 import { PlanTable } from "../../components/PlanTable";
 import type { XRange } from "../../components/PlotlyChart";
+import { TakeTable } from "../../components/TakeTable";
 import { TimeKeys } from "../../components/TimeKeys";
 import { useKeys } from "../../components/useKeys";
 import { useTimeKeys } from "../../components/useTimeKeys";
 import { formatMs } from "../../lib/format";
 import { layerOfPoint, type Point } from "../../lib/lit";
+import { planRows } from "../../lib/planRow";
 import type { JobSearch } from "../../lib/search";
 import { type TimelineMeta, windowOf } from "../../lib/timeline";
 import { LayerSelect } from "./LayerSelect";
@@ -127,7 +129,7 @@ export function LinksPanel({ job, search }: { job: Job; search: JobSearch }) {
           from_ns={search.from_ns}
           to_ns={search.to_ns}
           origin_ns={shown.origin_ns ?? 0}
-          link={search.interfaces?.join(",")}
+          link={shown.shown?.join(",")}
           layer={layer}
           onLayer={choose}
           onPointed={point}
@@ -137,7 +139,9 @@ export function LinksPanel({ job, search }: { job: Job; search: JobSearch }) {
       <JobFigure name="heatmap" {...chosen} {...shared} />
       {job.plan.layers.length > 0 && (
         <Paper p="sm">
-          <PlanTable plan={job.plan} brief layer={layer} onLayer={choose} onPointed={point} />
+          <TakeTable file={`${job.name} plan`} rows={() => planRows(job.plan)}>
+            <PlanTable plan={job.plan} brief layer={layer} onLayer={choose} onPointed={point} />
+          </TakeTable>
         </Paper>
       )}
     </Stack>

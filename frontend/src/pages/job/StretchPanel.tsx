@@ -7,6 +7,7 @@ import { Problem } from "../../components/Problem";
 import { TakeTable } from "../../components/TakeTable";
 import { formatBytes, formatMs, formatPercent } from "../../lib/format";
 import { OVERFULL, whyOverfull } from "../../lib/overfull";
+import { movedHead, stretchRows } from "../../lib/stretchRows";
 
 interface Props {
   jobId: string;
@@ -17,7 +18,8 @@ interface Props {
   to_ns: number;
   /** Where the attempt's clock is 0 on the figures' axis. */
   origin_ns: number;
-  /** The links that are drawn, with commas. */
+  /** The links that the drawing shows, with commas: fewer than there are, and none that an old address still names. Empty:
+   * there is none yet; undefined: the drawing has not come. */
   link: string | undefined;
   layer: number | undefined;
   /** Both stable: rows are not drawn again while one points. */
@@ -31,12 +33,16 @@ export const StretchPanel = memo(function StretchPanel({
   jobName,
   attempt,
   origin_ns,
+  link,
   layer,
   onLayer,
   onPointed,
   ...asked
 }: Props) {
-  const query = useQuery(stretchQuery(jobId, { attempt, ...asked }));
+  const query = useQuery({
+    ...stretchQuery(jobId, { attempt, link: link || undefined, ...asked }),
+    enabled: link !== undefined,
+  });
   const found = query.data;
   return (
     <Paper p="sm" data-testid="stretch">
@@ -51,7 +57,7 @@ export const StretchPanel = memo(function StretchPanel({
             {wordsOf(found, origin_ns)}
           </Text>
           {found.layers.length > 0 && (
-            <TakeTable file={`${jobName} stretch`}>
+            <TakeTable file={`${jobName} stretch`} rows={() => stretchRows(found)}>
               <Table.ScrollContainer minWidth={320 + 120 * found.links.length} maxHeight={420} type="native">
                 <Table
                   fz="xs"
@@ -93,7 +99,7 @@ function Head({ links }: Pick<LinkStretch, "links">) {
         </Table.Th>
         {links.map((link) => (
           <Table.Th key={`${link.key} ${link.direction}`} scope="col" ta="right">
-            {link.shared ? "machine" : link.party_name} {link.direction}s
+            {movedHead(link)}
             <Text size="xs" c="dimmed" fw={400}>
               {link.interface} on {link.host}
               {link.by_size && ", split by size"}
@@ -134,7 +140,7 @@ const Row = memo(function Row({ row, links, lit, onLayer, onPointed }: RowProps)
       onMouseEnter={() => onPointed(one)}
       onMouseLeave={() => onPointed(undefined)}
     >
-      <Table.Th scope="row" fw={400} data-csv={row.index < 0 ? undefined : row.layer}>
+      <Table.Th scope="row" fw={400}>
         {row.index < 0 ? "of no layer" : row.layer_name}
       </Table.Th>
       <Table.Td ta="right" className="ty-number" c={row.waits > 0 ? "var(--ty-wait)" : "dimmed"}>

@@ -26,44 +26,45 @@ export function TimelinePanel({ job, search }: { job: Job; search: JobSearch }) 
   const navigate = useNavigate({ from: "/jobs/$jobId" });
   const [meta, setMeta] = useState<TimelineMeta>({});
   const wait = parseWait(search.why);
-  const show = (view: Pick<JobSearch, "step" | "to_step" | "from_ns" | "to_ns">) =>
-    void navigate({
-      search: (previous) => ({
-        ...previous,
-        step: undefined,
-        to_step: undefined,
-        from_ns: undefined,
-        to_ns: undefined,
-        // What is explained stays while one looks closer, not in another step.
-        why: view.from_ns === undefined && view.step !== wait?.step ? undefined : previous.why,
-        ...view,
-      }),
-      replace: true,
-      resetScroll: false,
-    });
-  const explain = (chosen: WaitKey | undefined) =>
-    void navigate({
-      search: (previous) => ({
-        ...previous,
-        // The wait's own step, also when newer ones come.
-        step:
-          previous.step ?? (previous.from_ns === undefined && chosen ? (meta.step ?? undefined) : undefined),
-        why: chosen && formatWait(chosen),
-      }),
-      replace: true,
-      resetScroll: false,
-    });
-  const keep = useCallback(
-    (change: Pick<JobSearch, "layer" | "measure">) =>
-      void navigate({
-        search: (previous) => ({ ...previous, ...change }),
-        replace: true,
-        resetScroll: false,
-      }),
+  const change = useCallback(
+    (changed: (previous: JobSearch) => JobSearch) =>
+      void navigate({ search: changed, replace: true, resetScroll: false }),
     [navigate],
   );
-  const light = useCallback((layer: number | undefined) => keep({ layer }), [keep]);
-  const measure = (measured: Measured | undefined) => keep({ measure: measured });
+  // What is explained and what is measured stay while one looks closer, not in another step.
+  const show = (view: Pick<JobSearch, "step" | "to_step" | "from_ns" | "to_ns">) => {
+    const stays = (of: number | undefined) =>
+      view.from_ns !== undefined || (of !== undefined && of === view.step);
+    change((previous) => ({
+      ...previous,
+      step: undefined,
+      to_step: undefined,
+      from_ns: undefined,
+      to_ns: undefined,
+      why: stays(wait?.step) ? previous.why : undefined,
+      measure: stays(step) ? previous.measure : undefined,
+      ...view,
+    }));
+  };
+  // The step that these are of, also when newer ones come.
+  const its = ({ step: own, from_ns }: JobSearch) =>
+    own ?? (from_ns === undefined ? (meta.step ?? undefined) : undefined);
+  const explain = (chosen: WaitKey | undefined) =>
+    change((previous) => ({
+      ...previous,
+      step: chosen ? its(previous) : previous.step,
+      why: chosen && formatWait(chosen),
+    }));
+  const measure = (measured: Measured | undefined) =>
+    change((previous) => ({
+      ...previous,
+      step: measured ? its(previous) : previous.step,
+      measure: measured,
+    }));
+  const light = useCallback(
+    (layer: number | undefined) => change((previous) => ({ ...previous, layer })),
+    [change],
+  );
   const layers = useLayers(job, meta.layers);
   // A drag or a wheel fires many events; the service is asked once it rests.
   const zoomed = useDebouncedCallback((range: XRange, drawn: TimelineMeta) => {
@@ -79,7 +80,10 @@ export function TimelinePanel({ job, search }: { job: Job; search: JobSearch }) 
     ArrowLeft: () => previous != null && show({ step: previous }),
     ArrowRight: () => next != null && show({ step: next }),
     m: () => measure(search.measure ? undefined : middleOf(shown)),
-    Escape: () => keep({ measure: undefined, layer: undefined }),
+    Escape: () =>
+      wait
+        ? explain(undefined)
+        : change((previous) => ({ ...previous, measure: undefined, layer: undefined })),
   });
   const look = (window: { from_ns: number; to_ns: number }) =>
     show({ step, to_step: search.to_step, ...window });
@@ -220,7 +224,13 @@ export function TimelinePanel({ job, search }: { job: Job; search: JobSearch }) 
         }
       />
       {wait && (
-        <WhyPanel jobId={jobId} wait={wait} attempt={search.attempt} onClose={() => explain(undefined)} />
+        <WhyPanel
+          jobId={jobId}
+          jobName={job.name}
+          wait={wait}
+          attempt={search.attempt}
+          onClose={() => explain(undefined)}
+        />
       )}
     </Stack>
   );

@@ -123,6 +123,7 @@ export function RacePage() {
     ArrowLeft: () => move(neighbours.previous),
     ArrowRight: () => move(neighbours.next),
     f: () => goTo(search.step === undefined ? shown?.step : undefined),
+    Escape: () => wait && explain(undefined, undefined),
   });
   // A drag or a wheel fires many events; the service is asked once it rests.
   const zoomed = useDebouncedCallback((range: XRange, drawnOf: TimelineMeta) => {
@@ -236,7 +237,8 @@ export function RacePage() {
         <WhyPanel
           jobId={search.why_job}
           wait={wait}
-          name={nameOf(search.why_job)}
+          jobName={nameOf(search.why_job)}
+          named
           onClose={() => explain(undefined, undefined)}
         />
       )}
