@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { LayerPlan, PlanView } from "../api/types";
-import { exchanged, wireHead } from "./planRow";
+import { exchanged, planRows, wireHead } from "./planRow";
 
 const layer = (plan: Partial<LayerPlan>) => exchanged({ layer: "fc", ...plan } as LayerPlan);
 const plan = (mode: string) => ({ consistency: { mode } }) as PlanView;
@@ -15,4 +15,15 @@ test("a row says where its layer is, where not every worker has it", () => {
 test("bytes of workers that average are those of an average", () => {
   expect(wireHead(plan("every-step"))).toBe("Wire/step");
   expect(wireHead(plan("average"))).toBe("Wire/average");
+});
+
+test("a plan is taken along layer by layer, in bytes", () => {
+  const row = { layer: "fc", kind: "Linear", parameters: 650, units: 2, wire_bytes: 5200, codec: "fp32" };
+  const found = {
+    ...plan("average"),
+    layers: [{ row, plan: { exchange: "ring-allreduce" } }],
+  } as unknown as PlanView;
+  const [head, first] = planRows(found);
+  expect(head?.at(-1)).toBe("on the wire (B/average)");
+  expect([first?.[2], first?.[3], first?.at(-1)]).toEqual([650, "ring-allreduce", 5200]);
 });

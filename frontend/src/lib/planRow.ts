@@ -1,5 +1,7 @@
 // What a row of a plan's table says. No React here.
 import type { LayerPlan, PlanView } from "../api/types";
+import type { Cell } from "./csv";
+import { layerName } from "./layerTitle";
 
 /** Of what step the rows' bytes are: workers that average exchange in one step of a period only. */
 export function wireHead(plan: PlanView): string {
@@ -12,4 +14,37 @@ export function exchanged(layer: LayerPlan): string {
   const exchange = layer.exchange ?? "none";
   if (layer.placement !== "stage") return exchange;
   return exchange === "none" ? `stage ${layer.place}` : `stage ${layer.place}, ${exchange}`;
+}
+
+/** A plan's table as rows of a file: a layer each, and all that a plan's table says of it. */
+export function planRows(plan: PlanView): Cell[][] {
+  const head = [
+    "layer",
+    "kind",
+    "parameters",
+    "exchange",
+    "codec",
+    "order",
+    "units",
+    "travels",
+    "comes back",
+    "update",
+    "barrier",
+    `on the wire (B/${wireHead(plan).split("/")[1]})`,
+  ];
+  const rows = plan.layers.map(({ row, plan: own }) => [
+    layerName(row),
+    row.kind,
+    row.parameters,
+    exchanged(own),
+    row.codec,
+    row.order,
+    row.units,
+    row.payload,
+    row.answer,
+    row.update,
+    row.barrier,
+    row.wire_bytes,
+  ]);
+  return [head, ...rows];
 }
