@@ -86,8 +86,15 @@ test("a form is filled from one thing", () => {
   expect(launchSearch(parseQuery("template=vgg-small"))).toEqual({ template: "vgg-small" });
   expect(launchSearch(parseQuery("from=a1&template=vgg-small"))).toEqual({ from: "a1" });
   expect(launchSearch(parseQuery("start=own"))).toEqual({ start: "own" });
-  const again = { again: "r1", rate: "900Mbit", rounds: 6, fidelity: "rehearse" };
-  expect(launchSearch(parseQuery("again=r1&rate=900Mbit&rounds=6&fidelity=rehearse"))).toEqual(again);
+  const again = {
+    again: "r1",
+    rate: "900Mbit",
+    workers: 4,
+    batch: 64,
+    rounds: 6,
+    fidelity: "rehearse" as const,
+  };
+  expect(launchSearch(parseQuery(formatQuery(again)))).toEqual(again);
   expect(launchSearch(parseQuery("again=r1&fidelity=simulate&start=own"))).toEqual({ again: "r1" });
   expect(launchSearch(parseQuery("start=nonsense&race=true"))).toEqual({ race: true });
   expect(launchSearch(parseQuery("start=own&from=a1&race=true"))).toEqual({ from: "a1", race: true });

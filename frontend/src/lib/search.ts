@@ -123,6 +123,8 @@ export interface LaunchSearch {
   /** The race (its id) that is run again, and what of it is changed. */
   again?: string;
   rate?: string;
+  workers?: number;
+  batch?: number;
   rounds?: number;
   fidelity?: "rehearse";
 }
@@ -212,7 +214,8 @@ export function launchSearch(raw: Raw): LaunchSearch {
   const again = word(raw.again);
   if (again !== undefined) {
     const fidelity = word(raw.fidelity) === "rehearse" ? "rehearse" : undefined;
-    return compact({ again, rate: word(raw.rate), rounds: whole(raw.rounds), fidelity });
+    const [workers, batch, rounds] = [raw.workers, raw.batch, raw.rounds].map(whole);
+    return compact({ again, rate: word(raw.rate), workers, batch, rounds, fidelity });
   }
   if (from !== undefined) return compact({ from, race });
   if (template !== undefined) return compact({ template, race });

@@ -10,6 +10,7 @@ import { Problem } from "../../components/Problem";
 import { RehearsedBadge } from "../../components/RehearsedBadge";
 import { usePageTitle } from "../../components/usePageTitle";
 import { formatDuration } from "../../lib/format";
+import { AddMember } from "./AddMember";
 import { CancelRace } from "./CancelRace";
 import { NextSteps } from "./NextSteps";
 import { RaceBadge } from "./RaceBadge";
@@ -65,7 +66,7 @@ export function RankingsPage() {
       </Group>
       {race.state === "running" && <HowFar race={race} />}
       {race.rankings.map((ranking) => (
-        <RankingTable key={ranking.condition} ranking={ranking} longestMs={longest} />
+        <RankingTable key={ranking.condition} race={race.name} ranking={ranking} longestMs={longest} />
       ))}
       {race.rankings.length > 1 && <RaceFigure raceId={race.id} name={race.name} />}
       {race.crossings.length > 0 && (
@@ -81,6 +82,7 @@ export function RankingsPage() {
         </div>
       )}
       <NextSteps race={race} />
+      {race.state !== "cancelled" && <AddMember race={race} />}
       <Text size="xs" c="dimmed">
         In each of {race.spec.rounds ?? 3} rounds everybody runs once, in an order that turns, and times are
         compared within the round. Of all intervals of a ranking together, 95 of 100 cover the true values. A
