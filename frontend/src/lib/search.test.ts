@@ -10,6 +10,7 @@ import {
   NO_GROUP,
   parseQuery,
   raceSearch,
+  rankingsSearch,
 } from "./search";
 
 test("a race's address is readable and comes back as it was", () => {
@@ -117,6 +118,12 @@ test("a list keeps its filters, its order and its groups", () => {
   expect(jobsSearch(parseQuery(formatQuery(view)))).toEqual(view);
   expect(jobsFilter(view)).toEqual({ state: "failed", tag: "nightly run", raced: false });
   expect(jobsSearch({ sort: "-moons", group: "colour", tagged: "perhaps" })).toEqual({});
+});
+
+test("a comparison and a race keep what their curves show", () => {
+  const view = { zoom: ["loss:3:9", "throughput:7.5:8"] };
+  expect(compareSearch(parseQuery(formatQuery(view)))).toEqual(view);
+  expect(rankingsSearch(parseQuery(formatQuery(view)))).toEqual(view);
 });
 
 test("a comparison keeps its smoothing, also none", () => {

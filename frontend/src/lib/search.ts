@@ -67,6 +67,14 @@ export interface CompareSearch {
   figure?: string;
   /** Percent of the points that the curves' moving average spans, 0 for none; none given: as the service decides. */
   smooth?: number;
+  /** Which parts of their x axes curves show, as `loss:3:9`. */
+  zoom?: string[];
+}
+
+/** What the page of one race shows. */
+export interface RankingsSearch {
+  /** Which part of its x axis a figure shows, as `throughput:7:8`. */
+  zoom?: string[];
 }
 
 export const JOB_TABS = [
@@ -185,7 +193,12 @@ export function compareSearch(raw: Raw): CompareSearch {
     by,
     figure: word(raw.figure),
     smooth: smooth !== undefined && smooth >= 0 && smooth <= MOST_SMOOTHED ? smooth : undefined,
+    zoom: list(raw.zoom),
   });
+}
+
+export function rankingsSearch(raw: Raw): RankingsSearch {
+  return compact({ zoom: list(raw.zoom) });
 }
 
 export function jobSearch(raw: Raw): JobSearch {

@@ -10,6 +10,7 @@ import { Problem } from "../../components/Problem";
 import { RehearsedBadge } from "../../components/RehearsedBadge";
 import { usePageTitle } from "../../components/usePageTitle";
 import { formatDuration } from "../../lib/format";
+import { withZoom, zoomsOf } from "../../lib/zoom";
 import { AddMember } from "./AddMember";
 import { CancelRace } from "./CancelRace";
 import { NextSteps } from "./NextSteps";
@@ -22,6 +23,8 @@ const route = getRouteApi("/races/$raceId");
 /** One race: under each condition who is fastest, by how much, and why. */
 export function RankingsPage() {
   const { raceId } = route.useParams();
+  const { zoom } = route.useSearch();
+  const navigate = route.useNavigate();
   const found = useQuery(rankingsQuery(raceId));
   const race = found.data;
   usePageTitle(race ? `${race.state === "running" ? "● " : ""}${race.name}` : "Race");
@@ -68,7 +71,20 @@ export function RankingsPage() {
       {race.rankings.map((ranking) => (
         <RankingTable key={ranking.condition} race={race.name} ranking={ranking} longestMs={longest} />
       ))}
-      {race.rankings.length > 1 && <RaceFigure raceId={race.id} name={race.name} />}
+      {race.rankings.length > 1 && (
+        <RaceFigure
+          raceId={race.id}
+          name={race.name}
+          zoom={zoomsOf(zoom).throughput}
+          onXRange={(range) =>
+            void navigate({
+              search: (previous) => ({ ...previous, zoom: withZoom(zoom, "throughput", range) }),
+              replace: true,
+              resetScroll: false,
+            })
+          }
+        />
+      )}
       {race.crossings.length > 0 && (
         <div>
           <Title order={2} fz="md">
