@@ -15,6 +15,7 @@ import {
   launchSearch,
   parseQuery,
   raceSearch,
+  rankingsSearch,
 } from "./lib/search";
 import { prefetchCompared, prefetchDevices, prefetchJob, prefetchJobs, prefetchRace } from "./prefetch";
 
@@ -46,6 +47,7 @@ export const racesRoute = createRoute({
 export const rankingsRoute = createRoute({
   getParentRoute: () => root,
   path: "/races/$raceId",
+  validateSearch: rankingsSearch,
   loader: ({ context, params }) => prefetchRace(context.queries, params.raceId),
   component: lazyRouteComponent(() => import("./pages/races/RankingsPage"), "RankingsPage"),
 });

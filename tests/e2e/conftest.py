@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 from backend.client import ENDED, Client
 from backend.settings import Settings
 from tests.backend.live_server import LiveServer
-from tests.e2e.recorded import record
+from tests.e2e.recorded import record, record_race
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -49,6 +49,13 @@ def recorded(server: LiveServer) -> list[str]:
     """A baseline and a job of P3, to their last telemetry, that tests look at and leave as they are."""
     with Client(server.url) as found:
         return record(found)
+
+
+@pytest.fixture(scope="session")
+def raced(server: LiveServer) -> str:
+    """A race that has ended, that tests look at and leave as it is: its id."""
+    with Client(server.url) as found:
+        return record_race(found)
 
 
 @pytest.fixture

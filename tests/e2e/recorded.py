@@ -1,4 +1,5 @@
-"""Two small jobs that tests, and who looks at the pages, share: a baseline and P3 on a shaped network."""
+"""What tests, and who looks at the pages, share: two small jobs, a baseline and P3 on a shaped network, and a small
+race."""
 
 from __future__ import annotations
 
@@ -30,3 +31,13 @@ def record(client: Client) -> list[str]:
         with_all_telemetry(client, job.id)
         ids.append(job.id)
     return ids
+
+
+def record_race(client: Client) -> str:
+    """Race two strategies at two rates so low that the links limit them, once, to the end: its id. It has all that a
+    race's page may show, one who cannot run and what to try next too, but no verdict: that takes three rounds."""
+    spec = job_spec("recorded race", training={"steps": 10, "global_batch": 32})
+    members = [{"strategy": name} for name in ("parameter-server", "ring-allreduce-overlap", "ddp")]
+    race = client.start_race({"job": spec, "members": members, "rates": ["2Mbit", "8Mbit"], "rounds": 1})
+    assert client.wait_for_race(race.id).state == "finished"
+    return race.id

@@ -1,4 +1,4 @@
-"""An address carries what is seen: zoomed figures of the overview, too."""
+"""An address carries what is seen: zoomed figures, too."""
 
 from __future__ import annotations
 
@@ -37,3 +37,24 @@ def test_a_zoom_of_the_overview_is_in_its_address(page: Page, recorded: list[str
     other = page.get_by_test_id("figure-throughput")
     expect(other).to_have_attribute("data-drawn", "true")
     assert other.evaluate(range_of)[0] == 0, "the others show everything"
+
+
+def test_zooms_of_compared_curves_and_of_a_race_are_in_their_addresses(
+    page: Page, recorded: list[str], raced: str
+) -> None:
+    for address, figure, name in (
+        (f"/compare?jobs={','.join(recorded)}", "figure-compare-loss", "loss"),
+        (f"/races/{raced}", "figure-race-throughput", "throughput"),
+    ):
+        page.goto(address)
+        chart = page.get_by_test_id(figure)
+        chart.scroll_into_view_if_needed()
+        expect(chart).to_have_attribute("data-drawn", "true")
+        chart.press("+")
+        expect(page).to_have_url(re.compile(f"zoom={name}"))
+        range_of = "c => c._fullLayout.xaxis.range"
+        zoomed = chart.evaluate(range_of)
+        page.reload()
+        chart.scroll_into_view_if_needed()
+        expect(chart).to_have_attribute("data-drawn", "true")
+        assert chart.evaluate(range_of) == pytest.approx(zoomed, rel=1e-4)

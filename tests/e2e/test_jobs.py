@@ -90,10 +90,13 @@ def test_the_list_is_filtered_and_the_filters_are_in_the_address(jobs_page: Page
     page.goto("/jobs")
     expect(count).to_contain_text("older ones follow")
     expect(page.get_by_test_id(f"job-row-{succeeded.id}")).to_be_visible()
+    csv = page.get_by_test_id("table-csv")
+    expect(csv).to_have_text(re.compile(r"^CSV of the \d+ shown$"))
     choose(page, "state", "failed")
     expect(page.get_by_test_id(f"job-row-{succeeded.id}")).to_have_count(0)
     choose(page, "strategy", "parameter-server")
     expect(count).to_have_text(f"{len(wanted)} jobs")
+    expect(csv).to_have_text("CSV")
     choose(page, "model", "mlp")
     expect(page).to_have_url(re.compile("state=failed&strategy=parameter-server&model=mlp$"))
     page.reload()
@@ -105,6 +108,34 @@ def test_the_list_is_filtered_and_the_filters_are_in_the_address(jobs_page: Page
     page.get_by_role("button", name="Clear", exact=True).click()
     expect(page).to_have_url(re.compile("/jobs$"))
     expect(count).to_contain_text("older ones follow")
+
+
+def test_what_is_in_another_group_is_neither_compared_nor_deleted(jobs_page: Page) -> None:
+    page = jobs_page
+    page.goto("/jobs?state=succeeded&group=strategy&open=parameter-server")
+    boxes = page.get_by_test_id(re.compile("^select-"))
+    for place in range(2):
+        boxes.nth(place).check()
+    compare, delete = page.get_by_test_id("compare-selected"), page.get_by_test_id("delete")
+    expect(compare).to_be_enabled()
+    expect(delete).to_be_enabled()
+    page.get_by_test_id("group-by").click()
+    page.get_by_role("option", name="By model").click()
+    expect(page.get_by_test_id("group-mlp")).to_be_visible()
+    expect(compare).to_be_disabled()
+    expect(delete).to_be_disabled()
+
+
+def test_another_tab_s_saved_filters_stay(jobs_page: Page) -> None:
+    tabs = [jobs_page, jobs_page.context.new_page()]
+    for number, page in enumerate(tabs):
+        page.goto(f"/jobs?text=job {number}")
+        page.get_by_test_id("saved-filters").click()
+    for number, page in enumerate(tabs):
+        page.get_by_test_id("save-filter-name").fill(f"tab {number}")
+        page.get_by_test_id("save-filter").click()
+    for number in range(2):
+        expect(tabs[1].get_by_test_id(f"saved-tab {number}")).to_be_visible()
 
 
 def deletes(request: Request) -> bool:

@@ -16,7 +16,7 @@ from tests.e2e.launching import STEPS, expect_the_plan, fill_form, open_section
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from playwright.sync_api import Page
+    from playwright.sync_api import Page, Route
 
 pytestmark = pytest.mark.browser
 FINISH_MS = 150_000
@@ -62,6 +62,33 @@ def test_a_job_launched_from_the_form_is_watched_to_its_end(page: Page, client: 
     drawn = wait_until_drawn(page, "figure-loss", "loss", [point.value for point in points])
     assert drawn["x"] == [point.step for point in points]
     wait_until_drawn(page, "figure-throughput", "samples/s", [point.value for point in series["throughput"]])
+
+
+def test_while_a_plan_is_made_again_the_page_says_so(page: Page) -> None:
+    fill_form(page, "planned", strategy="p3", workers=2)
+    open_section(page, "model")
+    expect_the_plan(page)
+    planning, table = page.get_by_test_id("planning"), page.get_by_test_id("plan-table")
+    expect(planning).to_have_count(0)
+
+    def other_workers() -> None:
+        page.get_by_test_id("field-cluster.workers").fill("3")
+
+    def other_model() -> None:
+        page.get_by_test_id("field-model.name").click()
+        page.get_by_role("option", name=re.compile("^vgg-small")).first.click()
+
+    held: list[Route] = []
+    for change, last_plan in ((other_workers, 1), (other_model, 0)):
+        page.route("**/api/v1/plans", lambda route: held.append(route))  # noqa: PLW0108
+        with page.expect_request("**/api/v1/plans"):
+            change()
+        expect(planning).to_have_text("Planning …")
+        expect(table).to_have_count(last_plan)
+        held.pop().continue_()
+        page.unroute("**/api/v1/plans")
+        expect(planning).to_have_count(0)
+        expect(table.or_(page.get_by_test_id("plan-problem"))).to_be_visible()
 
 
 def test_what_the_service_refuses_is_said_at_the_field(page: Page, client: Client) -> None:

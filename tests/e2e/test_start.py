@@ -79,6 +79,17 @@ def test_where_jobs_can_be_compared_one_lands_there(empty: tuple[Page, Client]) 
     expect(page).to_have_url(re.compile("/race$"))
 
 
+def test_the_logo_leads_to_what_came_after_the_last_look(empty: tuple[Page, Client]) -> None:
+    page, client = empty
+    page.goto("/")
+    expect(page.get_by_test_id("start")).to_be_visible()
+    page.get_by_role("link", name="Devices").first.click()
+    expect(page).to_have_url(re.compile("/devices$"))
+    race = client.start_race({"job": job_spec("the first"), "members": [{"strategy": "p3"}]})
+    page.get_by_role("link", name="Trainyard").click()
+    expect(page).to_have_url(re.compile(f"/races/{race.id}$"))
+
+
 def test_one_reason_for_several_members_is_said_once(empty: tuple[Page, Client]) -> None:
     page, client = empty
     slices = {"strategy": "p3", "options": {"slice_size": 500}}

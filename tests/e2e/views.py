@@ -77,7 +77,7 @@ def views(client: Client, jobs: list[str]) -> dict[str, View]:
         "compare": View(address=f"/compare?jobs={both}", shows="settings"),
         "launch": View(address=f"/launch?from={baseline}", shows="plan-totals"),
         "launch-own": View(address="/launch?start=own", shows="plan-held"),
-        "launch-cluster": View(address="/launch?start=cluster", shows="can-p3"),
+        "launch-cluster": View(address="/launch?start=cluster", shows="can-p3", do=_vary),
         "launch-refused": View(address="/launch", shows="plan-totals", do=_refused),
         "plan-editor": View(address=f"/launch?from={job}", shows="plan-totals", do=_edit),
         **tabs,
@@ -85,6 +85,10 @@ def views(client: Client, jobs: list[str]) -> dict[str, View]:
         "job-stretch": View(address=f"/jobs/{job}?tab=links&{window}", shows="stretch-table"),
         "job-unknown": View(address="/jobs/nobody", shows="problem"),
     }
+
+
+def _vary(page: Page) -> None:
+    open_section(page, "conditions")
 
 
 def _refused(page: Page) -> None:

@@ -5,7 +5,7 @@ import { figureQuery, figuresQuery, jobQuery } from "../api/queries";
 import type { PlotlyFigure } from "../api/types";
 import type { Point } from "../lib/lit";
 import { onScale, type Scale } from "../lib/scale";
-import { type Ends, zoomed } from "../lib/zoom";
+import type { Ends } from "../lib/zoom";
 import { drawn } from "../live/costs";
 import { Explained } from "./Explained";
 import type { PlotArea } from "./Measure";
@@ -13,6 +13,7 @@ import { PlotlyChart, type XRange } from "./PlotlyChart";
 import { Problem } from "./Problem";
 import { RehearsedBadge } from "./RehearsedBadge";
 import { useScreen } from "./useScreen";
+import { useZoomed } from "./useZoomed";
 
 interface Props {
   jobId: string;
@@ -92,11 +93,11 @@ export function JobFigure({
   useEffect(() => {
     if (query.data) onFigure?.(query.data);
   }, [query.data, onFigure]);
-  const [first] = useState(zoom);
-  const figure = useMemo(() => {
-    const found = query.data && (scale ? onScale(query.data, scale) : query.data);
-    return found && first && !found.layout.meta?.empty ? zoomed(found, first) : found;
-  }, [query.data, scale, first]);
+  const scaled = useMemo(
+    () => query.data && (scale ? onScale(query.data, scale) : query.data),
+    [query.data, scale],
+  );
+  const figure = useZoomed(scaled, zoom);
   const title = entry?.title ?? name;
   return (
     <Paper p="sm" ref={frame} data-testid={`panel-${name}`}>

@@ -8,11 +8,13 @@ interface Props {
   file: string;
   /** In place of what the table shows: of a long one only the rows that are near are drawn. */
   rows?: () => Cell[][];
+  /** What the button says, where the file holds less than one might think. */
+  label?: string;
   children: ReactNode;
 }
 
 /** A table of the page, and a button that takes the rows which it shows along as CSV. */
-export function TakeTable({ file, rows, children }: Props) {
+export function TakeTable({ file, rows, label, children }: Props) {
   const around = useRef<HTMLDivElement>(null);
   const take = () => {
     const table = around.current?.querySelector("table");
@@ -26,11 +28,11 @@ export function TakeTable({ file, rows, children }: Props) {
         size="compact-xs"
         variant="subtle"
         leftSection={<IconDownload size={13} />}
-        aria-label={`CSV of ${file}`}
+        aria-label={label ?? `CSV of ${file}`}
         onClick={take}
         data-testid="table-csv"
       >
-        CSV
+        {label ?? "CSV"}
       </Button>
     </Box>
   );

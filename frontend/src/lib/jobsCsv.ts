@@ -1,7 +1,8 @@
 import type { JobSummary } from "../api/types";
 import type { Cell } from "./csv";
+import { secondsRun } from "./jobState";
 
-const COLUMNS: [string, (job: JobSummary) => Cell][] = [
+const COLUMNS: [string, (job: JobSummary, now: number) => Cell][] = [
   ["name", (job) => job.name],
   ["id", (job) => job.id],
   ["state", (job) => job.state],
@@ -19,13 +20,16 @@ const COLUMNS: [string, (job: JobSummary) => Cell][] = [
   ["samples/s", (job) => job.samples_per_s],
   ["iteration (ms)", (job) => job.iteration_ms],
   ["speed-up", (job) => job.speed_up],
-  ["mind of the speed-up", (job) => job.speed_up_caveat],
+  ["speed-up caveat", (job) => job.speed_up_caveat],
   ["created", (job) => job.created_at],
   ["started", (job) => job.started_at],
   ["ended", (job) => job.ended_at],
+  ["took (s)", secondsRun],
+  ["tags", (job) => job.tags.join(", ")],
+  ["note", (job) => job.note],
 ];
 
-/** Jobs as rows of a file: their values, with units in the head. */
-export function jobRows(jobs: JobSummary[]): Cell[][] {
-  return [COLUMNS.map(([head]) => head), ...jobs.map((job) => COLUMNS.map(([, value]) => value(job)))];
+/** Jobs as rows of a file: their values, with units in the head. What runs has taken so long until `now` (ms since 1970). */
+export function jobRows(jobs: JobSummary[], now: number): Cell[][] {
+  return [COLUMNS.map(([head]) => head), ...jobs.map((job) => COLUMNS.map(([, value]) => value(job, now)))];
 }

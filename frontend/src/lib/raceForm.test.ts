@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { RaceSpec } from "../api/types";
-import { againOf, chosen, jobOf, jobsOf, nameOf, ofTheJob, raceOf } from "./raceForm";
+import { againOf, chosen, jobOf, jobsOf, nameOf, ofTheJob, raceOf, withOwnHosts } from "./raceForm";
 
 const p3 = { strategy: "p3", options: { slice_size: 500 } };
 const spec = { name: "mine", baseline: "a job", network: { rate: null, hosts: 2 }, strategy: { name: "p3" } };
@@ -44,7 +44,7 @@ describe("a race's form", () => {
     expect([changed.form.rates, changed.form.rounds]).toEqual([["900Mbit"], 6]);
   });
 
-  it("keeps what the form has no fields for when a race is run again, and says it", () => {
+  it("keeps all that varies when a race is run again, and says it", () => {
     const sliced = { strategy: "p3", options: {}, overrides: [{ layers: "fc*" }], name: "wide" };
     const more = { workers: [2, 4], batches: [64], beside: true };
     const race = { job: spec, members: [sliced], rates: [], rounds: 3, ...more } as unknown as RaceSpec;
@@ -57,6 +57,27 @@ describe("a race's form", () => {
     expect(jobsOf(again.form)).toBe(
       "6 jobs: 1 strategy in 3 rounds, with 2, 4 workers, global batches of 64, beside other jobs",
     );
+  });
+
+  it("runs a race again under the one condition that is asked for", () => {
+    const race = {
+      job: spec,
+      members: [p3],
+      rates: ["1Gbit"],
+      workers: [2, 4],
+      batches: [64],
+    } as unknown as RaceSpec;
+    const { form: again } = againOf(race, { rate: "4Gbit", workers: 4, batch: 64 });
+    expect([again.rates, again.workers, again.batches]).toEqual([["4Gbit"], [4], [64]]);
+  });
+
+  it("keeps every worker on a host of its own, but no other number of hosts", () => {
+    const on = (workers: unknown, hosts: number | null) => ({ cluster: { workers }, network: { hosts } });
+    expect(withOwnHosts(on(8, 4), form, 4)).toEqual(on(8, 8));
+    expect(withOwnHosts(on(8, 2), form, 4)).toEqual(on(8, 2));
+    expect(withOwnHosts(on(8, null), form, 4)).toEqual(on(8, null));
+    expect(withOwnHosts(on(null, 4), form, 4)).toEqual(on(null, 4)); // being typed
+    expect(withOwnHosts(on(4, 4), { ...form, workers: [2, 6] }, 4)).toEqual(on(4, 6));
   });
 
   it("says how much it is, and who races with which options", () => {

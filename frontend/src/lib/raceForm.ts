@@ -18,10 +18,10 @@ export interface RaceForm {
   /** As people write them: `100Mbit`. None: the job's own. */
   rates: string[];
   rounds: number;
-  /** What a race that is run again varies, too, and whether other jobs may run meanwhile. The form has no fields for
-   * these: `jobsOf` says them. */
+  /** Numbers of workers and global batches. None: the job's own. */
   workers?: number[];
   batches?: number[];
+  /** Whether other jobs may run meanwhile. */
   beside?: boolean;
 }
 
@@ -38,6 +38,20 @@ export function chosen(members: Member[], names: string[]): Member[] {
   const kept = members.filter(({ strategy }) => names.includes(strategy));
   const there = new Set(kept.map(({ strategy }) => strategy));
   return [...kept, ...names.filter((name) => !there.has(name)).map((strategy) => ({ strategy }))];
+}
+
+/** The most workers that anybody runs with; null while the job's field says no number. */
+export function mostWorkers(spec: Spec, form: RaceForm): number | null {
+  if (form.workers?.length) return Math.max(...form.workers);
+  const own = (spec.cluster as Spec | undefined)?.workers;
+  return typeof own === "number" ? own : null;
+}
+
+/** A race's job after a change: where every worker had a host of its own, of so many `before`, it still has one. */
+export function withOwnHosts(spec: Spec, form: RaceForm, before: number): Spec {
+  const now = mostWorkers(spec, form);
+  const own = (spec.network as Spec | undefined)?.hosts === before;
+  return own && now !== null ? (setAt(spec, "network.hosts", now) as Spec) : spec;
 }
 
 /** The job that a member runs under the race's first condition: what is planned to see whether it can run. */
@@ -68,9 +82,12 @@ export function raceOf(spec: Spec, form: RaceForm): Spec {
 /** The race again, with what is changed: a job's form, and the race's. */
 export function againOf(
   race: RaceSpec,
-  { rate, rounds, fidelity }: Pick<LaunchSearch, "rate" | "rounds" | "fidelity">,
+  changed: Pick<LaunchSearch, "rate" | "workers" | "batch" | "rounds" | "fidelity">,
 ): { job: Spec; form: RaceForm } {
-  const { job, members = [], rates = [], rounds: before = FEWEST_ROUNDS, workers, batches, beside } = race;
+  const { job, members = [], rates = [], rounds: before = FEWEST_ROUNDS, beside } = race;
+  const { rate, rounds, fidelity } = changed;
+  const workers = changed.workers === undefined ? race.workers : [changed.workers];
+  const batches = changed.batch === undefined ? race.batches : [changed.batch];
   return {
     job: { ...job, ...(fidelity && { fidelity }) },
     form: {

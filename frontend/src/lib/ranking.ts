@@ -11,10 +11,10 @@ export function rankingRows(ranking: Ranking): Cell[][] {
     "exposed (ms)",
     "samples/s",
     "times the fastest's",
-    "low",
-    "high",
+    "times the fastest's, low end of 95 %",
+    "times the fastest's, high end of 95 %",
     "rounds",
-    "takes no part because",
+    "excluded because",
   ];
   const rows = ranking.standings.map((one) => [
     one.rank,

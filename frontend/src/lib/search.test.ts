@@ -10,6 +10,7 @@ import {
   NO_GROUP,
   parseQuery,
   raceSearch,
+  rankingsSearch,
 } from "./search";
 
 test("a race's address is readable and comes back as it was", () => {
@@ -86,8 +87,15 @@ test("a form is filled from one thing", () => {
   expect(launchSearch(parseQuery("template=vgg-small"))).toEqual({ template: "vgg-small" });
   expect(launchSearch(parseQuery("from=a1&template=vgg-small"))).toEqual({ from: "a1" });
   expect(launchSearch(parseQuery("start=own"))).toEqual({ start: "own" });
-  const again = { again: "r1", rate: "900Mbit", rounds: 6, fidelity: "rehearse" };
-  expect(launchSearch(parseQuery("again=r1&rate=900Mbit&rounds=6&fidelity=rehearse"))).toEqual(again);
+  const again = {
+    again: "r1",
+    rate: "900Mbit",
+    workers: 4,
+    batch: 64,
+    rounds: 6,
+    fidelity: "rehearse" as const,
+  };
+  expect(launchSearch(parseQuery(formatQuery(again)))).toEqual(again);
   expect(launchSearch(parseQuery("again=r1&fidelity=simulate&start=own"))).toEqual({ again: "r1" });
   expect(launchSearch(parseQuery("start=nonsense&race=true"))).toEqual({ race: true });
   expect(launchSearch(parseQuery("start=own&from=a1&race=true"))).toEqual({ from: "a1", race: true });
@@ -110,6 +118,12 @@ test("a list keeps its filters, its order and its groups", () => {
   expect(jobsSearch(parseQuery(formatQuery(view)))).toEqual(view);
   expect(jobsFilter(view)).toEqual({ state: "failed", tag: "nightly run", raced: false });
   expect(jobsSearch({ sort: "-moons", group: "colour", tagged: "perhaps" })).toEqual({});
+});
+
+test("a comparison and a race keep what their curves show", () => {
+  const view = { zoom: ["loss:3:9", "throughput:7.5:8"] };
+  expect(compareSearch(parseQuery(formatQuery(view)))).toEqual(view);
+  expect(rankingsSearch(parseQuery(formatQuery(view)))).toEqual(view);
 });
 
 test("a comparison keeps its smoothing, also none", () => {

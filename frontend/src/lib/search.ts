@@ -67,6 +67,14 @@ export interface CompareSearch {
   figure?: string;
   /** Percent of the points that the curves' moving average spans, 0 for none; none given: as the service decides. */
   smooth?: number;
+  /** Which parts of their x axes curves show, as `loss:3:9`. */
+  zoom?: string[];
+}
+
+/** What the page of one race shows. */
+export interface RankingsSearch {
+  /** Which part of its x axis a figure shows, as `throughput:7:8`. */
+  zoom?: string[];
 }
 
 export const JOB_TABS = [
@@ -123,6 +131,8 @@ export interface LaunchSearch {
   /** The race (its id) that is run again, and what of it is changed. */
   again?: string;
   rate?: string;
+  workers?: number;
+  batch?: number;
   rounds?: number;
   fidelity?: "rehearse";
 }
@@ -183,7 +193,12 @@ export function compareSearch(raw: Raw): CompareSearch {
     by,
     figure: word(raw.figure),
     smooth: smooth !== undefined && smooth >= 0 && smooth <= MOST_SMOOTHED ? smooth : undefined,
+    zoom: list(raw.zoom),
   });
+}
+
+export function rankingsSearch(raw: Raw): RankingsSearch {
+  return compact({ zoom: list(raw.zoom) });
 }
 
 export function jobSearch(raw: Raw): JobSearch {
@@ -212,7 +227,8 @@ export function launchSearch(raw: Raw): LaunchSearch {
   const again = word(raw.again);
   if (again !== undefined) {
     const fidelity = word(raw.fidelity) === "rehearse" ? "rehearse" : undefined;
-    return compact({ again, rate: word(raw.rate), rounds: whole(raw.rounds), fidelity });
+    const [workers, batch, rounds] = [raw.workers, raw.batch, raw.rounds].map(whole);
+    return compact({ again, rate: word(raw.rate), workers, batch, rounds, fidelity });
   }
   if (from !== undefined) return compact({ from, race });
   if (template !== undefined) return compact({ template, race });

@@ -5,6 +5,7 @@ import { jobQuery, summaryQuery } from "../../api/queries";
 import { Problem } from "../../components/Problem";
 import { usePageTitle } from "../../components/usePageTitle";
 import { type CompareSearch, MEASURES } from "../../lib/search";
+import { withZoom, zoomsOf } from "../../lib/zoom";
 import { ChooseJobs } from "./ChooseJobs";
 import { ChosenJobs } from "./ChosenJobs";
 import { CompareFigure } from "./CompareFigure";
@@ -43,6 +44,8 @@ export function ComparePage() {
   usePageTitle(ids.length > 0 ? `Compare ${ids.length} jobs` : "Compare");
   const set = (change: CompareSearch) =>
     void navigate({ search: (previous) => ({ ...previous, ...change }), replace: true, resetScroll: false });
+  const by = search.by ?? "step";
+  const zooms = zoomsOf(search.zoom);
   const drawn = error ? jobs.map((job) => job.id) : ids;
   return (
     <Stack gap="md">
@@ -66,8 +69,8 @@ export function ComparePage() {
               size="xs"
               aria-label="Over what"
               data-testid="compare-by"
-              value={search.by ?? "step"}
-              onChange={(by) => set({ by: by as CompareSearch["by"] })}
+              value={by}
+              onChange={(by) => set({ by: by as CompareSearch["by"], zoom: undefined })}
               data={Object.entries(BY).map(([value, label]) => ({ value, label }))}
             />
           </Group>
@@ -88,7 +91,15 @@ export function ComparePage() {
       )}
       {drawn.length > 0 &&
         MEASURES.map((what) => (
-          <CompareFigure key={what} ids={drawn} what={what} by={search.by ?? "step"} smooth={search.smooth} />
+          <CompareFigure
+            key={what}
+            ids={drawn}
+            what={what}
+            by={by}
+            smooth={search.smooth}
+            zoom={zooms[what]}
+            onXRange={(range) => set({ zoom: withZoom(search.zoom, what, range) })}
+          />
         ))}
       {jobs.length > 0 && !pending && (
         <>

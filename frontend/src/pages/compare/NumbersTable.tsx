@@ -2,6 +2,8 @@ import { ActionIcon, Badge, Group, Paper, Table, Text, Title, Tooltip } from "@m
 import { IconFlag } from "@tabler/icons-react";
 import type { Job, Summary } from "../../api/types";
 import { OrWhyNot } from "../../components/OrWhyNot";
+import { TakeTable } from "../../components/TakeTable";
+import { compareCsv } from "../../lib/compareCsv";
 import { caveats, compareRows } from "../../lib/compareRows";
 
 // Two jobs fit on a phone.
@@ -31,58 +33,60 @@ export function NumbersTable({ jobs, summaries, onJobs }: Props) {
           {jobs.length > 1 && `; speed-up over ${baseline?.name}`}
         </Text>
       </Group>
-      <Table.ScrollContainer minWidth={LABEL_PX + COLUMN_PX * jobs.length} type="native">
-        <Table layout="fixed" fz="sm" verticalSpacing={4} horizontalSpacing={8} data-testid="numbers">
-          <Table.Thead>
-            <Table.Tr>
-              <Table.Th w={{ base: LABEL_PX, sm: 170 }} />
-              {jobs.map((job, index) => (
-                <Table.Th key={job.id} style={{ overflowWrap: "anywhere" }}>
-                  {job.name}
-                  {jobs.length > 1 &&
-                    (index === 0 ? (
-                      <Badge ml={6} color="gray">
-                        baseline
-                      </Badge>
-                    ) : (
-                      <Tooltip label="Compare the others with this one">
-                        <ActionIcon
-                          ml={4}
-                          size="xs"
-                          variant="subtle"
-                          color="gray"
-                          aria-label={`Make ${job.name} the baseline`}
-                          data-testid={`make-baseline-${job.id}`}
-                          onClick={() => first(job.id)}
-                        >
-                          <IconFlag size={13} />
-                        </ActionIcon>
-                      </Tooltip>
-                    ))}
-                </Table.Th>
-              ))}
-            </Table.Tr>
-          </Table.Thead>
-          <Table.Tbody>
-            {compareRows(jobs, summaries).map(({ label, values, none = "", noneOfFirst = none }) => (
-              <Table.Tr key={label} data-testid={`number-${label}`}>
-                <Table.Th scope="row" fw={500} c="dimmed">
-                  {label}
-                </Table.Th>
+      <TakeTable file="compare numbers" rows={() => compareCsv(jobs, summaries)}>
+        <Table.ScrollContainer minWidth={LABEL_PX + COLUMN_PX * jobs.length} type="native">
+          <Table layout="fixed" fz="sm" verticalSpacing={4} horizontalSpacing={8} data-testid="numbers">
+            <Table.Thead>
+              <Table.Tr>
+                <Table.Th w={{ base: LABEL_PX, sm: 170 }} />
                 {jobs.map((job, index) => (
-                  <Table.Td
-                    key={job.id}
-                    fw={label === "speed-up" ? 700 : undefined}
-                    style={{ overflowWrap: "anywhere", fontVariantNumeric: "tabular-nums" }}
-                  >
-                    <OrWhyNot why={index === 0 ? noneOfFirst : none}>{values[index]}</OrWhyNot>
-                  </Table.Td>
+                  <Table.Th key={job.id} style={{ overflowWrap: "anywhere" }}>
+                    {job.name}
+                    {jobs.length > 1 &&
+                      (index === 0 ? (
+                        <Badge ml={6} color="gray">
+                          baseline
+                        </Badge>
+                      ) : (
+                        <Tooltip label="Compare the others with this one">
+                          <ActionIcon
+                            ml={4}
+                            size="xs"
+                            variant="subtle"
+                            color="gray"
+                            aria-label={`Make ${job.name} the baseline`}
+                            data-testid={`make-baseline-${job.id}`}
+                            onClick={() => first(job.id)}
+                          >
+                            <IconFlag size={13} />
+                          </ActionIcon>
+                        </Tooltip>
+                      ))}
+                  </Table.Th>
                 ))}
               </Table.Tr>
-            ))}
-          </Table.Tbody>
-        </Table>
-      </Table.ScrollContainer>
+            </Table.Thead>
+            <Table.Tbody>
+              {compareRows(jobs, summaries).map(({ label, values, none = "", noneOfFirst = none }) => (
+                <Table.Tr key={label} data-testid={`number-${label}`}>
+                  <Table.Th scope="row" fw={500} c="dimmed">
+                    {label}
+                  </Table.Th>
+                  {jobs.map((job, index) => (
+                    <Table.Td
+                      key={job.id}
+                      fw={label === "speed-up" ? 700 : undefined}
+                      style={{ overflowWrap: "anywhere", fontVariantNumeric: "tabular-nums" }}
+                    >
+                      <OrWhyNot why={index === 0 ? noneOfFirst : none}>{values[index]}</OrWhyNot>
+                    </Table.Td>
+                  ))}
+                </Table.Tr>
+              ))}
+            </Table.Tbody>
+          </Table>
+        </Table.ScrollContainer>
+      </TakeTable>
       {caveats(jobs, summaries).map(({ id, name, text }) => (
         <Text key={id} size="sm" c="dimmed" style={{ overflowWrap: "anywhere" }} data-testid="caveat">
           <b>{name}</b>: {text}

@@ -124,7 +124,7 @@ export function JobFilters({ search }: { search: JobsSearch }) {
 /** A filter that has no field of its own. */
 function Chip({ text, onRemove }: { text: string; onRemove: () => void }) {
   return (
-    <Pill withRemoveButton onRemove={onRemove} removeButtonProps={{ "aria-label": `Not only ${text}` }}>
+    <Pill withRemoveButton onRemove={onRemove} removeButtonProps={{ "aria-label": `Remove filter: ${text}` }}>
       {text}
     </Pill>
   );

@@ -41,7 +41,11 @@ export function JobList({ filter, sort, onSort, selected, onSelect, onJobs, empt
       )}
       {jobs.length > 0 && (
         <>
-          <TakeTable file="jobs" rows={() => jobRows(jobs)}>
+          <TakeTable
+            file="jobs"
+            label={query.hasNextPage ? `CSV of the ${jobs.length} shown` : undefined}
+            rows={() => jobRows(jobs, Date.now())}
+          >
             <JobsTable
               jobs={jobs}
               selected={selected}

@@ -23,6 +23,14 @@ export function JobsPage() {
   const [selected, setSelected] = useState<string[]>([]);
   const queries = useQueryClient();
   const [jobs, setJobs] = useState<JobSummary[]>([]);
+  // What is in another group is not to be seen: nothing is done with it.
+  const group = `${search.group} ${search.open}`;
+  const [shown, setShown] = useState(group);
+  if (shown !== group) {
+    setShown(group);
+    setSelected([]);
+    setJobs([]);
+  }
   const running = jobs.filter(isAtWork).length;
   usePageTitle(running > 0 ? `● ${running} running · Jobs` : "Jobs");
   const set = (change: JobsSearch) =>
@@ -90,10 +98,7 @@ export function JobsPage() {
             by={search.group}
             filter={filter}
             open={search.open}
-            onOpen={(open) => {
-              setSelected([]);
-              set({ open });
-            }}
+            onOpen={(open) => set({ open })}
             list={list}
           />
         ) : (

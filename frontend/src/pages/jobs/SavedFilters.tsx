@@ -12,18 +12,22 @@ import {
 } from "../../lib/savedFilters";
 import { type JobsSearch, jobsSearch } from "../../lib/search";
 
+const load = () => readFilters(browserMemory.load(), jobsSearch);
+
 /** Filters under a name, which this browser remembers: what the list shows now can be saved, and come back. */
 export function SavedFilters({ search }: { search: JobsSearch }) {
   const navigate = useNavigate({ from: "/jobs" });
   const [opened, setOpened] = useState(false);
-  const [saved, setSaved] = useState(() => readFilters(browserMemory.load(), jobsSearch));
+  const [saved, setSaved] = useState(load);
   const [name, setName] = useState("");
-  const change = (filters: SavedFilter[]) => {
+  const change = (made: (filters: SavedFilter[]) => SavedFilter[]) => {
+    // Another tab may have saved some meanwhile. Where the browser keeps nothing, those of this visit stay.
+    const filters = made(browserMemory.load() === null ? saved : load());
     setSaved(filters);
     browserMemory.save(filters);
   };
   const save = () => {
-    change(withFilter(saved, name.trim(), search));
+    change((filters) => withFilter(filters, name.trim(), search));
     setName("");
   };
   const show = (chosen: SavedFilter) => {
@@ -66,7 +70,7 @@ export function SavedFilters({ search }: { search: JobsSearch }) {
                 variant="subtle"
                 color="gray"
                 aria-label={`Forget ${filter.name}`}
-                onClick={() => change(withoutFilter(saved, filter.name))}
+                onClick={() => change((filters) => withoutFilter(filters, filter.name))}
               >
                 <IconX size={14} />
               </ActionIcon>

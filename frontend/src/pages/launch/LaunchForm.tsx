@@ -1,7 +1,7 @@
 import { Grid, SegmentedControl, SimpleGrid, Stack } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { type ReactNode, useMemo, useState } from "react";
+import { type ReactNode, useMemo, useRef, useState } from "react";
 import { ApiProblem, client, unwrap } from "../../api/client";
 import type { JobSpec, Override, RaceSpec, SourceEntry } from "../../api/types";
 import { type Errors, hasErrorBelow } from "../../form/errors";
@@ -9,13 +9,15 @@ import { Misfits } from "../../form/Misfits";
 import { ObjectFields, SchemaField } from "../../form/SchemaField";
 import { isObject, type JsonSchema, resolve, setAt } from "../../form/schema";
 import { newKey } from "../../lib/key";
-import { jobsOf, ofTheJob, type RaceForm, raceOf } from "../../lib/raceForm";
+import { jobsOf, mostWorkers, ofTheJob, type RaceForm, raceOf, withOwnHosts } from "../../lib/raceForm";
 import { sectionSummary } from "../../lib/sectionSummary";
 import { BaselinePicker } from "./BaselinePicker";
 import { LaunchBar } from "./LaunchBar";
 import { MeasureProfile } from "./MeasureProfile";
 import { PlanPreview } from "./PlanPreview";
+import { RaceConditions } from "./RaceConditions";
 import { RaceFields } from "./RaceFields";
+import { RaceOverrides } from "./RaceOverrides";
 import { RacePreview } from "./RacePreview";
 import { Sections } from "./Sections";
 import { SourcePicker } from "./SourcePicker";
@@ -35,6 +37,7 @@ interface Props {
   race: RaceForm;
 }
 
+const CONDITIONS = "Numbers of workers and batches that differ; other jobs meanwhile.";
 const HEAD = ["name", "baseline", "fidelity"];
 
 /** One section per object of the schema; what follows from them beside it. It launches one job, or a race of several
@@ -78,13 +81,22 @@ export function LaunchForm({ schema, models, datasets, initial, initialRace, rac
   if (rehearsal && properties.rehearsal) shown.unshift("rehearsal");
   const more = names.filter((name) => !isSection(name) && ![...HEAD, "overrides"].includes(name));
 
+  // While a number is typed there may be none: what was last there is what hosts are compared with.
+  const workers = useRef(1);
+  workers.current = mostWorkers(spec, form) ?? workers.current;
   const change = (next: (previous: Record<string, unknown>) => unknown) => {
     submit.reset();
-    setSpec((previous) => next(previous) as Record<string, unknown>);
+    const before = workers.current;
+    setSpec((previous) => {
+      const changed = next(previous) as Record<string, unknown>;
+      return racing ? withOwnHosts(changed, form, before) : changed;
+    });
   };
   const changeRace = (next: RaceForm) => {
     submit.reset();
     setForm(next);
+    const before = workers.current;
+    setSpec((previous) => withOwnHosts(previous, next, before));
   };
   const set = (path: string) => (value: unknown) => change((previous) => setAt(previous, path, value));
   const field = (name: string) => ({
@@ -110,16 +122,22 @@ export function LaunchForm({ schema, models, datasets, initial, initialRace, rac
         <MeasureProfile spec={spec} onMeasured={set("rehearsal.profile")} />
       </>
     ),
+    conditions: () => <RaceConditions form={form} errors={errors} onForm={changeRace} />,
     more: () => more.map((name) => <SchemaField key={name} {...field(name)} />),
   };
-  const fields: Record<string, string[]> = { strategy: ["strategy", "overrides"], more };
-  const sections = [...shown, "more"].map((name) => ({
+  const fields: Record<string, string[]> = {
+    strategy: ["strategy", "overrides"],
+    conditions: ["workers", "batches"],
+    more,
+  };
+  const sections = [...(racing ? ["conditions"] : []), ...shown, "more"].map((name) => ({
     name,
-    description: properties[name]?.description,
+    description: name === "conditions" ? CONDITIONS : properties[name]?.description,
     wrong: (fields[name] ?? [name]).some((path) => hasErrorBelow(errors, path)),
     content: content[name]?.() ?? <ObjectFields {...field(name)} />,
   }));
-  const [cluster, network] = [spec.cluster, spec.network].map((value) => (isObject(value) ? value : {}));
+  const network = isObject(spec.network) ? spec.network : {};
+  const overrides = (spec.overrides ?? []) as Override[];
 
   return (
     <form
@@ -160,14 +178,22 @@ export function LaunchForm({ schema, models, datasets, initial, initialRace, rac
             </SimpleGrid>
             {!racing && <SchemaField {...field("fidelity")} />}
             {racing && (
-              <RaceFields
-                form={form}
-                errors={errors}
-                workers={typeof cluster?.workers === "number" ? cluster.workers : 1}
-                hosts={typeof network?.hosts === "number" ? network.hosts : null}
-                onForm={changeRace}
-                onHosts={set("network.hosts")}
-              />
+              <>
+                <RaceFields
+                  form={form}
+                  errors={errors}
+                  workers={workers.current}
+                  hosts={typeof network.hosts === "number" ? network.hosts : null}
+                  onForm={changeRace}
+                  onHosts={set("network.hosts")}
+                />
+                <RaceOverrides
+                  overrides={overrides}
+                  members={form.members}
+                  errors={errors}
+                  onOverrides={set("overrides")}
+                />
+              </>
             )}
             <Sections sections={sections} spec={spec} opened={opened} onOpened={setOpened} />
           </Stack>
@@ -178,7 +204,7 @@ export function LaunchForm({ schema, models, datasets, initial, initialRace, rac
           ) : (
             <PlanPreview
               preview={preview}
-              overrides={(spec.overrides ?? []) as Override[]}
+              overrides={overrides}
               errors={errors}
               onOverrides={set("overrides")}
             />

@@ -2,9 +2,11 @@ import { Button, Group, Stack, Table, Text } from "@mantine/core";
 import { IconStopwatch } from "@tabler/icons-react";
 import { useMutation } from "@tanstack/react-query";
 import { client, unwrap } from "../../api/client";
-import type { JobSpec } from "../../api/types";
+import type { JobSpec, Profile } from "../../api/types";
 import { Problem } from "../../components/Problem";
+import { TakeTable } from "../../components/TakeTable";
 import { Term } from "../../components/Term";
+import type { Cell } from "../../lib/csv";
 import { formatMs } from "../../lib/format";
 import { planned } from "./usePlanPreview";
 
@@ -57,33 +59,43 @@ export function MeasureProfile({ spec, onMeasured }: Props) {
               nothing runs.
             </Text>
           )}
-          <Table.ScrollContainer minWidth={300} mah={260} type="native">
-            <Table data-testid="profile">
-              <Table.Thead>
-                <Table.Tr>
-                  <Table.Th>Layer</Table.Th>
-                  <Table.Th>Forward</Table.Th>
-                  <Table.Th>Backward</Table.Th>
-                </Table.Tr>
-              </Table.Thead>
-              <Table.Tbody>
-                {found.layers.map(({ layer, layer_name, forward_ms, backward_ms }) => (
-                  <Table.Tr key={layer}>
-                    <Table.Td>{layer_name}</Table.Td>
-                    <Table.Td>{formatMs(forward_ms)}</Table.Td>
-                    <Table.Td>{formatMs(backward_ms)}</Table.Td>
+          <TakeTable file="profile" rows={() => profileRows(found)}>
+            <Table.ScrollContainer minWidth={300} mah={260} type="native">
+              <Table data-testid="profile">
+                <Table.Thead>
+                  <Table.Tr>
+                    <Table.Th>Layer</Table.Th>
+                    <Table.Th>Forward</Table.Th>
+                    <Table.Th>Backward</Table.Th>
                   </Table.Tr>
-                ))}
-                <Table.Tr>
-                  <Table.Th>all</Table.Th>
-                  <Table.Td>{formatMs(found.forward_ms)}</Table.Td>
-                  <Table.Td>{formatMs(found.backward_ms)}</Table.Td>
-                </Table.Tr>
-              </Table.Tbody>
-            </Table>
-          </Table.ScrollContainer>
+                </Table.Thead>
+                <Table.Tbody>
+                  {found.layers.map(({ layer, layer_name, forward_ms, backward_ms }) => (
+                    <Table.Tr key={layer}>
+                      <Table.Td>{layer_name}</Table.Td>
+                      <Table.Td>{formatMs(forward_ms)}</Table.Td>
+                      <Table.Td>{formatMs(backward_ms)}</Table.Td>
+                    </Table.Tr>
+                  ))}
+                  <Table.Tr>
+                    <Table.Th>all</Table.Th>
+                    <Table.Td>{formatMs(found.forward_ms)}</Table.Td>
+                    <Table.Td>{formatMs(found.backward_ms)}</Table.Td>
+                  </Table.Tr>
+                </Table.Tbody>
+              </Table>
+            </Table.ScrollContainer>
+          </TakeTable>
         </>
       )}
     </Stack>
   );
+}
+
+function profileRows({ layers, forward_ms, backward_ms }: Profile): Cell[][] {
+  return [
+    ["layer", "forward (ms)", "backward (ms)"],
+    ...layers.map((one) => [one.layer_name, one.forward_ms, one.backward_ms]),
+    ["all", forward_ms, backward_ms],
+  ];
 }

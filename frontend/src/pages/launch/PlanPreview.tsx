@@ -1,10 +1,12 @@
-import { Button, Group, Modal, Paper, Skeleton, Text, Title } from "@mantine/core";
+import { Button, Group, Loader, Modal, Paper, Skeleton, Text, Title } from "@mantine/core";
 import { useDisclosure, useMediaQuery } from "@mantine/hooks";
 import { IconTable } from "@tabler/icons-react";
-import type { Override } from "../../api/types";
+import type { Override, PlanView } from "../../api/types";
 import { PlanTable } from "../../components/PlanTable";
 import { Problem } from "../../components/Problem";
+import { TakeTable } from "../../components/TakeTable";
 import type { Errors } from "../../form/errors";
+import { planRows } from "../../lib/planRow";
 import { HeldCode } from "./HeldCode";
 import { PlanEditor } from "./PlanEditor";
 import type { usePlanPreview } from "./usePlanPreview";
@@ -71,23 +73,54 @@ function Answer({ preview }: { preview: ReturnType<typeof usePlanPreview> }) {
   if (preview.error && !preview.held)
     return <Problem error={preview.error} testId="plan-problem" onRetry={() => void preview.refetch()} />;
   if (preview.data)
-    return (
-      <div style={{ opacity: preview.outdated || preview.held ? 0.5 : 1 }}>
-        <Text size="xs" c="dimmed" mb="sm">
-          {preview.outdated && !preview.held
-            ? "Planning …"
-            : `What each layer of the model would do, made by ${preview.data.strategy}`}
-        </Text>
-        <PlanTable plan={preview.data} brief />
-      </div>
-    );
+    return <Found plan={preview.data} again={preview.outdated && !preview.held} dimmed={preview.held} />;
   if (preview.held) return null;
   return (
     <>
-      <Text size="xs" c="dimmed" mb="sm" data-testid="planning">
-        Planning …
-      </Text>
+      <Planning />
       <Skeleton height={200} />
     </>
+  );
+}
+
+interface FoundProps {
+  plan: PlanView;
+  /** Whether it is of before the last change, and another one is being made. */
+  again: boolean;
+  dimmed: boolean;
+}
+
+function Found({ plan, again, dimmed }: FoundProps) {
+  const table = <PlanTable plan={plan} brief />;
+  return (
+    <>
+      {again ? (
+        <Planning />
+      ) : (
+        <Text size="xs" c="dimmed" mb="sm">
+          What each layer of the model would do, made by {plan.strategy}
+        </Text>
+      )}
+      <div style={{ opacity: again || dimmed ? 0.5 : 1 }}>
+        {plan.layers.length > 0 ? (
+          <TakeTable file={`${plan.strategy} plan`} rows={() => planRows(plan)}>
+            {table}
+          </TakeTable>
+        ) : (
+          table
+        )}
+      </div>
+    </>
+  );
+}
+
+function Planning() {
+  return (
+    <Group gap={6} mb="sm" role="status" data-testid="planning">
+      <Loader size={12} />
+      <Text size="xs" c="dimmed">
+        Planning …
+      </Text>
+    </Group>
   );
 }

@@ -25,7 +25,7 @@ import { useShownStrategies } from "./useShownStrategies";
 interface Props {
   form: RaceForm;
   errors: Errors;
-  /** Of the job: how many workers it has, and on how many hosts of a lab. */
+  /** The most workers that anybody runs with, and on how many hosts of a lab. */
   workers: number;
   hosts: number | null;
   onForm: (form: RaceForm) => void;
@@ -129,7 +129,10 @@ function Hosts({ workers, hosts, onHosts }: Pick<Props, "workers" | "hosts" | "o
     <Switch
       label={
         <>
-          Every worker on a host of its own, in a <Term name="lab">lab</Term>
+          {hosts === null || hosts >= workers
+            ? "Every worker on a host of its own"
+            : `${workers} workers on ${hosts} ${hosts === 1 ? "host" : "hosts"}`}
+          , in a <Term name="lab">lab</Term>
         </>
       }
       description={

@@ -1,11 +1,8 @@
 import { Button, Group, Paper, Stack, Text, Title } from "@mantine/core";
-import { notifications } from "@mantine/notifications";
-import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { client, unwrap } from "../../api/client";
-import { rankingsQuery } from "../../api/raceQueries";
 import type { RaceView, Suggestion } from "../../api/types";
 import { capital } from "../../components/Explained";
 import { LinkButton } from "../../components/links";
+import { useJoin } from "./useJoin";
 
 /** What to try next, each with its reason and the button that does it. */
 export function NextSteps({ race }: { race: RaceView }) {
@@ -32,30 +29,19 @@ export function NextSteps({ race }: { race: RaceView }) {
 /** A member joins this race; all else is another race, which Launch shows first. */
 function Do({ race, suggestion }: { race: RaceView; suggestion: Suggestion }) {
   const { text, member, condition, rounds, fidelity } = suggestion;
-  const queries = useQueryClient();
-  const join = useMutation({
-    mutationFn: () => {
-      const params = { path: { race_id: race.id } };
-      const body = { members: member ? [member] : [] };
-      return unwrap(client.POST("/api/v1/races/{race_id}/members", { params, body }));
-    },
-    onSuccess: async (changed) => {
-      const { queryKey } = rankingsQuery(race.id);
-      await queries.cancelQueries({ queryKey }); // An answer from before would take the member away again.
-      queries.setQueryData(queryKey, changed);
-    },
-    onError: (error) => notifications.show({ color: "red", title: "Not added", message: error.message }),
-  });
+  const join = useJoin(race);
   const look = { size: "compact-sm", variant: "light", style: { flex: "none" } } as const;
   if (member && race.state !== "cancelled")
     return (
-      <Button {...look} loading={join.isPending} onClick={() => join.mutate()} data-testid="add-member">
+      <Button {...look} loading={join.isPending} onClick={() => join.mutate(member)} data-testid="add-member">
         {text}
       </Button>
     );
   const search = {
     again: race.id,
     rate: condition?.rate ?? undefined,
+    workers: condition?.workers ?? undefined,
+    batch: condition?.batch ?? undefined,
     rounds: rounds ?? undefined,
     fidelity: fidelity ?? undefined,
   };

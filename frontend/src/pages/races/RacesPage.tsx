@@ -6,9 +6,11 @@ import type { RaceSummary } from "../../api/types";
 import { LinkButton } from "../../components/links";
 import { Problem } from "../../components/Problem";
 import { RehearsedBadge } from "../../components/RehearsedBadge";
+import { TakeTable } from "../../components/TakeTable";
 import { Term } from "../../components/Term";
 import { usePageTitle } from "../../components/usePageTitle";
 import { formatAge } from "../../lib/format";
+import { raceRows } from "../../lib/racesCsv";
 import { StartCards } from "../start/StartCards";
 import { RaceBadge } from "./RaceBadge";
 
@@ -50,23 +52,29 @@ export function RacesPage() {
         </>
       )}
       {items.length > 0 && (
-        <Table className="ty-table" data-testid="races-table" highlightOnHover>
-          <Table.Thead>
-            <Table.Tr>
-              <Table.Th>Race</Table.Th>
-              <Table.Th w={120}>State</Table.Th>
-              <Table.Th>Members</Table.Th>
-              <Table.Th>Model</Table.Th>
-              <Table.Th className="ty-right">Jobs ended</Table.Th>
-              <Table.Th className="ty-right">Started</Table.Th>
-            </Table.Tr>
-          </Table.Thead>
-          <Table.Tbody>
-            {items.map((race) => (
-              <Row key={race.id} race={race} />
-            ))}
-          </Table.Tbody>
-        </Table>
+        <TakeTable
+          file="races"
+          label={races.hasNextPage ? `CSV of the ${items.length} shown` : undefined}
+          rows={() => raceRows(items)}
+        >
+          <Table className="ty-table" data-testid="races-table" highlightOnHover>
+            <Table.Thead>
+              <Table.Tr>
+                <Table.Th>Race</Table.Th>
+                <Table.Th w={120}>State</Table.Th>
+                <Table.Th>Members</Table.Th>
+                <Table.Th>Model</Table.Th>
+                <Table.Th className="ty-right">Jobs ended</Table.Th>
+                <Table.Th className="ty-right">Started</Table.Th>
+              </Table.Tr>
+            </Table.Thead>
+            <Table.Tbody>
+              {items.map((race) => (
+                <Row key={race.id} race={race} />
+              ))}
+            </Table.Tbody>
+          </Table>
+        </TakeTable>
       )}
       {races.hasNextPage && (
         <Group>

@@ -14,13 +14,15 @@ import { IterationBar } from "../race/IterationBar";
 const LIMITS = { compute: "teal", port: "blue", processors: "orange", waiting: "gray" } as const;
 
 interface Props {
+  /** The race's name, for files. */
+  race: string;
   ranking: Ranking;
   /** The slowest member under any condition: the full width of a bar. */
   longestMs: number;
 }
 
 /** All members under one condition, fastest first, and those that take no part. */
-export function RankingTable({ ranking, longestMs }: Props) {
+export function RankingTable({ race, ranking, longestMs }: Props) {
   const ranked = ranking.standings.filter(({ rank }) => rank !== null);
   const out = ranking.standings.filter(({ out }) => out !== null);
   const last = ranked.flatMap(({ job_ids }) => job_ids.at(-1) ?? []);
@@ -45,7 +47,7 @@ export function RankingTable({ ranking, longestMs }: Props) {
           )}
         </Group>
         {ranked.length > 0 && (
-          <TakeTable file={`ranking ${ranking.condition ?? ""}`} rows={() => rankingRows(ranking)}>
+          <TakeTable file={`${race} ranking ${ranking.condition}`} rows={() => rankingRows(ranking)}>
             <Table className="ty-table">
               <Table.Thead>
                 <Table.Tr>

@@ -10,6 +10,8 @@ import { Problem } from "../../components/Problem";
 import { RehearsedBadge } from "../../components/RehearsedBadge";
 import { usePageTitle } from "../../components/usePageTitle";
 import { formatDuration } from "../../lib/format";
+import { withZoom, zoomsOf } from "../../lib/zoom";
+import { AddMember } from "./AddMember";
 import { CancelRace } from "./CancelRace";
 import { NextSteps } from "./NextSteps";
 import { RaceBadge } from "./RaceBadge";
@@ -21,6 +23,8 @@ const route = getRouteApi("/races/$raceId");
 /** One race: under each condition who is fastest, by how much, and why. */
 export function RankingsPage() {
   const { raceId } = route.useParams();
+  const { zoom } = route.useSearch();
+  const navigate = route.useNavigate();
   const found = useQuery(rankingsQuery(raceId));
   const race = found.data;
   usePageTitle(race ? `${race.state === "running" ? "● " : ""}${race.name}` : "Race");
@@ -65,9 +69,22 @@ export function RankingsPage() {
       </Group>
       {race.state === "running" && <HowFar race={race} />}
       {race.rankings.map((ranking) => (
-        <RankingTable key={ranking.condition} ranking={ranking} longestMs={longest} />
+        <RankingTable key={ranking.condition} race={race.name} ranking={ranking} longestMs={longest} />
       ))}
-      {race.rankings.length > 1 && <RaceFigure raceId={race.id} name={race.name} />}
+      {race.rankings.length > 1 && (
+        <RaceFigure
+          raceId={race.id}
+          name={race.name}
+          zoom={zoomsOf(zoom).throughput}
+          onXRange={(range) =>
+            void navigate({
+              search: (previous) => ({ ...previous, zoom: withZoom(zoom, "throughput", range) }),
+              replace: true,
+              resetScroll: false,
+            })
+          }
+        />
+      )}
       {race.crossings.length > 0 && (
         <div>
           <Title order={2} fz="md">
@@ -81,6 +98,7 @@ export function RankingsPage() {
         </div>
       )}
       <NextSteps race={race} />
+      {race.state !== "cancelled" && <AddMember race={race} />}
       <Text size="xs" c="dimmed">
         In each of {race.spec.rounds ?? 3} rounds everybody runs once, in an order that turns, and times are
         compared within the round. Of all intervals of a ranking together, 95 of 100 cover the true values. A

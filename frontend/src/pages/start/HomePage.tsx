@@ -9,12 +9,15 @@ import { type Landing, landing } from "../../lib/landing";
 import { findRaces } from "../../lib/races";
 import { StartPage } from "./StartPage";
 
-/** Goes on to what is worth seeing first. It decides once: whoever reads the start page is not carried away. */
+/** Goes on to what is worth seeing first, by what is there now: what another page asked for may be of before the first
+ * race. It decides once: whoever reads the start page is not carried away. Only the newest races and jobs are looked at,
+ * a page of each. */
 export function HomePage() {
-  const races = useInfiniteQuery(racesQuery);
-  const jobs = useQuery(recentJobsQuery);
+  const races = useInfiniteQuery({ ...racesQuery, refetchOnMount: "always" });
+  const jobs = useQuery({ ...recentJobsQuery, refetchOnMount: "always" });
   const decided = useRef<Landing>(undefined);
-  if (races.data && jobs.data)
+  const known = [races, jobs].every((query) => query.isSuccess && query.isFetchedAfterMount);
+  if (known && races.data && jobs.data)
     decided.current ??= landing(
       races.data.pages.flatMap(({ items }) => items),
       findRaces(jobs.data.items),

@@ -1,0 +1,27 @@
+import { expect, test } from "vitest";
+import type { Job, Summary } from "../api/types";
+import { compareCsv } from "./compareCsv";
+
+test("a job is a row, unrounded; a speed-up stands where the first job is the baseline", () => {
+  const jobs = [
+    { name: "first", workers: 2 },
+    { name: "second", workers: 4 },
+  ] as Job[];
+  const speed_up = { value: 1.23456, low: 1.1, high: 1.4, kind: "strong", why_not: "another job ran" };
+  const found = { iteration_ms: 41.23456, processors: null, speed_up, convergence_speed_up: 2 };
+  const [head = [], ...rows] = compareCsv(jobs, [found, found] as Summary[]);
+  const cell = (row: number, name: string) => rows[row]?.[head.indexOf(name)];
+  expect([cell(0, "name"), cell(1, "workers"), cell(0, "iteration (ms)")]).toEqual(["first", 4, 41.23456]);
+  expect([cell(0, "speed-up"), cell(0, "convergence speed-up"), cell(0, "speed-up caveat")]).toEqual([
+    null,
+    null,
+    null,
+  ]);
+  expect([cell(1, "speed-up"), cell(1, "speed-up, high end of 95 %")]).toEqual([1.23456, 1.4]);
+  expect(cell(1, "speed-up caveat")).toBe("another job ran");
+});
+
+test("what is still on its way is empty", () => {
+  const [head, row] = compareCsv([{ name: "first" }] as Job[], [undefined]);
+  expect(row).toHaveLength(head?.length ?? 0);
+});

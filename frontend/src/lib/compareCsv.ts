@@ -1,0 +1,43 @@
+import type { Job, Summary } from "../api/types";
+import type { Cell } from "./csv";
+
+const COLUMNS: [string, (job: Job, summary: Summary | undefined) => Cell][] = [
+  ["name", (job) => job.name],
+  ["id", (job) => job.id],
+  ["strategy", (job) => job.planned_by],
+  ["workers", (job) => job.workers],
+  ["rehearsed", (job) => job.rehearsed],
+  ["rate (bit/s)", (job) => job.rate_bps],
+  ["hosts", (job) => job.hosts],
+  ["state", (job) => job.state],
+  ["iteration (ms)", (_, found) => found?.iteration_ms],
+  ["computing (ms)", (_, found) => found?.compute_ms],
+  ["exposed (ms)", (_, found) => found?.exposed_ms],
+  ["processors busy (share)", (_, found) => found?.processors?.busy],
+  ["processors by this job (share)", (_, found) => found?.processors?.own],
+  ["samples/s", (_, found) => found?.samples_per_s],
+  ["on the wire (B/step)", (_, found) => found?.wire_bytes_per_step],
+  ["test accuracy (share)", (_, found) => found?.test_accuracy],
+  ["to the target (s)", (_, found) => found?.time_to_target_s],
+];
+// Of the first job these are of a baseline of its own, of which this table does not speak.
+const AGAINST_FIRST: [string, (summary: Summary | undefined) => Cell][] = [
+  ["speed-up", (found) => found?.speed_up?.value],
+  ["speed-up, low end of 95 %", (found) => found?.speed_up?.low],
+  ["speed-up, high end of 95 %", (found) => found?.speed_up?.high],
+  ["scaling", (found) => found?.speed_up?.kind],
+  ["convergence speed-up", (found) => found?.convergence_speed_up],
+  ["speed-up caveat", (found) => found?.speed_up?.why_not],
+];
+
+/** What Compare's table of numbers says as rows of a file: a job each, the first one is the baseline; values as they were
+ * measured, with units in the head. */
+export function compareCsv(jobs: Job[], summaries: (Summary | undefined)[]): Cell[][] {
+  return [
+    [...COLUMNS, ...AGAINST_FIRST].map(([head]) => head),
+    ...jobs.map((job, place) => [
+      ...COLUMNS.map(([, value]) => value(job, summaries[place])),
+      ...AGAINST_FIRST.map(([, value]) => (place === 0 ? null : value(summaries[place]))),
+    ]),
+  ];
+}

@@ -1,0 +1,21 @@
+import type { RaceSummary } from "../api/types";
+import type { Cell } from "./csv";
+
+/** Races as rows of a file. */
+export function raceRows(races: RaceSummary[]): Cell[][] {
+  return [
+    ["name", "id", "state", "members", "model", "rehearsed", "jobs ended", "jobs", "created", "ended"],
+    ...races.map((race) => [
+      race.name,
+      race.id,
+      race.state,
+      race.members.join(", "),
+      race.model,
+      race.rehearsed,
+      race.jobs_ended,
+      race.jobs,
+      race.created_at,
+      race.ended_at,
+    ]),
+  ];
+}
