@@ -36,7 +36,7 @@ def record(client: Client) -> list[str]:
 def record_race(client: Client) -> str:
     """Race two strategies at two rates so low that the links limit them, once, to the end: its id. It has all that a
     race's page may show, one who cannot run and what to try next too, but no verdict: that takes three rounds."""
-    spec = job_spec("recorded race", training={"steps": 10, "global_batch": 32})
+    spec = job_spec("looked at", training={"steps": 10, "global_batch": 32})
     members = [{"strategy": name} for name in ("parameter-server", "ring-allreduce-overlap", "ddp")]
     race = client.start_race({"job": spec, "members": members, "rates": ["2Mbit", "8Mbit"], "rounds": 1})
     assert client.wait_for_race(race.id).state == "finished"

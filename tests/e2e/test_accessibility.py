@@ -35,7 +35,7 @@ def test_no_page_has_serious_findings_of_axe_or_complaints_in_the_console(
     assert race.next, "there is something to try next"
     assert all(one.limit for ranking in race.rankings for one in ranking.standings if one.rank)
     found = views(client, recorded)
-    found["race-ranking"] = View(address=f"/races/{raced}", shows="figure-race-throughput")
+    found["race-ranking"] = View(address=f"/races/{raced}", shows="panel-race-throughput")
     wrong = {}
     for name, view in found.items():
         page.emulate_media(color_scheme="light", reduced_motion="reduce")
