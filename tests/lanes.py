@@ -34,7 +34,7 @@ class Lane:
     fixture: str | None
     """Whoever has this fixture, directly or through another one, is in this lane; None: who has none of the others'."""
     cpu_s: int
-    """Budget: processor seconds of all its processes, on the processor that `tests/speed.py` names. Unlike the time
+    """Budget: processor seconds of all its processes, on the machine that `tests/speed.py` names. Unlike the time
     that passes they hardly depend on what else a machine does."""
     side_by_side: bool = False
     """Whether its tests may run in several processes at once."""
@@ -42,7 +42,7 @@ class Lane:
 
 LANES = (
     Lane(name="browser", fixture="browser", cpu_s=800),
-    Lane(name="server", fixture="server_lane", cpu_s=410),
+    Lane(name="server", fixture="server_lane", cpu_s=370),
     Lane(name="gang", fixture="gang_lane", cpu_s=550),
     Lane(name="light", fixture=None, cpu_s=550, side_by_side=True),
 )

@@ -1,7 +1,8 @@
-"""How fast this machine's processors are, so that a budget of processor seconds means the same on all.
+"""How fast this machine is at what the suite mostly does, so that a budget of processor seconds means the same on all.
 
-The unit is a processor that counts to ten million in Python in one second. What others do on the same hardware changes
-this by the minute, so that it is asked again and again while what is counted runs.
+Most of the suite's time goes to processes that begin, load PyTorch and touch fresh memory. The unit is a machine that
+loads PyTorch in one processor second. What others do on the same hardware changes this by the minute, so that it is
+asked again and again while what is counted runs. (A loop that counts says little: it needs no memory.)
 """
 
 from __future__ import annotations
@@ -9,19 +10,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
-_PART = 10
-"""Of ten million a tenth is counted, which takes a tenth of a second."""
-_COUNT = f"""
-import time
-begun = time.process_time()
-total = 0
-for number in range({10_000_000 // _PART}):
-    total += number
-print(time.process_time() - begun)
-"""
+_LOAD = "import time, torch; print(time.process_time())"
 
 
-def count_s() -> float:
-    """The processor seconds that counting to ten million would take here and now."""
-    command = [sys.executable, "-S", "-c", _COUNT]
-    return _PART * float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+def load_s() -> float:
+    """The processor seconds that a process takes here and now to begin and to load PyTorch."""
+    command = [sys.executable, "-c", _LOAD]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)

@@ -2,7 +2,7 @@
 
 Most tests that start processes wait for them, so that one lane's waits are another's time. What a lane said is printed
 when it has ended; then its tests, the time that passed and the processor seconds of all its processes stand beside its
-budget, which counts seconds of the processor in `tests/speed.py`; what one of those takes here is measured every minute
+budget, which counts seconds of the machine in `tests/speed.py`; what one of those takes here is measured every minute
 while the lanes run. A lane over its budget fails where TRAINYARD_HOLD_BUDGETS=1, as in continuous integration. A
 run without arguments also proves that no test fell between the lanes.
 """
@@ -20,7 +20,7 @@ from statistics import fmean
 
 from tests.lanes import AIM_S, LANES, SOAK
 from tests.one_lane import Result
-from tests.speed import count_s
+from tests.speed import load_s
 
 HOLD = "TRAINYARD_HOLD_BUDGETS"
 BUDGETS = {lane.name: lane.cpu_s for lane in LANES}
@@ -35,16 +35,16 @@ def main(arguments: list[str]) -> int:
     environment = dict(os.environ)
     # Thousands of processes start here: each would compile every module of ours again.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    counts = [count_s()]
+    loads = [load_s()]
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="trainyard-lanes-") as folder:
         lanes = {name: _start(name, Path(folder), arguments, environment) for name in BUDGETS}
         print(f"lanes {', '.join(lanes)} have begun; what each says is printed when it has ended", flush=True)
-        results = _ended(lanes, Path(folder), begun, counts)
+        results = _ended(lanes, Path(folder), begun, loads)
     wall_s, cpu_s = time.monotonic() - begun, sum(result.cpu_s for result in results)
-    slowness = fmean(counts)
+    slowness = fmean(loads)
     print(
-        f"\n== the lanes ({slowness:.2f} s here are a budget's second: {min(counts):.2f} to {max(counts):.2f})"
+        f"\n== the lanes ({slowness:.2f} s here are a budget's second: {min(loads):.2f} to {max(loads):.2f})"
     )
     for result in results:
         print(_line(result, slowness))
@@ -67,10 +67,10 @@ def _start(
 
 
 def _ended(
-    lanes: dict[str, subprocess.Popen[bytes]], folder: Path, begun: float, counts: list[float]
+    lanes: dict[str, subprocess.Popen[bytes]], folder: Path, begun: float, loads: list[float]
 ) -> list[Result]:
-    """The results of all lanes, as they end; how far the others are is said now and then, and counted how fast the
-    processors are."""
+    """The results of all lanes, as they end; how far the others are is said now and then, and measured how fast the
+    machine is."""
     results: list[Result] = []
     running, said = dict(lanes), time.monotonic()
     try:
@@ -82,10 +82,10 @@ def _ended(
                 del running[name]
                 print(f"\n== lane {name}\n{_text(folder / f'{name}.log')}", flush=True)
                 results.append(Result.read(folder / name, name, process.returncode))
-                print(_line(results[-1], fmean(counts)), flush=True)
+                print(_line(results[-1], fmean(loads)), flush=True)
             if running and time.monotonic() - said > _SAY_S:
                 said = time.monotonic()
-                counts.append(count_s())
+                loads.append(load_s())
                 how_far = (f"{name} {_percent(folder / f'{name}.log')}" for name in running)
                 print(f"after {said - begun:.0f} s: {', '.join(how_far)}", flush=True)
     except BaseException:  # Ctrl-C reached them, too: they say what they have before they end
