@@ -86,6 +86,7 @@ def test_a_layer_is_found_lit_up_and_its_events_are_gone_through(
     assert events.end_ns[1] < found["to_ns"]
     page.reload()
     expect(chart).to_have_attribute("data-layer", "0")
+    expect(page.get_by_test_id("layer-found")).to_have_text(f"{len(events.kind)} events in step {STEP}")
     page.keyboard.press("n")
     expect(page.get_by_test_id("layer-found")).to_contain_text(f"1 of {len(events.kind)}: ")
     page.keyboard.press("ArrowLeft")  # in another step one has gone to no event
