@@ -156,7 +156,7 @@ def draw(
         "from_ns": round(view.from_s * 1e9),
         "to_ns": round(view.to_s * 1e9),
         "covered_ns": [round(edge * 1e9) for edge in view.covered],
-        "waits": _longest(parts, view),
+        "waits": _longest(lanes, view),
     }
     took = [f"{name} {format_ms(lane.finish_ns)}" for lane, name in zip(lanes, names, strict=True)]
     return finish(
@@ -198,14 +198,26 @@ def _lanes(
     return lanes
 
 
-def _longest(parts: Sequence[Part], view: View) -> list[dict[str, int | str]]:
-    """The longest waits in view of each job, which is given by its number."""
+def _longest(lanes: Sequence[Lane], view: View) -> list[dict[str, int | str]]:
+    """The longest waits in view of each job, which is given by its number; those after a worker's finish are no part
+    of the race."""
     low, high = round(view.from_s * 1e9), round(view.to_s * 1e9)
     return [
         {"job": number, **wait}
-        for number, part in enumerate(parts)
-        for wait in longest(part.spans, part.origin_ns + low, part.origin_ns + high, part.job)[:3]
+        for number, lane in enumerate(lanes)
+        for wait in longest(
+            _before_finish(lane), lane.part.origin_ns + low, lane.part.origin_ns + high, lane.part.job
+        )[:3]
     ]
+
+
+def _before_finish(lane: Lane) -> np.ndarray:
+    spans = lane.part.spans
+    kept = [
+        (spans["party"] == party) & (spans["start"] < lane.part.origin_ns + finish_ns)
+        for party, finish_ns in lane.finishes.items()
+    ]
+    return spans[np.logical_or.reduce(kept)]
 
 
 def _view(lanes: Sequence[Lane], request: FigureRequest) -> View:

@@ -134,6 +134,28 @@ def test_finish_lines_stand_at_each_workers_next_forward(database: Database, fif
         assert drawn.tolist() == pytest.approx(expected)
 
 
+def test_waits_after_a_workers_finish_are_no_part_of_the_race(database: Database, fifo: Run, p3: Run) -> None:
+    """A narrow figure shows more of the step that follows, and lists the same."""
+    listed = []
+    for width in (390, 1280):
+        with database.read() as session:
+            request = FigureRequest(step=10, width=width)
+            drawn = race(session, [fifo.job_id, p3.job_id], request).figure
+        listed.append(answer(drawn)["layout"]["meta"]["waits"])
+    assert listed[0] == listed[1]
+    for wait in listed[0]:
+        run = (fifo, p3)[wait["job"]]
+        same = ("party", "step", "layer")
+        (start,) = {
+            e["start"]
+            for e in run.events
+            if e["kind"] == Kind.WAIT
+            and all(e[name] == wait[name] for name in same)
+            and e["end"] - e["start"] == wait["ns"]
+        }
+        assert start < run.starts[wait["party"], 11]
+
+
 def test_the_headline_names_the_layer_that_blocked(database: Database, fifo: Run, p3: Run) -> None:
     iteration = {
         run.job_id: np.median(

@@ -36,10 +36,10 @@ FULLEST = """chart => {
     const layout = chart._fullLayout, frame = chart.getBoundingClientRect();
     const {_offset, l2p, range} = layout.xaxis;
     for (const one of chart._fullData.filter(one => one.yaxis === 'y' && one.meta?.layers?.[0] >= 0)) {
-        const most = Math.max(...one.y);
-        const at = Array.from(one.y).findIndex((y, i) => y === most && one.x0 + i * one.dx > range[0]
+        const seen = Array.from(one.y.keys()).filter(i => one.y[i] > 0 && one.x0 + i * one.dx > range[0]
             && one.x0 + (i + 1) * one.dx < range[1]);
-        if (at < 0) continue;
+        if (!seen.length) continue;
+        const at = seen.reduce((best, i) => (one.y[i] > one.y[best] ? i : best)), most = one.y[at];
         const before = chart._fullData.filter(other => other.yaxis === 'y' && other.stackgroup)
             .filter(other => other.index < one.index).reduce((sum, other) => sum + other.y[at], 0);
         return [frame.left + _offset + l2p(one.x0 + (at + 0.5) * one.dx),

@@ -147,11 +147,10 @@ def test_every_server_carries_its_part_of_the_model(servers: int, workers: int) 
         assert abs(sent[server] - share) <= workers * 4 * len(model.layers)
 
 
-def test_p3_moves_the_same_bytes_as_the_parameter_server() -> None:
-    for entry in MODELS:
-        model = described(entry.name)
-        moved = {wire_bytes(planned(s, model, 4), model, 4) for s in SERVED}
-        assert len(moved) == 1
+@pytest.mark.parametrize("name", [entry.name for entry in MODELS])
+def test_p3_moves_the_same_bytes_as_the_parameter_server(name: str) -> None:
+    model = described(name)
+    assert len({wire_bytes(planned(strategy, model, 4), model, 4) for strategy in SERVED}) == 1
 
 
 FULLY_CONNECTED = {"fc6": (25088, 4096), "fc7": (4096, 4096), "fc8": (4096, 1000)}
