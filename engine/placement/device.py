@@ -34,7 +34,7 @@ from engine.runtime.host_memory import as_bytes
 from engine.runtime.messages import Lane, Message, Payload
 from engine.runtime.modes import evaluating
 from engine.runtime.recording import Recording
-from engine.runtime.updates import Hyper, LayerUpdater
+from engine.runtime.updates import Hyper, Updater
 from engine.transport.endpoint import Endpoint
 from engine.transport.message import Header
 
@@ -43,7 +43,7 @@ class DeviceLayer:
     """One trained layer on the device."""
 
     def __init__(
-        self, index: int, name: str, parameters: Mapping[str, Parameter], updater: LayerUpdater
+        self, index: int, name: str, parameters: Mapping[str, Parameter], updater: Updater
     ) -> None:
         self.index = index
         self.name = name

@@ -45,7 +45,7 @@ from engine.runtime.subject import (
 )
 from engine.runtime.team import Team
 from engine.runtime.trainer import Replica
-from engine.runtime.updates import HyperSchedule, LayerUpdater
+from engine.runtime.updates import HyperSchedule, Updater
 from engine.runtime.versions import Versions
 from engine.runtime.watch import Watch
 from engine.runtime.writes import Writes
@@ -237,18 +237,26 @@ class Assembly:
         return self._base.names[number if self.team.stage is None else self.team.members[number]]
 
     def _layers(self, choices: Mapping[int, Choice], trainable: Mapping[str, Parameter]) -> list[Layer]:
-        """The plan's layers in forward order, each with its optimizer where this worker updates it."""
+        """The plan's layers in forward order, with this worker's optimizer where it updates them."""
         updates = {c.layer.layer: c.layer.update for c in choices.values()}
         for choice in choices.values():
             for name in choice.unit.layers:
                 updates.setdefault(name, choice.layer.update)
+        described_layers = self._launch.model.layers
+        mine = {
+            layer.name: {p.name: trainable[p.name] for p in layer.parameters if p.name in trainable}
+            for layer in described_layers
+        }
+        here = {n: p for name, own in mine.items() if own and updates[name] == "worker" for n, p in own.items()}
+        updater = Updater(self.job.optimizer, here) if here else None
         layers = []
-        for described in self._launch.model.layers:
-            mine = {p.name: trainable[p.name] for p in described.parameters if p.name in trainable}
-            if not mine:
+        for described in described_layers:
+            own = mine[described.name]
+            if not own:
                 continue
-            updater = LayerUpdater(self.job.optimizer, mine) if updates[described.name] == "worker" else None
-            layer = Layer(described.index, described.name, mine, updater)
+            layer = Layer(
+                described.index, described.name, own, updater if updates[described.name] == "worker" else None
+            )
             layer.units = [c.unit for c in choices.values() if described.name in c.unit.layers]
             layers.append(layer)
         return layers

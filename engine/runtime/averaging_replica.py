@@ -28,7 +28,7 @@ from engine.plan.units import Unit, carried, state_name
 from engine.runtime.gather import Gather
 from engine.runtime.layer import Layer
 from engine.runtime.replica import PlanReplica
-from engine.runtime.updates import Hyper, LayerUpdater, with_rate
+from engine.runtime.updates import Hyper, Updater, with_rate
 
 
 def state_carriers(
@@ -143,7 +143,7 @@ class AveragingReplica(PlanReplica):
                 self._versions.advance(index, self._step + 1)
             return
         if self._clip_norm is not None:
-            self._clip(self._clip_norm)
+            self._clip()
         for layer in self._layers:
             if layer not in self._contributed:
                 self._contribute(layer)
@@ -153,7 +153,7 @@ class AveragingReplica(PlanReplica):
         self._contributed.add(layer)
         updater = _updater(layer)
         start = self._recording.mark()
-        updater.update(self._hyper(self._step))
+        updater.update(self._hyper(self._step), layer.parameters.values())
         with torch.no_grad():
             for name, parameter in layer.parameters.items():
                 parameter.grad = self._contribution(name, parameter)
@@ -182,11 +182,18 @@ class AveragingReplica(PlanReplica):
 
     # --- pull ---
 
-    def _bring(self, layer: Layer, needed: int) -> None:
-        """The averaged step where one is due, else the layer's own update."""
+    def _clips(self) -> bool:
+        return super()._clips() and not self._average.follows(self._step - 1)
+
+    def _bring(self, layers: Sequence[Layer], needed: int) -> None:
+        """The averaged step where one is due, else the layers' own update."""
         if not self._average.follows(self._step - 1):
-            super()._bring(layer, needed)
+            super()._bring(layers, needed)
             return
+        for layer in layers:
+            self._take_average(layer, needed)
+
+    def _take_average(self, layer: Layer, needed: int) -> None:
         self._take_units(layer, needed)
         updater = _updater(layer)
         start = self._recording.mark()
@@ -207,7 +214,7 @@ class AveragingReplica(PlanReplica):
         layer.version = self._step
 
 
-def _updater(layer: Layer) -> LayerUpdater:
-    """A layer's optimizer: between averages it is here, wherever units meet."""
+def _updater(layer: Layer) -> Updater:
+    """The optimizer: between averages it is here, wherever units meet."""
     assert layer.updater is not None
     return layer.updater

@@ -26,7 +26,7 @@ from engine.runtime.party import PATIENCE_S, PartyBase
 from engine.runtime.servers import end_training
 from engine.runtime.subject import Autocast, Subject
 from engine.runtime.trainer import Passes, PassLoss, Replica
-from engine.runtime.updates import HyperSchedule, LayerUpdater
+from engine.runtime.updates import HyperSchedule, Updater
 from engine.runtime.whole_state import WholeState, give, layout_of
 
 
@@ -175,7 +175,7 @@ class DeviceHome:
         for described in self._launch.model.layers:
             mine = {p.name: trainable[p.name] for p in described.parameters if p.name in trainable}
             if mine:
-                updater = LayerUpdater(self._launch.job.optimizer, mine)
+                updater = Updater(self._launch.job.optimizer, mine)
                 layers.append(DeviceLayer(described.index, described.name, mine, updater))
         return layers
 

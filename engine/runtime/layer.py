@@ -7,20 +7,20 @@ from collections.abc import Mapping
 from torch.nn import Parameter
 
 from engine.plan.units import Unit
-from engine.runtime.updates import LayerUpdater
+from engine.runtime.updates import Updater
 
 
 class Layer:
     """One layer of the plan on this worker."""
 
     def __init__(
-        self, index: int, name: str, parameters: Mapping[str, Parameter], updater: LayerUpdater | None
+        self, index: int, name: str, parameters: Mapping[str, Parameter], updater: Updater | None
     ) -> None:
         self.index = index
         self.name = name
         self.parameters = parameters
         self.updater = updater
-        """None where a server updates."""
+        """This worker's, of all its layers; None where a server updates."""
         self.units: list[Unit] = []
         self.version = 0
         """Steps whose result the parameters hold."""

@@ -26,10 +26,10 @@ from engine.plan.updates import OptimizerSpec
 from engine.runtime.entries import Entries, Hook, Parameters
 from engine.runtime.frozen import Frozen
 from engine.runtime.recording import Recording
-from engine.runtime.updates import Hyper, LayerUpdater, clip_gradients
+from engine.runtime.updates import Hyper, Updater, clip_gradients
 from engine.runtime.watch import Watch
 from engine.telemetry.collectives import Collectives
-from engine.telemetry.events import NO_LAYER
+from engine.telemetry.events import NO_LAYER, NONE
 
 _REPLICAS = {
     "ddp": "engine.runtime.ddp_replica:DdpReplica",
@@ -76,7 +76,7 @@ class PeerReplica(ABC):
         self._wrap(peer.bucket_bytes, device, all_used)
         self._frozen = Frozen(model)
         self._parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
-        self._updater = LayerUpdater(optimizer, self._parameters)
+        self._updater = Updater(optimizer, self._parameters)
         self._layer_size: dict[int, int] = {}
         for name, parameter in self._parameters.items():
             layer = layer_index[name]
@@ -141,7 +141,7 @@ class PeerReplica(ABC):
             clip_gradients(self._parameters, self._clip_norm)
         start = self._recording.mark()
         self._updater.update(self._hyper(self._step))
-        self._recording.applied(-1, start)
+        self._recording.applied(NONE, start)
         for parameter in self._parameters.values():
             parameter.grad = None
         if self._watch is not None:

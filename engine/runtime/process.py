@@ -15,6 +15,7 @@ from types import FrameType
 from engine.lab import INTERFACE, Lab, LabError
 from engine.plan.cluster import Party
 from engine.regular import PRIVATE
+from engine.runtime.allocator import keep_freed_memory
 from engine.runtime.launch import Launch, write_json
 
 _SWITCH_S = 0.0005
@@ -95,6 +96,7 @@ def _run(launch: Launch, index: int) -> None:
 
     sys.setswitchinterval(_SWITCH_S)  # the transport's threads must not wait 5 ms for the training thread
     torch.set_num_threads(launch.job.cluster.threads)
+    keep_freed_memory()
     party = launch.parties[index]
     if party.rank is not None:
         from engine.runtime.worker import Worker  # noqa: PLC0415

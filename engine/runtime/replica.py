@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from itertools import takewhile
 from typing import Any
 
 from torch import Tensor, nn
@@ -41,6 +42,7 @@ from engine.runtime.undisturbed import undisturbed
 from engine.runtime.updates import Hyper, clip_gradients
 from engine.runtime.versions import Versions
 from engine.runtime.watch import Watch
+from engine.telemetry.events import NONE
 
 
 class PlanReplica:
@@ -188,6 +190,7 @@ class PlanReplica:
         if self._watch is not None:
             self._watch.end_backward(self._step, self._reads.in_backward)
         self._step += 1
+        self._bring_what_has_come()
 
     def accumulating(self) -> AbstractContextManager[None]:
         """Around a micro-batch that is not the last: its gradients stay here."""
@@ -263,26 +266,54 @@ class PlanReplica:
         """Whichever thread comes first brings it."""
         with self._lock:
             if layer.version < needed:
-                self._bring(layer, needed)
+                self._wait_for_units(layer, needed)
+                self._bring(self._come_with(layer, needed), needed)
 
-    def _bring(self, layer: Layer, needed: int) -> None:
-        """Block until the layer's version has come, and let the parameters hold it."""
-        waiting = self._layers if self._clip_norm is not None else [layer]
-        for other in waiting:
-            self._take_units(other, needed)
-        hyper = self._hyper(needed - 1)
-        if self._clip_norm is not None:
-            self._clip(self._clip_norm)
-        for other in waiting:
-            if other.updater is not None:
-                start = self._recording.mark()
-                other.updater.update(hyper)
-                self._recording.applied(other.index, start)
-            for parameter in other.parameters.values():
+    def _come_with(self, layer: Layer, needed: int) -> list[Layer]:
+        """The layer, which has come, and the ones that forward reads next, up to the first that has not come either: in
+        one go they cost less. Each is looked at about once in a step."""
+        if self._clips():
+            return list(self._layers)
+        next_ones = self._layers[self._layers.index(layer) :]
+        rest = (other for other in next_ones if other.version < needed)
+        return list(takewhile(lambda other: self._versions.reached(other.units, needed), rest))
+
+    def _bring_what_has_come(self) -> None:
+        """A part of the exchange has ended by the end of backward; for a single worker, all of it."""
+        needed = self._consistency.version_needed(self._step)
+        come = [
+            layer
+            for layer in self._layers
+            if layer.version < needed and self._versions.reached(layer.units, needed)
+        ]
+        if come and (not self._clips() or len(come) == len(self._layers)):
+            with self._lock:
+                self._bring(come, needed)
+
+    def _bring(self, layers: Sequence[Layer], needed: int) -> None:
+        """Block until the layers' versions have come, and let their parameters hold them."""
+        for layer in layers:
+            self._take_units(layer, needed)
+        if self._clips():
+            self._clip()
+        self._update(layers, needed)
+        for layer in layers:
+            for parameter in layer.parameters.values():
                 parameter.grad = None
-            other.version = needed
+            layer.version = needed
             if self._watch is not None:
-                self._watch.came(other.parameters)
+                self._watch.came(layer.parameters)
+
+    def _update(self, layers: Sequence[Layer], version: int) -> None:
+        """Those that this worker updates, in one step of its optimizer."""
+        here = [layer for layer in layers if layer.updater is not None]
+        if not here:
+            return
+        updater = here[0].updater
+        assert updater is not None
+        start = self._recording.mark()
+        updater.update(self._hyper(version - 1), [p for layer in here for p in layer.parameters.values()])
+        self._recording.applied(here[0].index if len(here) == 1 else NONE, start)
 
     def _take_units(self, layer: Layer, version: int) -> None:
         """Block until what has been exchanged for the layer is in its place, and open its gates."""
@@ -303,9 +334,16 @@ class PlanReplica:
     def _missing(self, unit: Unit) -> str:
         return self._exchanges[unit.index].missing(unit)
 
-    def _clip(self, limit: float) -> None:
-        """Scale all summed gradients so that their global norm is at most `limit`."""
-        clip_gradients({n: p for layer in self._layers for n, p in layer.parameters.items()}, limit)
+    def _clips(self) -> bool:
+        """Whether the next versions take the norm of all gradients, and so come together."""
+        return self._clip_norm is not None
+
+    def _clip(self) -> None:
+        """Scale all summed gradients so that their global norm is at most the limit."""
+        assert self._clip_norm is not None
+        clip_gradients(
+            {n: p for layer in self._layers for n, p in layer.parameters.items()}, self._clip_norm
+        )
 
     # --- backward ---
 

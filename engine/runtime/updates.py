@@ -1,14 +1,15 @@
 """Updates: ordinary torch.optim optimizers, applied to whole layers on workers or to pieces on servers.
 
-Every layer (or piece of one) has an optimizer instance of its own, so that it can be updated as soon as its sum
-is there. For element-wise optimizers this equals one instance over all parameters. Hyper-parameters that a
-schedule changes come from one place, worker 0, stamped with their step.
+A worker has one optimizer, and updates those of its parameters whose sums are there; a server has one for each piece.
+Every optimizer here updates each parameter by itself, so that this equals one step over all of them. Hyper-parameters
+that a schedule changes come from one place, worker 0, stamped with their step.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
@@ -78,21 +79,41 @@ def clip_gradients(parameters: Mapping[str, Parameter], limit: float) -> None:
     torch.nn.utils.clip_grad_norm_(parameters.values(), limit)
 
 
-class LayerUpdater:
-    """Updates one layer's parameters in place from their `.grad`, on a worker."""
+class Updater:
+    """Updates parameters in place from their `.grad`, on a worker or a device."""
 
     def __init__(self, spec: OptimizerSpec, named: Mapping[str, Parameter]) -> None:
         self._optimizer = build_optimizer(spec, named.items())
         self._step = _bare_step(self._optimizer)
+        self._all = [(group, group["params"]) for group in self._optimizer.param_groups]
+        self._group_of = {id(p): group for group, parameters in self._all for p in parameters}
 
-    def update(self, hyper: Hyper) -> None:
-        """One step; parameters without gradient are left alone, decay included. Raises TrainingError for what this
-        optimizer does not take: a sparse gradient, complex numbers."""
+    def update(self, hyper: Hyper, chosen: Iterable[Parameter] | None = None) -> None:
+        """One step of all parameters, or of the `chosen` ones; those without gradient are left alone, decay included.
+
+        A call costs some 50 µs and a parameter 10 µs more, so that many are best updated at once. Raises TrainingError
+        for what this optimizer does not take: a sparse gradient, complex numbers."""
         apply_hyper(self._optimizer, hyper)
         try:
-            self._step()
+            with nullcontext() if chosen is None else self._only(chosen):
+                self._step()
         except RuntimeError as error:
             raise _refused(self._optimizer, error) from error
+
+    @contextmanager
+    def _only(self, chosen: Iterable[Parameter]) -> Iterator[None]:
+        """The optimizer has no other parameters meanwhile; it keeps what it knows of them."""
+        for group, _ in self._all:
+            group["params"] = []
+        for parameter in chosen:
+            self._group_of[id(parameter)]["params"].append(parameter)
+        self._optimizer.param_groups = [group for group, _ in self._all if group["params"]]
+        try:
+            yield
+        finally:
+            for group, parameters in self._all:
+                group["params"] = parameters
+            self._optimizer.param_groups = [group for group, _ in self._all]
 
     def state(self, parameter: Parameter, slot: str) -> Tensor | None:
         """A tensor that the optimizer keeps for `parameter`; None where it keeps none yet."""

@@ -174,6 +174,7 @@ class Writes:
             wrote={n: self._after[n] for n in self.written - self._served},
         )
         self._before, self._after, self._said, self._left, self._late = {}, {}, {}, {}, {}
+        self._due, self._whole = {}, set()
         return look
 
     def _is_as_before(self, name: str) -> bool:

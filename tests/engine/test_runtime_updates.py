@@ -12,7 +12,7 @@ from torch import nn, optim
 from engine.errors import TrainingError, UserError
 from engine.plan.optimizers import OPTIMIZERS, SCHEDULES, optimizer_options, schedule_options
 from engine.plan.updates import OptimizerSpec, ParameterGroupSpec, ScheduleSpec, check_updates
-from engine.runtime.updates import HyperSchedule, LayerUpdater, PieceUpdater, build_optimizer, clip_gradients
+from engine.runtime.updates import HyperSchedule, PieceUpdater, Updater, build_optimizer, clip_gradients
 
 ELEMENTWISE = [name for name in OPTIMIZERS if OptimizerSpec(name=name).elementwise]
 CUTS = [7, 4, 13]
@@ -162,6 +162,42 @@ def test_the_options_of_a_schedule_are_those_of_torch(name: str) -> None:
         check_updates(OptimizerSpec(), ScheduleSpec(name=name))
 
 
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_some_parameters_at_a_time_come_to_what_all_at_once_come_to(name: str) -> None:
+    """Bit for bit, state and groups included, in whatever portions they come."""
+    groups = (ParameterGroupSpec(match="c*", options={"lr": 0.5}),)
+    spec = OptimizerSpec(name=name, learning_rate=0.1, groups=groups)
+    hyper = HyperSchedule(spec, ScheduleSpec(), 9)
+    chance = torch.Generator().manual_seed(15)
+    first = {each: torch.randn(3, 2, generator=chance) for each in ("a", "b", "c", "c2")}
+    whole, parts = ({n: nn.Parameter(t.clone()) for n, t in first.items()} for _ in range(2))
+    at_once, apart = Updater(spec, whole), Updater(spec, parts)
+    for step, portions in enumerate((["a", "b"], ["c2"], ["c"]), 0):
+        rest = [n for n in first if n not in portions]
+        for n in first:
+            gradient = torch.randn(3, 2, generator=chance)
+            whole[n].grad, parts[n].grad = gradient.clone(), gradient.clone()
+        at_once.update(hyper.at(step))
+        apart.update(hyper.at(step), [parts[n] for n in portions])
+        assert all(torch.equal(parts[n], whole[n]) == (n in portions) for n in first)
+        apart.update(hyper.at(step), [parts[n] for n in rest])
+        assert all(torch.equal(parts[n], whole[n]) for n in first)
+
+
+def test_a_refused_portion_leaves_the_optimizer_whole() -> None:
+    embedding, other = nn.Embedding(5, 2, sparse=True), nn.Parameter(torch.ones(2))
+    embedding(torch.tensor([1])).sum().backward()
+    other.grad = torch.ones(2)
+    spec = OptimizerSpec(name="adamax", learning_rate=0.1)
+    updater = Updater(spec, {"embedding": embedding.weight, "other": other})
+    hyper = HyperSchedule(spec, ScheduleSpec(), 1).at(0)
+    with pytest.raises(TrainingError, match="does not support sparse gradients"):
+        updater.update(hyper, [embedding.weight])
+    embedding.weight.grad = None
+    updater.update(hyper)
+    assert torch.equal(other, torch.full((2,), 0.9))
+
+
 def test_a_sparse_gradient_is_refused_with_a_remedy_where_torch_refuses_it() -> None:
     embedding = nn.Embedding(5, 2, sparse=True)
     embedding(torch.tensor([1, 3])).sum().backward()
@@ -174,8 +210,8 @@ def test_a_sparse_gradient_is_refused_with_a_remedy_where_torch_refuses_it() -> 
     with pytest.raises(
         TrainingError, match=r"Adamax does not support sparse gradients.*sparse=False, or use plain sgd"
     ):
-        LayerUpdater(spec, named).update(HyperSchedule(spec, ScheduleSpec(), 1).at(0))
+        Updater(spec, named).update(HyperSchedule(spec, ScheduleSpec(), 1).at(0))
     plain = OptimizerSpec(name="sgd", learning_rate=0.1)
     before = embedding.weight.detach().clone()
-    LayerUpdater(plain, named).update(HyperSchedule(plain, ScheduleSpec(), 1).at(0))
+    Updater(plain, named).update(HyperSchedule(plain, ScheduleSpec(), 1).at(0))
     assert (before != embedding.weight).any(1).tolist() == [False, True, False, True, False]

@@ -1,0 +1,50 @@
+"""The allocator: what a step frees, the next one finds again, and nobody's own settings are overruled."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+_STEPS = """
+import resource, sys
+from engine.runtime.allocator import keep_freed_memory
+import torch
+torch.set_num_threads(1)
+if sys.argv[1] == "keep":
+    keep_freed_memory()
+def step():
+    held = [torch.ones(2**20) for _ in range(40)]  # 160 MiB in blocks of 4
+for _ in range(3):
+    step()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(5):
+    step()
+print((resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) // 5)
+"""
+"""Prints how often a step met a page that the system had to give."""
+PAGES = 40 * 2**22 // os.sysconf("SC_PAGE_SIZE")
+
+
+def faults(how: str, **environment: str) -> int:
+    """Of a step, in a process of its own."""
+    found = subprocess.run(
+        [sys.executable, "-c", _STEPS, how],
+        env={**os.environ, **environment},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return int(found.stdout)
+
+
+def test_a_step_finds_the_memory_of_the_one_before() -> None:
+    assert faults("keep") < PAGES / 100
+
+
+@pytest.mark.parametrize("name", ["MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"])
+def test_settings_of_the_users_own_stay(name: str) -> None:
+    """Whoever wants freed memory to go back at once has it so."""
+    assert faults("keep", **{name: "65536"}) > faults("leave", **{name: "65536"}) / 2
