@@ -42,9 +42,7 @@ from engine.transport.message import Header
 class DeviceLayer:
     """One trained layer on the device."""
 
-    def __init__(
-        self, index: int, name: str, parameters: Mapping[str, Parameter], updater: Updater
-    ) -> None:
+    def __init__(self, index: int, name: str, parameters: Mapping[str, Parameter], updater: Updater) -> None:
         self.index = index
         self.name = name
         self.parameters = parameters

@@ -247,7 +247,9 @@ class Assembly:
             layer.name: {p.name: trainable[p.name] for p in layer.parameters if p.name in trainable}
             for layer in described_layers
         }
-        here = {n: p for name, own in mine.items() if own and updates[name] == "worker" for n, p in own.items()}
+        here = {
+            n: p for name, own in mine.items() if own and updates[name] == "worker" for n, p in own.items()
+        }
         updater = Updater(self.job.optimizer, here) if here else None
         layers = []
         for described in described_layers:

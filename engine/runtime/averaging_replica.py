@@ -63,6 +63,7 @@ class AveragingReplica(PlanReplica):
         """`carriers`: see `state_carriers`; the memory knows them beside the parameters. `gather`: for evaluations
         between averages. `hyper` and the `rest`: see PlanReplica."""
         super().__init__(hyper=with_rate(hyper, average.rate_factor), **rest)
+        self._alone = False  # an average is outstanding, be it of one worker
         self._average = average
         self._outer = average.outer()
         self._carriers = carriers

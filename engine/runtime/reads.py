@@ -39,11 +39,9 @@ class Reads:
         memory: HostMemory,
         wait: Callable[[Layer], None],
         lost: Callable[[Layer], bool],
-        gradient_stays: Callable[[Layer], bool],
     ) -> None:
         """`units_of`: a parameter's units, by its name. `wait(layer)`: until the layer's parameters hold their version,
-        and are open. `lost(layer)`: whether this worker has updated it since backward began. `gradient_stays(layer)`:
-        whether nobody but this worker adds to its gradient."""
+        and are open. `lost(layer)`: whether this worker has updated it since backward began."""
         self._layer_of = {name: layer for layer in layers for name in layer.parameters}
         self._parameters = {name: p for layer in layers for name, p in layer.parameters.items()}
         self._name_of = {id(parameter): name for name, parameter in self._parameters.items()}
@@ -51,7 +49,6 @@ class Reads:
         self._memory = memory
         self._wait = wait
         self._lost = lost
-        self._gradient_stays = gradient_stays
         self._gate = Gate(self._before_read)
         self._backward = False
         self._watched = 0
@@ -121,7 +118,7 @@ class Reads:
 
     def _in_backward(self, name: str, layer: Layer, function: Any) -> None:
         """Raises TrainingError where what forward saw is no longer there."""
-        if function in _OF_GRADIENT and not self._gradient_stays(layer):
+        if function in _OF_GRADIENT:
             raise TrainingError(
                 f"the gradient of {name} was read or set in backward after it had left to be summed. {_REMEDY}"
             )

@@ -98,8 +98,9 @@ class PlanReplica:
             memory=memory,
             wait=self._wait_for_reader,
             lost=self._lost,
-            gradient_stays=lambda layer: self._choices[layer.units[0].index].layer.exchange == "none",
         )
+        self._alone = all(choice.layer.exchange == "none" for choice in choices.values())
+        """Nobody else has a part in any layer: its sum is there when backward ends, and no version is outstanding."""
         self._install_waits()
         self._index_of = {id(p): layer.index for layer in layers for p in layer.parameters.values()}
         self._entries = Entries(model, self._before_compiled)
@@ -341,9 +342,7 @@ class PlanReplica:
     def _clip(self) -> None:
         """Scale all summed gradients so that their global norm is at most the limit."""
         assert self._clip_norm is not None
-        clip_gradients(
-            {n: p for layer in self._layers for n, p in layer.parameters.items()}, self._clip_norm
-        )
+        clip_gradients({n: p for layer in self._layers for n, p in layer.parameters.items()}, self._clip_norm)
 
     # --- backward ---
 
@@ -400,6 +399,8 @@ class PlanReplica:
 
     def _close(self, names: Iterable[str]) -> None:
         """The parameters' next version is outstanding. Other names are of what travels beside parameters."""
+        if self._alone:
+            return
         for name in names:
             if name in self._parameters and not self._reads.is_closed(name):
                 if self._watch is not None:
