@@ -84,9 +84,9 @@ def main() -> None:
         )
         report.method(
             f"{options.threads} compute thread(s), backend {options.backend}, synthetic data from the same loader. "
-            f"{METHOD} The plain loops have our allocator setting, too. The first {WARM_UP} steps, in which the compiler "
-            "runs, are left out. A gain of more than 1: "
-            "compiling is faster. More than 1 in ours over plain: our runtime takes longer."
+            f"{METHOD} The plain loops have our allocator setting, too. The first {WARM_UP} steps, in which the "
+            "compiler runs, are left out. A gain of more than 1: compiling is faster. "
+            "More than 1 in ours over plain: our runtime takes longer."
         )
         rows = []
         for model, batch in zip(options.models, options.batches, strict=True):
