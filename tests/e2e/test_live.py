@@ -236,6 +236,21 @@ def test_jobs_are_found_selected_and_raced(page: Page, client: Client) -> None:
     expect(page).to_have_url(re.compile(f"/race\\?jobs={jobs[0].id},{jobs[1].id}"))
 
 
+def test_what_is_typed_into_a_filter_is_kept_and_what_is_cleared_stays_cleared(page: Page) -> None:
+    """The address follows a quarter of a second behind the field, and comes back to it."""
+    page.goto("/jobs")
+    field = page.get_by_test_id("filter-text")
+    field.press_sequentially("about a dozen", delay=252)
+    expect(field).to_have_value("about a dozen")
+    expect(page).to_have_url(re.compile("text=about"))
+    field.press_sequentially("!")
+    page.get_by_role("button", name="Clear", exact=True).click()
+    expect(field).to_have_value("")
+    page.wait_for_timeout(500)  # longer than the address waits for another letter
+    expect(field).to_have_value("")
+    expect(page).to_have_url(re.compile("/jobs$"))
+
+
 def test_a_running_job_is_cancelled_from_its_page(page: Page, client: Client) -> None:
     job = client.submit(job_spec("too long", training={"steps": 100_000, "global_batch": 32}))
     page.goto(f"/jobs/{job.id}")

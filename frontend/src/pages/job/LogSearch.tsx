@@ -1,8 +1,8 @@
 import { ActionIcon, Group, Text, TextInput } from "@mantine/core";
-import { useDebouncedCallback } from "@mantine/hooks";
 import { IconChevronDown, IconChevronUp } from "@tabler/icons-react";
-import { useEffect, useRef, useState } from "react";
+import { useRef } from "react";
 import { useKeys } from "../../components/useKeys";
+import { useTyped } from "../../components/useTyped";
 import { MOST_MATCHES } from "../../lib/logLines";
 
 // The address changes once one has stopped typing.
@@ -20,17 +20,7 @@ interface Props {
 /** What to look for in a log; Enter goes to the next match, with Shift to the one before. */
 export function LogSearch({ wanted, count, current, onWanted, onCurrent }: Props) {
   const field = useRef<HTMLInputElement>(null);
-  const [typed, setTyped] = useState(wanted);
-  const told = useRef(wanted);
-  useEffect(() => {
-    // What the field itself asked for may come back when more has been typed.
-    if (wanted !== told.current) setTyped(wanted);
-    told.current = wanted;
-  }, [wanted]);
-  const tell = useDebouncedCallback((text: string) => {
-    told.current = text;
-    onWanted(text);
-  }, TYPED_MS);
+  const { typed, type, tell } = useTyped(wanted, TYPED_MS, onWanted);
   const go = (by: 1 | -1) => count > 0 && onCurrent((current + by + count) % count);
   useKeys({ "/": () => field.current?.focus() });
   return (
@@ -43,10 +33,7 @@ export function LogSearch({ wanted, count, current, onWanted, onCurrent }: Props
         aria-label="Find in the log"
         placeholder="Find in the log ( / )"
         value={typed}
-        onChange={(event) => {
-          setTyped(event.currentTarget.value);
-          tell(event.currentTarget.value);
-        }}
+        onChange={(event) => type(event.currentTarget.value)}
         onKeyDown={(event) =>
           event.key === "Enter" && (tell.isPending() ? tell.flush() : go(event.shiftKey ? -1 : 1))
         }

@@ -1,15 +1,16 @@
 import { Button, Group, Pill, Select, TextInput } from "@mantine/core";
-import { useDebouncedCallback } from "@mantine/hooks";
 import { IconSearch } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { useEffect, useState } from "react";
 import { jobGroupsQuery, modelsQuery, strategiesQuery } from "../../api/queries";
 import type { JobState } from "../../api/types";
+import { useTyped } from "../../components/useTyped";
 import { JOB_COLUMNS } from "../../lib/jobColumns";
 import { STATES } from "../../lib/jobState";
 import { GROUPS, type GroupBy, type JobsSearch } from "../../lib/search";
 import { SavedFilters } from "./SavedFilters";
+
+const TYPED_MS = 250;
 
 /** The list's filters; they live in the address. */
 export function JobFilters({ search }: { search: JobsSearch }) {
@@ -17,12 +18,10 @@ export function JobFilters({ search }: { search: JobsSearch }) {
   const strategies = useQuery(strategiesQuery).data ?? [];
   const models = useQuery(modelsQuery).data ?? [];
   const tags = useQuery(jobGroupsQuery("tag", {})).data?.items ?? [];
-  const [text, setText] = useState(search.text ?? "");
-  useEffect(() => setText(search.text ?? ""), [search.text]);
 
   const set = (change: JobsSearch) =>
     void navigate({ search: (previous) => ({ ...previous, ...change }), replace: true, resetScroll: false });
-  const setLater = useDebouncedCallback((value: string) => set({ text: value || undefined }), 250);
+  const { typed, type } = useTyped(search.text ?? "", TYPED_MS, (text) => set({ text: text || undefined }));
 
   return (
     <Group gap="xs" mb="sm">
@@ -30,13 +29,10 @@ export function JobFilters({ search }: { search: JobsSearch }) {
         aria-label="Search by name"
         placeholder="Search by name"
         leftSection={<IconSearch size={16} />}
-        value={text}
+        value={typed}
         data-testid="filter-text"
         style={{ flex: "1 1 180px" }}
-        onChange={(event) => {
-          setText(event.currentTarget.value);
-          setLater(event.currentTarget.value);
-        }}
+        onChange={(event) => type(event.currentTarget.value)}
       />
       <Select
         aria-label="State"
