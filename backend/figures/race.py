@@ -212,12 +212,12 @@ def _longest(lanes: Sequence[Lane], view: View) -> list[dict[str, int | str]]:
 
 
 def _before_finish(lane: Lane) -> np.ndarray:
+    """Spans that begin before the party's finish; of one that has no steps of its own (a device), before the last."""
     spans = lane.part.spans
-    kept = [
-        (spans["party"] == party) & (spans["start"] < lane.part.origin_ns + finish_ns)
-        for party, finish_ns in lane.finishes.items()
-    ]
-    return spans[np.logical_or.reduce(kept)]
+    finish_ns = np.full(len(spans), lane.finish_ns)
+    for party, own_ns in lane.finishes.items():
+        finish_ns[spans["party"] == party] = own_ns
+    return spans[spans["start"] < lane.part.origin_ns + finish_ns]
 
 
 def _view(lanes: Sequence[Lane], request: FigureRequest) -> View:

@@ -4,8 +4,9 @@ By default glibc gives the end of its heap back to the system whenever enough of
 backward pass, and asks for it again in the next forward pass; the system clears each page anew. Whether that happens
 depends on which block lies last, and so on chance. Sources: mallopt(3), malloc/malloc.c of glibc 2.36.
 
-Cost: the process keeps its largest heap until it ends; its peak stays what it was. A block of 32 MiB or more, which is
-the most that glibc lets grow with use, is still the system's own, and goes back as soon as it is freed.
+Cost: the process keeps its largest heap until it ends; its peak is 3 per cent higher on VGG-19, as far as one run says.
+A block of 32 MiB or more, which is the most that glibc lets grow with use, is still the system's own, and goes back as
+soon as it is freed.
 """
 
 from __future__ import annotations

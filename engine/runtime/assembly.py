@@ -168,6 +168,8 @@ class Assembly:
             announce=partial(announce, base.endpoint, hosts) if self.rank == 0 else lambda step, hyper: None,
             clip_norm=job.training.clip_norm,
             watch=self._watch(writes, place),
+            # A replayed device runs beside its host, which has time for an update between two layers only.
+            together=launch.profile is None,
         )
 
     def _writes(

@@ -1,7 +1,7 @@
 """One worker's replica where workers average every k steps (`engine/consistency/average.py` says what and why).
 
-In a step that no average follows nothing leaves: the layer's update waits until the next forward pass needs it, as with
-one worker. In a step that an average follows the stages are
+In a step that no average follows nothing leaves, and layers are updated when backward ends, as with one worker. In a
+step that an average follows the stages are
     train     a layer is updated as soon as its gradients are final, unless clipping needs all of them
     push      its gradients' memory takes what has changed since the last average, times the worker's share, and its
               units leave through their exchange, in their order
@@ -63,7 +63,7 @@ class AveragingReplica(PlanReplica):
         """`carriers`: see `state_carriers`; the memory knows them beside the parameters. `gather`: for evaluations
         between averages. `hyper` and the `rest`: see PlanReplica."""
         super().__init__(hyper=with_rate(hyper, average.rate_factor), **rest)
-        self._alone = False  # an average is outstanding, be it of one worker
+        self._guarded = set(self._parameters)  # an average is outstanding, be it of one worker
         self._average = average
         self._outer = average.outer()
         self._carriers = carriers

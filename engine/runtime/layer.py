@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from torch.nn import Parameter
 
 from engine.plan.units import Unit
-from engine.runtime.updates import Updater
+from engine.runtime.recording import Recording
+from engine.runtime.updates import Hyper, Updater
+from engine.telemetry.events import NONE
 
 
 class Layer:
@@ -24,3 +26,15 @@ class Layer:
         self.units: list[Unit] = []
         self.version = 0
         """Steps whose result the parameters hold."""
+
+
+def update_here(layers: Sequence[Layer], hyper: Hyper, recording: Recording) -> None:
+    """Update those of `layers` that this worker updates, in one step of its optimizer."""
+    own = [layer for layer in layers if layer.updater is not None]
+    if not own:
+        return
+    updater = own[0].updater
+    assert updater is not None
+    start = recording.mark()
+    updater.update(hyper, [p for layer in own for p in layer.parameters.values()])
+    recording.applied(own[0].index if len(own) == 1 else NONE, start)

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from engine.errors import TrainingError
+from engine.exchange.base import Choice
 from engine.plan.units import Unit
 from engine.runtime.gate import Gate
 from engine.runtime.host_memory import HostMemory
@@ -39,9 +40,11 @@ class Reads:
         memory: HostMemory,
         wait: Callable[[Layer], None],
         lost: Callable[[Layer], bool],
+        gradient_stays: Callable[[Layer], bool],
     ) -> None:
         """`units_of`: a parameter's units, by its name. `wait(layer)`: until the layer's parameters hold their version,
-        and are open. `lost(layer)`: whether this worker has updated it since backward began."""
+        and are open. `lost(layer)`: whether this worker has updated it since backward began. `gradient_stays(layer)`:
+        whether nobody but this worker adds to its gradient."""
         self._layer_of = {name: layer for layer in layers for name in layer.parameters}
         self._parameters = {name: p for layer in layers for name, p in layer.parameters.items()}
         self._name_of = {id(parameter): name for name, parameter in self._parameters.items()}
@@ -49,6 +52,7 @@ class Reads:
         self._memory = memory
         self._wait = wait
         self._lost = lost
+        self._gradient_stays = gradient_stays
         self._gate = Gate(self._before_read)
         self._backward = False
         self._watched = 0
@@ -118,7 +122,7 @@ class Reads:
 
     def _in_backward(self, name: str, layer: Layer, function: Any) -> None:
         """Raises TrainingError where what forward saw is no longer there."""
-        if function in _OF_GRADIENT:
+        if function in _OF_GRADIENT and not self._gradient_stays(layer):
             raise TrainingError(
                 f"the gradient of {name} was read or set in backward after it had left to be summed. {_REMEDY}"
             )
@@ -130,3 +134,19 @@ class Reads:
             )
         self.in_backward.add(name)
         self.before_forward[name] = layer  # a view of it may have been kept
+
+
+def stays(choice: Choice) -> bool:
+    """Whether nobody but this worker has a part in the sum."""
+    return choice.layer.exchange == "none"
+
+
+def never_outstanding(
+    choices: Mapping[int, Choice], units_of: Mapping[str, Sequence[Unit]], *, clips: bool
+) -> set[str]:
+    """Parameters whose next version is there when backward ends. Where the norm of all gradients counts (`clips`), they
+    are updated with the others, which may not have come by then."""
+    own = {index for index, choice in choices.items() if stays(choice)}
+    if clips and len(own) < len(choices):
+        return set()
+    return {name for name, units in units_of.items() if all(unit.index in own for unit in units)}

@@ -133,7 +133,7 @@ class Recording:
         self._mark = self.spans.mark()
 
     def applied(self, layer: int, start: Mark) -> None:
-        """The worker has updated `layer`."""
+        """The worker has updated `layer`; NONE: several at once."""
         self._since(start, Kind.UPDATE, layer)
 
     def averaged(self, layer: int, start: Mark) -> None:

@@ -5,7 +5,8 @@ The trainer calls the methods in the order of a step:
     micro-batch -> next step ... -> settle
 Hooks do the rest: each parameter's accumulate hook counts its unit towards departure; from then on a gate
 (`gate.py`) stands before the parameter, and whoever reads it next, in forward or anywhere else, waits for its version.
-What reads it in backward sees what forward saw (`landing.py`).
+What reads it in backward sees what forward saw (`landing.py`). Where nobody else has a part in the sum no gate is
+needed. Layers that have come are updated together: when backward ends, and after a wait.
 """
 
 from __future__ import annotations
@@ -35,14 +36,13 @@ from engine.runtime.entries import Entries, Hook, Parameters
 from engine.runtime.frozen import Frozen
 from engine.runtime.gate import past_gates
 from engine.runtime.host_memory import HostMemory
-from engine.runtime.layer import Layer
-from engine.runtime.reads import Reads
+from engine.runtime.layer import Layer, update_here
+from engine.runtime.reads import Reads, never_outstanding, stays
 from engine.runtime.recording import Recording
 from engine.runtime.undisturbed import undisturbed
 from engine.runtime.updates import Hyper, clip_gradients
 from engine.runtime.versions import Versions
 from engine.runtime.watch import Watch
-from engine.telemetry.events import NONE
 
 
 class PlanReplica:
@@ -63,9 +63,11 @@ class PlanReplica:
         announce: Callable[[int, Hyper], None],
         clip_norm: float | None,
         watch: Watch | None,
+        together: bool,
     ) -> None:
         """`choices`, `exchanges` and `captures` by unit index. `announce(step, hyper)` tells the servers;
-        called by every worker, done by worker 0. `watch`: where somebody else has to know what a model writes."""
+        called by every worker, done by worker 0. `watch`: where somebody else has to know what a model writes.
+        `together`: whether layers that have come are updated in one go; otherwise each when it is read."""
         self.model = model
         self._frozen = Frozen(model)
         self._layers = layers
@@ -79,6 +81,7 @@ class PlanReplica:
         self._announce = announce
         self._clip_norm = clip_norm
         self._watch = watch
+        self._together = together
         self._consistency = EveryStep()
         self._step = 0
         self._forward = False
@@ -88,6 +91,8 @@ class PlanReplica:
         """Around bringing a layer up to date: a thread of the user's own may read, too."""
         self._layer_of = {name: layer for layer in layers for name in layer.parameters}
         self._parameters = {name: p for layer in layers for name, p in layer.parameters.items()}
+        self._as_registered = {n: p for n, p in model.named_parameters() if n in self._parameters}
+        """In the order in which plain PyTorch takes them: the last bit of a norm depends on it."""
         self._units_of: dict[str, list[Unit]] = defaultdict(list)
         for choice in choices.values():
             for name in dict.fromkeys(s.parameter for s in choice.unit.segments):
@@ -98,9 +103,11 @@ class PlanReplica:
             memory=memory,
             wait=self._wait_for_reader,
             lost=self._lost,
+            gradient_stays=lambda layer: stays(self._choices[layer.units[0].index]),
         )
-        self._alone = all(choice.layer.exchange == "none" for choice in choices.values())
-        """Nobody else has a part in any layer: its sum is there when backward ends, and no version is outstanding."""
+        never = never_outstanding(choices, self._units_of, clips=clip_norm is not None) if together else set()
+        self._guarded = self._parameters.keys() - never
+        """Parameters whose next version may be outstanding."""
         self._install_waits()
         self._index_of = {id(p): layer.index for layer in layers for p in layer.parameters.values()}
         self._entries = Entries(model, self._before_compiled)
@@ -191,7 +198,8 @@ class PlanReplica:
         if self._watch is not None:
             self._watch.end_backward(self._step, self._reads.in_backward)
         self._step += 1
-        self._bring_what_has_come()
+        if self._together:
+            self._bring_what_has_come()
 
     def accumulating(self) -> AbstractContextManager[None]:
         """Around a micro-batch that is not the last: its gradients stay here."""
@@ -271,24 +279,24 @@ class PlanReplica:
                 self._bring(self._come_with(layer, needed), needed)
 
     def _come_with(self, layer: Layer, needed: int) -> list[Layer]:
-        """The layer, which has come, and the ones that forward reads next, up to the first that has not come either: in
-        one go they cost less. Each is looked at about once in a step."""
+        """The layer, which has come, and those behind it up to the first that has not: in one go they cost less."""
         if self._clips():
             return list(self._layers)
-        next_ones = self._layers[self._layers.index(layer) :]
-        rest = (other for other in next_ones if other.version < needed)
-        return list(takewhile(lambda other: self._versions.reached(other.units, needed), rest))
+        if not self._together:
+            return [layer]
+        following = self._layers[self._layers.index(layer) + 1 :]
+        return [layer, *takewhile(partial(self._has_come, needed), following)]
+
+    def _has_come(self, needed: int, layer: Layer) -> bool:
+        """Whether what has been exchanged for the layer is there, and it does not hold it yet."""
+        return layer.version < needed and self._versions.reached(layer.units, needed)
 
     def _bring_what_has_come(self) -> None:
         """A part of the exchange has ended by the end of backward; for a single worker, all of it."""
         needed = self._consistency.version_needed(self._step)
-        come = [
-            layer
-            for layer in self._layers
-            if layer.version < needed and self._versions.reached(layer.units, needed)
-        ]
-        if come and (not self._clips() or len(come) == len(self._layers)):
-            with self._lock:
+        with self._lock:
+            come = [layer for layer in self._layers if self._has_come(needed, layer)]
+            if come and (not self._clips() or len(come) == len(self._layers)):
                 self._bring(come, needed)
 
     def _bring(self, layers: Sequence[Layer], needed: int) -> None:
@@ -297,24 +305,13 @@ class PlanReplica:
             self._take_units(layer, needed)
         if self._clips():
             self._clip()
-        self._update(layers, needed)
+        update_here(layers, self._hyper(needed - 1), self._recording)
         for layer in layers:
             for parameter in layer.parameters.values():
                 parameter.grad = None
             layer.version = needed
             if self._watch is not None:
                 self._watch.came(layer.parameters)
-
-    def _update(self, layers: Sequence[Layer], version: int) -> None:
-        """Those that this worker updates, in one step of its optimizer."""
-        here = [layer for layer in layers if layer.updater is not None]
-        if not here:
-            return
-        updater = here[0].updater
-        assert updater is not None
-        start = self._recording.mark()
-        updater.update(self._hyper(version - 1), [p for layer in here for p in layer.parameters.values()])
-        self._recording.applied(here[0].index if len(here) == 1 else NONE, start)
 
     def _take_units(self, layer: Layer, version: int) -> None:
         """Block until what has been exchanged for the layer is in its place, and open its gates."""
@@ -329,11 +326,8 @@ class PlanReplica:
         if self._versions.reached(layer.units, version):
             return
         start_ns = self._recording.now_ns()
-        last = self._versions.wait(layer.units, version, self._missing)
+        last = self._versions.wait(layer.units, version, lambda u: self._exchanges[u.index].missing(u))
         self._recording.waited(layer.index, last, start_ns)
-
-    def _missing(self, unit: Unit) -> str:
-        return self._exchanges[unit.index].missing(unit)
 
     def _clips(self) -> bool:
         """Whether the next versions take the norm of all gradients, and so come together."""
@@ -342,7 +336,7 @@ class PlanReplica:
     def _clip(self) -> None:
         """Scale all summed gradients so that their global norm is at most the limit."""
         assert self._clip_norm is not None
-        clip_gradients({n: p for layer in self._layers for n, p in layer.parameters.items()}, self._clip_norm)
+        clip_gradients(self._as_registered, self._clip_norm)
 
     # --- backward ---
 
@@ -399,10 +393,8 @@ class PlanReplica:
 
     def _close(self, names: Iterable[str]) -> None:
         """The parameters' next version is outstanding. Other names are of what travels beside parameters."""
-        if self._alone:
-            return
         for name in names:
-            if name in self._parameters and not self._reads.is_closed(name):
+            if name in self._guarded and not self._reads.is_closed(name):
                 if self._watch is not None:
                     self._watch.leaves(name)
                 self._reads.close(name)

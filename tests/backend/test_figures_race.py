@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,9 @@ from backend.db import Database
 from backend.db.models import Attempt, Job, StepRow
 from backend.figures.compared import compare
 from backend.figures.headline import Contender, headline
-from backend.figures.race import Race, race
+from backend.figures.race import Lane, Race, _before_finish, race
 from backend.figures.request import FigureRequest
-from backend.figures.source import Source
+from backend.figures.source import SPAN, Source
 from backend.figures.speed import Speed, measure
 from backend.figures.step_time import step_time
 from backend.services.progress import ProgressReader
@@ -154,6 +155,15 @@ def test_waits_after_a_workers_finish_are_no_part_of_the_race(database: Database
             and e["end"] - e["start"] == wait["ns"]
         }
         assert start < run.starts[wait["party"], 11]
+
+
+def test_a_device_that_has_no_steps_of_its_own_waits_until_the_last_worker_has_finished() -> None:
+    spans = np.zeros(6, SPAN)
+    spans["party"] = [0, 0, 1, 1, 2, 2]
+    spans["start"] = [109, 111, 129, 131, 129, 131]
+    part, speed = SimpleNamespace(spans=spans, origin_ns=100), SimpleNamespace()
+    lane = Lane(part=part, top=0.0, finishes={0: 10, 1: 30}, speed=speed)  # type: ignore[arg-type]
+    assert _before_finish(lane)["start"].tolist() == [109, 129, 129]
 
 
 def test_the_headline_names_the_layer_that_blocked(database: Database, fifo: Run, p3: Run) -> None:

@@ -192,6 +192,20 @@ def test_waits_are_per_layer_as_in_the_model_it_stands_for(tmp_path: Path) -> No
     assert (waits["start"] > first).any(), "some layer computes before another has arrived"
 
 
+@pytest.mark.usefixtures("gang_lane")
+def test_a_layer_is_updated_when_it_is_reached_as_a_gpu_hides_it(tmp_path: Path) -> None:
+    """All updates together before the first layer would be time of the step, which a GPU's host has meanwhile."""
+    run = succeed(rehearsal("single", tmp_path / "profile.json", workers=1), tmp_path / "attempt")
+    events = np.concatenate([b.table("events") for b in batches(run.launch.spool)])
+    own = events[events["step"] == STEPS - 2]  # after the last one all is settled
+    layers = [layer.index for layer in run.launch.model.layers]
+    updates, forwards = (own[own["kind"] == kind] for kind in (Kind.UPDATE, Kind.FORWARD))
+    assert updates["layer"].tolist() == layers
+    ends = {int(each["layer"]): int(each["end"]) for each in forwards}
+    for before, update in zip(layers, updates[1:], strict=False):
+        assert update["start"] >= ends[before]
+
+
 def test_replayed_trees_keep_names_frozen_parameters_and_the_root() -> None:
     def layer(index: int, name: str, *parameters: ParameterDescription) -> LayerDescription:
         return LayerDescription(name=name, kind="any", index=index, parameters=parameters)

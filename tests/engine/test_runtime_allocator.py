@@ -44,7 +44,14 @@ def test_a_step_finds_the_memory_of_the_one_before() -> None:
     assert faults("keep") < PAGES / 100
 
 
-@pytest.mark.parametrize("name", ["MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"])
-def test_settings_of_the_users_own_stay(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("MALLOC_TRIM_THRESHOLD_", "65536"),
+        ("MALLOC_MMAP_THRESHOLD_", "65536"),
+        ("GLIBC_TUNABLES", "glibc.malloc.mmap_threshold=65536"),
+    ],
+)
+def test_settings_of_the_users_own_stay(name: str, value: str) -> None:
     """Whoever wants freed memory to go back at once has it so."""
-    assert faults("keep", **{name: "65536"}) > faults("leave", **{name: "65536"}) / 2
+    assert faults("keep", **{name: value}) > faults("leave", **{name: value}) / 2

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from engine.plan.job import JobSpec
+from engine.plan.serde import from_plain, to_plain
 from tests.equivalence.against_plain import expected, holds, spec_of
 from tests.equivalence.user_code.reads import UNASKED
-from tests.jobs import distance, run
+from tests.jobs import distance, reference, run, succeed
 
 pytestmark = pytest.mark.usefixtures("gang_lane")
 
@@ -81,3 +83,18 @@ def test_a_gradient_that_has_left_cannot_be_read_in_backward(tmp_path: Path) -> 
 
 def test_a_gradient_that_stays_may_be_read_in_backward(tmp_path: Path) -> None:
     holds("reads:in_backward", "single", 1, tmp_path, how="gradient")
+
+
+@pytest.mark.parametrize("clip_norm", [None, 0.5])
+def test_so_may_that_of_one_layer_beside_others_whose_gradients_leave(
+    clip_norm: float | None, tmp_path: Path
+) -> None:
+    plain = to_plain(spec_of("reads:in_backward", "parameter-server", 1, how="gradient"))
+    plain["strategy"]["options"] = {"update": "worker"}
+    plain["training"]["clip_norm"] = clip_norm
+    alone = from_plain(JobSpec, plain | {"strategy": {"name": "single"}})
+    mixed = from_plain(JobSpec, plain | {"overrides": [{"layers": "last", "exchange": "none"}]})
+    run = succeed(mixed, tmp_path)
+    assert {layer.layer: layer.exchange for layer in run.launch.plan.layers}["last"] == "none"
+    assert len({layer.exchange for layer in run.launch.plan.layers}) == 2
+    assert distance(run.state, reference(alone, 1)) <= 1e-11

@@ -73,7 +73,7 @@ ALLOWED = (
     ),
     Allowed(rule="the loss calls parts of the model", strategies=("fsdp",), features=("loss: part by part",)),
     Allowed(
-        rule="Expected to mark a variable ready only once",
+        rule="a parameter's gradient came twice in one backward pass",
         strategies=("ddp",),
         features=("flow: reentrant checkpoint",),
     ),
