@@ -213,6 +213,7 @@ class AveragingReplica(PlanReplica):
                     carrier.grad = None
         self._recording.averaged(layer.index, start)
         layer.version = self._step
+        self._reads.open(layer)
 
 
 def _updater(layer: Layer) -> Updater:

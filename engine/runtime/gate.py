@@ -13,6 +13,7 @@ What does not pass here, and who cares for it:
     torch.func's transforms                         `ask_before_transforms`: all is read when one begins
     what torch.compile has compiled                 `before_compiled`: what it may read is read when it is entered
     torch.DoubleTensor(p) and other typed ones      likewise: their class cannot be changed. p.clone() asks
+    `type(p) is Parameter`                          nobody: it is False for a closed one, isinstance(p, Parameter) True
 
 Cost: two assignments of a class and one Python call, for each parameter and step.
 """
@@ -28,6 +29,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 from torch.nn import Parameter
+from torch.optim.optimizer import _foreach_supported_types
 
 from engine.models.uses import tensors_in
 from engine.runtime import unasked
@@ -136,11 +138,14 @@ class Gate:
     def lower(self) -> None:
         """Who reads a parameter that is still closed is told again."""
         for parameter in self._lifted:
-            if self.is_closed(parameter):
-                closed = self._closed_class[type(parameter)]
-                assert closed is not None
-                parameter.__class__ = closed
+            self._close_again(parameter)
         self._lifted.clear()
+
+    def _close_again(self, parameter: Parameter) -> None:
+        """Unless another thread has opened it meanwhile."""
+        closed = self._closed_class.get(type(parameter))
+        if closed is not None and self.is_closed(parameter):
+            parameter.__class__ = closed
 
     def leave_to_python(self, parameters: Iterable[Parameter]) -> None:
         """The compiler is there: let it compile nothing that meets a closed one of `parameters`."""
@@ -156,21 +161,37 @@ class Gate:
             with torch._C.DisableTorchFunctionSubclass():
                 return function(*args, **kwargs)
         found: list[Any] = [t for t in tensors_in((args, kwargs)) if hasattr(type(t), "_trainyard_gate")]
-        as_it_is: list[tuple[Any, type]] = []
+        as_it_is: list[tuple[Any, Gate]] = []
         try:
             # Where none is found, it is in a container of the user's own.
             for parameter in found or list(self._closed.values()):
                 gate: Gate | None = getattr(type(parameter), "_trainyard_gate", None)
-                if gate is not None and not gate._read(parameter, function):
-                    as_it_is.append((parameter, type(parameter)))
-                    parameter.__class__ = _own_class(parameter)
+                if gate is None:
+                    continue
+                if not gate._read(parameter, function):
+                    as_it_is.append((parameter, gate))
+                parameter.__class__ = _own_class(parameter)
             return function(*args, **kwargs)
         finally:
-            for parameter, closed in as_it_is:
-                parameter.__class__ = closed
+            for parameter, gate in as_it_is:
+                gate._close_again(parameter)
 
 
 _GATES: weakref.WeakSet[Gate] = weakref.WeakSet()
+
+
+class _ClosedParameter:
+    """Equals the class of every closed torch.nn.Parameter. The runtime's own optimizers update closed parameters, and
+    torch looks at the class to choose the faster way (`foreach`), which it has for two classes only."""
+
+    def __eq__(self, other: object) -> bool:
+        return getattr(other, "_trainyard_own", None) is Parameter
+
+    def __hash__(self) -> int:
+        return hash(Parameter)
+
+
+_foreach_supported_types.append(_ClosedParameter())  # type: ignore[arg-type]
 
 
 def _own_class(parameter: Parameter) -> type:

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from engine.codec.fp32 import FullPrecision
+from engine.errors import TrainingError
 from engine.plan.units import Segment, Unit
 from engine.runtime.gate import past_gates
 from engine.runtime.landing import Landing
@@ -110,7 +111,17 @@ class HostMemory:
     @past_gates
     def values(self, segments: Sequence[Segment]) -> list[Tensor]:
         """Views of the parameters of `segments`, on the worker's own device."""
-        return [self._parameters[s.parameter].detach().view(-1)[s.start : s.stop] for s in segments]
+        return [self._flat(s.parameter)[s.start : s.stop] for s in segments]
+
+    def _flat(self, name: str) -> Tensor:
+        """Raises TrainingError where the model has given the parameter memory that is not contiguous."""
+        parameter = self._parameters[name].detach()
+        if not parameter.is_contiguous():
+            raise TrainingError(
+                f"the model has given {name} memory that is not contiguous (strides {parameter.stride()}), and slices"
+                " of it travel. Write to the parameter (copy_), or assign .data a contiguous() tensor"
+            )
+        return parameter.view(-1)
 
     def parameters(self, segments: Sequence[Segment]) -> list[Tensor]:
         """Views of where the parameters of `segments` are received."""

@@ -271,6 +271,7 @@ class PlanReplica:
             self._bring_once(layer, needed)
 
     @undisturbed
+    @past_gates
     def _bring_once(self, layer: Layer, needed: int) -> None:
         """Whichever thread comes first brings it."""
         with self._lock:
@@ -291,6 +292,7 @@ class PlanReplica:
         """Whether what has been exchanged for the layer is there, and it does not hold it yet."""
         return layer.version < needed and self._versions.reached(layer.units, needed)
 
+    @past_gates
     def _bring_what_has_come(self) -> None:
         """A part of the exchange has ended by the end of backward; for a single worker, all of it."""
         needed = self._consistency.version_needed(self._step)
@@ -300,7 +302,8 @@ class PlanReplica:
                 self._bring(come, needed)
 
     def _bring(self, layers: Sequence[Layer], needed: int) -> None:
-        """Block until the layers' versions have come, and let their parameters hold them."""
+        """Block until the layers' versions have come, let their parameters hold them, and then open their gates:
+        another thread of the user's may read."""
         for layer in layers:
             self._take_units(layer, needed)
         if self._clips():
@@ -310,14 +313,14 @@ class PlanReplica:
             for parameter in layer.parameters.values():
                 parameter.grad = None
             layer.version = needed
+            self._reads.open(layer)
             if self._watch is not None:
                 self._watch.came(layer.parameters)
 
     def _take_units(self, layer: Layer, version: int) -> None:
-        """Block until what has been exchanged for the layer is in its place, and open its gates."""
+        """Block until what has been exchanged for the layer is in its place."""
         self._wait_for_units(layer, version)
         self._memory.before_use(layer.units)
-        self._reads.open(layer)
         if layer.updater is not None:
             for unit in layer.units:
                 self._exchanges[unit.index].finish(unit, version - 1)

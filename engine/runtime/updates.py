@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import Parameter
+from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
 from engine.errors import TrainingError, UserError
 from engine.plan.optimizers import OPTIMIZERS, SCALAR_STATE, SCHEDULES
@@ -132,9 +133,21 @@ class Updater:
 
 
 def _bare_step(optimizer: torch.optim.Optimizer) -> Callable[[], Any]:
-    """Its `step`, without the profiler's wrapper, which takes as long as the update of a small layer or slice."""
+    """Its `step`, without the profiler's wrapper, which takes as long as the update of a small layer or slice. The
+    wrapper also calls hooks of all optimizers: where there is one, the step raises TrainingError."""
     step: Any = type(optimizer).step
-    return partial(step.__wrapped__ if getattr(step, "hooked", False) else step, optimizer)
+    bare = partial(step.__wrapped__ if getattr(step, "hooked", False) else step, optimizer)
+
+    def checked() -> Any:
+        if _global_optimizer_pre_hooks or _global_optimizer_post_hooks:
+            raise TrainingError(
+                "the user's code has registered a hook of all optimizers' steps"
+                " (register_optimizer_step_pre_hook or register_optimizer_step_post_hook), and a step is taken in parts"
+                " here, on several processes. Do in forward what the hook does"
+            )
+        return bare()
+
+    return checked
 
 
 def _refused(optimizer: torch.optim.Optimizer, error: RuntimeError) -> TrainingError:

@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import Parameter, functional
+from torch.optim.optimizer import _foreach_supported_types
 
 from engine.runtime import unasked
 from engine.runtime.gate import Gate, past_gates
@@ -238,3 +239,26 @@ def test_functions_that_are_made_to_ask_are_what_they_were_for_all_else() -> Non
     with torch.device("meta"):
         assert torch.tensor([1.0]).is_meta
         assert torch.as_tensor([1.0]).is_meta
+
+
+def test_who_reads_it_as_it_is_leaves_open_what_another_thread_opens_meanwhile() -> None:
+    weight = Parameter(torch.ones(2))
+    gate = Gate(lambda parameter, function: False)
+    gate.close(weight)
+
+    def reads(value: Tensor) -> Tensor:
+        gate.open(weight)  # as another thread would
+        return value * 2
+
+    assert gate.call(reads, (weight,), {}).tolist() == [2.0, 2.0]
+    assert type(weight) is Parameter
+    assert not gate.is_closed(weight)
+
+
+def test_torch_takes_a_closed_parameter_for_one_that_it_knows() -> None:
+    """It chooses the faster way of an optimizer by the class; only on CUDA does it have one."""
+    weight = Parameter(torch.ones(2))
+    Gate(lambda parameter, function: True).close(weight)
+    assert type(weight) is not Parameter
+    assert type(weight) in _foreach_supported_types
+    assert str not in _foreach_supported_types

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from inspect import Parameter, signature
 from typing import Any
 
@@ -196,6 +197,23 @@ def test_a_refused_portion_leaves_the_optimizer_whole() -> None:
     embedding.weight.grad = None
     updater.update(hyper)
     assert torch.equal(other, torch.full((2,), 0.9))
+
+
+@pytest.mark.parametrize(
+    "register", ["register_optimizer_step_pre_hook", "register_optimizer_step_post_hook"]
+)
+def test_hooks_of_all_optimizers_are_refused(register: str) -> None:
+    """A step in parts would call them once for each part, or, as it was, not at all."""
+    spec = OptimizerSpec(name="sgd", learning_rate=0.1)
+    updater = Updater(spec, {"weight": nn.Parameter(torch.ones(2))})
+    hyper = HyperSchedule(spec, ScheduleSpec(), 1).at(0)
+    handle = getattr(import_module("torch.optim.optimizer"), register)(lambda *args: None)
+    try:
+        with pytest.raises(TrainingError, match=r"hook of all optimizers' steps.*Do in forward"):
+            updater.update(hyper)
+    finally:
+        handle.remove()
+    updater.update(hyper)
 
 
 def test_a_sparse_gradient_is_refused_with_a_remedy_where_torch_refuses_it() -> None:

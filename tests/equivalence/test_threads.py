@@ -1,0 +1,41 @@
+"""Exact class: threads of the model's own read what plain PyTorch would give them, while layers are being updated."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests import plain
+from tests.equivalence.against_plain import USER_CODE
+from tests.jobs import distance, job, succeed
+
+pytestmark = pytest.mark.usefixtures("gang_lane")
+
+
+@pytest.mark.parametrize(
+    ("strategy", "workers", "how"),
+    [
+        ("native-allreduce", 2, "sum"),
+        ("native-allreduce", 2, "functional"),
+        ("ring-allreduce-overlap", 2, "functional"),
+        ("late-multiply", 2, "functional"),
+        ("single", 1, "sum"),
+    ],
+)
+def test_branches_in_threads_wait_for_the_update(
+    strategy: str, workers: int, how: str, tmp_path: Path
+) -> None:
+    """Adam's update takes long enough that a thread meets it in most runs."""
+    spec = job(
+        model={
+            "entrypoint": "threads:branches",
+            "directory": str(USER_CODE),
+            "options": {"how": how},
+        },
+        optimizer={"name": "adam", "learning_rate": 0.001},
+        strategy={"name": strategy},
+        cluster={"workers": workers},
+        training={"steps": 30, "precision": "float64"},
+    )
+    assert distance(succeed(spec, tmp_path).state, plain.train(spec, workers)) <= 1e-11
