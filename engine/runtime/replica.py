@@ -108,8 +108,8 @@ class PlanReplica:
         never = never_outstanding(choices, self._units_of, clips=clip_norm is not None) if together else set()
         self._guarded = self._parameters.keys() - never
         """Parameters whose next version may be outstanding."""
+        self._owner_of = {id(p): layer for layer in layers for p in layer.parameters.values()}
         self._install_waits()
-        self._index_of = {id(p): layer.index for layer in layers for p in layer.parameters.values()}
         self._entries = Entries(model, self._before_compiled)
         self._layer_gradients: dict[str, int] = {}
         self._unit_gradients: dict[int, int] = {}
@@ -231,10 +231,9 @@ class PlanReplica:
     def _install_waits(self) -> None:
         """A module waits for the parameters that it registers when it is entered: its own code may read them in ways
         that no gate sees."""
-        owners = {id(p): layer for layer in self._layers for p in layer.parameters.values()}
         for path, module in outside_regions(self.model):
             own = [id(parameter) for parameter in module.parameters(recurse=False)]
-            layers = list(dict.fromkeys(owners[each] for each in own if each in owners))
+            layers = list(dict.fromkeys(self._owner_of[each] for each in own if each in self._owner_of))
             if layers:
                 wait = Hook(partial(self._before_module, path, layers))
                 module.register_forward_pre_hook(wait, prepend=True)
@@ -250,8 +249,7 @@ class PlanReplica:
     def _before_compiled(self, parameters: Parameters | None) -> None:
         """Compiled code that may read these is about to be entered, anywhere."""
         if self._forward and parameters:
-            layers = [self._index_of[each] for each in parameters if each in self._index_of]
-            if layers:
+            if layers := [self._owner_of[each].index for each in parameters if each in self._owner_of]:
                 self._recording.entering(min(layers))
         self._reads.before_compiled(parameters)
 
@@ -302,8 +300,7 @@ class PlanReplica:
                 self._bring(come, needed)
 
     def _bring(self, layers: Sequence[Layer], needed: int) -> None:
-        """Block until the layers' versions have come, let their parameters hold them, and then open their gates:
-        another thread of the user's may read."""
+        """Block until the layers' versions have come, let them hold them, and only then let other threads read."""
         for layer in layers:
             self._take_units(layer, needed)
         if self._clips():
