@@ -13,8 +13,6 @@ where that pass accumulates into the layer's own parameters, and where nobody lo
 Everywhere else the function answers with the gradients themselves: where a loss asks for gradients by its inputs or by
 the weight, where gradients are differentiated again, where a parameter has a hook. Those reach the parameter's `.grad`,
 or whoever asked, as nn.Linear's own would; `why` then says what it was.
-
-Between the micro-batches of a step `.grad` is None where plain PyTorch has the sum so far: nobody notices who looks.
 """
 
 from __future__ import annotations

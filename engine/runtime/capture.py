@@ -19,6 +19,7 @@ from torch.nn import Parameter
 from torch.utils.hooks import RemovableHandle
 
 from engine.models.late_linear import ELSEWHERE, Kept, LateLinear, Present
+from engine.runtime.between_passes import BetweenPasses
 from engine.runtime.presence import check_dense
 
 
@@ -59,8 +60,8 @@ class Capture(ABC):
         """The step's own backward pass begins."""
 
     @abstractmethod
-    def end_backward(self) -> None:
-        """It has ended. Gradients that come now are not left to the factors."""
+    def end_backward(self, *, last: bool) -> None:
+        """It has ended. Gradients that come now are not left to the factors. `last`: of the step's micro-batches."""
 
     def take(self, step: int) -> Contribution:
         """The contribution to `step`; the next one begins anew. Why it is a gradient is said once for each reason."""
@@ -69,9 +70,7 @@ class Capture(ABC):
         if len(wholes) < 2 and all(parameter.grad is None for parameter in self.parameters):
             present = wholes.pop() if wholes else (False,) * len(self.parameters)
             return Contribution(present=present, factors=self._stacked(kept))
-        for present in dict.fromkeys(each.present for each in kept):
-            inputs, errors = self._stacked([each for each in kept if each.present == present])
-            self.multiply(inputs.to(self.dtype), errors.to(self.dtype), present)
+        self._multiply_all(kept)
         found = []
         for name, parameter in zip(self._names, self.parameters, strict=True):
             if parameter.grad is not None:
@@ -105,6 +104,11 @@ class Capture(ABC):
     def _kept(self) -> Sequence[Kept]:
         """The factors of the step so far; they begin anew."""
 
+    def _multiply_all(self, kept: Sequence[Kept]) -> None:
+        for present in dict.fromkeys(each.present for each in kept):
+            inputs, errors = self._stacked([each for each in kept if each.present == present])
+            self.multiply(inputs.to(self.dtype), errors.to(self.dtype), present)
+
     def _stacked(self, kept: Sequence[Kept]) -> tuple[Tensor, Tensor]:
         if not kept:
             like = self.parameters[0]
@@ -133,6 +137,7 @@ class LinearCapture(Capture):
         super().__init__(layer, own, inputs=module.in_features, outputs=module.out_features)
         self._late = LateLinear(module, own)
         self._weighs = [parameter is module.weight for parameter in self.parameters]
+        self._between = BetweenPasses(self.parameters, self._look)
 
     def when_final(self, parameter: Parameter, call: Callable[[Tensor], None]) -> RemovableHandle:
         handle = super().when_final(parameter, call)
@@ -140,10 +145,13 @@ class LinearCapture(Capture):
         return handle
 
     def begin_backward(self) -> None:
+        self._between.end()
         self._late.taking = True
 
-    def end_backward(self) -> None:
+    def end_backward(self, *, last: bool) -> None:
         self._late.taking = False
+        if self._late.kept and not last:
+            self._between.begin()
 
     @torch.no_grad()
     def multiply(self, inputs: Tensor, errors: Tensor, present: Present) -> None:
@@ -153,6 +161,11 @@ class LinearCapture(Capture):
         for parameter, is_weight, there in zip(self.parameters, self._weighs, present, strict=True):
             if there:
                 added_to(parameter, errors.t() @ inputs if is_weight else errors.sum(0))
+
+    def _look(self) -> None:
+        """Somebody is about to look at a gradient of which later micro-batches have no part yet."""
+        self._multiply_all(self._kept())
+        self._late.why = "the model looks at its gradient between two micro-batches"
 
     def _kept(self) -> Sequence[Kept]:
         kept, self._late.kept = self._late.kept, []

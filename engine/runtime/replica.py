@@ -186,7 +186,7 @@ class PlanReplica:
         """Units whose parameters were not all used leave now, with what they have or as absent."""
         self._recording.end_backward()
         for capture in self._captures:
-            capture.end_backward()
+            capture.end_backward(last=self._departing)
         if not self._departing:
             return
         self._departing = False
@@ -248,9 +248,9 @@ class PlanReplica:
 
     def _before_compiled(self, parameters: Parameters | None) -> None:
         """Compiled code that may read these is about to be entered, anywhere."""
-        if self._forward and parameters:
-            if layers := [self._owner_of[each].index for each in parameters if each in self._owner_of]:
-                self._recording.entering(min(layers))
+        layers = [self._owner_of[each].index for each in parameters or () if each in self._owner_of]
+        if self._forward and layers:
+            self._recording.entering(min(layers))
         self._reads.before_compiled(parameters)
 
     def _wait_for_reader(self, layer: Layer) -> None:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from engine.plan.job import JobSpec
 from engine.plan.plan import Plan
+from tests import plain
 from tests.jobs import describe, distance, job, plan_of, reference, succeed
 from tests.traffic import counted_bytes, declared_bytes
 
@@ -117,3 +118,24 @@ def test_rows_of_what_a_loss_differentiates_for_itself_are_not_declared() -> Non
         found = factors[name]
         assert found is not None
         assert found.rows == 1
+
+
+@pytest.mark.usefixtures("gang_lane")
+@pytest.mark.parametrize(("strategy", "workers"), [("late-multiply", 1), ("late-multiply", 2), ("single", 1)])
+def test_a_gradient_that_is_looked_at_between_two_micro_batches_is_there(
+    strategy: str, workers: int, tmp_path: Path
+) -> None:
+    spec = job(
+        model={"entrypoint": "looking:looking", "directory": str(USER_CODE)},
+        strategy={"name": strategy, "options": ALL if strategy == "late-multiply" else {}},
+        cluster={"workers": workers},
+        training={"steps": 6, "global_batch": 13, "precision": "float64", "micro_batches": 2},
+    )
+    run = succeed(spec, tmp_path)
+    assert distance(run.state, plain.train(spec, workers)) <= 1e-11
+    if strategy == "late-multiply":
+        logs = run.logs()
+        for layer in ("looked_at", "taken_away"):
+            assert f"warning: {layer} travels as a gradient of " in logs
+        assert logs.count("looks at its gradient between two micro-batches") == 2 * workers
+        assert "warning: first travels" not in logs
