@@ -193,12 +193,11 @@ class HyperSchedule:
 
     def at(self, step: int) -> Hyper:
         """The values of `step`; steps are asked for in order."""
-        while self._step < step:
-            self._optimizer.step()
-            if self._scheduler is not None:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", UserWarning)  # a schedule that ends before the job does
-                    self._scheduler.step()
+        while self._scheduler is not None and self._step < step:
+            with warnings.catch_warnings():
+                # Of a schedule that ends before the job does, and of an optimizer that never steps: this one does not.
+                warnings.simplefilter("ignore", UserWarning)
+                self._scheduler.step()
             self._step += 1
         return [
             {key: group[key] for key in _SCHEDULED if key in group} for group in self._optimizer.param_groups
