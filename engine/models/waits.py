@@ -10,6 +10,7 @@ from torch import nn
 
 from engine.models.compiled import region_of, regions
 from engine.plan.description import ParameterDescription
+from engine.runtime.class_identity import asks
 from engine.runtime.entries import Entries, Parameters
 from engine.runtime.gate import Gate
 from engine.runtime.sharing import Sharing
@@ -42,6 +43,8 @@ class WaitFinder:
             own = [p.name for p in described if p.trainable]
             if any(sharing.is_shared(name) for name in own):
                 found[path] = "before forward, because another tensor has its memory"
+            elif place := next(filter(None, (asks(type(parameters[name])) for name in own)), None):
+                found[path] = f"before forward, because {place}, compares the class of its parameters by identity"
             elif not all(gate.can_close(parameters[name]) for name in own):
                 found[path] = "before forward, because the class of its parameters cannot be changed"
             elif region_of(path, compiled) is not None:

@@ -2,7 +2,8 @@
 
 A late-multiplied layer has factors where plain PyTorch has the sum of the gradients so far. A model may read it in the
 next micro-batch's forward pass, or in the loss. For that time its parameters have a subclass of their class whose
-`grad` is a property: before it is read, set or deleted, the factors are multiplied.
+`grad` is a property: before it is read, set or deleted, the factors are multiplied. Where code asks for their class by
+identity, they keep it, and the factors are multiplied when the pass ends.
 
 Cost: two assignments of a class for each parameter and micro-batch but the last.
 """
@@ -14,6 +15,9 @@ from typing import Any
 
 from torch import Tensor
 from torch.nn import Parameter
+
+from engine.runtime.class_identity import asks
+from engine.runtime.lookalike import lookalike
 
 _GRADIENT: Any = Tensor.grad
 
@@ -27,16 +31,21 @@ class BetweenPasses:
         self._look = look
         self._own: list[type] = []
         """Their classes, while they have others."""
-        self._watched: dict[type, type] = {}
-        """By a parameter's own class."""
+        self._watched: dict[type, type | None] = {}
+        """By a parameter's own class; None where code asks for it by identity."""
 
     def begin(self) -> None:
         """A backward pass has ended, and another one of the same step follows."""
-        self._own = [type(parameter) for parameter in self._parameters]
-        for parameter, own in zip(self._parameters, self._own, strict=True):
+        kinds = [type(parameter) for parameter in self._parameters]
+        for own in kinds:
             if own not in self._watched:
-                self._watched[own] = self._subclass(own)
-            parameter.__class__ = self._watched[own]
+                self._watched[own] = None if asks(own) else self._subclass(own)
+        if any(self._watched[own] is None for own in kinds):
+            self._look()
+            return
+        self._own = kinds
+        for parameter, own in zip(self._parameters, kinds, strict=True):
+            parameter.__class__ = self._watched[own]  # type: ignore[assignment]
 
     def end(self) -> None:
         """What is read from now on is what is there."""
@@ -55,12 +64,9 @@ class BetweenPasses:
 
             return after_looking
 
-        return type(own)(
-            own.__name__,
-            (own,),
+        return lookalike(
+            own,
             {
-                "__module__": own.__module__,
-                "__qualname__": own.__qualname__,
                 "grad": property(
                     looked_at(_GRADIENT.__get__),
                     looked_at(_GRADIENT.__set__),

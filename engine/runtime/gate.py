@@ -13,7 +13,7 @@ What does not pass here, and who cares for it:
     torch.func's transforms                         `ask_before_transforms`: all is read when one begins
     what torch.compile has compiled                 `before_compiled`: what it may read is read when it is entered
     torch.DoubleTensor(p) and other typed ones      likewise: their class cannot be changed. p.clone() asks
-    `type(p) is Parameter`                          nobody: it is False for a closed one, isinstance(p, Parameter) True
+    `type(p) is Parameter`                          `class_identity.py` finds such code; the layer waits before forward
 
 Cost: two assignments of a class and one Python call, for each parameter and step.
 """
@@ -29,10 +29,11 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 from torch.nn import Parameter
-from torch.optim.optimizer import _foreach_supported_types
 
 from engine.models.uses import tensors_in
 from engine.runtime import unasked
+from engine.runtime.class_identity import asks
+from engine.runtime.lookalike import lookalike, own_class
 
 Read = Callable[[Parameter, Any], bool]
 """(parameter, function that is about to get it) -> whether it is open now; if not, the function gets it as it is."""
@@ -83,7 +84,7 @@ class Gate:
         self._read = read
         self._closed: dict[int, Parameter] = {}
         self._closed_class: dict[type, type | None] = {}
-        """By a parameter's own class; None where its instances take no other one."""
+        """By a parameter's own class; None where its instances take no other one, or code asks for it by identity."""
         self._lifted: list[Parameter] = []
         """Closed parameters that have their own class for the time being."""
         _GATES.add(self)
@@ -92,17 +93,21 @@ class Gate:
 
     def can_close(self, parameter: Parameter) -> bool:
         """Whether the parameter's class allows it; nearly every one does."""
-        own = type(parameter)
+        own = own_class(parameter)
         if own not in self._closed_class:
-            closed = _closed_class(own, self)
-            try:
-                parameter.__class__ = closed
-                parameter.__class__ = own
-            except TypeError:
-                self._closed_class[own] = None
-            else:
-                self._closed_class[own] = closed
+            self._closed_class[own] = None if asks(own) else self._made(parameter)
         return self._closed_class[own] is not None
+
+    def _made(self, parameter: Parameter) -> type | None:
+        """The class that it has when it is closed; None if it takes no other one than its own."""
+        own = type(parameter)
+        closed = _closed_class(own, self)
+        try:
+            parameter.__class__ = closed
+            parameter.__class__ = own
+        except TypeError:
+            return None
+        return closed
 
     def close(self, parameter: Parameter) -> None:
         """From now on, who reads the parameter is told. One that cannot be closed stays open."""
@@ -115,7 +120,7 @@ class Gate:
     def open(self, parameter: Parameter) -> None:
         """The parameter may be read."""
         if self._closed.pop(id(parameter), None) is not None:
-            parameter.__class__ = _own_class(parameter)
+            parameter.__class__ = own_class(parameter)
 
     def is_closed(self, parameter: Parameter) -> bool:
         """Whether who reads the parameter is told."""
@@ -132,7 +137,7 @@ class Gate:
         for key in list(self._closed) if parameters is None else self._closed.keys() & parameters:
             parameter = self._closed.get(key)  # one layer's are opened together
             if parameter is not None and not self._read(parameter, torch.compile):
-                parameter.__class__ = _own_class(parameter)
+                parameter.__class__ = own_class(parameter)
                 self._lifted.append(parameter)
 
     def lower(self) -> None:
@@ -170,7 +175,7 @@ class Gate:
                     continue
                 if not gate._read(parameter, function):
                     as_it_is.append((parameter, gate))
-                parameter.__class__ = _own_class(parameter)
+                parameter.__class__ = own_class(parameter)
             return function(*args, **kwargs)
         finally:
             for parameter, gate in as_it_is:
@@ -178,25 +183,6 @@ class Gate:
 
 
 _GATES: weakref.WeakSet[Gate] = weakref.WeakSet()
-
-
-class _ClosedParameter:
-    """Equals the class of every closed torch.nn.Parameter. The runtime's own optimizers update closed parameters, and
-    torch looks at the class to choose the faster way (`foreach`), which it has for two classes only."""
-
-    def __eq__(self, other: object) -> bool:
-        return getattr(other, "_trainyard_own", None) is Parameter
-
-    def __hash__(self) -> int:
-        return hash(Parameter)
-
-
-_foreach_supported_types.append(_ClosedParameter())  # type: ignore[arg-type]
-
-
-def _own_class(parameter: Parameter) -> type:
-    own: type = getattr(type(parameter), "_trainyard_own", type(parameter))
-    return own
 
 
 def _closed_class(own: type, gate: Gate) -> type:
@@ -216,17 +202,13 @@ def _closed_class(own: type, gate: Gate) -> type:
 
         return method
 
-    return type(own)(
-        own.__name__,
-        (own,),
+    return lookalike(
+        own,
         {
-            "__module__": own.__module__,
-            "__qualname__": own.__qualname__,
             "__torch_function__": classmethod(ask),
             "__deepcopy__": asking("__deepcopy__"),
             "__reduce_ex__": asking("__reduce_ex__"),
             "_trainyard_gate": gate,
-            "_trainyard_own": own,
         },
     )
 
