@@ -77,15 +77,16 @@ class Assembly:
         base.endpoint.on_failure(self.gather.fail)
 
     def subject(self) -> Subject:
-        """The job's model, on the host and laid out for the exchange, and its data."""
+        """The job's model, on the host, and its data. What travels is laid out for it: where nothing does, the last bit
+        of a sum stays that of the model's own layout."""
         base = self._base
         subject = load_subject(self._launch, self.rank, base.recording, back=base.party.device is not None)
         if subject.pace is None:  # what is replayed was made of the description
             check_model(subject.model, self._launch)
-        for name in contiguous_parameters(dict(subject.model.named_parameters())):
-            print(
-                f"{name} was not contiguous in memory; it is now, so that slices of it are views", flush=True
-            )
+        plan = self._launch.plan
+        if isinstance(plan, Peer) or any(layer.exchange != "none" for layer in plan.layers):
+            for name in contiguous_parameters(dict(subject.model.named_parameters())):
+                print(f"{name} was not contiguous in memory; it is now, so that slices are views", flush=True)
         return subject
 
     def loader(self, subject: Subject) -> Loader:

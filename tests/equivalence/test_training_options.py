@@ -286,6 +286,18 @@ def test_channels_last_parameters_and_gradients(strategy: str, tmp_path: Path) -
     assert distance(succeed(spec, tmp_path).state, reference(spec, 1)) <= 1e-12
 
 
+def test_one_worker_keeps_the_layout_and_so_the_last_bit(tmp_path: Path) -> None:
+    """Of sums over a parameter, as this optimizer takes them."""
+    spec = spec_of(
+        "single",
+        1,
+        model={"entrypoint": "layouts:channels_last", "directory": str(USER_CODE)},
+        optimizer={"name": "adafactor", "learning_rate": 0.01},
+    )
+    state, plain = succeed(spec, tmp_path).state, reference(spec, 1)
+    assert all(torch.equal(state[name], value) for name, value in plain.items())
+
+
 def test_sparse_gradients_are_refused(tmp_path: Path) -> None:
     """When the plan is made, where a layer says that it has them; else when the first one is there."""
 
