@@ -95,6 +95,7 @@ class FactorsExchange:
     def start(self, unit: Unit, step: int) -> None:
         """Send what the worker has of the layer's gradient, whatever there is, nothing included."""
         context, choice = self._context, self._context.choices[unit.index]
+        context.memory.leaves(unit)
         found = context.captures[unit.index].take(step)
         if found.factors is not None:
             context.memory.when_readable(found.factors, partial(self._leave, choice, step, found.present))

@@ -14,6 +14,7 @@ import os
 import sys
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ from engine.models.cannot_cut import CannotCutError
 from engine.models.compiled import uncompiled
 from engine.models.cut import find_cuts
 from engine.models.factors import counting_rows, find_factors
+from engine.models.own_hook import OwnHook
 from engine.models.suited import check_suited
 from engine.models.uses import UseFinder, Uses, tensors_in
 from engine.models.waits import WaitFinder
@@ -76,18 +78,17 @@ def describe(
     parameters = _parameters_by_layer(model, owners)  # as it was built: a pass may freeze some
     samples, output_bytes = count(inputs), Counter[str]()
 
-    def count_output(path: str) -> Any:
-        def hook(module: nn.Module, args: Any, output: Any) -> None:
-            output_bytes[path] += sum(t.numel() * t.element_size() for t in tensors_in(output))
-
-        return hook
+    def count_output(path: str, module: nn.Module, args: Any, output: Any) -> None:
+        output_bytes[path] += sum(t.numel() * t.element_size() for t in tensors_in(output))
 
     def count_scores(module: nn.Module, args: Any, output: Any) -> None:
         if scores is not None and isinstance(output, Tensor) and output.ndim > 1:
             scores.append(output.shape[1])
 
-    handles = [module.register_forward_hook(count_output(path)) for path, module in owners.items()]
-    handles.append(model.register_forward_hook(count_scores))
+    handles = [
+        module.register_forward_hook(OwnHook(partial(count_output, path))) for path, module in owners.items()
+    ]
+    handles.append(model.register_forward_hook(OwnHook(count_scores)))
     try:
         with (
             uncompiled(),

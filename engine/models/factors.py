@@ -21,6 +21,7 @@ from torch.nn.utils.parametrize import is_parametrized
 
 from engine.models.compiled import region_of, regions
 from engine.models.late_linear import ELSEWHERE, LateLinear
+from engine.models.own_hook import OwnHook
 from engine.models.uses import Uses
 from engine.plan.description import Factors, ParameterDescription
 
@@ -48,14 +49,11 @@ def counting_rows(model: nn.Module) -> Iterator[Counter[str]]:
     """Rows of inputs of all calls of each fully-connected layer while the block runs, by path."""
     rows: Counter[str] = Counter()
 
-    def counts(path: str) -> Any:
-        def hook(module: nn.Module, args: Any, output: Any) -> None:
-            rows[path] += rows_of(module, output)
-
-        return hook
+    def counts(path: str, module: nn.Module, args: Any, output: Any) -> None:
+        rows[path] += rows_of(module, output)
 
     handles = [
-        module.register_forward_hook(counts(path))
+        module.register_forward_hook(OwnHook(partial(counts, path)))
         for path, module in model.named_modules()
         if isinstance(module, nn.Linear)
     ]

@@ -29,6 +29,7 @@ from torch.nn import Parameter, functional
 
 ELSEWHERE = "its parameters are also used outside of its own call, or inside of what is compiled"
 """Why a gradient came that nobody saw coming."""
+LOOKED_AT = "the model looks at its gradient before that has left"
 Present: TypeAlias = tuple[bool, ...]
 """For each trained parameter of a layer, whether something stands for its gradient."""
 _Asked: TypeAlias = Literal["no", "accumulated", "returned"]
@@ -52,6 +53,8 @@ class LateLinear:
         """`trained`: names of the module's own parameters whose gradients are wanted."""
         self.taking = False
         """Whether the backward pass that runs is the step's."""
+        self.never = ""
+        """Why no use is left to its factors for now; empty where uses are."""
         self.kept: list[Kept] = []
         self.why = ""
         """Why the last gradient that was not left to the factors came as such."""
@@ -99,6 +102,8 @@ class LateLinear:
             self.why = "a loss differentiates what was differentiated by its inputs or outputs"
         elif asked["weight"] == asked["bias"] == "no":
             return False
+        elif self.never:
+            self.why = self.never
         elif not self.taking:
             self.why = "the model or its loss runs backward by itself"
         elif "returned" in asked.values():

@@ -17,12 +17,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Any
 
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils.hooks import RemovableHandle
+
+from engine.models.own_hook import OwnHook
 
 _READS_VALUES = ("item", "tolist", "numpy", "__bool__", "__float__", "__int__", "equal", "allclose")
 """Functions that need a parameter's values although they return no tensor."""
@@ -70,8 +73,9 @@ class UseFinder:
 
     def __enter__(self) -> UseFinder:
         for name, module in self._modules.items():
-            self._handles.append(module.register_forward_pre_hook(self._entering(name), prepend=True))
-            self._handles.append(module.register_forward_hook(self._leaving(name), always_call=True))
+            enter, leave = OwnHook(partial(self._entering, name)), OwnHook(partial(self._leaving, name))
+            self._handles.append(module.register_forward_pre_hook(enter, prepend=True))
+            self._handles.append(module.register_forward_hook(leave, always_call=True))
         self._mode.__enter__()
         return self
 
@@ -109,21 +113,15 @@ class UseFinder:
         """Names of the parameters in nested arguments, in their order."""
         return (self._names[id(tensor)] for tensor in tensors_in(values) if id(tensor) in self._names)
 
-    def _entering(self, name: str) -> Callable[[nn.Module, Any], None]:
-        def hook(module: nn.Module, inputs: Any) -> None:
-            self._entries += 1
-            self._active.append((name, self._entries))
-            self._root_called |= not name
+    def _entering(self, name: str, module: nn.Module, inputs: Any) -> None:
+        self._entries += 1
+        self._active.append((name, self._entries))
+        self._root_called |= not name
 
-        return hook
-
-    def _leaving(self, name: str) -> Callable[[nn.Module, Any, Any], None]:
-        def hook(module: nn.Module, inputs: Any, output: Any) -> None:
-            # An exception that the model itself caught may have left modules behind.
-            while self._active and self._active.pop()[0] != name:
-                pass
-
-        return hook
+    def _leaving(self, name: str, module: nn.Module, inputs: Any, output: Any) -> None:
+        # An exception that the model itself caught may have left modules behind.
+        while self._active and self._active.pop()[0] != name:
+            pass
 
 
 def find_uses(model: nn.Module, run: Callable[[], Any]) -> Uses:

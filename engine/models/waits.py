@@ -44,7 +44,9 @@ class WaitFinder:
             if any(sharing.is_shared(name) for name in own):
                 found[path] = "before forward, because another tensor has its memory"
             elif place := next(filter(None, (asks(type(parameters[name])) for name in own)), None):
-                found[path] = f"before forward, because {place}, compares the class of its parameters by identity"
+                found[path] = (
+                    f"before forward, because {place}, compares the class of its parameters by identity"
+                )
             elif not all(gate.can_close(parameters[name]) for name in own):
                 found[path] = "before forward, because the class of its parameters cannot be changed"
             elif region_of(path, compiled) is not None:

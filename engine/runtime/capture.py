@@ -18,9 +18,10 @@ from torch import Tensor, nn
 from torch.nn import Parameter
 from torch.utils.hooks import RemovableHandle
 
-from engine.models.late_linear import ELSEWHERE, Kept, LateLinear, Present
-from engine.runtime.between_passes import BetweenPasses
+from engine.models.late_linear import ELSEWHERE, LOOKED_AT, Kept, LateLinear, Present
 from engine.runtime.presence import check_dense
+from engine.runtime.undisturbed import undisturbed
+from engine.runtime.watched_gradients import WatchedGradients, gradient_of, set_gradient
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,8 +61,8 @@ class Capture(ABC):
         """The step's own backward pass begins."""
 
     @abstractmethod
-    def end_backward(self, *, last: bool) -> None:
-        """It has ended. Gradients that come now are not left to the factors. `last`: of the step's micro-batches."""
+    def end_backward(self) -> None:
+        """It has ended. Gradients that come now are not left to the factors."""
 
     def take(self, step: int) -> Contribution:
         """The contribution to `step`; the next one begins anew. Why it is a gradient is said once for each reason."""
@@ -137,21 +138,30 @@ class LinearCapture(Capture):
         super().__init__(layer, own, inputs=module.in_features, outputs=module.out_features)
         self._late = LateLinear(module, own)
         self._weighs = [parameter is module.weight for parameter in self.parameters]
-        self._between = BetweenPasses(self.parameters, self._look)
+        self._watched = WatchedGradients(self.parameters, self._look)
+        self._late.never = self._watched.why_not()
+        self._final = 0
+        """How many of the factors belong to what plain PyTorch has added to the gradient by now."""
 
     def when_final(self, parameter: Parameter, call: Callable[[Tensor], None]) -> RemovableHandle:
-        handle = super().when_final(parameter, call)
+        def final(parameter: Tensor) -> None:
+            self._final = len(self._late.kept)
+            call(parameter)
+
+        handle = super().when_final(parameter, final)
         self._late.own_hooks.add(handle.id)
         return handle
 
     def begin_backward(self) -> None:
-        self._between.end()
+        self._final = len(self._late.kept)
+        if self._late.kept and self._late.hooked():
+            self._look()  # the hook is to find the sum so far
+        if not self._late.never:
+            self._watched.begin()
         self._late.taking = True
 
-    def end_backward(self, *, last: bool) -> None:
+    def end_backward(self) -> None:
         self._late.taking = False
-        if self._late.kept and not last:
-            self._between.begin()
 
     @torch.no_grad()
     def multiply(self, inputs: Tensor, errors: Tensor, present: Present) -> None:
@@ -162,17 +172,26 @@ class LinearCapture(Capture):
             if there:
                 added_to(parameter, errors.t() @ inputs if is_weight else errors.sum(0))
 
+    @undisturbed
     def _look(self) -> None:
-        """Somebody is about to look at a gradient of which later micro-batches have no part yet."""
-        self._multiply_all(self._kept())
-        self._late.why = "the model looks at its gradient between two micro-batches"
+        """Somebody is about to look at a gradient. What comes in this step is added to it as ever: who looked may have
+        kept it."""
+        kept = self._late.kept
+        final, self._late.kept, self._final = kept[: self._final], kept[self._final :], 0
+        if final:
+            self._multiply_all(final)
+            self._late.never = self._late.why = LOOKED_AT
 
     def _kept(self) -> Sequence[Kept]:
+        self._watched.end()
         kept, self._late.kept = self._late.kept, []
         self.why, self._late.why = self._late.why, ""
+        if self._late.never == LOOKED_AT:
+            self._late.never = ""
         return kept
 
 
 def added_to(parameter: Parameter, gradient: Tensor) -> None:
     """Add a part of the gradient, which is not to be written to by others."""
-    parameter.grad = gradient if parameter.grad is None else parameter.grad + gradient
+    before = gradient_of(parameter)
+    set_gradient(parameter, gradient if before is None else before + gradient)

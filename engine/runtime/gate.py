@@ -100,11 +100,11 @@ class Gate:
 
     def _made(self, parameter: Parameter) -> type | None:
         """The class that it has when it is closed; None if it takes no other one than its own."""
-        own = type(parameter)
-        closed = _closed_class(own, self)
+        now = type(parameter)
+        closed = _closed_class(own_class(parameter), self)
         try:
             parameter.__class__ = closed
-            parameter.__class__ = own
+            parameter.__class__ = now
         except TypeError:
             return None
         return closed

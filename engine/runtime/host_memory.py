@@ -56,6 +56,7 @@ class HostMemory:
     def __init__(self, parameters: Mapping[str, Parameter]) -> None:
         self._parameters = parameters
         self._presence = Presence()
+        self.kept = self._presence.kept
         self._creating = threading.Lock()
         """Around making zeros of an absent gradient: threads that receive and threads that handle do so."""
         self.landing = Landing()
@@ -79,6 +80,12 @@ class HostMemory:
             return b""
         bits = sum(1 << i for i, one in enumerate(there) if one)
         return bits.to_bytes(-(-len(unit.segments) // 8), "little")
+
+    @past_gates
+    def leaves(self, unit: Unit) -> None:
+        """The unit's gradients, as far as there are any, are about to be taken away."""
+        for name in dict.fromkeys(segment.parameter for segment in unit.segments):
+            self.kept.leaves(name, self._parameters[name])
 
     @past_gates
     def gradients(self, segments: Sequence[Segment]) -> list[Tensor]:

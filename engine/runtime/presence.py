@@ -16,12 +16,14 @@ from torch.nn import Parameter
 
 from engine.errors import TrainingError
 from engine.plan.units import Segment
+from engine.runtime.kept_gradients import KeptGradients
 
 
 class Presence:
     """Of one worker's parameters, by name."""
 
     def __init__(self) -> None:
+        self.kept = KeptGradients()
         self._here: dict[str, tuple[int, bool]] = {}
         """The step that was last asked for, and whether the parameter had a gradient here. The training thread's."""
         self._absent: dict[str, int] = {}
@@ -35,6 +37,7 @@ class Presence:
         if known is None or known[0] != step:
             if parameter.grad is not None:
                 check_dense(name, parameter.grad)
+                self.kept.leaves(name, parameter)
                 if not parameter.grad.is_contiguous():  # before anything is added to a view of it
                     parameter.grad = parameter.grad.contiguous()
             known = self._here[name] = step, parameter.grad is not None

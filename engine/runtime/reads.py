@@ -8,7 +8,7 @@ the layer waits before the next forward pass begins.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from torch import Tensor
 from torch.nn import Parameter
@@ -61,6 +61,8 @@ class Reads:
         """One has been."""
         self.before_forward: dict[str, Layer] = {}
         """By parameter: layers that the next forward pass may read without the gate's knowing."""
+        self._refused: TrainingError | None = None
+        """What a reader was told in backward; the reader may have caught it."""
         self.in_backward: set[str] = set()
         """Parameters that have been read since backward began, after their gradient had left."""
 
@@ -76,7 +78,12 @@ class Reads:
         self._memory.landing.begin_backward(holds_all=self.expected_in_backward)
 
     def end_backward(self, *, ran: bool) -> None:
-        """`ran`: whether there was anything to differentiate."""
+        """The step has passed, so that who reads now waits for its version and not for the one before. `ran`: whether
+        there was anything to differentiate. Raises TrainingError for what was read or written in it,
+        and should not have been."""
+        if self._refused is not None:
+            raise self._refused
+        self._memory.kept.check()
         self._backward = False
         self._watched += ran
         self._gate.lower()
@@ -123,17 +130,19 @@ class Reads:
     def _in_backward(self, name: str, layer: Layer, function: Any) -> None:
         """Raises TrainingError where what forward saw is no longer there."""
         if function in _OF_GRADIENT and not self._gradient_stays(layer):
-            raise TrainingError(
-                f"the gradient of {name} was read or set in backward after it had left to be summed. {_REMEDY}"
-            )
+            self._refuse(f"the gradient of {name} was read or set in backward after it had left to be summed")
         self._seen = True
         if not self._memory.landing.hold(name, self._units_of[name]) or self._lost(layer):
-            raise TrainingError(
+            self._refuse(
                 f"{name} was read in backward when it had been updated already: in the first {_WATCHED} steps nobody"
-                f" read a parameter there whose gradient had left. {_REMEDY}"
+                " read a parameter there whose gradient had left"
             )
         self.in_backward.add(name)
         self.before_forward[name] = layer  # a view of it may have been kept
+
+    def _refuse(self, rule: str) -> NoReturn:
+        self._refused = TrainingError(f"{rule}. {_REMEDY}")
+        raise self._refused
 
 
 def stays(choice: Choice) -> bool:

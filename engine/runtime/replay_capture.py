@@ -39,7 +39,7 @@ class ReplayCapture(Capture):
     def begin_backward(self) -> None:
         """A replayed layer has no other gradients."""
 
-    def end_backward(self, *, last: bool) -> None:
+    def end_backward(self) -> None:
         """Nothing changes."""
 
     def multiply(self, inputs: Tensor, errors: Tensor, present: Present) -> None:

@@ -3,10 +3,9 @@
 The trainer calls the methods in the order of a step:
     begin_step -> [begin_forward, model(...), end_forward, begin_backward(last), loss.backward(), end_backward] per
     micro-batch -> next step ... -> settle
-Hooks do the rest: each parameter's accumulate hook counts its unit towards departure; from then on a gate
-(`gate.py`) stands before the parameter, and whoever reads it next, in forward or anywhere else, waits for its version.
-What reads it in backward sees what forward saw (`landing.py`). Where nobody else has a part in the sum no gate is
-needed. Layers that have come are updated together: when backward ends, and after a wait.
+Hooks do the rest: each parameter's accumulate hook counts its unit towards departure; from then on a gate (`gate.py`)
+stands before the parameter, and whoever reads it next waits for its version. What reads it in backward sees what
+forward saw (`landing.py`). Layers that have come are updated together: when backward ends, and after a wait.
 """
 
 from __future__ import annotations
@@ -148,11 +147,11 @@ class PlanReplica:
             self._reads.compiler_is_there()
         self._recording.begin_pass()
         self._forward = True
-        for name, layer in self._reads.before_forward.items():
+        while self._reads.before_forward:  # a thread of the user's own may add to them
+            name, layer = self._reads.before_forward.popitem()
             self._wait(layer)
             if self._watch is not None:
                 self._watch.handed_out(name)
-        self._reads.before_forward.clear()
 
     def end_forward(self) -> None:
         """Wait for the layers that this pass did not use, too: their gradients are about to be due again."""
@@ -186,18 +185,18 @@ class PlanReplica:
         """Units whose parameters were not all used leave now, with what they have or as absent."""
         self._recording.end_backward()
         for capture in self._captures:
-            capture.end_backward(last=self._departing)
+            capture.end_backward()
         if not self._departing:
             return
         self._departing = False
-        self._reads.end_backward(ran=bool(self._accumulated))
         self._depart_late()
         for departure in self._departures.values():
             departure.backward_ended()
         self._close(self._parameters)
         if self._watch is not None:
-            self._watch.end_backward(self._step, self._reads.in_backward)
+            self._watch.end_backward(self._step, set(self._reads.in_backward))
         self._step += 1
+        self._reads.end_backward(ran=bool(self._accumulated))
         if self._together:
             self._bring_what_has_come()
 
@@ -321,6 +320,7 @@ class PlanReplica:
         if layer.updater is not None:
             for unit in layer.units:
                 self._exchanges[unit.index].finish(unit, version - 1)
+        self._memory.kept.summed(layer.parameters)
 
     def _wait_for_units(self, layer: Layer, version: int) -> None:
         if self._versions.reached(layer.units, version):

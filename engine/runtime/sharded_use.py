@@ -19,6 +19,7 @@ from torch.nn import Parameter
 from torch.nn.modules.lazy import LazyModuleMixin
 
 from engine.errors import TrainingError
+from engine.models.own_hook import OwnHook
 from engine.models.uses import tensors_in
 from engine.runtime.sharded_gradients import ShardedGradients
 
@@ -100,10 +101,10 @@ class ShardedUse:
         self._entered = False
         self._order = 0
         """A checksum of the groups that have been entered in this step, one after another."""
-        model.register_forward_pre_hook(self._enter)
-        model.register_forward_hook(self._leave)
+        model.register_forward_pre_hook(OwnHook(self._enter))
+        model.register_forward_hook(OwnHook(self._leave))
         for number, group in enumerate(groups):
-            group.register_forward_pre_hook(partial(self._gathered, number))
+            group.register_forward_pre_hook(OwnHook(partial(self._gathered, number)))
         for name, parameter in model.named_parameters():
             if parameter.requires_grad:
                 parameter.register_hook(partial(_reached, name))

@@ -26,6 +26,11 @@ _OWN = _holders(_memory_of(_LONELY := torch.empty(1)))
 """How many holders the memory of a tensor has that shares it with nobody."""
 
 
+def is_lonely(tensor: Tensor) -> bool:
+    """Whether no other tensor holds the memory of `tensor`."""
+    return _holders(_memory_of(tensor)) <= _OWN
+
+
 class Sharing:
     """Counts the holders of some parameters' memory, less those that are known."""
 

@@ -189,15 +189,19 @@ class HyperSchedule:
         }
         self._optimizer = _optimizer(optimizer, groups)
         self._scheduler = _scheduler(self._optimizer, optimizer, schedule, total_steps)
+        self._spec = schedule
         self._step = 0
 
     def at(self, step: int) -> Hyper:
-        """The values of `step`; steps are asked for in order."""
+        """The values of `step`; steps are asked for in order. Raises UserError where the schedule has none."""
         while self._scheduler is not None and self._step < step:
             with warnings.catch_warnings():
                 # Of a schedule that ends before the job does, and of an optimizer that never steps: this one does not.
                 warnings.simplefilter("ignore", UserWarning)
-                self._scheduler.step()
+                try:
+                    self._scheduler.step()
+                except Exception as error:
+                    raise _no_rate(self._spec, f"{error} in step {self._step + 1}") from error
             self._step += 1
         return [
             {key: group[key] for key in _SCHEDULED if key in group} for group in self._optimizer.param_groups
@@ -226,17 +230,30 @@ def _scheduler(
         "polynomial": "total_iters",
     }
     options = dict(schedule.options)
-    if schedule.name in lengths:
+    if schedule.name in lengths and not {"epochs", "steps_per_epoch"} & options.keys():
         options.setdefault(lengths[schedule.name], total_steps)
     if schedule.name == "one-cycle":
         options.setdefault("max_lr", spec.learning_rate)
     try:
         scheduler: torch.optim.lr_scheduler.LRScheduler = kind(optimizer, **options)
-    except (TypeError, ValueError) as error:
+    except Exception as error:
+        raise _no_rate(schedule, str(error)) from error
+    if isinstance(scheduler, torch.optim.lr_scheduler.OneCycleLR) and scheduler.total_steps < total_steps:
         raise UserError(
             "schedule.options",
             schedule.options,
-            f"{kind.__name__} refuses them: {error}",
-            "See torch.optim.lr_scheduler",
-        ) from None
+            f"the cycle has {scheduler.total_steps} steps, and the job has {total_steps}",
+            "Let the cycle be at least as long. Without total_steps, epochs and steps_per_epoch it is as long as the"
+            " job",
+        )
     return scheduler
+
+
+def _no_rate(schedule: ScheduleSpec, why: str) -> UserError:
+    """What torch's class says of the options, as they are set up or in some step."""
+    return UserError(
+        "schedule.options",
+        schedule.options,
+        f"{SCHEDULES[schedule.name]} refuses them: {why.rstrip('.')}",
+        "See torch.optim.lr_scheduler",
+    )

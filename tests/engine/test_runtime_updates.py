@@ -78,6 +78,24 @@ def test_every_optimizer_takes_every_schedule(optimizer: str, schedule: str) -> 
     assert (schedule == "constant") == (rates[0] == rates[-1] and rates[1] == rates[0])
 
 
+def test_a_cycle_is_as_long_as_it_says() -> None:
+    def rates(**options: Any) -> list[float]:
+        schedule = ScheduleSpec(name="one-cycle", options={"max_lr": 0.2, **options})
+        found = HyperSchedule(OptimizerSpec(options={"momentum": 0.9}), schedule, 10)
+        return [found.at(step)[0]["lr"] for step in range(10)]
+
+    assert rates(epochs=3, steps_per_epoch=10) == rates(total_steps=30)
+    assert rates() == rates(total_steps=10)
+    with pytest.raises(UserError, match="the cycle has 6 steps, and the job has 10"):
+        rates(epochs=3, steps_per_epoch=2)
+
+
+def test_a_schedule_that_fails_in_some_step_names_its_options() -> None:
+    found = HyperSchedule(OptimizerSpec(), ScheduleSpec(name="step", options={"step_size": 0}), 10)
+    with pytest.raises(UserError, match=r"schedule\.options.*StepLR refuses them: .* in step 1"):
+        found.at(1)
+
+
 def test_values_that_torch_refuses_name_the_class() -> None:
     with pytest.raises(UserError, match=r"RMSprop refuses them.*alpha"):
         HyperSchedule(OptimizerSpec(name="rmsprop", options={"alpha": -1.0}), ScheduleSpec(), 1)

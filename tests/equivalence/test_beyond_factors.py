@@ -137,5 +137,5 @@ def test_a_gradient_that_is_looked_at_between_two_micro_batches_is_there(
         logs = run.logs()
         for layer in ("looked_at", "taken_away"):
             assert f"warning: {layer} travels as a gradient of " in logs
-        assert logs.count("looks at its gradient between two micro-batches") == 2 * workers
+        assert logs.count("looks at its gradient before that has left") == 2 * workers
         assert "warning: first travels" not in logs

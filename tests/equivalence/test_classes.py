@@ -39,5 +39,6 @@ def test_the_description_says_which_layers_wait_and_where_the_class_is_asked_for
     assert set(waits) == {"layers.0", "layers.2", "layers.4"}
     for why in waits.values():
         assert re.fullmatch(
-            r"before forward, because classes\.py, line \d+, compares the class of its parameters by identity", why
+            r"before forward, because classes\.py, line \d+, compares the class of its parameters by identity",
+            why,
         )

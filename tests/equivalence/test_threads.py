@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests import plain
-from tests.equivalence.against_plain import USER_CODE
+from tests.equivalence.against_plain import USER_CODE, holds
 from tests.jobs import distance, job, succeed
 
 pytestmark = pytest.mark.usefixtures("gang_lane")
@@ -39,3 +39,19 @@ def test_branches_in_threads_wait_for_the_update(
         training={"steps": 30, "precision": "float64"},
     )
     assert distance(succeed(spec, tmp_path).state, plain.train(spec, workers)) <= 1e-11
+
+
+@pytest.mark.parametrize(
+    ("strategy", "everything"),
+    [
+        ("ring-allreduce-overlap", False),
+        ("native-allreduce", False),
+        ("p3", False),
+        ("ring-allreduce-overlap", True),
+    ],
+)
+def test_a_thread_that_looks_all_the_time_changes_nothing(
+    strategy: str, everything: bool, tmp_path: Path
+) -> None:
+    """Neither what forward reads next, nor what the runtime goes through meanwhile."""
+    holds("threads:monitored", strategy, 2, tmp_path, everything=everything)

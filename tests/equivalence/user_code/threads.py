@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import torch
@@ -34,3 +35,34 @@ class Branches(nn.Module):
 
 def branches(how: str = "sum") -> nn.Module:
     return Branches(how)
+
+
+class Monitored(nn.Module):
+    """A thread reads all the time what forward reads first without entering a module, or all parameters. What many
+    unused layers leave late gives it time."""
+
+    def __init__(self, everything: bool, spare: int = 20) -> None:
+        super().__init__()
+        self.holder = nn.ParameterList([nn.Parameter(torch.randn(64, 64) * 0.1)])
+        self.last = nn.Linear(64, 10)
+        self.unused = nn.ModuleList([nn.Linear(64, 64) for _ in range(spare)])
+        self.everything = everything
+        self.threads: list[threading.Thread] = []
+
+    def look(self) -> None:
+        found = list(self.parameters()) if self.everything else list(self.holder)
+        while threading.main_thread().is_alive():
+            for parameter in found:
+                parameter.detach().sum()
+            threading.Event().wait(0.0002)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.threads and x.device.type != "meta":
+            self.threads.append(threading.Thread(target=self.look, daemon=True))
+            self.threads[0].start()
+        logits: Tensor = self.last(torch.tanh(functional.linear(x.flatten(1), self.holder[0])))
+        return logits
+
+
+def monitored(everything: bool = False) -> nn.Module:
+    return Monitored(everything)
