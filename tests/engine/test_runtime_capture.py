@@ -23,7 +23,7 @@ def run(capture: LinearCapture | None, loss: Callable[[], Tensor]) -> None:
         capture.begin_backward()
     total.backward()  # type: ignore[no-untyped-call]
     if capture is not None:
-        capture.end_backward(last=True)
+        capture.end_backward()
 
 
 def both(
