@@ -9,60 +9,18 @@ from __future__ import annotations
 
 import array
 import atexit
-import contextlib
 import gc
 import json
 import os
-import select
 import signal
 import socket
 import subprocess
 import sys
 import threading
-from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
-ROOT = Path(__file__).resolve().parents[2]
-MOST_BYTES = 1 << 20
-"""Of arguments and environment."""
-
-
-class Forked:
-    """One that was started; what `subprocess.Popen` is to others."""
-
-    def __init__(self, pid: int, ended: socket.socket) -> None:
-        self.pid = pid
-        self.returncode: int | None = None
-        self._ended = ended
-
-    def poll(self) -> int | None:
-        """The exit status; None while it runs."""
-        if self.returncode is None and select.select([self._ended], [], [], 0)[0]:
-            self._bury()
-        return self.returncode
-
-    def wait(self, timeout: float | None = None) -> int:
-        """The exit status, once it has one. Raises TimeoutExpired."""
-        if self.returncode is None:
-            if not select.select([self._ended], [], [], timeout)[0]:
-                raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0)
-            self._bury()
-        assert self.returncode is not None
-        return self.returncode
-
-    def send_signal(self, number: signal.Signals) -> None:
-        if self.poll() is None:
-            os.kill(self.pid, number)
-
-    def kill(self) -> None:
-        self.send_signal(signal.SIGKILL)
-
-    def _bury(self) -> None:
-        said = self._ended.recv(64)
-        assert said, "the process that forks has ended"
-        self.returncode = int(said)
-        self._ended.close()
-
+from tests.backend import warm
+from tests.backend.forked import MOST_BYTES, ROOT, Forked, take_on, tell_end
 
 _lock = threading.Lock()
 _control: list[socket.socket] = []
@@ -115,7 +73,13 @@ def _serve(control: socket.socket) -> None:
             for others in (control, *running.values()):
                 others.close()
             os.close(ended)
-            _become(json.loads(asked), *outputs)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            for descriptor, mine in zip(outputs, (1, 2), strict=True):
+                os.dup2(descriptor, mine)
+                os.close(descriptor)
+            take_on(**json.loads(asked))
+            if warm.ADDRESS in os.environ:
+                warm.use()
             return
         for descriptor in outputs:
             os.close(descriptor)
@@ -142,19 +106,8 @@ def _load() -> None:
 
 def _bury(pid: int, running: dict[int, socket.socket]) -> None:
     _, status = os.waitpid(pid, 0)
-    with running.pop(pid) as ended, contextlib.suppress(BrokenPipeError):  # nobody may wait for it any more
-        ended.send(str(os.waitstatus_to_exitcode(status)).encode())
-
-
-def _become(asked: dict[str, Any], stdout: int, stderr: int) -> None:
-    """In a fork: take on the arguments, the environment and the outputs that were asked for."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    for descriptor, mine in ((stdout, 1), (stderr, 2)):
-        os.dup2(descriptor, mine)
-        os.close(descriptor)
-    sys.argv[1:] = asked["arguments"]
-    os.environ.clear()
-    os.environ.update(asked["environment"])
+    with running.pop(pid) as way:
+        tell_end(way, status)
 
 
 if __name__ == "__main__":

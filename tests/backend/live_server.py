@@ -13,7 +13,8 @@ from tempfile import TemporaryFile
 from types import TracebackType
 from typing import IO, Any
 
-from tests.backend import forks
+from tests.backend import forks, warm
+from tests.backend.forked import Forked
 from tests.lanes import require
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,15 +53,17 @@ class LiveServer:
         *,
         port: int = 0,
         anew: bool = False,
+        warm_jobs: bool = False,
         open_files: int | None = None,
         **settings: Any,
     ) -> None:
-        """`anew`: as a person starts it, with a Python that has loaded nothing (see forks.py). `open_files`: the limit,
-        for one that is started anew."""
+        """`anew`: as a person starts it, with a Python that has loaded nothing (see forks.py). `warm_jobs`: what
+        its jobs import is loaded already (see warm.py). `open_files`: the limit, for one that is started anew."""
         self.data_dir = data_dir
         self._port = port
         self._anew = anew
         self._limit = () if open_files is None else ("prlimit", f"--nofile={open_files}")
+        self._warm_jobs = warm_jobs
         self._settings = settings
         self.url = ""
         self.output: list[str] = []
@@ -70,8 +73,10 @@ class LiveServer:
         require("server_lane", "browser")
         arguments = ["serve", "--port", str(self._port)]
         settings = environment(data_dir=self.data_dir, **self._settings)
+        if self._warm_jobs:
+            settings[warm.ADDRESS] = warm.address()
         reading, writing = (os.fdopen(end, mode) for end, mode in zip(os.pipe(), "rw", strict=True))
-        self.process: subprocess.Popen[bytes] | forks.Forked
+        self.process: subprocess.Popen[bytes] | Forked
         with writing:
             if self._anew:
                 self.process = subprocess.Popen(

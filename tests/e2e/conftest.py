@@ -29,7 +29,7 @@ def server(server_lane: None, tmp_path_factory: pytest.TempPathFactory) -> Itera
     """A server for all browser tests, its scheduler running."""
     if not (Settings().frontend_dir / "index.html").is_file():
         pytest.fail(NOT_BUILT)
-    with LiveServer(tmp_path_factory.mktemp("e2e"), cpu_devices=2) as running:
+    with LiveServer(tmp_path_factory.mktemp("e2e"), cpu_devices=2, warm_jobs=True) as running:
         yield running
 
 
