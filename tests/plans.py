@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from functools import cache
 from typing import Any
 
@@ -15,11 +16,16 @@ from engine.plan.job import JobSpec
 from engine.plan.plan import LayerPlan, Order, Peer, Plan, Servers
 from engine.plan.rules import resolve
 from engine.plan.serde import from_plain
+from engine.plan.units import Unit
 from engine.strategies import STRATEGIES, build_plan
 
 WORKERS = (1, 2, 4)
 PLANNED = [entry.name for entry in STRATEGIES if entry.name not in ("single", "ddp", "fsdp")]
 """The strategies that give several workers a plan of ours: all but the baseline and the peers."""
+SERVED = [
+    name for name in PLANNED if name.startswith(("parameter-s", "p3", "model-average")) and "+" not in name
+]
+"""Those of them with servers that hold all of the model."""
 
 
 @cache
@@ -111,3 +117,31 @@ def served(layer: str, *, unit: str = "layer", size: int | None = None, **change
 def trainable_bytes(description: ModelDescription) -> int:
     """|W|: bytes of all that is trained."""
     return sum(p.nbytes for p in description.parameters if p.trainable)
+
+
+def assert_every_element_once(
+    units: tuple[Unit, ...], model: ModelDescription, alone: frozenset[str] = frozenset()
+) -> None:
+    """No gap, no overlap, one type per unit, indices in sequence, positions true. Layers that are computed `alone`, in
+    one place, have nothing to exchange."""
+    spans: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    dtypes = {p.name: p.dtype for p in model.parameters}
+    owner = {p.name: layer for layer in model.layers for p in layer.parameters}
+    for index, unit in enumerate(units):
+        assert unit.index == index
+        assert {dtypes[s.parameter] for s in unit.segments} == {unit.dtype}
+        assert {owner[s.parameter].name for s in unit.segments} == set(unit.layers)
+        assert unit.position == min(owner[s.parameter].index for s in unit.segments)
+        assert [model.layer(name).index for name in unit.layers] == sorted(
+            model.layer(name).index for name in unit.layers
+        )
+        for segment in unit.segments:
+            spans[segment.parameter].append((segment.start, segment.stop))
+    for parameter in model.parameters:
+        stop = 0
+        for start, end in sorted(spans.pop(parameter.name, [])):
+            assert start == stop < end
+            stop = end
+        travels = parameter.trainable and owner[parameter.name].name not in alone
+        assert stop == (parameter.count if travels else 0), parameter.name
+    assert not spans

@@ -38,12 +38,13 @@ class WaitFinder:
         """By path of a layer that is waited for before it is read: when, and why. `layers`: their parameters."""
         parameters, compiled = dict(self._model.named_parameters()), regions(self._model)
         sharing, gate = Sharing(parameters), Gate(lambda parameter, function: True)
+        asked = {own: asks(own) for own in {type(parameter) for parameter in parameters.values()}}
         found = {}
         for path, described in layers.items():
             own = [p.name for p in described if p.trainable]
             if any(sharing.is_shared(name) for name in own):
                 found[path] = "before forward, because another tensor has its memory"
-            elif place := next(filter(None, (asks(type(parameters[name])) for name in own)), None):
+            elif place := next(filter(None, (asked[type(parameters[name])] for name in own)), None):
                 found[path] = (
                     f"before forward, because {place}, compares the class of its parameters by identity"
                 )

@@ -15,45 +15,20 @@ from engine.inputs.build import load_dataset
 from engine.inputs.fit import fitted
 from engine.inputs.task import BatchLoss, UserLoss
 from engine.models.describe import describe, describe_request
-from engine.models.registry import MODELS, model
+from engine.models.registry import model
 from engine.plan.description import Factors, ModelDescription
 from engine.plan.job import SourceSpec
 from engine.plan.serde import from_plain
+from tests.plans import described
 
 DIGITS = {"name": "digits"}
-
-
-def on_meta(name: str) -> ModelDescription:
-    entry = model(name)
-    with torch.device("meta"):
-        inputs = torch.empty(2, *entry.input_shape, dtype=getattr(torch, entry.input_dtype))
-        targets = torch.empty(2, *entry.target_shape, dtype=torch.int64)
-        return describe(entry.build(), inputs, targets, name)
-
-
-@pytest.mark.parametrize("name", [entry.name for entry in MODELS])
-def test_every_parameter_belongs_to_exactly_one_layer(name):
-    found = on_meta(name)
-    with torch.device("meta"):
-        expected = dict(model(name).build().named_parameters())
-    assert sorted(p.name for p in found.parameters) == sorted(expected)
-    assert all(p.shape == tuple(expected[p.name].shape) for p in found.parameters)
-    assert all(p.trainable == expected[p.name].requires_grad for p in found.parameters)
 
 
 def test_a_description_is_the_same_on_meta_and_on_values():
     entry = model("bn-cnn")
     real = describe(entry.build(), torch.randn(2, 1, 8, 8), torch.zeros(2, dtype=torch.int64), "bn-cnn")
-    assert real == on_meta("bn-cnn")
+    assert real == described("bn-cnn")
     assert real.buffer_bytes == 2 * (2 * 32 * 4 + 8)
-
-
-def test_flops_and_output_bytes_are_per_sample():
-    conv1 = on_meta("alexnet").layer("conv1")
-    assert conv1.forward_flops == 2 * 55 * 55 * 96 * 3 * 11 * 11
-    assert conv1.output_bytes == 55 * 55 * 96 * 4
-    assert 39e9 < on_meta("vgg19").forward_flops < 40e9
-    assert 11.3e9 < on_meta("inception-v3").forward_flops < 11.5e9
 
 
 class _Queries(nn.Module):
@@ -94,17 +69,6 @@ def test_a_loss_that_looks_at_values_in_an_evaluation_needs_values():
     assert described("cpu") == ["1"]
 
 
-def test_the_heaviest_layer_of_the_sockeye_shape_is_the_first():
-    found = on_meta("sockeye-shape")
-    heaviest = max(found.layers, key=lambda layer: layer.parameter_count)
-    assert (heaviest.name, heaviest.index) == ("source_embedding", 0)
-    assert 0.35 < heaviest.parameter_count / found.parameter_count < 0.45
-    # A recurrent layer's products count once per word.
-    weights = 4 * 512 * (1024 + 512)
-    assert found.layer("decoder").forward_flops == 30 * 2 * weights
-    assert found.layer("encoder").forward_flops == 30 * 2 * 2 * 4 * 256 * (512 + 256)
-
-
 SOCKEYE = {"source_vocabulary": 9, "target_vocabulary": 12, "embedding": 4, "hidden": 4}
 NMT = {"vocabulary": 15, "layers": 1, "hidden": 4}
 
@@ -125,42 +89,6 @@ def test_a_model_that_knows_fewer_words_than_the_data_have_is_refused(name, opti
         describe_request({"model": {"name": name, "options": options | {field: 16}}, "data": data}).samples
         == 1024
     )
-
-
-def test_layers_that_a_step_uses_several_times_count_every_use():
-    """Per sample, in float32: an LSTM's outputs are its states of every word, and the last hidden state and cell."""
-    language, translation = on_meta("lstm-lm"), on_meta("attention-nmt")
-    assert [layer.name for layer in language.layers] == [
-        "embedding", "layers.0", "layers.1", "layers.2", "layers.3", "output"
-    ]  # fmt: skip
-    layer = language.layer("layers.2")
-    assert layer.forward_flops == 35 * 2 * 4 * 2048 * (2048 + 2048)
-    assert layer.output_bytes == (35 + 2) * 2048 * 4
-    assert language.layer("output").forward_flops == 35 * 2 * 2048 * 10_000
-    assert language.layer("output").output_bytes == 35 * 10_000 * 4
-    cell = translation.layer("decoder.1")
-    assert (cell.kind, cell.forward_flops) == ("LSTMCell", 30 * 2 * 4 * 1000 * (1000 + 1000))
-    assert cell.output_bytes == 30 * 2 * 1000 * 4
-    assert translation.layer("query").forward_flops == 30 * 2 * 1000 * 1000
-    names = [layer.name for layer in translation.layers]
-    assert names.index("encoder.3") < names.index("keys") < names.index("decoder.0") < names.index("query")
-    assert names[-1] == "output"
-
-
-def test_layers_come_in_forward_order_and_a_tied_parameter_once():
-    found = on_meta("tied")
-    assert [layer.name for layer in found.layers] == ["encode", "middle", "decode", "classify"]
-    weight = found.layer("encode").parameters[0]
-    assert weight.also_used_by == ("decode.weight",)
-    assert [p.name for p in found.layer("decode").parameters] == ["decode.bias"]
-    # `middle` runs twice.
-    assert found.layer("middle").forward_flops == 2 * 2 * 32 * 32
-
-
-def test_work_of_an_uncalled_layer_is_booked_on_the_module_that_does_it():
-    found = on_meta("attention")
-    assert found.layer("attend").forward_flops > 0
-    assert found.layer("attend.out_proj").forward_flops == 0
 
 
 GOOD = """

@@ -8,13 +8,23 @@ from itertools import pairwise
 
 import pytest
 
-from engine.models.registry import MODELS
 from engine.plan.description import Factors
 from engine.plan.plan import LayerPlan, Order, Peer
 from engine.plan.rounds import chunk
 from engine.plan.traffic import declared, item_bytes, wire_bytes, wire_bytes_by_layer
 from engine.strategies import build_plan
-from tests.plans import PLANNED, built, described, job, made_up, planned, resolved, ring, trainable_bytes
+from tests.plans import (
+    PLANNED,
+    SERVED,
+    built,
+    described,
+    job,
+    made_up,
+    planned,
+    resolved,
+    ring,
+    trainable_bytes,
+)
 
 MIB = 2**20
 
@@ -114,11 +124,6 @@ def test_workers_beyond_a_power_of_two_hand_over_everything() -> None:
     assert [sent[rank] for rank in range(6)] == [256, 256 + core, 256, 256 + core, core, core]
 
 
-SERVED = [
-    name for name in PLANNED if name.startswith(("parameter-s", "p3", "model-average")) and "+" not in name
-]
-
-
 @pytest.mark.parametrize("strategy", SERVED)
 @pytest.mark.parametrize("workers", [2, 4])
 def test_parameter_servers_move_the_model_there_and_back(strategy: str, workers: int) -> None:
@@ -145,12 +150,6 @@ def test_every_server_carries_its_part_of_the_model(servers: int, workers: int) 
     for server in range(workers, workers + servers):
         assert sent[server] == received[server]
         assert abs(sent[server] - share) <= workers * 4 * len(model.layers)
-
-
-@pytest.mark.parametrize("name", [entry.name for entry in MODELS])
-def test_p3_moves_the_same_bytes_as_the_parameter_server(name: str) -> None:
-    model = described(name)
-    assert len({wire_bytes(planned(strategy, model, 4), model, 4) for strategy in SERVED}) == 1
 
 
 FULLY_CONNECTED = {"fc6": (25088, 4096), "fc7": (4096, 4096), "fc8": (4096, 1000)}

@@ -6,53 +6,19 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from engine.models.registry import MODELS
 from engine.plan.description import ModelDescription
-from engine.plan.placement_rules import possible_cuts
 from engine.plan.plan import LayerPlan, Order, Plan, Servers
 from engine.plan.units import Unit, cut
-from tests.plans import PLANNED, described, made_up, planned, resolved, ring, served
-
-
-def assert_every_element_once(
-    units: tuple[Unit, ...], model: ModelDescription, alone: frozenset[str] = frozenset()
-) -> None:
-    """No gap, no overlap, one type per unit, indices in sequence, positions true. Layers that are computed `alone`, in
-    one place, have nothing to exchange."""
-    spans: dict[str, list[tuple[int, int]]] = defaultdict(list)
-    dtypes = {p.name: p.dtype for p in model.parameters}
-    owner = {p.name: layer for layer in model.layers for p in layer.parameters}
-    for index, unit in enumerate(units):
-        assert unit.index == index
-        assert {dtypes[s.parameter] for s in unit.segments} == {unit.dtype}
-        assert {owner[s.parameter].name for s in unit.segments} == set(unit.layers)
-        assert unit.position == min(owner[s.parameter].index for s in unit.segments)
-        assert [model.layer(name).index for name in unit.layers] == sorted(
-            model.layer(name).index for name in unit.layers
-        )
-        for segment in unit.segments:
-            spans[segment.parameter].append((segment.start, segment.stop))
-    for parameter in model.parameters:
-        stop = 0
-        for start, end in sorted(spans.pop(parameter.name, [])):
-            assert start == stop < end
-            stop = end
-        travels = parameter.trainable and owner[parameter.name].name not in alone
-        assert stop == (parameter.count if travels else 0), parameter.name
-    assert not spans
-
-
-@pytest.mark.parametrize("workers", [1, 2, 3, 4])
-@pytest.mark.parametrize("strategy", PLANNED)
-def test_every_element_of_every_model_is_cut_exactly_once(strategy: str, workers: int) -> None:
-    for entry in MODELS:
-        model = described(entry.name)
-        if strategy == "hybrid" and not possible_cuts(model):
-            continue
-        plan = planned(strategy, model, workers)
-        alone = frozenset(layer.layer for layer in plan.layers if layer.placement == "device")
-        assert_every_element_once(cut(plan, model), model, alone)
-
+from tests.plans import (
+    PLANNED,
+    assert_every_element_once,
+    described,
+    made_up,
+    planned,
+    resolved,
+    ring,
+    served,
+)
 
 ODD = made_up(
     (7, (5, "float64"), 3),
