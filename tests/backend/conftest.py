@@ -15,13 +15,26 @@ from backend.db import Database
 from backend.db.engine import sqlite_url
 from backend.db.models import Attempt
 from backend.executors import process
+from backend.services import describing
 from backend.settings import Settings
+from tests.backend import warm
 from tests.backend.guarded import application, browser
 from tests.backend.house import House
 from tests.backend.live_server import LiveServer
 from tests.postgres import Cluster, cluster
 
 CPU_DEVICES = 4
+STARTED_ANEW = {"test_descriptions"}
+"""The files whose subject is the process that describes a model."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def warm_descriptions(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Models are described in forks of a process that has loaded PyTorch: a tenth of the time."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.node.path.stem not in STARTED_ANEW:
+            patch.setattr(describing, "subprocess", warm.PROGRAMS)
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -90,7 +103,7 @@ def live(
     """A server in a process of its own, on a free port, that starts no jobs."""
     data_dir = tmp_path_factory.mktemp("live")
     (data_dir / "cache").symlink_to(descriptions)
-    with LiveServer(data_dir, scheduler=False) as server:
+    with LiveServer(data_dir, scheduler=False, warm_jobs=True) as server:
         yield server
 
 

@@ -28,7 +28,7 @@ def client(
 ) -> Iterator[Client]:
     data_dir = tmp_path_factory.mktemp("running")
     (data_dir / "cache").symlink_to(descriptions)
-    with LiveServer(data_dir, cpu_devices=2) as server, Client(server.url) as found:
+    with LiveServer(data_dir, cpu_devices=2, warm_jobs=True) as server, Client(server.url) as found:
         yield found
 
 

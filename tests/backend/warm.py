@@ -3,7 +3,8 @@ starts, with their gangs, and the processes that describe models. A job of a tes
 
 What runs are the programs themselves, in as many processes as ever. Only their imports are done already: they take
 three seconds of a core, and a test's job computes for less than one. `LiveServer(..., warm_jobs=True)` starts a server
-that starts them so; tests of supervisors and of gangs leave it.
+that starts them so; tests of supervisors and of gangs leave it. Applications in the tests' own process describe models
+so (`conftest.py`), but where the process that describes is the subject.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class Program(Forked):
         self.stdout: IO[bytes] | None = None
         self.stderr: IO[bytes] | None = None
         way = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        way.connect(f"\0{env[ADDRESS]}")
+        way.connect(f"\0{env.get(ADDRESS) or address()}")
         with contextlib.ExitStack() as mine:
             passed = [mine.enter_context(open(os.devnull, "rb")) if stdin == subprocess.DEVNULL else stdin]  # noqa: PTH123
             for name, given in (("stdout", stdout), ("stderr", stderr)):
@@ -86,17 +87,21 @@ class Program(Forked):
         self.wait()
 
 
+PROGRAMS = SimpleNamespace(
+    Popen=Program,
+    PIPE=subprocess.PIPE,
+    DEVNULL=subprocess.DEVNULL,
+    TimeoutExpired=subprocess.TimeoutExpired,
+)
+"""What stands for the module `subprocess` where these programs are started."""
+
+
 def use() -> None:
     """In a server: start these programs so."""
     from backend.services import describing  # noqa: PLC0415 - the process that forks does without
 
     for module in (local, describing):
-        module.subprocess = SimpleNamespace(  # type: ignore[attr-defined]
-            Popen=Program,
-            PIPE=subprocess.PIPE,
-            DEVNULL=subprocess.DEVNULL,
-            TimeoutExpired=subprocess.TimeoutExpired,
-        )
+        module.subprocess = PROGRAMS  # type: ignore[attr-defined]
 
 
 @cache
