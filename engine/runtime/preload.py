@@ -14,8 +14,12 @@ import gc
 gc.disable()  # nothing of what follows is garbage
 try:
     import torch._dynamo
+    from torch.nn import Parameter
 
     from engine.runtime import devices, process, servers, worker
+    from engine.runtime.class_identity import asks
+
+    asks(Parameter)  # reads the modules that are here: each worker would, for a sixth of a second
 finally:  # the fork server goes on without what cannot be imported
     gc.freeze()  # nor will it be: collectors of the forked processes leave it alone, and its pages shared
     gc.enable()
