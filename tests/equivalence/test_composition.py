@@ -29,6 +29,7 @@ from tests.jobs import Run, describe, distance, job, reference, succeed
 from tests.pairs import (
     SIZES,
     Choices,
+    Pair,
     choices_of,
     covering,
     every_option,
@@ -178,12 +179,17 @@ def test_what_only_one_worker_can_hold_combines_there(tmp_path: Path) -> None:
     assert far <= 1e-12
 
 
+@cache
+def trained_pairs() -> set[Pair]:
+    """Of a layer's choices, in those three jobs."""
+    return pairs_in(
+        [*holding_pairs(possible_and_refused(2)[0], exact=True), *rounding_rows(), *rows_of_one_worker()]
+    )
+
+
 @pytest.mark.parametrize("entry", [e for e in STRATEGIES if e.name not in PEERS], ids=lambda e: e.name)
 def test_what_a_strategy_chooses_for_a_layer_was_trained_above(entry: Strategy) -> None:
     """With whatever options: every two of a layer's choices stand together in a layer of one of those three jobs."""
-    trained_pairs = pairs_in(
-        [*holding_pairs(possible_and_refused(2)[0], exact=True), *rounding_rows(), *rows_of_one_worker()]
-    )
     plans = 0
     for workers, options in product((1, 2, 4), every_option(entry)):
         try:
@@ -193,7 +199,7 @@ def test_what_a_strategy_chooses_for_a_layer_was_trained_above(entry: Strategy) 
         assert isinstance(plan, Plan)
         plans += 1
         for layer in plan.layers:
-            assert pairs_in([choices_of(layer)]) <= trained_pairs, (workers, options, layer)
+            assert pairs_in([choices_of(layer)]) <= trained_pairs(), (workers, options, layer)
     assert plans, "no plan was possible"
 
 
