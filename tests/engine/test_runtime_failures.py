@@ -23,10 +23,12 @@ from engine.plan.job import LEAST_SILENCE_S, JobSpec
 from engine.runtime.evaluation import write_state
 from engine.runtime.gang import Gang, GangEnd
 from engine.runtime.initial import InitialState
+from tests.backend import warm
 from tests.jobs import job, prepare, run_fresh
 from tests.small_disk import small_disk
 
 USER_CODE = Path(__file__).parent / "user_code"
+STDERR = 2
 SOON_S = 5.0
 """The promise: a job ends within this time after the death of one of its processes."""
 
@@ -212,20 +214,32 @@ def test_stop_ends_every_process_without_force(strategy: str, tmp_path: Path) ->
 
 
 @contextmanager
-def supervised(directory: Path, *arguments: str, fault: str = "") -> Iterator[subprocess.Popen[bytes]]:
-    with subprocess.Popen(
-        [sys.executable, "-m", "tests.engine.gang_program", str(directory), *arguments],
-        stdout=subprocess.PIPE,
-        bufsize=0,
-        env={**os.environ, "TRAINYARD_FAULT": fault},
-    ) as program:
+def supervised(
+    directory: Path, *arguments: str, fault: str = ""
+) -> Iterator[subprocess.Popen[bytes] | warm.Program]:
+    """With a `fault`, of one of the processes, a supervisor that has loaded PyTorch already: it is no part of it."""
+    command = [sys.executable, "-m", "tests.engine.gang_program", str(directory), *arguments]
+    program: subprocess.Popen[bytes] | warm.Program
+    if fault:
+        program = warm.Program(
+            command,
+            env={**os.environ, "TRAINYARD_FAULT": fault},
+            cwd=Path.cwd(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=STDERR,
+            start_new_session=True,
+        )
+    else:
+        program = subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0)
+    with program:
         try:
             yield program
         finally:
             program.kill()
 
 
-def heard(program: subprocess.Popen[bytes], timeout_s: float) -> dict[str, Any]:
+def heard(program: subprocess.Popen[bytes] | warm.Program, timeout_s: float) -> dict[str, Any]:
     """The program's next line."""
     assert program.stdout is not None
     assert select.select([program.stdout], [], [], timeout_s)[0], f"no word within {timeout_s} s"
