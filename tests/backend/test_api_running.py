@@ -107,8 +107,7 @@ def test_jobs_wait_for_devices_and_are_cancelled_while_they_run(client: Client) 
 
 def test_steps_that_a_person_asks_for_are_kept(client: Client) -> None:
     nothing = {"first": 0, "few": 0, "slowest": False, "last_s": 0.0}
-    spec = job_spec("recorded", training={"steps": 1_000_000, "global_batch": 32}, telemetry=nothing)
-    job_id = client.submit(spec).id
+    job_id = client.submit(held_spec("recorded", at=1_000_000, telemetry=nothing)).id
     while (client.job(job_id).step or 0) < 20:
         time.sleep(0.05)
     said = re.fullmatch(
