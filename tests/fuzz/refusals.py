@@ -44,7 +44,11 @@ _TYPES = ("layer: complex numbers", "type: double", "type: bfloat16")
 ALLOWED = (
     Allowed(rule=r"cut|pipeline\.stages", strategies=_CUT),
     Allowed(rule="the global norm needs all gradients in one place", strategies=_CUT),
-    Allowed(rule="`fsdp` cannot train this model", strategies=("fsdp",), features=("loss: penalty",)),
+    Allowed(
+        rule="`fsdp` cannot train this model",
+        strategies=("fsdp",),
+        features=("loss: penalty", *_READ_ELSEWHERE),
+    ),
     Allowed(rule="fully_shard wants one type", strategies=("fsdp",), features=_TYPES),
     Allowed(rule="looks at whole parameters", strategies=("fsdp",)),
     Allowed(rule="mixed torch.Tensor and DTensor", strategies=("fsdp",), features=_READ_ELSEWHERE),
