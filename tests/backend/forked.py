@@ -14,6 +14,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 MOST_BYTES = 1 << 20
 """Of arguments and environment."""
+WARM_PROGRAMS = "WARM_PROGRAMS"
+"""The environment variable that tells a server where its programs are forked (`warm.py`)."""
 
 
 class Forked:

@@ -19,8 +19,7 @@ import sys
 import threading
 from typing import IO
 
-from tests.backend import warm
-from tests.backend.forked import MOST_BYTES, ROOT, Forked, take_on, tell_end
+from tests.backend.forked import MOST_BYTES, ROOT, WARM_PROGRAMS, Forked, take_on, tell_end
 
 _lock = threading.Lock()
 _control: list[socket.socket] = []
@@ -78,7 +77,9 @@ def _serve(control: socket.socket) -> None:
                 os.dup2(descriptor, mine)
                 os.close(descriptor)
             take_on(**json.loads(asked))
-            if warm.ADDRESS in os.environ:
+            if WARM_PROGRAMS in os.environ:
+                from tests.backend import warm  # noqa: PLC0415 - processes that draw import this module, too
+
                 warm.use()
             return
         for descriptor in outputs:

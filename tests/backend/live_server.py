@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import IO, Any
 
 from tests.backend import forks, warm
-from tests.backend.forked import Forked
+from tests.backend.forked import WARM_PROGRAMS, Forked
 from tests.lanes import require
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -74,7 +74,7 @@ class LiveServer:
         arguments = ["serve", "--port", str(self._port)]
         settings = environment(data_dir=self.data_dir, **self._settings)
         if self._warm_jobs:
-            settings[warm.ADDRESS] = warm.address()
+            settings[WARM_PROGRAMS] = warm.address()
         reading, writing = (os.fdopen(end, mode) for end, mode in zip(os.pipe(), "rw", strict=True))
         self.process: subprocess.Popen[bytes] | Forked
         with writing:

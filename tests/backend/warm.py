@@ -32,10 +32,8 @@ from types import SimpleNamespace
 from typing import IO, Any, NoReturn
 
 from backend.executors import local, watchdog
-from tests.backend.forked import MOST_BYTES, ROOT, Forked, take_on, tell_end
+from tests.backend.forked import MOST_BYTES, ROOT, WARM_PROGRAMS, Forked, take_on, tell_end
 
-ADDRESS = "WARM_PROGRAMS"
-"""The environment variable that tells a server where programs are forked."""
 _MOST_PASSED = 16
 _ABOVE = 100
 """Where descriptors wait for their numbers: nobody passes one on with a number as high."""
@@ -62,7 +60,7 @@ class Program(Forked):
         self.stdout: IO[bytes] | None = None
         self.stderr: IO[bytes] | None = None
         way = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        way.connect(f"\0{env.get(ADDRESS) or address()}")
+        way.connect(f"\0{env.get(WARM_PROGRAMS) or address()}")
         with contextlib.ExitStack() as mine:
             passed = [mine.enter_context(open(os.devnull, "rb")) if stdin == subprocess.DEVNULL else stdin]  # noqa: PTH123
             for name, given in (("stdout", stdout), ("stderr", stderr)):

@@ -64,7 +64,7 @@ def main() -> None:
     expect.set_options(timeout=TIMEOUT_MS)
     with (
         tempfile.TemporaryDirectory() as directory,
-        LiveServer(Path(directory), cpu_devices=2) as server,
+        LiveServer(Path(directory), cpu_devices=2, warm_jobs=True) as server,
         Client(server.url) as client,
         sync_playwright() as playwright,
     ):

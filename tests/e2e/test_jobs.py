@@ -37,7 +37,7 @@ def full(server: LiveServer, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     database = Database(sqlite_url(directory / "trainyard.db"))
     add_others(database, JOBS)
     database.close()
-    with LiveServer(directory, scheduler=False) as running:
+    with LiveServer(directory, scheduler=False, warm_jobs=True) as running:
         yield running
 
 

@@ -33,7 +33,7 @@ LAST_STEP = "() => document.querySelector('[data-testid=figure-loss]')._fullData
 
 
 def test_an_empty_race_says_what_to_do(browser: Browser, tmp_path: Path) -> None:
-    with LiveServer(tmp_path, scheduler=False) as server:
+    with LiveServer(tmp_path, scheduler=False, warm_jobs=True) as server:
         page = browser.new_page(base_url=server.url)
         page.goto("/race")
         expect(page.get_by_test_id("race-empty")).to_be_visible()
@@ -57,7 +57,7 @@ def queued(server: LiveServer, tmp_path_factory: pytest.TempPathFactory) -> Iter
     dropped = encode(replace(incomplete, dropped=7, dropped_steps=(3, 5)))
     accept(database, jobs[3].attempt, jobs[3].token, dropped)
     database.close()
-    with LiveServer(directory, scheduler=False) as running:
+    with LiveServer(directory, scheduler=False, warm_jobs=True) as running:
         with Client(running.url) as client:
             for number in range(101):
                 client.submit(job_spec(f"waits {number}"))

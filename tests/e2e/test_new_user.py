@@ -125,7 +125,7 @@ def test_without_a_lab_the_race_says_why_ddp_takes_no_part(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))  # without iproute2 nobody can make a lab
     with (
-        LiveServer(tmp_path / "data", cpu_devices=2, scheduler=False) as server,
+        LiveServer(tmp_path / "data", cpu_devices=2, scheduler=False, warm_jobs=True) as server,
         browser.new_context(base_url=server.url) as context,
     ):
         page = context.new_page()

@@ -28,7 +28,9 @@ SOUGHT = "/jobs?text=kept&state=queued"
 @pytest.fixture(scope="module")
 def guarded_server(server_lane: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
     """With one job that waits."""
-    with LiveServer(tmp_path_factory.mktemp("guarded"), scheduler=False, token=TOKEN) as running:
+    with LiveServer(
+        tmp_path_factory.mktemp("guarded"), scheduler=False, warm_jobs=True, token=TOKEN
+    ) as running:
         with Client(running.url, token=TOKEN) as client:
             client.submit(job_spec("kept"))
         yield running
@@ -134,18 +136,20 @@ def test_a_session_that_ends_leaves_the_page_as_it_was(visitor: Page, guarded_se
 
 def test_a_page_that_only_watches_hears_of_another_token(visitor: Page, tmp_path: Path) -> None:
     page = visitor
-    with LiveServer(tmp_path, scheduler=False) as server:
+    with LiveServer(tmp_path, scheduler=False, warm_jobs=True) as server:
         page.goto(f"{server.url}/jobs")
         expect(page.get_by_test_id("connection")).to_have_attribute("data-state", "live")
         expect(page.get_by_role("button", name="Sign out")).to_have_count(0)
-    with LiveServer(tmp_path, port=urlsplit(server.url).port or 0, scheduler=False, token=TOKEN):
+    with LiveServer(
+        tmp_path, port=urlsplit(server.url).port or 0, scheduler=False, warm_jobs=True, token=TOKEN
+    ):
         expect(page.get_by_test_id("sign-in")).to_be_visible()
         sign_in(page)
         expect(page.get_by_test_id("connection")).to_have_attribute("data-state", "live")
 
 
 def test_every_page_of_a_server_that_asks_nobody_says_so(visitor: Page, tmp_path: Path) -> None:
-    with LiveServer(tmp_path, scheduler=False, insecure=True) as server:
+    with LiveServer(tmp_path, scheduler=False, warm_jobs=True, insecure=True) as server:
         for path in ("/", "/race", "/races", "/jobs", "/compare", "/launch", "/nowhere"):
             visitor.goto(server.url + path)
             expect(visitor.get_by_test_id("insecure")).to_contain_text("whoever reaches it can run programs")

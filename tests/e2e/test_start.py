@@ -26,7 +26,7 @@ pytestmark = pytest.mark.browser
 def empty(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Page, Client]]:
     """A page of an installation that has just been made."""
     with (
-        LiveServer(tmp_path_factory.mktemp("empty"), scheduler=False) as server,
+        LiveServer(tmp_path_factory.mktemp("empty"), scheduler=False, warm_jobs=True) as server,
         Client(server.url) as client,
         browser.new_context(base_url=server.url) as context,
     ):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +32,18 @@ FULL = job(
     schedule={"name": "multi-step", "options": {"milestones": [3, 7]}},
     baseline=None,
 )
-PLAN = planned("p3", "cnn", 2)
-PEER = built("ddp", "cnn", 2)
+MADE: dict[str, Callable[[], Any]] = {
+    "job": lambda: FULL,
+    "plan": lambda: planned("p3", "cnn", 2),
+    "peer": lambda: built("ddp", "cnn", 2),
+    "small job": job,
+}
+"""When they are needed: describing a model takes seconds, and whoever collects tests imports this."""
 
 
-@pytest.mark.parametrize("value", [FULL, PLAN, PEER, job()], ids=["job", "plan", "peer", "small job"])
-def test_everything_survives_yaml_json_and_the_schema(value: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("what", MADE)
+def test_everything_survives_yaml_json_and_the_schema(what: str, tmp_path: Path) -> None:
+    value = MADE[what]()
     kind = type(value)
     assert from_plain(kind, to_plain(value)) == value
     assert from_plain(kind, json.loads(json.dumps(to_plain(value)))) == value
