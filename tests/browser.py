@@ -13,6 +13,9 @@ ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--disa
 """A container's user may not open a sandbox, its /dev/shm is often 64 MiB, and it has no graphics processor, which a
 process of Chromium's would imitate; and a browser of tests has nobody to call."""
 
+ONE_RENDERER = "--process-per-site"
+"""The pages of a context share a process, and with it the scripts that it has compiled."""
+
 
 def find_chromium() -> str | None:
     """The path of a Chromium: `$CHROMIUM`, one on the PATH, Playwright's own; None where there is none.

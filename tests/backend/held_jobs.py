@@ -9,9 +9,11 @@ from typing import Any
 from tests.backend.job_specs import job_spec
 
 USER_CODE = Path(__file__).with_name("user_code")
+NEVER = 1_000_000
+"""The step at which a job stops that is to go on."""
 
 
-def held_spec(name: str, *, at: int = 30, steps: int = 1_000_000, **changes: Any) -> dict[str, Any]:
+def held_spec(name: str, *, at: int = 30, steps: int = NEVER, **changes: Any) -> dict[str, Any]:
     """A job that takes 20 ms a step and stops at step `at`."""
     model = {"entrypoint": "held:build", "directory": str(USER_CODE), "options": {"at": at}}
     return job_spec(name, model=model, training={"steps": steps, "global_batch": 32}, **changes)

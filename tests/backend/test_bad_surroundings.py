@@ -20,7 +20,7 @@ from backend.executors import process
 from backend.executors.base import Running
 from backend.lifecycle import Reason
 from tests.backend.executor_attempts import NOWHERE, ended, launch, programs_executor, running, until
-from tests.backend.held_jobs import held_spec, let_go
+from tests.backend.held_jobs import NEVER, held_spec, let_go
 from tests.backend.ingest_server import TOKEN, add_attempt
 from tests.backend.job_specs import job_spec
 from tests.backend.live_server import LiveServer, run
@@ -235,7 +235,7 @@ def server(tmp_path: Path, descriptions: Path) -> LiveServer:
 
 
 def test_a_job_whose_directory_vanishes_ends_and_says_so(server: LiveServer) -> None:
-    endless = held_spec("loses its home", at=1_000_000)
+    endless = held_spec("loses its home", at=NEVER)
     with server, Client(server.url) as client:
         job_id = client.submit(endless).id
         wait_for_step(client, job_id, 10)

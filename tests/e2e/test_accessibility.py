@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import pytest
 
 from backend.client import Client
-from tests.e2e.axe import serious
+from tests.e2e.axe import bring, serious
 from tests.e2e.views import AT_REST, STILL, View, views
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ def test_no_page_has_serious_findings_of_axe_or_complaints_in_the_console(
             said.append(f"{page.url}: {message.text}")
 
     page.on("console", hear)
+    bring(page)
     race = client.standings(raced)
     assert race.next, "there is something to try next"
     assert all(one.limit for ranking in race.rankings for one in ranking.standings if one.rank)

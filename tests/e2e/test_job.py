@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from backend.client import Client
+from tests.backend.held_jobs import NEVER, held_spec
 from tests.backend.job_specs import job_spec, unlucky_spec
 
 if TYPE_CHECKING:
@@ -128,10 +129,8 @@ def test_events_are_shown_page_by_page_to_the_last(page: Page, client: Client, r
 
 
 def test_the_events_of_a_running_job_come_by_themselves_and_stand_still(page: Page, client: Client) -> None:
-    training = {"steps": 100_000, "global_batch": 32}
-    ahead = client.submit(job_spec("has the devices", training=training))
-    # On a slow network it leaves the cores to the browser and the server.
-    job = client.submit(job_spec("watched events", training=training, network={"rate": "20Mbit"}))
+    ahead = client.submit(held_spec("has the devices"))
+    job = client.submit(held_spec("watched events", at=NEVER))
     rows, step = page.get_by_test_id("events").locator("tbody tr"), page.get_by_test_id("step")
     page.goto(f"/jobs/{job.id}?tab=events")
     expect(page.get_by_test_id("events-none")).to_be_visible()
@@ -165,7 +164,7 @@ def column_ms(rows: Locator) -> list[float]:
 
 
 def test_the_next_steps_of_a_running_job_are_recorded(page: Page, client: Client) -> None:
-    job = client.submit(job_spec("recorded", training={"steps": 100_000, "global_batch": 32}))
+    job = client.submit(held_spec("recorded", at=NEVER))
     page.goto(f"/jobs/{job.id}?tab=timeline")
     page.get_by_test_id("record").click()
     notice = page.get_by_text(re.compile(r"Every event of steps \d+ to \d+"))

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from backend.client import Client
+from tests.backend.held_jobs import held_spec
 from tests.backend.job_specs import job_spec
 
 if TYPE_CHECKING:
@@ -78,12 +79,11 @@ def test_a_specification_is_shown_as_it_can_be_submitted_again(
 
 
 def test_devices_say_who_holds_them_and_what_waits_for_what(page: Page, client: Client) -> None:
-    endless = {"steps": 100_000, "global_batch": 32}
-    holder = client.submit(job_spec("holds both", training=endless))
+    holder = client.submit(held_spec("holds both"))
     page.goto("/devices")
     expect(page.get_by_test_id("device-cpu:0")).to_contain_text("holds both")
     expect(page.get_by_test_id("free-cpu")).to_have_text("0 of 2 free")
-    waiting = client.submit(job_spec("waits for them", training=endless))
+    waiting = client.submit(held_spec("waits for them"))
     row = page.get_by_test_id(f"waiting-{waiting.id}")
     expect(row).to_contain_text("2 CPU slots")
     expect(row).to_contain_text("next in the queue: needs 2 CPU devices, 0 of 2 are free; 'holds both' holds")

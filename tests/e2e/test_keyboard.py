@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from backend.client import Client
+from tests.backend.held_jobs import held_spec
 from tests.backend.job_specs import job_spec
 from tests.e2e.views import STILL, View
 
@@ -150,7 +151,7 @@ def test_a_chart_is_zoomed_and_moved_by_keys(page: Page, recorded: list[str]) ->
 
 
 def test_escape_closes_what_lies_over_the_page_and_gives_the_focus_back(page: Page, client: Client) -> None:
-    job = client.submit(job_spec("to be kept", training={"steps": 100_000, "global_batch": 32}))
+    job = client.submit(held_spec("to be kept"))
     page.goto(f"/jobs/{job.id}")
     cancel = page.get_by_test_id("cancel")
     cancel.focus()

@@ -189,7 +189,7 @@ def test_a_job_starts_from_a_template_or_a_file(page: Page) -> None:
 
 def test_of_a_deep_network_the_layers_near_are_drawn(page: Page) -> None:
     page.goto("/launch")
-    open_spec(page, "deep.yaml", model={"name": "resnet110"}, data=IMAGES)
+    open_spec(page, "deep.yaml", model={"name": "resnet32"}, data=IMAGES)
     table = page.get_by_test_id("plan-table")
     expect(table).to_be_visible()
     layers = int(table.get_attribute("aria-rowcount") or 0) - 1

@@ -16,6 +16,7 @@ from backend.db.engine import sqlite_url
 from backend.ingest.accept import accept
 from backend.services.benchmark_fill import Large, add_large, worker_step
 from engine.telemetry.batch import decode, encode
+from tests.backend.held_jobs import NEVER, held_spec
 from tests.backend.job_specs import job_spec
 from tests.backend.live_server import LiveServer
 from tests.e2e.complete import with_all_telemetry
@@ -198,8 +199,11 @@ def test_what_changed_before_notices_came_is_asked_for_again(page: Page, client:
     expect(page.get_by_test_id(f"job-row-{job.id}")).to_be_visible()
 
 
-def test_many_hidden_tabs_leave_the_connections_to_the_one_that_is_seen(page: Page, client: Client) -> None:
+def test_many_hidden_tabs_leave_the_connections_to_the_one_that_is_seen(
+    lone_page: Page, client: Client
+) -> None:
     """A browser opens six connections to a host, for all tabs together."""
+    page = lone_page
     tabs = [page.context.new_page() for _ in range(8)]
     for tab in tabs:
         tab.clock.install()
@@ -252,7 +256,7 @@ def test_what_is_typed_into_a_filter_is_kept_and_what_is_cleared_stays_cleared(p
 
 
 def test_a_running_job_is_cancelled_from_its_page(page: Page, client: Client) -> None:
-    job = client.submit(job_spec("too long", training={"steps": 100_000, "global_batch": 32}))
+    job = client.submit(held_spec("too long"))
     page.goto(f"/jobs/{job.id}")
     expect(page.get_by_test_id("state")).to_have_attribute("data-state", "running", timeout=RUN_MS)
     page.get_by_test_id("cancel").click()
@@ -276,9 +280,7 @@ def test_a_running_job_is_watched_through_a_reload_and_a_restart_of_the_server(
     connection, state = page.get_by_test_id("connection"), page.get_by_test_id("state")
     loss = page.get_by_test_id("figure-loss")
     with LiveServer(tmp_path, cpu_devices=2) as first, Client(first.url) as client:
-        endless = {"steps": 100_000, "global_batch": 32}
-        # On a slow network it leaves the cores to the browser and both servers.
-        job = client.submit(job_spec("goes on", training=endless, network={"rate": "20Mbit"}))
+        job = client.submit(held_spec("goes on", at=NEVER))
         page.goto(f"{first.url}/jobs/{job.id}?tab=timeline&step=2")
         expect(state).to_have_attribute("data-state", "running", timeout=RUN_MS)
         expect(page.get_by_test_id("figure-timeline")).to_have_attribute("data-drawn", "true", timeout=RUN_MS)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from playwright.sync_api import expect
 
 from backend.client import Client
+from tests.backend.held_jobs import held_spec
 from tests.backend.job_specs import job_spec
 from tests.e2e.launching import open_section
 
@@ -46,7 +47,7 @@ def test_a_race_is_watched_to_its_ranking(page: Page, client: Client) -> None:
 
 
 def test_a_race_that_runs_is_cancelled(page: Page, client: Client) -> None:
-    spec = job_spec("too long", training={"steps": 100_000, "global_batch": 32})
+    spec = held_spec("too long")
     race = client.start_race({"job": spec, "members": [{"strategy": "p3"}, {"strategy": "ring-allreduce"}]})
     page.goto(f"/races/{race.id}")
     expect(page.get_by_test_id("race-progress")).to_contain_text("round 1 of 3, 0 of 6 jobs ended")

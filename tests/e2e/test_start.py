@@ -13,7 +13,7 @@ from backend.client import Client
 from engine.plan.words import WORDS
 from tests.backend.job_specs import job_spec
 from tests.backend.live_server import LiveServer
-from tests.e2e.axe import serious
+from tests.e2e.axe import bring, serious
 from tests.e2e.launching import open_section
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ def test_an_empty_installation_offers_three_starts_each_a_click_from_a_form_that
 
 def test_axe_finds_nothing_serious_where_one_begins(empty: tuple[Page, Client]) -> None:
     page, _ = empty
+    bring(page)
     page.goto("/")
     expect(page.get_by_test_id("start-own")).to_be_visible()
     assert serious(page) == []
