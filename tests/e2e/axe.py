@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 SOURCE = Settings().frontend_dir.parent / "node_modules" / "axe-core" / "axe.min.js"
 NOT_INSTALLED = "the page's packages are not installed: ./setup.sh npm ci (make test does)"
 RUN = """async rules => (await axe.run(document, {
-        resultTypes: ['violations'], preload: {assets: ['media']}, ...(rules ? {runOnly: {type: 'rule', values: rules}} : {}),
+        resultTypes: ['violations'], preload: {assets: ['media']},
+        ...(rules ? {runOnly: {type: 'rule', values: rules}} : {}),
     })).violations
     .filter(({impact}) => impact === 'serious' || impact === 'critical')
     .map(({id, nodes}) => [id, nodes.length, nodes[0].html.slice(0, 200), nodes[0].failureSummary].join(' '))"""

@@ -166,7 +166,8 @@ def column_ms(rows: Locator) -> list[float]:
 def test_the_next_steps_of_a_running_job_are_recorded(page: Page, client: Client) -> None:
     job = client.submit(held_spec("recorded", at=NEVER))
     page.goto(f"/jobs/{job.id}?tab=timeline")
-    page.get_by_test_id("record").click()
+    expect(page.get_by_test_id("state")).to_have_attribute("data-state", "running", timeout=RUN_MS)
+    page.get_by_test_id("record").click()  # a job that waits cannot be recorded
     notice = page.get_by_text(re.compile(r"Every event of steps \d+ to \d+"))
     expect(notice).to_be_visible()
     first, last = map(int, re.findall(r"\d+", notice.inner_text()))

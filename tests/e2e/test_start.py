@@ -22,6 +22,19 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.browser
 
 
+@pytest.fixture(scope="module")
+def untouched(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
+    """An installation that has just been made, for those who only look."""
+    with LiveServer(tmp_path_factory.mktemp("untouched"), scheduler=False, warm_jobs=True) as server:
+        yield server
+
+
+@pytest.fixture
+def first_page(browser: Browser, untouched: LiveServer) -> Iterator[Page]:
+    with browser.new_context(base_url=untouched.url) as context:
+        yield context.new_page()
+
+
 @pytest.fixture
 def empty(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Page, Client]]:
     """A page of an installation that has just been made."""
@@ -34,9 +47,9 @@ def empty(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 def test_an_empty_installation_offers_three_starts_each_a_click_from_a_form_that_is_filled_in(
-    empty: tuple[Page, Client],
+    first_page: Page,
 ) -> None:
-    page, _ = empty
+    page = first_page
     for start, name in (
         ("cluster", "VGG-19 on four hosts"),
         ("own", "my model"),
@@ -51,8 +64,8 @@ def test_an_empty_installation_offers_three_starts_each_a_click_from_a_form_that
     expect(page.get_by_test_id("can-parameter-server")).to_have_attribute("data-state", "runs")
 
 
-def test_axe_finds_nothing_serious_where_one_begins(empty: tuple[Page, Client]) -> None:
-    page, _ = empty
+def test_axe_finds_nothing_serious_where_one_begins(first_page: Page) -> None:
+    page = first_page
     bring(page)
     page.goto("/")
     expect(page.get_by_test_id("start-own")).to_be_visible()
@@ -108,8 +121,8 @@ def test_one_reason_for_several_members_is_said_once(empty: tuple[Page, Client])
     expect(page.get_by_test_id("what-then")).to_have_text("Where nobody can run, no race starts.")
 
 
-def test_how_to_read_this_is_said_once_and_words_explain_themselves(empty: tuple[Page, Client]) -> None:
-    page, _ = empty
+def test_how_to_read_this_is_said_once_and_words_explain_themselves(first_page: Page) -> None:
+    page = first_page
     page.goto("/race")
     help_ = page.get_by_test_id("how-to-read")
     expect(help_).to_contain_text("Red is exposed waiting")
