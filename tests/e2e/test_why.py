@@ -64,6 +64,7 @@ def test_a_red_wait_of_the_timeline_is_explained(page: Page, client: Client, rec
     expect(page.get_by_test_id("why-text")).to_have_text(f"{why.worker} {why.text}")
     closed_by_escape(page)
     # Also where the panel came after the page, and the page has other uses for the key.
+    expect(chart).to_have_attribute("data-drawn", "true")  # there is nothing to measure before
     page.keyboard.press("m")
     expect(page.get_by_test_id("measure-text")).to_be_visible()
     page.get_by_test_id("longest-waits").get_by_role("button").first.click()
