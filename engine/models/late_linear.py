@@ -17,6 +17,7 @@ or whoever asked, as nn.Linear's own would; `why` then says what it was.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection
 from types import MethodType
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -56,6 +57,8 @@ class LateLinear:
         self.never = ""
         """Why no use is left to its factors for now; empty where uses are."""
         self.kept: list[Kept] = []
+        self.lock = threading.RLock()
+        """Around `kept`: a thread of the user's own may look while backward runs."""
         self.why = ""
         """Why the last gradient that was not left to the factors came as such."""
         self.parameters = [p for name, p in module.named_parameters(recurse=False) if name in trained]
@@ -119,7 +122,9 @@ class LateLinear:
             )
             if any(present):
                 dtype = errors.dtype
-                self.kept.append(Kept(_rows(inputs, dtype), _rows(errors, dtype), present))
+                one = Kept(_rows(inputs, dtype), _rows(errors, dtype), present)
+                with self.lock:
+                    self.kept.append(one)
             return True
         return False
 

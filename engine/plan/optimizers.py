@@ -132,5 +132,5 @@ def check_needed(schedule: str, given: Mapping[str, Any], field: str) -> None:
     if needed is not None and needed not in given:
         raise UserError(field, dict(given), f"{schedule} needs {needed}", f"Give {field}.{needed}")
     size = given.get("step_size", 1)
-    if not isinstance(size, int) or size < 1:
+    if not isinstance(size, int) or isinstance(size, bool) or size < 1:
         raise UserError(f"{field}.step_size", size, "is not a whole number of steps, 1 or more", "Give one")

@@ -138,7 +138,7 @@ class LinearCapture(Capture):
         super().__init__(layer, own, inputs=module.in_features, outputs=module.out_features)
         self._late = LateLinear(module, own)
         self._weighs = [parameter is module.weight for parameter in self.parameters]
-        self._watched = WatchedGradients(self.parameters, self._look)
+        self._watched = WatchedGradients(self.parameters, self._look, self._late.lock)
         self._late.never = self._watched.why_not()
         self._final = 0
         """How many of the factors belong to what plain PyTorch has added to the gradient by now."""
@@ -178,13 +178,15 @@ class LinearCapture(Capture):
         kept it."""
         kept = self._late.kept
         final, self._late.kept, self._final = kept[: self._final], kept[self._final :], 0
-        if final:
-            self._multiply_all(final)
-            self._late.never = self._late.why = LOOKED_AT
+        self._multiply_all(final)
+        if any(gradient_of(parameter) is not None for parameter in self.parameters):
+            self._late.never = LOOKED_AT
+            self._late.why = self._late.why or LOOKED_AT
 
     def _kept(self) -> Sequence[Kept]:
-        self._watched.end()
-        kept, self._late.kept = self._late.kept, []
+        with self._late.lock:
+            self._watched.end()
+            kept, self._late.kept = self._late.kept, []
         self.why, self._late.why = self._late.why, ""
         if self._late.never == LOOKED_AT:
             self._late.never = ""

@@ -1,9 +1,10 @@
 """Kept gradients: a hook of the model's own may keep the tensor in `.grad`, or a view of it, and use it later.
 
 In the same backward pass it is to see what this worker computed, while others add to the sum: the sum then runs in a
-copy, and what was kept gets it when it is there, as in plain PyTorch it would hold the whole gradient then. What is
-written to it after the gradient has left is lost to the sum, and ends the job. `.data` and NumPy write without being
-counted, and are not found.
+copy. In the next forward pass it holds the sum, as in plain PyTorch the whole gradient; the layer is waited for before
+that begins. Where a server updates no worker ever has the sum: what was kept stays the worker's own part, which is said
+once. What is written to it after the gradient has left is lost to the sum, and ends the job. `.data` and NumPy write
+without being counted, and are not found.
 
 Cost: counting who holds each gradient, 1 µs, and a copy of those that somebody else holds.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -35,18 +37,24 @@ class KeptGradients:
             self._kept[name] = gradient, gradient._version
             parameter.grad = gradient.clone(memory_format=torch.contiguous_format)
 
-    def check(self) -> None:
-        """The backward pass has ended. Raises TrainingError for a gradient that was written to in it too late."""
-        for name, (gradient, version) in self._kept.items():
-            if gradient._version != version:
-                raise TrainingError(
-                    f"the gradient of {name} was written to in backward after it had left to be summed, by who had kept"
-                    " the tensor. Write to it in the hook that gets it"
-                )
+    def names(self) -> list[str]:
+        """Whose gradients of the step are kept. Raises TrainingError for one that was written to too late."""
+        for name in self._kept:
+            self._check(name)
+        return list(self._kept)
+
+    def _check(self, name: str) -> None:
+        gradient, version = self._kept[name]
+        if gradient._version != version:
+            raise TrainingError(
+                f"the gradient of {name} was written to after it had left to be summed, by who had kept the tensor."
+                " Write to it in the hook that gets it"
+            )
 
     def summed(self, parameters: Mapping[str, Parameter]) -> None:
         """The sums of the parameters' gradients are in their places, or an update has taken them."""
         for name in self._kept.keys() & parameters.keys():
+            self._check(name)
             kept, _ = self._kept.pop(name)
             sums = parameters[name].grad
             if sums is not None:
@@ -61,16 +69,19 @@ def _names(parameter: Parameter) -> int:
     return sys.getrefcount(gradient)
 
 
-def _lonely_names() -> int:
-    parameter = Parameter(torch.zeros(1))
-    parameter.grad = torch.zeros(1)
-    return _names(parameter)
+def _uses(parameter: Any) -> int:
+    """How many holders it has outside of Python, and one for all of Python."""
+    uses: int = parameter.grad._use_count()
+    return uses
 
 
-_OWN = _lonely_names()
+_LONELY = Parameter(torch.zeros(1))
+_LONELY.grad = torch.zeros(1)
+_OWN, _OWN_USES = _names(_LONELY), _uses(_LONELY)
 
 
 def _is_kept(parameter: Parameter) -> bool:
     """Whether anybody else holds the gradient, or its memory. The caller, too, holds it once."""
     assert parameter.grad is not None
-    return _names(parameter) > _OWN + 1 or not is_lonely(parameter.grad)
+    named, used = _names(parameter) > _OWN + 1, _uses(parameter) > _OWN_USES
+    return named or used or not is_lonely(parameter.grad)

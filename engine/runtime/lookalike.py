@@ -12,11 +12,14 @@ from typing import Any
 
 
 def lookalike(own: type, members: dict[str, Any]) -> type:
-    """A subclass of `own` with other `members`."""
+    """A subclass of `own` with other `members`. Who calls it, as in `type(p)(...)`, gets one of `own`."""
+
+    def new(cls: type, *args: Any, **kwargs: Any) -> Any:
+        return own(*args, **kwargs)
+
+    looks = {"__module__": own.__module__, "__qualname__": own.__qualname__}
     return _equal_kind(type(own))(
-        own.__name__,
-        (own,),
-        {"__module__": own.__module__, "__qualname__": own.__qualname__, "_trainyard_own": own, **members},
+        own.__name__, (own,), {**looks, "_trainyard_own": own, "__new__": new, **members}
     )
 
 

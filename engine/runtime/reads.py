@@ -61,6 +61,10 @@ class Reads:
         """One has been."""
         self.before_forward: dict[str, Layer] = {}
         """By parameter: layers that the next forward pass may read without the gate's knowing."""
+        self._late: dict[int, bool] = {}
+        """By unit."""
+        self._said: set[str] = set()
+        """Parameters of whose kept gradient it was said that it is a part."""
         self._refused: TrainingError | None = None
         """What a reader was told in backward; the reader may have caught it."""
         self.in_backward: set[str] = set()
@@ -83,7 +87,8 @@ class Reads:
         and should not have been."""
         if self._refused is not None:
             raise self._refused
-        self._memory.kept.check()
+        for name in self._memory.kept.names():
+            self._before_kept(name)
         self._backward = False
         self._watched += ran
         self._gate.lower()
@@ -116,6 +121,25 @@ class Reads:
     def shared(self, layer: Layer) -> bool:
         """Whether other tensors hold the memory of the layer's parameters."""
         return any(self._memory.is_shared(name) for name in layer.parameters)
+
+    def late(self, unit: Unit) -> bool:
+        """Whether the unit leaves when backward has ended: nobody would be told who reads its gradients after that."""
+        if unit.index not in self._late:
+            those = [self._parameters[s.parameter] for s in unit.segments if s.parameter in self._parameters]
+            self._late[unit.index] = not all(map(self._gate.can_close, those))
+        return self._late[unit.index]
+
+    def _before_kept(self, name: str) -> None:
+        """A hook of the user's keeps the parameter's gradient, which is to be the sum in the next forward pass."""
+        layer = self._layer_of[name]
+        self.before_forward[name] = layer
+        if layer.updater is None and name not in self._said:
+            self._said.add(name)
+            print(
+                f"warning: a hook keeps the gradient of {name}. It stays this worker's own part, because a server"
+                " updates the parameter, and no worker gets the sum. Under ring-allreduce, workers do",
+                flush=True,
+            )
 
     def _before_read(self, parameter: Parameter, function: Any) -> bool:
         """See `gate.Read`."""

@@ -176,7 +176,7 @@ class PlanReplica:
             self._keep_hooks_last()
             self._layer_gradients = {layer.name: len(layer.parameters) for layer in self._layers}
             self._unit_gradients = {
-                index: len({s.parameter for s in choice.unit.segments})
+                index: len({s.parameter for s in choice.unit.segments}) + self._reads.late(choice.unit)
                 for index, choice in self._choices.items()
             }
         self._recording.begin_pass()

@@ -47,10 +47,20 @@ def ask() -> None:
     tensor: Any = Tensor
     parameter: Any = Parameter
     tensor._make_subclass = staticmethod(asking(tensor._make_subclass))
-    for kind in (tensor, parameter):
-        kind.__new__ = staticmethod(asking(kind.__new__))
+    tensor.__new__ = staticmethod(asking(tensor.__new__))
+    parameter.__new__ = staticmethod(asking(_of_its_own_class(parameter.__new__)))
     _SCRIPTED.__call__ = asking(_SCRIPTED.__call__)
     _METHOD.__call__ = asking(_METHOD.__call__, _parameters_of)
+
+
+def _of_its_own_class(new: Callable[..., Any]) -> Callable[..., Any]:
+    """`Parameter(p)` looks at the class of `p`, which is another one where somebody watches its gradient."""
+
+    @functools.wraps(new)
+    def new_of(cls: type, data: Any = None, *args: Any, **kwargs: Any) -> Any:
+        return new(cls, data.detach() if hasattr(type(data), "_trainyard_own") else data, *args, **kwargs)
+
+    return new_of
 
 
 def _in_place(owner: Any, name: str, after_asking: Callable[..., Any]) -> Callable[..., Any]:

@@ -26,12 +26,14 @@ _GRADIENT: Any = Tensor.grad
 class WatchedGradients:
     """Of the parameters of one layer."""
 
-    def __init__(self, parameters: Sequence[Parameter], look: Callable[[], None]) -> None:
-        """`look()`: somebody is about to look at a gradient; called by one thread at a time. It passes the watch by
-        `gradient_of` and `set_gradient`."""
+    def __init__(
+        self, parameters: Sequence[Parameter], look: Callable[[], None], lock: threading.RLock
+    ) -> None:
+        """`look()`: somebody is about to look at a gradient; called under `lock`. It passes the watch by `gradient_of`
+        and `set_gradient`."""
         self._parameters = parameters
         self._look = look
-        self._looking = threading.Lock()
+        self._lock = lock
         self._watched: dict[type, type] = {}
         """By a parameter's own class."""
 
@@ -58,21 +60,15 @@ class WatchedGradients:
     def _subclass(self, own: type) -> type:
         def looked_at(access: Callable[..., Any]) -> Callable[..., Any]:
             def after_looking(parameter: Parameter, *value: Any) -> Any:
-                with self._looking:
+                with self._lock:
                     self._look()
                 return access(parameter, *value)
 
             return after_looking
 
-        def copied(parameter: Any, memo: dict[int, Any]) -> Any:
-            copy: Any = own.__deepcopy__(parameter, memo)  # type: ignore[attr-defined]
-            copy.__class__ = own  # nobody trains it
-            return copy
-
         return lookalike(
             own,
             {
-                "__deepcopy__": copied,
                 "grad": property(
                     looked_at(_GRADIENT.__get__),
                     looked_at(_GRADIENT.__set__),

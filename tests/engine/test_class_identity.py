@@ -23,6 +23,13 @@ _ASKING = {
     "an attribute": "import torch\nimport {here} as t\ndef f(p):\n    return p.__class__ is t.Mine",
     "another name": "import torch\nfrom {here} import Mine as M\ndef f(p):\n    return [q for q in p if type(q) is M]",
     "a variable": "import torch\nfrom {here} import Mine\ndef f(p):\n    k = type(p)\n    return k is Mine",
+    "two on a line": (
+        "import torch\nfrom {here} import Mine\ndef f(p):\n    return type(p) is Mine or type(p) is torch.Tensor"
+    ),
+    "an annotated variable": (
+        "import torch\nfrom {here} import Mine\ndef f(p):\n    k: type = type(p)\n    return k is Mine"
+    ),
+    "a class given": "import torch\nfrom {here} import Mine\ndef f(kind):\n    return kind is Mine",
     "two classes": "import torch\ndef f(p, q):\n    return type(p) is type(q)",
     "an argument": "import torch\ndef f(p, kind):\n    return type(p) is kind",
     "a method": (
@@ -34,6 +41,7 @@ _NOT_ASKING = {
     "none": "import torch\ndef f(p):\n    return type(p) is None",
     "equality": "import torch\nfrom {here} import Mine\ndef f(p):\n    return type(p) == Mine",
     "an instance": "import torch\nfrom {here} import Mine\ndef f(p):\n    return isinstance(p, Mine)",
+    "another thing of another thing": "import torch\ndef f(p, q):\n    return p.x is q.x",
     "another thing": "import torch\nfrom {here} import Mine\ndef f(p, q):\n    k = type(p)\n    return p is q",
     "no pytorch": "def f(p, kind):\n    return type(p) is kind",
 }
@@ -64,6 +72,21 @@ def test_code_that_asks_by_identity_is_found(how: str, folder: Path) -> None:
 def test_other_code_keeps_no_layer_waiting(how: str, folder: Path) -> None:
     _imported(_NOT_ASKING[how], folder)
     assert asks(Mine) is None
+
+
+def test_a_source_that_cannot_be_read_counts_as_asking(folder: Path) -> None:
+    _imported("import torch", folder)
+    (folder / "asking_module.py").write_text("import torch\nx is (")
+    assert asks(Mine) == "asking_module.py, line 2"
+
+
+def test_a_module_whose_attributes_fail_is_read_all_the_same(folder: Path) -> None:
+    _imported(
+        "import torch\nclass Lazy:\n    def __getattr__(self, name):\n        raise ImportError(name)\n"
+        "lazy = Lazy()\ndef f(p):\n    return type(p) is lazy.Mine",
+        folder,
+    )
+    assert asks(Mine) == "asking_module.py, line 7"
 
 
 def test_a_module_that_loses_its_source_is_passed_over(folder: Path) -> None:

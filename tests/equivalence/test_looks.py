@@ -54,11 +54,19 @@ def test_a_gradient_that_a_hook_keeps_is_the_sum_afterwards_as_under_ddp(tmp_pat
     assert distance(states[2], states[0]) <= 1e-11
 
 
+def test_where_a_server_updates_a_kept_gradient_stays_a_part_and_this_is_said(tmp_path: Path) -> None:
+    logs = succeed(spec_of("looks:held", "p3", 2), tmp_path).logs()
+    assert (
+        logs.count("warning: a hook keeps the gradient of middle.weight. It stays this worker's own part")
+        == 2
+    )
+
+
 @pytest.mark.parametrize("strategy", ["ring-allreduce-overlap", "p3", "parameter-server", *LATE])
 def test_a_gradient_that_is_written_to_after_it_has_left_ends_the_job(strategy: str, tmp_path: Path) -> None:
     end = run(spec_of("looks:held", strategy, 2, writes=True), tmp_path).end
     assert end.status == "failed"
-    assert "the gradient of middle.weight was written to in backward after it had left" in end.reason
+    assert "the gradient of middle.weight was written to after it had left" in end.reason
 
 
 @pytest.mark.parametrize("strategy", ["ring-allreduce-overlap", "p3"])
