@@ -55,10 +55,12 @@ class NativeAllreduce:
         self._thread.start()
 
     def begin_step(self, step: int) -> None:
-        self._next = 0
+        """Nothing to ask for."""
 
     def start(self, unit: Unit, step: int) -> None:
         """Issue the unit and those after it that only waited for it."""
+        if self._next == len(self._order):  # all of the step before have been issued
+            self._next = 0
         self._ready.add(unit.index)
         while self._next < len(self._order) and self._order[self._next] in self._ready:
             index = self._order[self._next]

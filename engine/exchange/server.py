@@ -36,7 +36,7 @@ class ServerExchange:
         self._pulled = 0
 
     def begin_step(self, step: int) -> None:
-        if step == self._pulled:  # nothing to pull yet, or an evaluation has pulled it already
+        if step <= self._pulled:  # nothing to pull yet, or an evaluation has pulled it already
             return
         self._pulled = step
         for choice in self._context.choices.values():

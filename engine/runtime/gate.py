@@ -66,6 +66,9 @@ _METADATA = frozenset(
 a step before it."""
 
 
+_ASKS_NOBODY = torch._C._disabled_torch_function_impl
+"""What stands in a class in place of a `__torch_function__` of its own."""
+
 _TRANSFORMS = {
     "torch._functorch.eager_transforms": (
         "_func_increment_nesting",
@@ -165,21 +168,34 @@ class Gate:
         if function in _METADATA:
             with torch._C.DisableTorchFunctionSubclass():
                 return function(*args, **kwargs)
-        found: list[Any] = [t for t in tensors_in((args, kwargs)) if hasattr(type(t), "_trainyard_gate")]
+        tensors = list(tensors_in((args, kwargs)))
+        found: list[Any] = [t for t in tensors if hasattr(type(t), "_trainyard_gate")]
         as_it_is: list[tuple[Any, Gate]] = []
+        # Where none is found, it is in a container of the user's own.
+        for parameter in found or list(self._closed.values()):
+            gate: Gate | None = getattr(type(parameter), "_trainyard_gate", None)
+            if gate is not None and not gate._read(parameter, function):
+                as_it_is.append((parameter, gate))
+        if (
+            not as_it_is
+        ):  # one that has been closed again meanwhile, for another thread's next step, asks again
+            return function(*args, **kwargs)
+        if all(map(_asks_nobody, tensors)):
+            with torch._C.DisableTorchFunctionSubclass():  # they stay closed to other threads
+                return function(*args, **kwargs)
         try:
-            # Where none is found, it is in a container of the user's own.
-            for parameter in found or list(self._closed.values()):
-                gate: Gate | None = getattr(type(parameter), "_trainyard_gate", None)
-                if gate is None:
-                    continue
-                if not gate._read(parameter, function):
-                    as_it_is.append((parameter, gate))
+            for parameter, _ in as_it_is:
                 parameter.__class__ = own_class(parameter)
             return function(*args, **kwargs)
         finally:
             for parameter, gate in as_it_is:
                 gate._close_again(parameter)
+
+
+def _asks_nobody(tensor: Tensor) -> bool:
+    """Whether the tensor's class has no `__torch_function__` of its own."""
+    own: Any = own_class(tensor)
+    return own is Tensor or own.__torch_function__ is _ASKS_NOBODY
 
 
 _GATES: weakref.WeakSet[Gate] = weakref.WeakSet()

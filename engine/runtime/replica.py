@@ -4,8 +4,7 @@ The trainer calls the methods in the order of a step:
     begin_step -> [begin_forward, model(...), end_forward, begin_backward(last), loss.backward(), end_backward] per
     micro-batch -> next step ... -> settle
 Hooks do the rest: each parameter's accumulate hook counts its unit towards departure; from then on a gate (`gate.py`)
-stands before the parameter, and whoever reads it next waits for its version. What reads it in backward sees what
-forward saw (`landing.py`). Layers that have come are updated together: when backward ends, and after a wait.
+stands before it, and whoever reads it next waits for its version; in backward it is what forward saw (`landing.py`).
 """
 
 from __future__ import annotations
@@ -222,8 +221,9 @@ class PlanReplica:
 
     def _tell_exchanges(self, step: int) -> None:
         """The forward pass of `step` is about to need what they bring."""
-        for exchange in self._distinct:
-            exchange.begin_step(step)
+        with self._lock:
+            for exchange in self._distinct:
+                exchange.begin_step(step)
 
     # --- forward ---
 
@@ -308,8 +308,8 @@ class PlanReplica:
         for layer in layers:
             for parameter in layer.parameters.values():
                 parameter.grad = None
-            layer.version = needed
             self._reads.open(layer)
+            layer.version = needed  # who sees it finds the gate open
             if self._watch is not None:
                 self._watch.came(layer.parameters)
 
