@@ -176,10 +176,8 @@ class Gate:
             gate: Gate | None = getattr(type(parameter), "_trainyard_gate", None)
             if gate is not None and not gate._read(parameter, function):
                 as_it_is.append((parameter, gate))
-        if (
-            not as_it_is
-        ):  # one that has been closed again meanwhile, for another thread's next step, asks again
-            return function(*args, **kwargs)
+        if not as_it_is:
+            return function(*args, **kwargs)  # what has been closed again meanwhile asks again
         if all(map(_asks_nobody, tensors)):
             with torch._C.DisableTorchFunctionSubclass():  # they stay closed to other threads
                 return function(*args, **kwargs)
