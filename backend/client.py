@@ -116,6 +116,15 @@ class Client(Connection):
         """Ask for a job's end."""
         return self._read(Job, "POST", f"/jobs/{job_id}/cancel", json={})
 
+    def stop(self, job_id: str, *, timeout_s: float) -> Job:
+        """The job once it has ended: it is cancelled unless it ends by itself first. Raises as `wait` does."""
+        try:
+            self.cancel(job_id)
+        except ApiError:
+            if self.job(job_id).state not in ENDED:
+                raise
+        return self.wait(job_id, timeout_s=timeout_s)
+
     def choose_baseline(self, job_id: str, baseline: str | None) -> Job:
         """Measure a job's speed-up against another job from now on, or against none."""
         return self._read(Job, "PUT", f"/jobs/{job_id}/baseline", json={"baseline": baseline})

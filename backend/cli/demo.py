@@ -146,12 +146,9 @@ class Demo:
             ids += [found.running_job] if found.running_job else []
             if found.state == "running":
                 self._client.cancel_race(self._race_id)
-        going = [id_ for id_ in ids if self._client.job(id_).state not in ENDED]
-        for id_ in going:
-            self._client.cancel(id_)
         deadline = time.monotonic() + CANCEL_LIMIT_S
-        for id_ in going:
-            self._client.wait(id_, timeout_s=max(0.1, deadline - time.monotonic()))
+        for id_ in reversed(ids):  # what is queued first, so that it does not begin meanwhile
+            self._client.stop(id_, timeout_s=max(0.1, deadline - time.monotonic()))
 
     def _page(self) -> str:
         return f"{self._client.url}/races/{self._race_id}"

@@ -99,6 +99,14 @@ def test_jobs_come_page_by_page(client: Client, ids: list[str]) -> None:
     assert client.attempts(ids[0]).items == []
 
 
+def test_what_is_stopped_has_ended_also_when_it_had_before(client: Client) -> None:
+    job = client.submit(job_spec("is stopped"))
+    for _ in range(2):
+        assert client.stop(job.id, timeout_s=60).state == "cancelled"
+    with pytest.raises(ApiError, match="no such job"):
+        client.stop("nobody", timeout_s=60)
+
+
 def test_figures_open_in_a_notebook(client: Client, ids: list[str]) -> None:
     for figure in (client.figure(ids[0], "timeline", width=800), client.same_step_figure(ids, theme="dark")):
         assert isinstance(figure, go.Figure)

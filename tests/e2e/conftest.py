@@ -41,8 +41,7 @@ def client(server: LiveServer) -> Iterator[Client]:
         yield found
         for job in found.jobs():
             if job.state not in ENDED:
-                found.cancel(job.id)
-                found.wait(job.id, timeout_s=TIMEOUT_MS / 1e3)
+                found.stop(job.id, timeout_s=TIMEOUT_MS / 1e3)
 
 
 @pytest.fixture(scope="session")

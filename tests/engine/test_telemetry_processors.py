@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -84,7 +85,14 @@ def recorded(recorder: Recorder) -> dict[str, list[float]]:
 @pytest.mark.skipif(not Path("/proc/stat").exists(), reason="this system has no /proc")
 def test_what_this_process_computes_is_seen() -> None:
     recorder = Recorder(0, "worker 0", lambda: 0, None)
-    sampler = ProcessorSampler(recorder, lambda: 3)
+    sampled = threading.Event()  # the sampler asks for the step when it has read both sums
+
+    def step() -> int:
+        sampled.set()
+        return 3
+
+    sampler = ProcessorSampler(recorder, step)
+    assert sampled.wait(60)
     until = time.process_time() + 0.3
     while time.process_time() < until:
         pass
