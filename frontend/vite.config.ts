@@ -1,14 +1,31 @@
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { gzipSync } from "node:zlib";
 import react from "@vitejs/plugin-react";
 import { defineConfig } from "vitest/config";
 
 // The service answers the API and serves the built page; in development the page is Vite's and asks it.
 const service = process.env.TRAINYARD_URL ?? "http://127.0.0.1:8000";
 
+/** What the service sends as it is, so that it need not compress two megabytes for each browser. */
+const compressed = {
+  name: "compressed",
+  writeBundle({ dir }: { dir?: string }) {
+    const folder = join(dir ?? "dist", "assets");
+    for (const name of readdirSync(folder).filter((name) => /\.(js|css)$/.test(name)))
+      writeFileSync(join(folder, `${name}.gz`), gzipSync(readFileSync(join(folder, name)), { level: 9 }));
+  },
+};
+
 export default defineConfig({
-  plugins: [react()],
+  plugins: [react(), compressed],
   server: { proxy: { "/api": service } },
   preview: { proxy: { "/api": service } },
   // plotly.js is one bundle of 1.5 MB, loaded apart from the page.
-  build: { chunkSizeWarningLimit: 1600 },
+  build: {
+    chunkSizeWarningLimit: 1600,
+    // Chromium compiles what a file holds while it comes, beside the page's thread, and not function by function on it.
+    rolldownOptions: { output: { postBanner: "//# allFunctionsCalledOnLoad" } },
+  },
   test: { include: ["src/**/*.test.ts"] },
 });

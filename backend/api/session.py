@@ -12,7 +12,9 @@ from backend.api.credentials import admit, client_of, cookie_name, session_of
 from backend.api.deps import Services, problems
 from backend.schemas.session import SessionView, SignIn
 from backend.services.access import SESSION_S
+from backend.services.context import Context
 from backend.services.errors import TooManyGuesses, Unauthorized
+from backend.services.watch import newest
 
 router = APIRouter(prefix="/session", tags=["session"])
 
@@ -20,11 +22,10 @@ router = APIRouter(prefix="/session", tags=["session"])
 @router.get("")
 def show_session(services: Services, request: Request) -> SessionView:
     """Whether this server asks for its token, and whether this request shows it, or a session."""
-    kind = services.access.kind
     try:
-        return SessionView(access=kind, signed_in=True, ends_unix_ns=admit(services.access, request))
+        return _signed_in(services, admit(services.access, request))
     except (Unauthorized, TooManyGuesses):
-        return SessionView(access=kind, signed_in=False)
+        return SessionView(access=services.access.kind, signed_in=False)
 
 
 @router.post("", responses=problems(401, 409, 415, 429))
@@ -32,7 +33,7 @@ def start_session(services: Services, request: Request, response: Response, body
     """Sign in with the server's token. The answer sets an HttpOnly cookie."""
     id_, ends = services.access.sign_in(body.token.get_secret_value(), client_of(request))
     _set_cookie(response, request, id_, SESSION_S)
-    return SessionView(access=services.access.kind, signed_in=True, ends_unix_ns=ends)
+    return _signed_in(services, ends)
 
 
 @router.delete("", status_code=204, responses=problems(415))
@@ -41,6 +42,12 @@ def end_session(services: Services, request: Request, response: Response) -> Non
     if id_ := session_of(request):
         services.access.sign_out(id_)
         _set_cookie(response, request, "", 0)
+
+
+def _signed_in(services: Context, ends: int | None) -> SessionView:
+    with services.database.read() as session:
+        notice = newest(session)
+    return SessionView(access=services.access.kind, signed_in=True, ends_unix_ns=ends, newest_notice=notice)
 
 
 def _set_cookie(response: Response, request: Request, value: str, seconds: int) -> None:

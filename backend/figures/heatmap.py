@@ -32,6 +32,8 @@ GAP = 0.06
 """Between two rows, of a row's height."""
 FEWEST_ROWS = 48
 """Neighbouring layers of deep networks share one: they are smaller than a pixel."""
+TIMES_PX = 34
+"""Below the last map: the times alone."""
 TITLE_PX = 38
 """Between the two maps: the second one's title, and its colours."""
 MAX_ROWS_PX = 300
@@ -168,7 +170,7 @@ def draw(
         selector={"overlaying": None},
     )
     figure.update_xaxes(tickformat="~s", ticksuffix="s", showgrid=False)
-    figure.update_layout(hovermode="closest")
+    figure.update_layout(hovermode="closest", margin={"b": TIMES_PX})
     share_time_axis(figure, request)
     alt = _words(names, waits[1], sent)
     return finish(figure, request, revision=f"heatmap:{job.id}", height=2 * map_px + TITLE_PX + 84, alt=alt)

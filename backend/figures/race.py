@@ -14,7 +14,7 @@ import numpy as np
 import plotly.graph_objects as go
 from sqlalchemy.orm import Session
 
-from backend.figures.base import finish, format_ms, notice, say_rehearsed
+from backend.figures.base import TIME_MARGINS_PX, finish, format_ms, notice, say_rehearsed
 from backend.figures.blame import blocker
 from backend.figures.headline import Contender, cause, headline
 from backend.figures.request import FigureRequest
@@ -144,6 +144,7 @@ def draw(
         _finish_lines(figure, lane, request)
         _captions(figure, lane, name, view, request, winner=lane.finish_ns == first and len(lanes) > 1)
     set_axes(figure, rows, view, bottom)
+    figure.update_layout(margin={"l": TIME_MARGINS_PX[request.narrow][0]})
     same = len({part.job.titles for part in parts}) == 1
     other = any((part.spans["layer"] < 0).any() for part in parts)
     add_key(figure, parts[0].job if same else None, request, other=other)

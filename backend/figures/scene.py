@@ -10,6 +10,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from backend.figures import words
+from backend.figures.base import TIME_BELOW_PX
 from backend.figures.boxes import SHADES, Boxes, place, position
 from backend.figures.draw import LABEL_SHARE, MAX_BARS, MAX_OUTLINES, bars, cells, outlines
 from backend.figures.facts import JobFacts
@@ -123,6 +124,7 @@ def set_axes(figure: go.Figure, rows: Sequence[Row], view: View, bottom: float, 
         barmode="overlay",
         hovermode="closest",
         uniformtext={"mode": "hide", "minsize": 9},
+        margin={"b": TIME_BELOW_PX},
     )
 
 

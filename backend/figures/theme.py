@@ -132,6 +132,7 @@ def template(theme: Theme) -> go.layout.Template:
         "tickfont": {"color": colours.muted, "size": 12},
         "title": {"font": {"color": colours.muted, "size": 12}, "standoff": 8},
         "automargin": True,
+        "ticklabeloverflow": "allow",  # else plotly.js measures each label, again and again
         "zeroline": False,
         "ticks": "outside",
         "ticklen": 4,
@@ -144,7 +145,8 @@ def template(theme: Theme) -> go.layout.Template:
             "xaxis": axis,
             "yaxis": axis,
             "colorway": list(colours.series),
-            "margin": {"l": 12, "r": 12, "t": 36, "b": 12},
+            # As much as axes, titles and a key take as a rule: plotly.js draws twice where they need more.
+            "margin": {"l": 78, "r": 20, "t": 42, "b": 52},
             "hoverlabel": {"font": {"family": _FONT, "size": 12}, "align": "left"},
             "legend": {
                 "orientation": "h",

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from backend.figures.base import TIME_MARGINS_PX, finish, format_ms, notice, share_time_axis
+from backend.figures.base import TIME_BELOW_PX, TIME_MARGINS_PX, finish, format_ms, notice, share_time_axis
 from backend.figures.bins import bin_window, neighbours, within
 from backend.figures.boxes import SHADES, shade
 from backend.figures.facts import JobFacts, LinkFacts, together
@@ -133,6 +133,7 @@ def draw(
     groups = _groups(layers, columns, len(panels), size)
     shades, areas = palette(request.theme, SHADES), []
     layout: dict[str, Any] = {"hovermode": "closest", "shapes": [], "annotations": []}
+    layout["margin"] = {"b": TIME_BELOW_PX}
     for row, one in enumerate(panels, start=1):
         common: dict[str, Any] = {
             "x0": start_s,
@@ -164,7 +165,7 @@ def draw(
     if not request.narrow:
         other = f"other: beyond the layers (headers, control{programs})"
         layout["annotations"].append(_key_of_other(other, request))
-        layout["margin"] = {"t": KEY_PX + TITLE_PX}
+        layout["margin"]["t"] = KEY_PX + TITLE_PX
     figure = go.Figure(areas, layout)  # at once: each change of a figure takes milliseconds
     add_layer_scale(figure, job, request)
     share_time_axis(figure, request)

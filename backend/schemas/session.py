@@ -31,3 +31,6 @@ class SessionView(Schema):
     """Whether everything else is answered, too."""
     ends_unix_ns: int | None = None
     """When the browser's session ends; null where there is none."""
+    newest_notice: int | None = None
+    """The id of the newest notice, where everything is answered: who asks for data now, and for the notices after this
+    one, misses nothing."""

@@ -31,6 +31,9 @@ const queries = new QueryClient({
 });
 
 const router = createAppRouter(queries);
+// The page's code comes while the service says whether it asks for its token.
+const [matched] = router.getMatchedRoutes(location.pathname);
+for (const route of matched) void router.loadRouteChunk(route);
 const root = document.getElementById("root");
 if (root === null) throw new Error("index.html has no element #root");
 

@@ -9,6 +9,7 @@ import {
   summaryQuery,
 } from "./api/queries";
 import { rankingsQuery } from "./api/raceQueries";
+import { loadPlotly } from "./components/plotly";
 import {
   type CompareSearch,
   groupFilter,
@@ -34,6 +35,7 @@ export function prefetchJobs(queries: QueryClient, search: JobsSearch): void {
 }
 
 export function prefetchCompared(queries: QueryClient, { jobs = [] }: CompareSearch): void {
+  if (jobs.length > 0) prefetchDrawing();
   jobs.forEach((id, index) => {
     void queries.prefetchQuery(jobQuery(id));
     void queries.prefetchQuery(summaryQuery(id, index === 0 ? undefined : jobs[0]));
@@ -47,11 +49,17 @@ export function prefetchDevices(queries: QueryClient): void {
 
 export function prefetchJob(queries: QueryClient, id: string, search: JobSearch): void {
   void queries.prefetchQuery(jobQuery(id));
+  if (search.tab === undefined || search.tab === "timeline" || search.tab === "links") prefetchDrawing();
   if (search.tab === undefined) {
     void queries.prefetchQuery(summaryQuery(id, search.baseline, search.attempt));
   } else if (search.tab === "spec") {
     void queries.prefetchQuery(specificationQuery(id, "yaml", false));
   }
+}
+
+/** What draws figures, which is larger than everything else, need not wait for their data. */
+export function prefetchDrawing(): void {
+  void loadPlotly();
 }
 
 export function prefetchRace(queries: QueryClient, id: string): void {

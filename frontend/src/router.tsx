@@ -17,7 +17,14 @@ import {
   raceSearch,
   rankingsSearch,
 } from "./lib/search";
-import { prefetchCompared, prefetchDevices, prefetchJob, prefetchJobs, prefetchRace } from "./prefetch";
+import {
+  prefetchCompared,
+  prefetchDevices,
+  prefetchDrawing,
+  prefetchJob,
+  prefetchJobs,
+  prefetchRace,
+} from "./prefetch";
 
 const root = createRootRouteWithContext<{ queries: QueryClient }>()({
   component: Shell,
@@ -35,6 +42,7 @@ export const raceRoute = createRoute({
   getParentRoute: () => root,
   path: "/race",
   validateSearch: raceSearch,
+  loader: prefetchDrawing,
   component: lazyRouteComponent(() => import("./pages/race/RacePage"), "RacePage"),
 });
 

@@ -210,6 +210,7 @@ def test_a_server_without_a_token_says_whom_it_answers(tmp_path: Path, insecure:
             "access": kind,
             "signed_in": True,
             "ends_unix_ns": None,
+            "newest_notice": 0,
         }
         assert client.get("/api/v1/health").json()["access"] == kind
         assert (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import subprocess
 import sys
 import threading
@@ -136,10 +137,22 @@ def test_a_server_without_its_page_says_how_to_build_it(tmp_path_factory: pytest
         answer = client.get("/jobs")
         assert answer.status_code == 503
         assert "npm run build" in answer.text
-    (folder / "dist").mkdir()
+    assets = folder / "dist" / "assets"
+    assets.mkdir(parents=True)
     (folder / "dist" / "index.html").write_text("<title>built</title>")
+    (assets / "page-1a.js").write_bytes(script := b"let built = true;\n" * 1000)
+    (assets / "page-1a.js.gz").write_bytes(packed := gzip.compress(script))
     with TestClient(create_app(settings), base_url="http://127.0.0.1") as client:
         assert "built" in client.get("/jobs/anything", headers={"Accept": "text/html"}).text
+        for accepted, sent in (("gzip, br", packed), ("br", script)):
+            answer = client.get("/assets/page-1a.js", headers={"Accept-Encoding": accepted})
+            assert answer.content == script
+            assert int(answer.headers["content-length"]) == len(sent)
+            assert answer.headers["content-type"].startswith("text/javascript")
+            assert "immutable" in answer.headers["cache-control"]
+        again = {"If-None-Match": answer.headers["etag"], "Accept-Encoding": "br"}
+        assert client.get("/assets/page-1a.js", headers=again).status_code == 304
+        assert client.get("/assets/gone.js").status_code == 404
         assert client.get("/api/v1/nothing").headers["content-type"] == "application/problem+json"
 
 

@@ -102,6 +102,20 @@ def test_a_page_that_was_away_misses_nothing(live: LiveServer, client: Client) -
     assert newest == {missed[0]: "cancelled", missed[1]: "queued", missed[2]: "queued", later.id: "queued"}
 
 
+def test_a_page_that_begins_with_its_session_misses_nothing_and_asks_for_nothing_again(
+    live: LiveServer, client: Client
+) -> None:
+    earlier = client.submit(job_spec("is in what a page asks for"))
+    newest = httpx.get(f"{live.url}/api/v1/session", trust_env=False).json()["newest_notice"]
+    job = client.submit(job_spec("comes while a page is being opened"))
+    with Feed(live, asked=str(newest)) as feed:
+        seen = feed.until("job", job.id)
+    assert {event["event"] for event in seen} == {"job"}, (
+        "neither ready nor reset, after which all is asked for again"
+    )
+    assert earlier.id not in {event["data"]["job_id"] for event in seen}
+
+
 def test_who_cannot_send_the_header_resumes_by_the_address(live: LiveServer, client: Client) -> None:
     with Feed(live) as feed:
         feed.until("ready")

@@ -24,6 +24,7 @@ def test_a_session_is_a_cookie_that_does_not_tell_the_token(guarded: FastAPI, st
         "access": "token",
         "signed_in": False,
         "ends_unix_ns": None,
+        "newest_notice": None,
     }
     answer = stranger.post("/api/v1/session", json={"token": f" {TOKEN}\n"})
     name, _, rest = answer.headers["set-cookie"].partition("=")

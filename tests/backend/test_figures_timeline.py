@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -55,6 +57,9 @@ def test_bars_are_exactly_the_recorded_events(database: Database, run: Run) -> N
         recorded = sum(e["end"] - e["start"] for e in events if e["kind"] == kind) / SECOND
         assert drawn == pytest.approx(recorded, rel=1e-5), kind
     assert (length >= 0).all()
+    colours = [t["marker"]["color"] for t in bars]
+    each = [one for named in colours for one in ([named] if isinstance(named, str) else named)]
+    assert all(re.fullmatch("#[0-9a-f]{6}", colour) for colour in each), "what plotly.js takes for a colour"
     hovers = [text for t in bars for text in t.get("hovertext", ())]
     assert len(hovers) == len(events)
     assert all(" ms by the host's clock" in text for text in hovers)

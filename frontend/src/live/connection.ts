@@ -32,13 +32,15 @@ export class LiveConnection {
   readonly #refresher: Refresher;
   readonly #listeners = new Set<() => void>();
   #source: EventSource | null = null;
-  #lastId: string | null = null;
+  #lastId: string | null;
   #retry: ReturnType<typeof setTimeout> | null = null;
   #letGo: ReturnType<typeof setTimeout> | null = null;
   #state: LiveState = { connection: "connecting", lastNoticeAt: null };
 
-  constructor(client: QueryClient) {
+  /** `since`: the notice after which it begins; without, it begins with what comes, and all is asked for again. */
+  constructor(client: QueryClient, since?: number | null) {
     this.#client = client;
+    this.#lastId = since === undefined || since === null ? null : String(since);
     this.#refresher = new Refresher(client, REFRESH_MS);
   }
 
