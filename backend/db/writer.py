@@ -22,7 +22,7 @@ from backend.db.models import Notice
 from backend.db.trouble import explained
 
 T = TypeVar("T")
-Listener = Callable[[list[int]], None]
+Listener = Callable[[list[Notice]], None]
 
 WRITE_TIMEOUT_S = 60.0
 logger = logging.getLogger(__name__)
@@ -79,9 +79,9 @@ class Writer:
         return future
 
     def listen(self, listener: Listener) -> Callable[[], None]:
-        """Call `listener(ids)` after every commit that wrote notices; returns the function that ends it.
+        """Call `listener(notices)` after every commit that wrote notices; returns the function that ends it.
 
-        It runs on the writer's thread: hand the ids over and return (`loop.call_soon_threadsafe`, an Event).
+        It runs on the writer's thread: hand over what it needs and return (`loop.call_soon_threadsafe`, an Event).
         """
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
@@ -106,18 +106,17 @@ class Writer:
                     session.info[NOTICES] = notices
                     with session.begin():
                         result = write(session)
-                    ids = [notice.id for notice in notices]
             except BaseException as error:  # whatever `write` raised belongs to who asked for it
                 future.set_exception(error)
                 continue
             future.set_result(result)
-            if ids:
-                self._wake(ids)
+            if notices:
+                self._wake(notices)
 
-    def _wake(self, ids: list[int]) -> None:
+    def _wake(self, notices: list[Notice]) -> None:
         for listener in list(self._listeners):
             try:
-                listener(ids)
+                listener(notices)
             except Exception:  # one page's broken feed must not stop the writer for everybody
                 logger.exception("a listener for notices failed")
 

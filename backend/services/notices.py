@@ -65,7 +65,7 @@ class Hub:
         self._last = await asyncio.to_thread(self._newest)
         self._pruned = self._last
 
-        def committed(_ids: list[int]) -> None:
+        def committed(_notices: list[models.Notice]) -> None:
             loop.call_soon_threadsafe(self._wake.set)
 
         self._unlisten = self._database.writer.listen(committed)

@@ -21,6 +21,7 @@ from backend.races.order import Run, following
 from backend.races.spec import RaceSpec
 from backend.services.jobs import Jobs
 from backend.services.races import FINISHED, RUNNING
+from backend.services.removal import DELETED
 from backend.services.stored import race_of
 from backend.services.watch import Watch
 from engine.errors import UserError
@@ -36,7 +37,8 @@ class Racing:
         self._jobs = jobs
         self._unreadable: set[str] = set()
         """Races of other versions, each named in the log once."""
-        self._watch = Watch(database, "racing", self._look)
+        # What its job records comes many times a second, and does not let a race go on.
+        self._watch = Watch(database, "racing", self._look, kinds=("job", DELETED))
 
     def start(self) -> None:
         """Begin with the races that an earlier life left."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from sqlalchemy import func, select
@@ -43,9 +43,16 @@ class Watch:
     again after AGAIN_S: it must keep what it could not do."""
 
     def __init__(
-        self, database: Database, name: str, look: Callable[[], float | None], *, pace_s: float = 0.0
+        self,
+        database: Database,
+        name: str,
+        look: Callable[[], float | None],
+        *,
+        pace_s: float = 0.0,
+        kinds: Collection[str] | None = None,
     ) -> None:
-        """`pace_s`: commits that come within this time are looked at together."""
+        """`pace_s`: commits that come within this time are looked at together. Only notices of these `kinds` are looked
+        at, where they are given."""
         self.pace_s = pace_s
         self.again_s = AGAIN_S
         self.closed = threading.Event()
@@ -53,13 +60,18 @@ class Watch:
         self._database = database
         self._look = look
         self._wake = threading.Event()
+        self._kinds = kinds
         self._unlisten: Callable[[], None] = lambda: None
         self._thread = threading.Thread(target=self._loop, name=name, daemon=True)
 
     def start(self) -> None:
-        self._unlisten = self._database.writer.listen(lambda _: self.wake())
+        self._unlisten = self._database.writer.listen(self._committed)
         self.wake()
         self._thread.start()
+
+    def _committed(self, notices: list[Notice]) -> None:
+        if self._kinds is None or any(notice.kind in self._kinds for notice in notices):
+            self.wake()
 
     def wake(self) -> None:
         """There may be something to look at. From any thread, after the commit."""

@@ -74,7 +74,7 @@ class Recorder:
         spool: Path | None,
         *,
         attempt: int = 0,
-        flush_s: float = 0.25,
+        flush_s: float = 0.5,
         capacity: int = 65_536,
         detail: DetailPolicy | None = None,
         spool_bytes: int = 2**30,

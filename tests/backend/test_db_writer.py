@@ -35,7 +35,7 @@ def test_a_write_is_seen_by_readers_after_commit(database: Database) -> None:
 
 def test_a_write_that_raises_stores_nothing_and_wakes_nobody(database: Database) -> None:
     heard: list[int] = []
-    database.writer.listen(heard.extend)
+    database.writer.listen(lambda notices: heard.extend(notice.id for notice in notices))
 
     def fails(session: Session) -> None:
         add_job(session)
@@ -51,7 +51,7 @@ def test_a_write_that_raises_stores_nothing_and_wakes_nobody(database: Database)
 
 def test_notices_are_heard_in_the_order_of_their_ids_from_many_threads(database: Database) -> None:
     heard: list[int] = []
-    database.writer.listen(heard.extend)
+    database.writer.listen(lambda notices: heard.extend(notice.id for notice in notices))
     threads = [
         threading.Thread(target=lambda: [database.writer.run(add_job) for _ in range(20)]) for _ in range(5)
     ]
@@ -68,7 +68,7 @@ def test_notices_are_heard_in_the_order_of_their_ids_from_many_threads(database:
 
 def test_ids_of_deleted_notices_are_not_given_again(database: Database) -> None:
     heard: list[int] = []
-    database.writer.listen(heard.extend)
+    database.writer.listen(lambda notices: heard.extend(notice.id for notice in notices))
     database.writer.run(add_job)
     database.writer.run(lambda session: session.delete(session.get_one(Notice, heard[0])))
     database.writer.run(add_job)
@@ -79,11 +79,11 @@ def test_ids_of_deleted_notices_are_not_given_again(database: Database) -> None:
 def test_one_broken_listener_does_not_keep_the_others_from_hearing(database: Database) -> None:
     heard: list[int] = []
 
-    def broken(_ids: list[int]) -> None:
+    def broken(_notices: list[Notice]) -> None:
         raise RuntimeError("the page is gone")
 
     stop = database.writer.listen(broken)
-    database.writer.listen(heard.extend)
+    database.writer.listen(lambda notices: heard.extend(notice.id for notice in notices))
     database.writer.run(add_job)
     stop()
     database.writer.run(add_job)
