@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from engine.errors import UserError
+from engine.runtime.sharing import memory_of
 
 
 def check_suited(model: nn.Module, title: str) -> None:
     """Raises UserError for a model, called `title`, that cannot be trained here."""
     _is_python(model)
     _has_shapes(model)
+    _names_its_parameters(model)
     _is_trained(model, title)
+    _has_no_overlaps(model)
     _has_dense_gradients(model)
     _has_dense_buffers(model)
 
@@ -52,6 +57,59 @@ def _is_trained(model: nn.Module, title: str) -> None:
             "Leave requires_grad of what is to be trained True where the model is built: what is frozen then is never"
             " trained",
         )
+
+
+def _names_its_parameters(model: nn.Module) -> None:
+    every = dict(nn.Module.named_parameters(model))
+    given = {*map(id, model.parameters())}
+    if {name: id(p) for name, p in model.named_parameters()} != {
+        n: id(p) for n, p in every.items()
+    } or given != {*map(id, every.values())}:
+        left_out = [name for name, parameter in every.items() if id(parameter) not in given]
+        raise UserError(
+            "model",
+            left_out[0] if left_out else type(model).__name__,
+            "is not what nn.Module.named_parameters() calls it: the model has a parameters() or named_parameters() of"
+            " its own, and what is planned, exchanged and saved goes by PyTorch's",
+            "Remove the method, and call requires_grad_(False) on what is not to be trained",
+        )
+
+
+def _has_no_overlaps(model: nn.Module) -> None:
+    """Each would be updated by itself, and sent to another place."""
+    by_memory: dict[int, list[tuple[str, Tensor]]] = {}
+    for name, parameter in model.named_parameters():
+        if parameter.layout == torch.strided and parameter.numel():
+            by_memory.setdefault(memory_of(parameter), []).append((name, parameter))
+    for together in by_memory.values():
+        for (first, one), (second, other) in combinations(together, 2):
+            if _overlap(one, other):
+                raise UserError(
+                    "model",
+                    second,
+                    f"has elements in the same memory as {first}, and is another Parameter",
+                    f"Use the Parameter {first} itself in both places, which ties them, or clone() its data",
+                )
+
+
+def _overlap(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors in the same memory have an element in common."""
+    starts = [t.storage_offset() * t.element_size() for t in (one, other)]
+    ends = [
+        start + t.element_size() * (1 + sum((n - 1) * s for n, s in zip(t.shape, t.stride(), strict=True)))
+        for start, t in zip(starts, (one, other), strict=True)
+    ]
+    if max(starts) >= min(ends):
+        return False
+    begin, size = min(starts), max(ends) - min(starts)
+    taken = []
+    for start, tensor in zip(starts, (one, other), strict=True):
+        element = tensor.element_size()
+        where = torch.zeros(size, dtype=torch.bool)
+        strides = (*(stride * element for stride in tensor.stride()), 1)
+        torch.as_strided(where, (*tensor.shape, element), strides, start - begin).fill_(True)
+        taken.append(where)
+    return bool((taken[0] & taken[1]).any())
 
 
 def _has_dense_gradients(model: nn.Module) -> None:

@@ -10,10 +10,10 @@ from torch import nn
 
 from engine.models.compiled import region_of, regions
 from engine.plan.description import ParameterDescription
-from engine.runtime.class_identity import asks
 from engine.runtime.entries import Entries, Parameters
 from engine.runtime.gate import Gate
 from engine.runtime.sharing import Sharing
+from engine.runtime.unwatched import why_unwatched
 
 
 class WaitFinder:
@@ -38,16 +38,16 @@ class WaitFinder:
         """By path of a layer that is waited for before it is read: when, and why. `layers`: their parameters."""
         parameters, compiled = dict(self._model.named_parameters()), regions(self._model)
         sharing, gate = Sharing(parameters), Gate(lambda parameter, function: True)
-        asked = {own: asks(own) for own in {type(parameter) for parameter in parameters.values()}}
+        unwatched = {
+            own: why_unwatched(own) for own in {type(parameter) for parameter in parameters.values()}
+        }
         found = {}
         for path, described in layers.items():
             own = [p.name for p in described if p.trainable]
             if any(sharing.is_shared(name) for name in own):
                 found[path] = "before forward, because another tensor has its memory"
-            elif place := next(filter(None, (asked[type(parameters[name])] for name in own)), None):
-                found[path] = (
-                    f"before forward, because {place}, compares the class of its parameters by identity"
-                )
+            elif why := next(filter(None, (unwatched[type(parameters[name])] for name in own)), ""):
+                found[path] = f"before forward, because {why}"
             elif not all(gate.can_close(parameters[name]) for name in own):
                 found[path] = "before forward, because the class of its parameters cannot be changed"
             elif region_of(path, compiled) is not None:

@@ -4,23 +4,23 @@ A parameter that is watched has another class for a while (`lookalike.py`), of w
 Python or PyTorch notices the question. So the sources of what has been imported are read, and where one asks so of a
 class, parameters of that class are not watched: what needs them waits early.
 
-Read are modules that have anything of PyTorch's among their names, except PyTorch's own, Python's and ours. A
-comparison by identity counts if one side is the class in question, as the module's names say, or if one side is a class
-that was asked for (`type(x)`, `x.__class__`, or a name that was given one) and the other is not known before the code
-runs. What is imported after a class has been asked for is not read, nor is a module without a source.
+A comparison by identity (`is`, or `operator.is_`) counts if one side is the class in question, as the module's names
+say, or if one side is a class that was asked for (`type(x)`, `x.__class__`, or a name that was given one) and the other
+is not known before the code runs. Not found: a function of its own that compares any two things.
 """
 
 from __future__ import annotations
 
 import ast
-import inspect
-import sys
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-_NOT_READ = sys.stdlib_module_names | {"torch", "torchgen", "functorch", "engine", "backend"}
+from engine.runtime import sources
+
+_WORDS = (" is ", "is_")
+_FUNCTIONS = frozenset({"is_", "is_not"})
+"""Of the module `operator`."""
 _UNKNOWN = object()
 
 Comparison = tuple[int, tuple[ast.expr, ...], bool]
@@ -33,20 +33,12 @@ _READ: dict[int, tuple[ModuleType, tuple[Comparison, ...]]] = {}
 def asks(own: type) -> str | None:
     """Where the first module that was imported compares a class with `own` by identity, e.g. "model.py, line 12"; None
     if none does."""
-    for name, module in list(sys.modules.items()):
-        if isinstance(module, ModuleType) and name.partition(".")[0] not in _NOT_READ:
-            names = _names(module)
-            for line, others, asked in _comparisons(module):
-                values = [_value(other, names) for other in others]
-                if any(value is own or (asked and value is _UNKNOWN) for value in values):
-                    return f"{Path(names.get('__file__') or name).name}, line {line}"
+    for module in sources.imported():
+        for line, others, asked in _comparisons(module):
+            values = [_value(other, sources.names(module)) for other in others]
+            if any(value is own or (asked and value is _UNKNOWN) for value in values):
+                return sources.place(module, line)
     return None
-
-
-def _names(module: ModuleType) -> Mapping[str, Any]:
-    """Without importing what the module imports when it is first used."""
-    found: Mapping[str, Any] = object.__getattribute__(module, "__dict__")
-    return found
 
 
 def _comparisons(module: ModuleType) -> tuple[Comparison, ...]:
@@ -56,18 +48,11 @@ def _comparisons(module: ModuleType) -> tuple[Comparison, ...]:
 
 
 def _read(module: ModuleType) -> Iterator[Comparison]:
-    if not any(_of_torch(value) for value in list(_names(module).values())):
+    tree = sources.tree(module, _WORDS)
+    if tree is None:
         return
-    try:
-        source = inspect.getsource(module)
-    except (OSError, TypeError):
-        return
-    if " is " not in source:
-        return
-    try:
-        tree = ast.parse(source)
-    except SyntaxError as error:  # another one than was imported, of which nothing is known
-        yield error.lineno or 1, (ast.Name("?"),), True
+    if isinstance(tree, SyntaxError):
+        yield tree.lineno or 1, (ast.Name("?"),), True
         return
     scopes = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     for scope in (tree, *scopes):
@@ -77,11 +62,21 @@ def _read(module: ModuleType) -> Iterator[Comparison]:
 def _in_scope(scope: ast.AST) -> Iterator[Comparison]:
     given = {name for node in ast.walk(scope) for name in _given(node)}
     for node in ast.walk(scope):
-        if isinstance(node, ast.Compare) and any(isinstance(op, ast.Is | ast.IsNot) for op in node.ops):
-            sides = [node.left, *node.comparators]
+        sides = _compared(node)
+        if sides:
             asked = [side for side in sides if _is_asked(side, given)]
             others = tuple(side for side in sides if side not in asked)
-            yield node.lineno, others or (ast.Name("?"),), bool(asked)
+            yield getattr(node, "lineno", 1), others or (ast.Name("?"),), bool(asked)
+
+
+def _compared(node: ast.AST) -> list[ast.expr]:
+    """What is compared by identity here; nothing where nothing is."""
+    if isinstance(node, ast.Compare) and any(isinstance(op, ast.Is | ast.IsNot) for op in node.ops):
+        return [node.left, *node.comparators]
+    if isinstance(node, ast.Call):
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", None)
+        return node.args if called in _FUNCTIONS else []
+    return []
 
 
 def _given(node: ast.AST) -> Iterator[str]:
@@ -122,12 +117,3 @@ def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
         except Exception:  # a lazy module's, say
             return _UNKNOWN
     return _UNKNOWN
-
-
-def _of_torch(value: Any) -> bool:
-    try:
-        found = _names(value) if isinstance(value, ModuleType) else {"__name__": value.__module__}
-    except Exception:
-        return False
-    name = found.get("__name__")
-    return isinstance(name, str) and name.partition(".")[0] == "torch"

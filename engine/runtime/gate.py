@@ -14,6 +14,8 @@ What does not pass here, and who cares for it:
     what torch.compile has compiled                 `before_compiled`: what it may read is read when it is entered
     torch.DoubleTensor(p) and other typed ones      likewise: their class cannot be changed. p.clone() asks
     `type(p) is Parameter`                          `class_identity.py` finds such code; the layer waits before forward
+    who decides what PyTorch's functions do         `own_dispatch.py` finds such code, and all layers wait
+    a forked process                                the one that forks reads all before; nothing is closed in the other
 
 Cost: two assignments of a class and one Python call, for each parameter and step.
 """
@@ -21,6 +23,7 @@ Cost: two assignments of a class and one Python call, for each parameter and ste
 from __future__ import annotations
 
 import functools
+import os
 import weakref
 from collections.abc import Callable, Collection, Iterable
 from importlib import import_module
@@ -32,8 +35,8 @@ from torch.nn import Parameter
 
 from engine.models.uses import tensors_in
 from engine.runtime import unasked
-from engine.runtime.class_identity import asks
 from engine.runtime.lookalike import lookalike, own_class
+from engine.runtime.unwatched import why_unwatched
 
 Read = Callable[[Parameter, Any], bool]
 """(parameter, function that is about to get it) -> whether it is open now; if not, the function gets it as it is."""
@@ -87,18 +90,19 @@ class Gate:
         self._read = read
         self._closed: dict[int, Parameter] = {}
         self._closed_class: dict[type, type | None] = {}
-        """By a parameter's own class; None where its instances take no other one, or code asks for it by identity."""
+        """By a parameter's own class; None where its instances take no other one, or may not be watched."""
         self._lifted: list[Parameter] = []
         """Closed parameters that have their own class for the time being."""
         _GATES.add(self)
         _ask_before_transforms()
+        _read_before_forks()
         unasked.ask()
 
     def can_close(self, parameter: Parameter) -> bool:
         """Whether the parameter's class allows it; nearly every one does."""
         own = own_class(parameter)
         if own not in self._closed_class:
-            self._closed_class[own] = None if asks(own) else self._made(parameter)
+            self._closed_class[own] = None if why_unwatched(own) else self._made(parameter)
         return self._closed_class[own] is not None
 
     def _made(self, parameter: Parameter) -> type | None:
@@ -133,6 +137,11 @@ class Gate:
         """Something is about to read that does not say what."""
         for parameter in list(self._closed.values()):
             self._read(parameter, None)
+
+    def forked(self) -> None:
+        """In a process that was forked, nothing comes any more, and everything is read as it is."""
+        for parameter in list(self._closed.values()):
+            self.open(parameter)
 
     def before_compiled(self, parameters: Collection[int] | None) -> None:
         """Compiled code is about to read these, by id; None: it does not say which. What may be read as it is has its
@@ -256,3 +265,18 @@ def _ask_before_transforms() -> None:
         for name in names:
             if hasattr(module, name):
                 setattr(module, name, asking(getattr(module, name)))
+
+
+@functools.cache
+def _read_before_forks() -> None:
+    """Let what forks this process wait for all versions first: nobody receives anything in the new one."""
+
+    def before() -> None:
+        for gate in list(_GATES):
+            gate.read_all()
+
+    def after() -> None:
+        for gate in list(_GATES):
+            gate.forked()
+
+    os.register_at_fork(before=before, after_in_child=after)

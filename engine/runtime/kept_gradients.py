@@ -12,55 +12,93 @@ Cost: counting who holds each gradient, 1 µs, and a copy of those that somebody
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import Parameter
 
 from engine.errors import TrainingError
-from engine.runtime.sharing import is_lonely
+from engine.runtime.sharing import is_lonely, memory_of, others_hold
+
+
+class _Kept(NamedTuple):
+    """A gradient that somebody else holds."""
+
+    gradient: Tensor
+    version: int
+    """How often it had been written to when it left."""
+    by_memory: bool
+    """It is held as memory only, which may be by gradients of other parameters: what the backward pass of torch.cat
+    gives them are views of one tensor."""
 
 
 class KeptGradients:
     """Of one worker's parameters, by name."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, tuple[Tensor, int]] = {}
-        """What somebody else holds, and how often it had been written to when it left."""
+        self._kept: dict[str, _Kept] = {}
 
     def leaves(self, name: str, parameter: Parameter) -> None:
         """The gradient is about to leave, and what is added to it from now on is others'."""
         gradient = parameter.grad
-        if gradient is not None and _is_kept(parameter):
-            self._kept[name] = gradient, gradient._version
+        if gradient is None:
+            return
+        named = _is_named(parameter)
+        if named or not is_lonely(gradient):
+            self._kept[name] = _Kept(gradient, gradient._version, by_memory=not named)
             parameter.grad = gradient.clone(memory_format=torch.contiguous_format)
 
     def names(self) -> list[str]:
-        """Whose gradients of the step are kept. Raises TrainingError for one that was written to too late."""
+        """Whose gradients of the step are kept, when all have left. Raises TrainingError for one that was written to
+        too late."""
+        self._forget_siblings()
         for name in self._kept:
             self._check(name)
         return list(self._kept)
-
-    def _check(self, name: str) -> None:
-        gradient, version = self._kept[name]
-        if gradient._version != version:
-            raise TrainingError(
-                f"the gradient of {name} was written to after it had left to be summed, by who had kept the tensor."
-                " Write to it in the hook that gets it"
-            )
 
     def summed(self, parameters: Mapping[str, Parameter]) -> None:
         """The sums of the parameters' gradients are in their places, or an update has taken them."""
         for name in self._kept.keys() & parameters.keys():
             self._check(name)
-            kept, _ = self._kept.pop(name)
             sums = parameters[name].grad
             if sums is not None:
-                with torch.no_grad():
-                    kept.copy_(sums)
-                parameters[name].grad = kept
+                self._write(name, sums)
+                parameters[name].grad = self._kept[name].gradient
+            del self._kept[name]
+
+    def _forget_siblings(self) -> None:
+        """What only gradients of these parameters hold is nobody else's."""
+        together = Counter(memory_of(kept.gradient) for kept in self._kept.values())
+        siblings = [
+            name
+            for name, kept in self._kept.items()
+            if kept.by_memory and not others_hold(memory := memory_of(kept.gradient), together[memory])
+        ]
+        for name in siblings:
+            del self._kept[name]
+
+    def _check(self, name: str) -> None:
+        kept = self._kept[name]
+        if kept.gradient._version != kept.version:
+            raise TrainingError(
+                f"the gradient of {name} was written to after it had left to be summed, by who had kept the tensor."
+                " Write to it in the hook that gets it"
+            )
+
+    def _write(self, name: str, sums: Tensor) -> None:
+        """Views of one tensor count their writes together."""
+        gradient = self._kept[name].gradient
+        memory = memory_of(gradient)
+        there = [other for other, kept in self._kept.items() if memory_of(kept.gradient) == memory]
+        for other in there:
+            self._check(other)
+        with torch.no_grad():
+            gradient.copy_(sums)
+        for other in there:
+            self._kept[other] = self._kept[other]._replace(version=gradient._version)
 
 
 def _names(parameter: Parameter) -> int:
@@ -80,8 +118,6 @@ _LONELY.grad = torch.zeros(1)
 _OWN, _OWN_USES = _names(_LONELY), _uses(_LONELY)
 
 
-def _is_kept(parameter: Parameter) -> bool:
-    """Whether anybody else holds the gradient, or its memory. The caller, too, holds it once."""
-    assert parameter.grad is not None
-    named, used = _names(parameter) > _OWN + 1, _uses(parameter) > _OWN_USES
-    return named or used or not is_lonely(parameter.grad)
+def _is_named(parameter: Parameter) -> bool:
+    """Whether anybody else holds the gradient itself. The caller, too, holds it once."""
+    return _names(parameter) > _OWN + 1 or _uses(parameter) > _OWN_USES

@@ -1,8 +1,8 @@
 """Look-alike: a subclass that a parameter has for a while in place of its own class, so that who uses it is noticed.
 
-It has the name of its own class and equals it: `type(p) == Parameter`, `type(p) in {Parameter}` and
-`torch.optim`'s choice of the faster way (`foreach`), which it makes by class, go on. `type(p) is Parameter` cannot be
-met; `class_identity.py` finds code that asks so.
+It has the name of its own class and equals it: `type(p) == Parameter`, `type(p) in {Parameter}`,
+`isinstance(q, type(p))` and `torch.optim`'s choice of the faster way (`foreach`), which it makes by class, go on.
+`type(p) is Parameter` cannot be met; `class_identity.py` finds code that asks so.
 """
 
 from __future__ import annotations
@@ -40,6 +40,10 @@ def _equal_kind(kind: type) -> Any:
     def equal(cls: type, other: object) -> bool:
         return isinstance(other, type) and _own(cls) is _own(other)
 
-    return type(kind)(
-        kind.__name__, (kind,), {"__eq__": equal, "__hash__": lambda cls: type.__hash__(_own(cls))}
-    )
+    members = {
+        "__eq__": equal,
+        "__hash__": lambda cls: type.__hash__(_own(cls)),
+        "__instancecheck__": lambda cls, value: isinstance(value, _own(cls)),
+        "__subclasscheck__": lambda cls, other: issubclass(other, _own(cls)),
+    }
+    return type(kind)(kind.__name__, (kind,), members)

@@ -17,9 +17,9 @@ try:
     from torch.nn import Parameter
 
     from engine.runtime import devices, process, servers, worker
-    from engine.runtime.class_identity import asks
+    from engine.runtime.unwatched import why_unwatched
 
-    asks(Parameter)  # reads the modules that are here: each worker would, for a sixth of a second
+    why_unwatched(Parameter)  # reads the modules that are here: each worker would, for a sixth of a second
 finally:  # the fork server goes on without what cannot be imported
     gc.freeze()  # nor will it be: collectors of the forked processes leave it alone, and its pages shared
     gc.enable()

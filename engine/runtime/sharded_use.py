@@ -54,6 +54,11 @@ def check_shardable(model: nn.Module, groups: Sequence[nn.Module]) -> None:
     for name, parameter in model.named_parameters():
         if _hooks(parameter):
             raise _hooked(name)
+        if type(parameter) is not Parameter:
+            raise TrainingError(
+                f"{name} is a {type(parameter).__name__}, a class of the model's own, and `fsdp` puts tensors of other"
+                f" classes in its place. Make it an nn.Parameter. {_REMEDY}"
+            )
 
 
 class Originals:

@@ -14,7 +14,8 @@ from torch import Tensor
 from torch.nn import Parameter
 
 
-def _memory_of(tensor: Tensor) -> int:
+def memory_of(tensor: Tensor) -> int:
+    """The same for tensors that lie in the same memory."""
     return tensor.untyped_storage()._cdata
 
 
@@ -22,13 +23,18 @@ def _holders(memory: int) -> int:
     return torch._C._storage_Use_Count(memory)
 
 
-_OWN = _holders(_memory_of(_LONELY := torch.empty(1)))
+_OWN = _holders(memory_of(_LONELY := torch.empty(1)))
 """How many holders the memory of a tensor has that shares it with nobody."""
 
 
 def is_lonely(tensor: Tensor) -> bool:
     """Whether no other tensor holds the memory of `tensor`."""
-    return _holders(_memory_of(tensor)) <= _OWN
+    return not others_hold(memory_of(tensor), 1)
+
+
+def others_hold(memory: int, known: int) -> bool:
+    """Whether more tensors hold the memory than so many that are `known`."""
+    return _holders(memory) > _OWN - 1 + known
 
 
 class Sharing:
@@ -59,10 +65,10 @@ class Sharing:
         holders = _holders(memory)
         if holders == _OWN and self._together[memory] == 1:
             return False
-        return holders > _OWN - 1 + self._together[memory] + self._views[memory]
+        return others_hold(memory, self._together[memory] + self._views[memory])
 
     def _look(self, name: str) -> int:
-        memory = _memory_of(self._parameters[name])
+        memory = memory_of(self._parameters[name])
         before = self._memory.get(name)
         if before != memory:
             if before is not None:

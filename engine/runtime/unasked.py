@@ -1,8 +1,8 @@
 """Unasked: what reads a tensor's values without asking its class is made to ask a closed parameter (`gate.py`).
 
 PyTorch asks `__torch_function__` of what a function computes with. It does not of what a constructor copies or wraps
-(`torch.tensor(p)`, `x.new_tensor(p)`), nor of what TorchScript is given. These were found by calling every function of
-PyTorch's with a closed parameter, and are replaced before a user's code is imported.
+(`torch.tensor(p)`, `x.new_tensor(p)`), nor of what TorchScript or an autograd.Function of a user's is given. These were
+found by calling every function of PyTorch's with a closed parameter, and are replaced before a user's code is imported.
 
 A scripted module reads its own parameters, too. A scripted function has none: what it is given asks, and nothing
 else, so that layers that use one wait for no others.
@@ -28,7 +28,7 @@ _FUNCTIONS = (
     (torch, ("tensor", "as_tensor", "asarray", "sparse_coo_tensor", "to_dlpack")),
     (torch.nested, ("nested_tensor",)),
     (torch.utils.dlpack, ("to_dlpack",)),
-    (Tensor, ("new_tensor", "new", "set_", "as_subclass")),
+    (Tensor, ("new_tensor", "new", "set_")),
 )
 _SCRIPTED: Any = torch.jit.ScriptFunction
 _METHOD: Any = torch._C.ScriptMethod
@@ -46,9 +46,12 @@ def ask() -> None:
             setattr(owner, name, _in_place(owner, name, asking(getattr(owner, name))))
     tensor: Any = Tensor
     parameter: Any = Parameter
-    tensor._make_subclass = staticmethod(asking(tensor._make_subclass))
+    tensor.as_subclass = _in_place(Tensor, "as_subclass", asking(_to_own_class(tensor.as_subclass)))
+    tensor._make_subclass = staticmethod(asking(_to_own_class(tensor._make_subclass)))
     tensor.__new__ = staticmethod(asking(tensor.__new__))
     parameter.__new__ = staticmethod(asking(_of_its_own_class(parameter.__new__)))
+    function: Any = torch.autograd.Function
+    function.apply = classmethod(asking(function.apply.__func__))
     _SCRIPTED.__call__ = asking(_SCRIPTED.__call__)
     _METHOD.__call__ = asking(_METHOD.__call__, _parameters_of)
 
@@ -61,6 +64,17 @@ def _of_its_own_class(new: Callable[..., Any]) -> Callable[..., Any]:
         return new(cls, data.detach() if hasattr(type(data), "_trainyard_own") else data, *args, **kwargs)
 
     return new_of
+
+
+def _to_own_class(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """`x.as_subclass(type(p))` gives an ordinary tensor of the class that `p` has when nobody watches it."""
+
+    @functools.wraps(plain)
+    def to_own(*args: Any, **kwargs: Any) -> Any:
+        own = (getattr(arg, "_trainyard_own", arg) if isinstance(arg, type) else arg for arg in args)
+        return plain(*own, **kwargs)
+
+    return to_own
 
 
 def _in_place(owner: Any, name: str, after_asking: Callable[..., Any]) -> Callable[..., Any]:

@@ -17,8 +17,8 @@ from typing import Any
 from torch import Tensor
 from torch.nn import Parameter
 
-from engine.runtime.class_identity import asks
 from engine.runtime.lookalike import lookalike, own_class
+from engine.runtime.unwatched import why_unwatched
 
 _GRADIENT: Any = Tensor.grad
 
@@ -39,8 +39,7 @@ class WatchedGradients:
 
     def why_not(self) -> str:
         """Why these cannot be watched; empty where they can."""
-        place = next(filter(None, map(asks, dict.fromkeys(map(own_class, self._parameters)))), None)
-        return f"{place}, compares the class of its parameters by identity" if place else ""
+        return next(filter(None, map(why_unwatched, dict.fromkeys(map(own_class, self._parameters)))), "")
 
     def begin(self) -> None:
         """A look is told from now on."""

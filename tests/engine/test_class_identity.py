@@ -30,6 +30,13 @@ _ASKING = {
         "import torch\nfrom {here} import Mine\ndef f(p):\n    k: type = type(p)\n    return k is Mine"
     ),
     "a class given": "import torch\nfrom {here} import Mine\ndef f(kind):\n    return kind is Mine",
+    "a function of identity": (
+        "import operator\nimport torch\nfrom {here} import Mine\ndef f(p):\n    return operator.is_(type(p), Mine)"
+    ),
+    "a function by its name": (
+        "from operator import is_not\nimport torch\nfrom {here} import Mine\n"
+        "def f(p):\n    return is_not(type(p), Mine)"
+    ),
     "two classes": "import torch\ndef f(p, q):\n    return type(p) is type(q)",
     "an argument": "import torch\ndef f(p, kind):\n    return type(p) is kind",
     "a method": (

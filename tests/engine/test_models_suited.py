@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import torch
 from torch import nn
@@ -27,9 +29,29 @@ def with_buffer(buffer: torch.Tensor) -> nn.Module:
     return model
 
 
+def overlapping() -> nn.Module:
+    """`left` and `right` have no element in common, `both` has some of each."""
+    model, table = nn.Module(), torch.zeros(4, 6)
+    model.left, model.right = nn.Parameter(table[:, :3]), nn.Parameter(table[:, 3:])
+    model.both = nn.Parameter(table[1:3, 2:4])
+    return model
+
+
+class Hiding(nn.Linear):
+    """An adapter's idiom."""
+
+    def parameters(self, recurse: bool = True) -> Iterator[nn.Parameter]:
+        yield self.bias
+
+
 @pytest.mark.parametrize(
     ("model", "message"),
     [
+        (overlapping(), r"= 'both': has elements in the same memory as left.*ties them, or clone"),
+        (
+            Hiding(2, 2),
+            r"= 'weight': is not what nn.Module.named_parameters\(\) calls it.*requires_grad_\(False\)",
+        ),
         (
             nn.Sequential(nn.LazyLinear(3)),
             r"= '0': is a LazyLinear.*no shape.*run the model on an example once",
@@ -70,3 +92,9 @@ def test_what_was_traced_by_torch_jit_is_as_good_as_any() -> None:
     assert [
         layer.name for layer in describe(model, torch.zeros(2, 2), torch.zeros(2).long(), "m").layers
     ] == ["0", "1.0"]
+
+
+def test_parameters_may_lie_beside_each_other_and_be_tied() -> None:
+    model = overlapping()
+    model.both = model.left
+    check_suited(model, "a model")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import os
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -17,6 +18,11 @@ from torch.optim.optimizer import _foreach_supported_types
 
 from engine.runtime import unasked
 from engine.runtime.gate import Gate, past_gates
+
+# In this module, the names themselves would disable every gate of this process (`engine/runtime/own_dispatch.py`).
+_unasked: Any = getattr(torch._C, "DisableTorchFunctionSubclass")  # noqa: B009
+_NESTED = "nested_tensor"
+_ask_tensors: Any = getattr(Parameter, "__torch_function__")  # noqa: B009
 
 
 class Watched:
@@ -99,7 +105,7 @@ READS: dict[str, Callable[[nn.Linear], Any]] = {
     "wrapped": lambda layer: Tensor._make_subclass(Tensor, layer.weight),
     "parameter": lambda layer: Parameter(layer.weight),
     "set": lambda layer: torch.no_grad()(torch.zeros(1).set_)(layer.weight),
-    "nested": lambda layer: torch.nested.nested_tensor([layer.weight]).unbind()[0],
+    "nested": lambda layer: getattr(torch.nested, _NESTED)([layer.weight]).unbind()[0],
     "scripted function": lambda layer: _scripted(layer.weight),
     "scripted module": lambda layer: torch.jit.script(layer).forward(torch.zeros(1, 3)),
     "version": lambda layer: layer.weight._version,
@@ -117,7 +123,7 @@ def test_every_way_of_reading_is_told(how: str) -> None:
 @pytest.mark.parametrize("how", READS)
 def test_what_stays_closed_is_read_as_it_is(how: str) -> None:
     plain, watched = nn.Linear(3, 4), Watched(nn.Linear(3, 4), opens=False)
-    with torch.no_grad(), torch._C.DisableTorchFunctionSubclass():
+    with torch.no_grad(), _unasked():
         watched.layer.load_state_dict(plain.state_dict())
     watched.read.clear()
     found, expected = READS[how](watched.layer), READS[how](plain)
@@ -126,7 +132,7 @@ def test_what_stays_closed_is_read_as_it_is(how: str) -> None:
     if isinstance(expected, Tensor):
         assert type(found) == type(expected)  # noqa: E721, by identity every gate of this process would be disabled
         assert not _disguised(found) or found is watched.layer.weight
-        with torch._C.DisableTorchFunctionSubclass():
+        with _unasked():
             assert torch.equal(found, expected)
 
 
@@ -153,20 +159,19 @@ def test_recurrent_layers_pass_their_weights_in_a_list() -> None:
 
 
 def test_a_class_of_the_users_own_keeps_its_ways() -> None:
-    class Mine(Parameter):
-        asked = 0
+    asked = []
 
-        @classmethod
-        def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            cls.asked += 1
-            return super().__torch_function__(func, types, args, kwargs or {})
+    def ask(cls: type, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        asked.append(func)
+        return _ask_tensors(func, types, args, kwargs or {})
 
+    Mine: Any = type("Mine", (Parameter,), {"__torch_function__": classmethod(ask)})
     layer = nn.Linear(3, 4)
     layer.weight = Mine(torch.ones(4, 3))
     watched = Watched(layer)
     assert layer.weight.sum().item() == 12
     assert watched.read == ["weight"]
-    assert Mine.asked
+    assert asked
     assert not _disguised(layer.weight)
 
 
@@ -271,3 +276,38 @@ def test_torch_takes_a_closed_parameter_for_one_that_it_knows() -> None:
     assert type(weight) != Tensor  # noqa: E721
     assert type(weight) in _foreach_supported_types
     assert str not in _foreach_supported_types
+
+
+def test_its_class_knows_whose_instances_others_are() -> None:
+    watched, other = Watched(nn.Linear(3, 4)), nn.Linear(3, 4)
+    kind = type(watched.layer.weight)
+    assert isinstance(other.weight, kind)
+    assert isinstance(watched.layer.bias, kind)
+    assert not isinstance(torch.zeros(1), kind)
+    assert issubclass(Parameter, kind)
+    assert issubclass(kind, Parameter)
+    assert torch.zeros(1).as_subclass(kind).sum() == 0
+    assert not watched.read
+
+
+def test_a_function_of_the_users_own_reads_what_it_saves() -> None:
+    class Saves(torch.autograd.Function):
+        @staticmethod
+        def forward(context: Any, x: Tensor, weight: Tensor) -> Tensor:
+            context.save_for_backward(weight)
+            return x.clone()
+
+    watched = Watched(nn.Linear(3, 4))
+    Saves.apply(torch.ones(2), watched.layer.weight)
+    assert watched.read == ["weight"]
+
+
+def test_a_process_waits_before_it_forks_and_the_forked_one_waits_for_nobody() -> None:
+    watched = Watched(nn.Linear(3, 4), opens=False)
+    child = os.fork()
+    if child == 0:  # no assertion is heard of here
+        watched.layer(torch.zeros(1, 3))
+        os._exit(int(len(watched.read) != 2 or _disguised(watched.layer.weight)))
+    assert os.waitpid(child, 0)[1] == 0
+    assert watched.read == ["weight", "bias"]
+    assert watched.gate.is_closed(watched.layer.weight)

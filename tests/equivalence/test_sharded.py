@@ -16,11 +16,11 @@ pytestmark = pytest.mark.usefixtures("gang_lane")
 
 def spec_of(how: str, **changes: Any) -> Any:
     """Every layer is a group of its own."""
+    model = {"entrypoint": "sharded:model", "directory": str(USER_CODE), "options": {"how": how}}
     return job(
-        model={"entrypoint": "sharded:model", "directory": str(USER_CODE), "options": {"how": how}},
         strategy={"name": "fsdp", "options": {"group_bytes": 100}},
         cluster={"workers": 2},
-        **{"training": {"steps": 5, "precision": "float32"}, **changes},
+        **{"model": model, "training": {"steps": 5, "precision": "float32"}, **changes},
     )
 
 
@@ -52,6 +52,14 @@ def test_what_cannot_be_sharded_is_refused(how: str, reason: str, tmp_path: Path
     assert end.error["type"] == "TrainingError", end.reason
     assert reason in end.reason
     assert "ddp" in end.reason
+
+
+def test_a_class_of_the_models_own_is_refused(tmp_path: Path) -> None:
+    """fully_shard puts other tensors in the parameters' places, of which the model says other things."""
+    model = {"entrypoint": "classes:asking", "directory": str(USER_CODE), "options": {"how": "equality"}}
+    end = run(spec_of("", model=model), tmp_path).end
+    assert end.status == "failed"
+    assert "layers.0.weight is a Weight, a class of the model's own" in end.reason
 
 
 def test_a_gradient_that_comes_in_parts_is_refused(tmp_path: Path) -> None:

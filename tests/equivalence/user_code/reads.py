@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -136,6 +137,20 @@ def _sparse(weight: Tensor, x: Tensor) -> Tensor:
     return found.to_dense()
 
 
+class _Saving(torch.autograd.Function):
+    """Needs for backward what forward does not compute with."""
+
+    @staticmethod
+    def forward(context: Any, x: Tensor, weight: Tensor) -> Tensor:
+        context.save_for_backward(weight)
+        return x.clone()
+
+    @staticmethod
+    def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+        (weight,) = context.saved_tensors
+        return gradient * weight.sum(), None
+
+
 UNASKED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "tensor": lambda w, x: torch.tensor(w),
     "as_tensor": lambda w, x: torch.as_tensor(w, dtype=torch.float32),
@@ -144,9 +159,12 @@ UNASKED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "new": lambda w, x: x.new(w).clone(),
     "set": _set,
     "set data": _data,
-    "nested": lambda w, x: torch.nested.nested_tensor([w, w]).unbind()[0],
     "subclass": lambda w, x: Tensor._make_subclass(nn.Parameter, w).detach().clone(),
     "as_subclass": lambda w, x: w.as_subclass(Tensor) * 2.0,
+    "class of another": lambda w, x: (
+        x[:10, :24].as_subclass(type(w)).detach() + isinstance(nn.Parameter(x[0]), type(w))
+    ),
+    "saved": lambda w, x: _Saving.apply(x[:10, :24], w),
     "sparse": _sparse,
     "dlpack": lambda w, x: torch.from_dlpack(torch.to_dlpack(w)).clone(),
     "scripted": lambda w, x: added(x.new_zeros(10, 24), w),

@@ -1,0 +1,64 @@
+"""Which code of a user's decides itself what PyTorch's functions do with tensors."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from torch.nn import Parameter
+
+from engine.runtime.own_dispatch import dispatches
+from engine.runtime.unwatched import why_unwatched
+
+_DISPATCHING = {
+    "a tensor": "import torch\nclass A(torch.Tensor):\n    @classmethod\n    def __torch_function__(cls, *a): ...",
+    "a duck": "import torch\nclass A:\n    @classmethod\n    def __torch_function__(cls, *a): ...",
+    "switched off": "import torch\ndef f(x):\n    with torch._C.DisableTorchFunctionSubclass():\n        return x + 1",
+    "imported": "from torch._C import DisableTorchFunction",
+    "renamed": "from torch.nested import nested_tensor as n",
+    "swapped": "import torch\ntorch.utils.swap_tensors(torch.ones(1), torch.zeros(1))",
+}
+_NOT = {
+    "a mode": (
+        "from torch.overrides import TorchFunctionMode\nclass A(TorchFunctionMode):\n"
+        "    def __torch_function__(self, f, t, a=(), k=None):\n        return f(*a, **(k or {}))"
+    ),
+    "a word": "import torch\nx = 'DisableTorchFunction'  # __torch_function__",
+    "no pytorch": "class A:\n    def __torch_function__(cls, *a): ...",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.syspath_prepend(tmp_path)
+    yield tmp_path
+    sys.modules.pop("dispatching_module", None)
+
+
+def _imported(source: str, folder: Path) -> None:
+    (folder / "dispatching_module.py").write_text(source)
+    importlib.invalidate_caches()
+    importlib.import_module("dispatching_module")
+
+
+def test_nothing_of_these_tests_does() -> None:
+    """Else every gate of this process would be disabled."""
+    assert dispatches() is None
+
+
+@pytest.mark.parametrize("how", _DISPATCHING)
+def test_such_code_is_found(how: str, folder: Path) -> None:
+    _imported(_DISPATCHING[how], folder)
+    found = dispatches()
+    assert found is not None
+    assert found.startswith("dispatching_module.py, line ")
+    assert why_unwatched(Parameter).startswith(found)
+
+
+@pytest.mark.parametrize("how", _NOT)
+def test_other_code_keeps_no_layer_waiting(how: str, folder: Path) -> None:
+    _imported(_NOT[how], folder)
+    assert dispatches() is None

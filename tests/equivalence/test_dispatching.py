@@ -1,0 +1,28 @@
+"""Exact class: models that decide themselves what PyTorch's functions do with tensors."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.equivalence.against_plain import holds, spec_of
+from tests.equivalence.user_code.names import DISPATCHING
+from tests.jobs import describe
+
+pytestmark = pytest.mark.usefixtures("gang_lane")
+
+
+@pytest.mark.parametrize("how", DISPATCHING)
+@pytest.mark.parametrize(("strategy", "workers"), [("p3", 2), ("ring-allreduce-overlap", 3)])
+def test_they_read_what_plain_pytorch_reads(how: str, strategy: str, workers: int, tmp_path: Path) -> None:
+    holds("dispatching:model", strategy, workers, tmp_path, how=how)
+
+
+def test_the_description_says_that_all_layers_wait_and_why() -> None:
+    described = describe(spec_of("dispatching:model", "p3", 2, how="nested"))
+    assert len(described.layers) == 3
+    for layer in described.layers:
+        why = r"before forward, because dispatching\.py, line \d+, decides itself what PyTorch's functions do .*"
+        assert re.fullmatch(why, layer.waits or "")
