@@ -6,7 +6,7 @@ import os
 from html import escape
 from pathlib import Path
 
-from fastapi import FastAPI
+from fastapi import FastAPI, HTTPException
 from fastapi.responses import HTMLResponse
 from fastapi.staticfiles import StaticFiles
 from starlette.datastructures import Headers
@@ -34,21 +34,24 @@ class Assets(StaticFiles):
         status_code: int = 200,
     ) -> Response:
         packed = Path(f"{full_path}.gz")
+        if Path(full_path).suffix == ".gz":  # it is sent in another file's place only
+            raise HTTPException(404)
         if "gzip" in Headers(scope=scope).get("accept-encoding", "") and packed.is_file():
             response = super().file_response(packed, packed.stat(), scope, status_code)
             response.headers["Content-Encoding"] = "gzip"
+            response.headers["Vary"] = "Accept-Encoding"
             response.headers["Content-Type"] = str(FileResponse(full_path).headers["content-type"])
         else:
             response = super().file_response(full_path, stat_result, scope, status_code)
         response.headers["Cache-Control"] = "public, max-age=31536000, immutable"
-        response.headers["Vary"] = "Accept-Encoding"
         return response
 
 
 def install(app: FastAPI, folder: Path) -> None:
     """Serve the built page, every address of its own included, below all routes of the API."""
     if (folder / "index.html").is_file():
-        app.mount("/assets", Assets(directory=folder / "assets", check_dir=False))
+        if (folder / "assets").is_dir():
+            app.mount("/assets", Assets(directory=folder / "assets"))
         app.frontend("/", directory=folder, fallback="index.html")
         return
 

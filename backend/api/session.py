@@ -10,6 +10,7 @@ from fastapi import APIRouter, Request, Response
 
 from backend.api.credentials import admit, client_of, cookie_name, session_of
 from backend.api.deps import Services, problems
+from backend.db import DatabaseUnavailableError
 from backend.schemas.session import SessionView, SignIn
 from backend.services.access import SESSION_S
 from backend.services.context import Context
@@ -45,8 +46,11 @@ def end_session(services: Services, request: Request, response: Response) -> Non
 
 
 def _signed_in(services: Context, ends: int | None) -> SessionView:
-    with services.database.read() as session:
-        notice = newest(session)
+    try:
+        with services.database.read() as session:
+            notice = newest(session)
+    except DatabaseUnavailableError:  # who signs in does so; without it, a page asks for everything again
+        notice = None
     return SessionView(access=services.access.kind, signed_in=True, ends_unix_ns=ends, newest_notice=notice)
 
 

@@ -14,11 +14,10 @@ import numpy as np
 
 from engine.telemetry.batch import Batch, LinkInfo, encode
 from engine.telemetry.events import EVENT, LINK_SAMPLE, STEP, Kind, Track
+from engine.telemetry.recorder import FLUSH_S
 from engine.telemetry.spread import LinkBins
 from engine.telemetry.totals import event_totals
 
-FLUSH_S = 0.25
-"""A worker sends a batch so often, like its recorder."""
 SLICES = 5
 KINDS = [Kind.WAIT, Kind.FORWARD, Kind.BACKWARD, Kind.UPDATE, *[Kind.SEND, Kind.RECEIVE] * SLICES]
 """Events of one layer in one step."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import combinations
-
+import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import Parameter
 from torch.nn.parameter import is_lazy
 
 from engine.errors import UserError
@@ -61,55 +61,63 @@ def _is_trained(model: nn.Module, title: str) -> None:
 
 def _names_its_parameters(model: nn.Module) -> None:
     every = dict(nn.Module.named_parameters(model))
-    given = {*map(id, model.parameters())}
-    if {name: id(p) for name, p in model.named_parameters()} != {
-        n: id(p) for n, p in every.items()
-    } or given != {*map(id, every.values())}:
-        left_out = [name for name, parameter in every.items() if id(parameter) not in given]
+    given, named = {*map(id, model.parameters())}, dict(model.named_parameters())
+    for name, parameter in every.items():
+        if id(parameter) not in given:
+            rule = "is left out by the model's own parameters() or named_parameters()"
+        elif named.get(name) is not parameter:
+            rule = "has another name in the model's own named_parameters()"
+        else:
+            continue
         raise UserError(
             "model",
-            left_out[0] if left_out else type(model).__name__,
-            "is not what nn.Module.named_parameters() calls it: the model has a parameters() or named_parameters() of"
-            " its own, and what is planned, exchanged and saved goes by PyTorch's",
-            "Remove the method, and call requires_grad_(False) on what is not to be trained",
+            name,
+            f"{rule}, and what is planned, exchanged and saved goes by nn.Module's",
+            "Remove that method, and call requires_grad_(False) on what is not to be trained",
         )
 
 
 def _has_no_overlaps(model: nn.Module) -> None:
     """Each would be updated by itself, and sent to another place."""
-    by_memory: dict[int, list[tuple[str, Tensor]]] = {}
+    by_memory: dict[int, list[tuple[int, int, str, Parameter]]] = {}
     for name, parameter in model.named_parameters():
         if parameter.layout == torch.strided and parameter.numel():
-            by_memory.setdefault(memory_of(parameter), []).append((name, parameter))
+            start = parameter.storage_offset() * parameter.element_size()
+            steps = zip(parameter.shape, parameter.stride(), strict=True)
+            end = start + parameter.element_size() * (1 + sum((n - 1) * stride for n, stride in steps))
+            by_memory.setdefault(memory_of(parameter), []).append((int(start), int(end), name, parameter))
     for together in by_memory.values():
-        for (first, one), (second, other) in combinations(together, 2):
-            if _overlap(one, other):
-                raise UserError(
-                    "model",
-                    second,
-                    f"has elements in the same memory as {first}, and is another Parameter",
-                    f"Use the Parameter {first} itself in both places, which ties them, or clone() its data",
-                )
+        reaching: list[tuple[int, int, str, Parameter]] = []
+        for one in sorted(together, key=lambda each: each[:2]):
+            reaching = [other for other in reaching if other[1] > one[0]]
+            for other in reaching:
+                _refuse_overlap(other, one)
+            reaching.append(one)
 
 
-def _overlap(one: Tensor, other: Tensor) -> bool:
-    """Whether two tensors in the same memory have an element in common."""
-    starts = [t.storage_offset() * t.element_size() for t in (one, other)]
-    ends = [
-        start + t.element_size() * (1 + sum((n - 1) * s for n, s in zip(t.shape, t.stride(), strict=True)))
-        for start, t in zip(starts, (one, other), strict=True)
-    ]
-    if max(starts) >= min(ends):
-        return False
-    begin, size = min(starts), max(ends) - min(starts)
-    taken = []
-    for start, tensor in zip(starts, (one, other), strict=True):
-        element = tensor.element_size()
-        where = torch.zeros(size, dtype=torch.bool)
-        strides = (*(stride * element for stride in tensor.stride()), 1)
-        torch.as_strided(where, (*tensor.shape, element), strides, start - begin).fill_(True)
-        taken.append(where)
-    return bool((taken[0] & taken[1]).any())
+def _refuse_overlap(one: tuple[int, int, str, Parameter], other: tuple[int, int, str, Parameter]) -> None:
+    (_, _, first, left), (_, _, second, right) = one, other
+    if (left.requires_grad or right.requires_grad) and np.shares_memory(_Place(left), _Place(right)):
+        raise UserError(
+            "model",
+            second,
+            f"has elements in the same memory as {first}, and is another Parameter",
+            f"Use the Parameter {first} itself in both places, which ties them, or clone() its data",
+        )
+
+
+class _Place:
+    """Where a tensor lies in its memory, as NumPy is told of arrays: nobody looks into it, and it need not be there."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        size = tensor.element_size()
+        self.__array_interface__ = {
+            "version": 3,
+            "typestr": f"|V{size}",
+            "data": ((1 + tensor.storage_offset()) * size, False),
+            "shape": tuple(tensor.shape),
+            "strides": tuple(stride * size for stride in tensor.stride()),
+        }
 
 
 def _has_dense_gradients(model: nn.Module) -> None:

@@ -15,7 +15,7 @@ What does not pass here, and who cares for it:
     torch.DoubleTensor(p) and other typed ones      likewise: their class cannot be changed. p.clone() asks
     `type(p) is Parameter`                          `class_identity.py` finds such code; the layer waits before forward
     who decides what PyTorch's functions do         `own_dispatch.py` finds such code, and all layers wait
-    a forked process                                the one that forks reads all before; nothing is closed in the other
+    a forked process                                who forks waits first, but in backward; the other waits for none
 
 Cost: two assignments of a class and one Python call, for each parameter and step.
 """
@@ -26,6 +26,7 @@ import functools
 import os
 import weakref
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, TypeVar
 
@@ -33,10 +34,11 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
+from engine.errors import TrainingError
 from engine.models.uses import tensors_in
 from engine.runtime import unasked
 from engine.runtime.lookalike import lookalike, own_class
-from engine.runtime.unwatched import why_unwatched
+from engine.runtime.unwatched import ASKS_NOBODY, why_unwatched
 
 Read = Callable[[Parameter, Any], bool]
 """(parameter, function that is about to get it) -> whether it is open now; if not, the function gets it as it is."""
@@ -68,9 +70,6 @@ _METADATA = frozenset(
 """What says nothing of a parameter's value or gradient. `requires_grad_` is not among them: the outstanding value is of
 a step before it."""
 
-
-_ASKS_NOBODY = torch._C._disabled_torch_function_impl
-"""What stands in a class in place of a `__torch_function__` of its own."""
 
 _TRANSFORMS = {
     "torch._functorch.eager_transforms": (
@@ -138,6 +137,12 @@ class Gate:
         for parameter in list(self._closed.values()):
             self._read(parameter, None)
 
+    def before_fork(self) -> None:
+        """The process is about to fork. Where a wait fails, the next read in this process says so."""
+        for parameter in list(self._closed.values()):
+            with suppress(TrainingError):
+                self._read(parameter, os.fork)
+
     def forked(self) -> None:
         """In a process that was forked, nothing comes any more, and everything is read as it is."""
         for parameter in list(self._closed.values()):
@@ -172,8 +177,11 @@ class Gate:
                 untraced: Any = torch._dynamo.config.nontraceable_tensor_subclasses
                 untraced.add(self._closed_class[type(parameter)])
 
-    def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run a function that has a closed parameter among its arguments."""
+    def call(
+        self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, users: bool = False
+    ) -> Any:
+        """Run a function that has a closed parameter among its arguments. `users`: it runs code of a user's own, which
+        may read others."""
         if function in _METADATA:
             with torch._C.DisableTorchFunctionSubclass():
                 return function(*args, **kwargs)
@@ -187,7 +195,7 @@ class Gate:
                 as_it_is.append((parameter, gate))
         if not as_it_is:
             return function(*args, **kwargs)  # what has been closed again meanwhile asks again
-        if all(map(_asks_nobody, tensors)):
+        if not users and all(map(_asks_nobody, tensors)):
             with torch._C.DisableTorchFunctionSubclass():  # they stay closed to other threads
                 return function(*args, **kwargs)
         try:
@@ -202,7 +210,7 @@ class Gate:
 def _asks_nobody(tensor: Tensor) -> bool:
     """Whether the tensor's class has no `__torch_function__` of its own."""
     own: Any = own_class(tensor)
-    return own is Tensor or own.__torch_function__ is _ASKS_NOBODY
+    return own is Tensor or own.__torch_function__ is ASKS_NOBODY
 
 
 _GATES: weakref.WeakSet[Gate] = weakref.WeakSet()
@@ -273,7 +281,7 @@ def _read_before_forks() -> None:
 
     def before() -> None:
         for gate in list(_GATES):
-            gate.read_all()
+            gate.before_fork()
 
     def after() -> None:
         for gate in list(_GATES):

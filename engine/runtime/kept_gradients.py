@@ -49,6 +49,7 @@ class KeptGradients:
         named = _is_named(parameter)
         if named or not is_lonely(gradient):
             self._kept[name] = _Kept(gradient, gradient._version, by_memory=not named)
+            self._seen(memory_of(gradient), gradient._version)  # a sibling's may have grown meanwhile
             parameter.grad = gradient.clone(memory_format=torch.contiguous_format)
 
     def names(self) -> list[str]:
@@ -89,16 +90,20 @@ class KeptGradients:
             )
 
     def _write(self, name: str, sums: Tensor) -> None:
-        """Views of one tensor count their writes together."""
         gradient = self._kept[name].gradient
-        memory = memory_of(gradient)
-        there = [other for other, kept in self._kept.items() if memory_of(kept.gradient) == memory]
-        for other in there:
+        for other in self._in(memory := memory_of(gradient)):
             self._check(other)
         with torch.no_grad():
             gradient.copy_(sums)
-        for other in there:
-            self._kept[other] = self._kept[other]._replace(version=gradient._version)
+        self._seen(memory, gradient._version)
+
+    def _in(self, memory: int) -> list[str]:
+        return [name for name, kept in self._kept.items() if memory_of(kept.gradient) == memory]
+
+    def _seen(self, memory: int, version: int) -> None:
+        """What has been written there so far was no user: views of one tensor count their writes together."""
+        for name in self._in(memory):
+            self._kept[name] = self._kept[name]._replace(version=version)
 
 
 def _names(parameter: Parameter) -> int:

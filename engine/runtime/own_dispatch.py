@@ -18,8 +18,8 @@ from engine.runtime import sources
 
 _WORDS = frozenset(
     {
-        "__torch_function__", "DisableTorchFunction", "DisableTorchFunctionSubclass", "nested_tensor",
-        "as_nested_tensor", "nested_tensor_from_jagged", "swap_tensors",
+        "__torch_function__", "DisableTorchFunction", "DisableTorchFunctionSubclass", "jagged", "nested",
+        "nested_tensor", "swap_tensors",
     }
 )  # fmt: skip
 
@@ -58,11 +58,12 @@ def _of_a_mode(node: ast.AST) -> list[ast.stmt]:
 def _named(node: ast.AST) -> set[str]:
     """The names that a node of the tree gives or uses."""
     if isinstance(node, ast.Name):
-        return {node.id}
+        return {node.id} - {"nested", "jagged"}  # of variables
     if isinstance(node, ast.Attribute):
         return {node.attr}
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         return {node.name}
     if isinstance(node, ast.Import | ast.ImportFrom):
-        return {part for alias in node.names for part in alias.name.split(".")}
+        paths = [alias.name for alias in node.names] + [getattr(node, "module", None) or ""]
+        return {part for path in paths for part in path.split(".")}
     return set()

@@ -7,6 +7,7 @@ the layer waits before the next forward pass begins.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -146,6 +147,8 @@ class Reads:
         name = self._name_of[id(parameter)]
         layer = self._layer_of[name]
         if self._backward:
+            if function is os.fork:  # the new process has its own copy of what is here now
+                return False
             self._in_backward(name, layer, function)
             return False
         self._wait(layer)

@@ -26,7 +26,6 @@ from engine.models.uses import tensors_in
 
 _FUNCTIONS = (
     (torch, ("tensor", "as_tensor", "asarray", "sparse_coo_tensor", "to_dlpack")),
-    (torch.nested, ("nested_tensor",)),
     (torch.utils.dlpack, ("to_dlpack",)),
     (Tensor, ("new_tensor", "new", "set_")),
 )
@@ -51,7 +50,7 @@ def ask() -> None:
     tensor.__new__ = staticmethod(asking(tensor.__new__))
     parameter.__new__ = staticmethod(asking(_of_its_own_class(parameter.__new__)))
     function: Any = torch.autograd.Function
-    function.apply = classmethod(asking(function.apply.__func__))
+    function.apply = classmethod(asking(function.apply.__func__, users=True))
     _SCRIPTED.__call__ = asking(_SCRIPTED.__call__)
     _METHOD.__call__ = asking(_METHOD.__call__, _parameters_of)
 
@@ -71,10 +70,14 @@ def _to_own_class(plain: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(plain)
     def to_own(*args: Any, **kwargs: Any) -> Any:
-        own = (getattr(arg, "_trainyard_own", arg) if isinstance(arg, type) else arg for arg in args)
-        return plain(*own, **kwargs)
+        return plain(*map(_own, args), **{name: _own(arg) for name, arg in kwargs.items()})
 
     return to_own
+
+
+def _own(value: Any) -> Any:
+    """The class that a class looks like; all else as it is."""
+    return getattr(value, "_trainyard_own", value) if isinstance(value, type) else value
 
 
 def _in_place(owner: Any, name: str, after_asking: Callable[..., Any]) -> Callable[..., Any]:
@@ -85,8 +88,10 @@ def _in_place(owner: Any, name: str, after_asking: Callable[..., Any]) -> Callab
     return after_asking
 
 
-def asking(plain: Callable[..., Any], own: Callable[..., Any] | None = None) -> Callable[..., Any]:
-    """`plain`, which asks what it is given, and what `own(*arguments)` yields besides."""
+def asking(
+    plain: Callable[..., Any], own: Callable[..., Any] | None = None, *, users: bool = False
+) -> Callable[..., Any]:
+    """`plain`, which asks what it is given, and what `own(*arguments)` yields besides. `users`: it runs user code."""
 
     @functools.wraps(plain)
     def after_asking(*args: Any, **kwargs: Any) -> Any:
@@ -96,8 +101,11 @@ def asking(plain: Callable[..., Any], own: Callable[..., Any] | None = None) -> 
         if not (_hold_closed(args) or _hold_closed(kwargs.values()) or _hold_closed(besides)):
             return plain(*args, **kwargs)
         read = (args, kwargs, besides)
-        closed: Any = next(tensor for tensor in tensors_in(read) if hasattr(type(tensor), "_trainyard_gate"))
-        return type(closed)._trainyard_gate.call(lambda *read: plain(*args, **kwargs), read, {})
+        gates = (getattr(type(tensor), "_trainyard_gate", None) for tensor in tensors_in(read))
+        gate: Any = next(filter(None, gates), None)
+        if gate is None:  # another thread has opened it meanwhile
+            return plain(*args, **kwargs)
+        return gate.call(lambda *read: plain(*args, **kwargs), read, {}, users=users)
 
     operator = torch.jit._builtins._find_builtin(plain)
     if operator is not None:  # TorchScript knows its functions by their ids

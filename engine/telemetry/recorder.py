@@ -56,6 +56,10 @@ _moved = struct.Struct("<hBqqq").pack
 logger = logging.getLogger(__name__)
 
 
+FLUSH_S = 0.5
+"""Pages ask at most once a second, and each batch costs the server a commit, on processors that train."""
+
+
 def flushes_together(waiting: int) -> int:
     """How many flushes become one batch while so many batches wait: each batch costs the server a commit, and one
     that has fallen behind must be able to catch up."""
@@ -74,7 +78,7 @@ class Recorder:
         spool: Path | None,
         *,
         attempt: int = 0,
-        flush_s: float = 0.5,
+        flush_s: float = FLUSH_S,
         capacity: int = 65_536,
         detail: DetailPolicy | None = None,
         spool_bytes: int = 2**30,

@@ -50,7 +50,7 @@ class Hiding(nn.Linear):
         (overlapping(), r"= 'both': has elements in the same memory as left.*ties them, or clone"),
         (
             Hiding(2, 2),
-            r"= 'weight': is not what nn.Module.named_parameters\(\) calls it.*requires_grad_\(False\)",
+            r"= 'weight': is left out by the model's own parameters\(\).*requires_grad_\(False\)",
         ),
         (
             nn.Sequential(nn.LazyLinear(3)),
@@ -98,3 +98,10 @@ def test_parameters_may_lie_beside_each_other_and_be_tied() -> None:
     model = overlapping()
     model.both = model.left
     check_suited(model, "a model")
+    flat = torch.zeros(6_000, device="meta")
+    check_suited(
+        nn.ParameterList(nn.Parameter(flat[3 * i : 3 * i + 3]) for i in range(2_000)), "parts of a buffer"
+    )
+    frozen = overlapping().requires_grad_(False)
+    frozen.head = nn.Parameter(torch.zeros(1))
+    check_suited(frozen, "nobody updates what overlaps")

@@ -19,6 +19,9 @@ _DISPATCHING = {
     "switched off": "import torch\ndef f(x):\n    with torch._C.DisableTorchFunctionSubclass():\n        return x + 1",
     "imported": "from torch._C import DisableTorchFunction",
     "renamed": "from torch.nested import nested_tensor as n",
+    "jagged": "import torch\nx = torch.zeros(2, layout=torch.jagged) if False else None",
+    "nested": "from torch.nested import narrow",
+    "inside": "def f(x):\n    import torch\n    with torch._C.DisableTorchFunction():\n        return x + 1",
     "swapped": "import torch\ntorch.utils.swap_tensors(torch.ones(1), torch.zeros(1))",
 }
 _NOT = {
@@ -26,6 +29,7 @@ _NOT = {
         "from torch.overrides import TorchFunctionMode\nclass A(TorchFunctionMode):\n"
         "    def __torch_function__(self, f, t, a=(), k=None):\n        return f(*a, **(k or {}))"
     ),
+    "a variable": "import torch\nnested = [torch.zeros(1)]",
     "a word": "import torch\nx = 'DisableTorchFunction'  # __torch_function__",
     "no pytorch": "class A:\n    def __torch_function__(cls, *a): ...",
 }

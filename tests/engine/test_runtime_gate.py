@@ -16,13 +16,12 @@ from torch import Tensor, nn
 from torch.nn import Parameter, functional
 from torch.optim.optimizer import _foreach_supported_types
 
+from engine.errors import TrainingError
 from engine.runtime import unasked
 from engine.runtime.gate import Gate, past_gates
 
 # In this module, the names themselves would disable every gate of this process (`engine/runtime/own_dispatch.py`).
 _unasked: Any = getattr(torch._C, "DisableTorchFunctionSubclass")  # noqa: B009
-_NESTED = "nested_tensor"
-_ask_tensors: Any = getattr(Parameter, "__torch_function__")  # noqa: B009
 
 
 class Watched:
@@ -105,7 +104,6 @@ READS: dict[str, Callable[[nn.Linear], Any]] = {
     "wrapped": lambda layer: Tensor._make_subclass(Tensor, layer.weight),
     "parameter": lambda layer: Parameter(layer.weight),
     "set": lambda layer: torch.no_grad()(torch.zeros(1).set_)(layer.weight),
-    "nested": lambda layer: getattr(torch.nested, _NESTED)([layer.weight]).unbind()[0],
     "scripted function": lambda layer: _scripted(layer.weight),
     "scripted module": lambda layer: torch.jit.script(layer).forward(torch.zeros(1, 3)),
     "version": lambda layer: layer.weight._version,
@@ -158,21 +156,18 @@ def test_recurrent_layers_pass_their_weights_in_a_list() -> None:
     assert set(watched.read) == set(watched.names.values())
 
 
-def test_a_class_of_the_users_own_keeps_its_ways() -> None:
-    asked = []
+def test_a_class_that_decides_itself_what_functions_do_is_never_closed() -> None:
+    """Beside an open parameter of such a class, PyTorch would not ask a closed one."""
 
-    def ask(cls: type, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        asked.append(func)
-        return _ask_tensors(func, types, args, kwargs or {})
+    class Mine(Tensor):
+        pass
 
-    Mine: Any = type("Mine", (Parameter,), {"__torch_function__": classmethod(ask)})
     layer = nn.Linear(3, 4)
-    layer.weight = Mine(torch.ones(4, 3))
+    layer.weight = Parameter(torch.ones(4, 3).as_subclass(Mine))
     watched = Watched(layer)
-    assert layer.weight.sum().item() == 12
-    assert watched.read == ["weight"]
-    assert asked
-    assert not _disguised(layer.weight)
+    assert not watched.gate.can_close(layer.weight)
+    assert not watched.gate.is_closed(layer.weight)
+    assert watched.gate.is_closed(layer.bias)
 
 
 def test_what_the_gate_raises_reaches_who_read() -> None:
@@ -311,3 +306,19 @@ def test_a_process_waits_before_it_forks_and_the_forked_one_waits_for_nobody() -
     assert os.waitpid(child, 0)[1] == 0
     assert watched.read == ["weight", "bias"]
     assert watched.gate.is_closed(watched.layer.weight)
+
+
+def test_a_process_that_forks_in_backward_goes_on() -> None:
+    """What its reader refuses is no error of who forks."""
+
+    def refuse(parameter: Parameter, function: Any) -> bool:
+        raise TrainingError("not now")
+
+    layer = nn.Linear(3, 4)
+    gate = Gate(refuse)
+    gate.close(layer.weight)
+    child = os.fork()
+    if child == 0:
+        os._exit(int(_disguised(layer.weight)))
+    assert os.waitpid(child, 0)[1] == 0
+    gate.open(layer.weight)

@@ -89,7 +89,8 @@ def train(
 
     `filler`: a worker without samples passes one that does not count, as DDP and FSDP need it. `averaging`: in
     place of their gradients, workers sum up how far each of them has come by itself, by its share of the samples.
-    `backwards`: sums run in the opposite order, and every gradient is rounded to a neighbouring number.
+    `backwards`: sums run in the opposite order, and every gradient is rounded to a neighbouring number; in float64 the
+    inputs are, too, which shows what a network makes of the last digit of what it computes.
     """
     training, workers = job["training"], job["cluster"]["workers"]
     samples = len(file.data()[0])
@@ -107,7 +108,9 @@ def train(
         indices = order[within * training["global_batch"] : (within + 1) * training["global_batch"]]
         whole = _weight(_batch(everyone[0].train_data, indices)[1])
         found = [
-            _gradients(worker, loss_of, _share(indices, rank, workers), indices, whole, training, filler)
+            _gradients(
+                worker, loss_of, _share(indices, rank, workers), indices, whole, training, filler, backwards
+            )
             for rank, worker in enumerate(everyone)
         ]
         if averaging:
@@ -144,6 +147,7 @@ def _gradients(
     whole: float,
     training: dict[str, Any],
     filler: bool,
+    backwards: bool,
 ) -> dict[str, Tensor]:
     """A worker's gradients of one step, by parameter; those that have none are left out."""
     for parameter in worker.every.values():
@@ -153,6 +157,8 @@ def _gradients(
             if len(piece) == 0 and not filler:
                 continue
             inputs, targets = _batch(worker.train_data, piece if len(piece) else everybody[:1])
+            if backwards and training["precision"] == "float64":
+                inputs = _mapped(inputs, lambda t: _neighbour(t.double()) if t.is_floating_point() else t)
             loss = _pass(worker.model, loss_of, inputs, targets, training["precision"])[0]
             (loss * ((1.0 if len(piece) else 0.0) / whole)).backward()
     return {n: p.grad.detach().clone() for n, p in worker.every.items() if p.grad is not None}

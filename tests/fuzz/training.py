@@ -72,5 +72,7 @@ STRATEGIES: Table = {
     "ddp": {"bucket_bytes": _BYTES},
     "fsdp": {"group_bytes": _BYTES},
 }
+CUT = ("hybrid", "model-parallel")
+"""Behind their cut, random numbers are those of the process that computes the stage, and no replica's."""
 AVERAGING = ("parameter-averaging", "model-average", "diloco")
 """At period 1 and with plain SGD an average is the same as a sum of gradients."""
