@@ -4,7 +4,8 @@ A closed parameter (`gate.py`) is asked by `__torch_function__`. A tensor whose 
 before it, and as a rule then calls the function with all such methods switched off; so does PyTorch's own nested
 tensor, and code may switch them off without any tensor. And swapped tensors take each other's class along. Nothing
 tells when a parameter is read then, so where imported code speaks of these, no layer is read before its version has
-come, and none of its units leave before backward has ended.
+come, and none of its units leave before backward has ended. So it is where `x.data = p` may make a tensor another one,
+which asks nobody.
 
 Not found: what reaches these by names that the source does not have, as `getattr(torch, "nes" + "ted")` does.
 """
@@ -39,14 +40,25 @@ def dispatches() -> str | None:
 
 
 def _line(module: ModuleType) -> int | None:
-    tree = sources.tree(module, _WORDS)
+    tree = sources.tree(module, {*_WORDS, ".data"})
     if tree is None:
         return None
     if isinstance(tree, SyntaxError):
         return tree.lineno or 1
     modes = {member for node in ast.walk(tree) for member in _of_a_mode(node)}
-    lines = [getattr(n, "lineno", 1) for n in ast.walk(tree) if n not in modes and _named(n) & _WORDS]
+    found = (n for n in ast.walk(tree) if _takes_whole(n) or (n not in modes and _named(n) & _WORDS))
+    lines = [getattr(node, "lineno", 1) for node in found]
     return min(lines, default=None)
+
+
+def _takes_whole(node: ast.AST) -> bool:
+    """Whether it is `x.data = p`, where `p` may be a parameter. `p.data` asks, and what a call answers has asked."""
+    if not isinstance(node, ast.Assign):
+        return False
+    asks = isinstance(node.value, ast.Call | ast.BinOp | ast.Tuple) or (
+        isinstance(node.value, ast.Attribute) and node.value.attr == "data"
+    )
+    return not asks and any(isinstance(t, ast.Attribute) and t.attr == "data" for t in node.targets)
 
 
 def _of_a_mode(node: ast.AST) -> list[ast.stmt]:

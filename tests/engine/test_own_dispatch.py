@@ -22,12 +22,16 @@ _DISPATCHING = {
     "jagged": "import torch\nx = torch.zeros(2, layout=torch.jagged) if False else None",
     "nested": "from torch.nested import narrow",
     "inside": "def f(x):\n    import torch\n    with torch._C.DisableTorchFunction():\n        return x + 1",
+    "made another": "import torch\ndef f(x, p):\n    x.data = p",
     "swapped": "import torch\ntorch.utils.swap_tensors(torch.ones(1), torch.zeros(1))",
 }
 _NOT = {
     "a mode": (
         "from torch.overrides import TorchFunctionMode\nclass A(TorchFunctionMode):\n"
         "    def __torch_function__(self, f, t, a=(), k=None):\n        return f(*a, **(k or {}))"
+    ),
+    "of a copy": (
+        "import torch\ndef f(x, p):\n    x.data = p.data\n    x.data = p.clone()\n    y = p.data\n    x.data, y = y.data, p"
     ),
     "a variable": "import torch\nnested = [torch.zeros(1)]",
     "a word": "import torch\nx = 'DisableTorchFunction'  # __torch_function__",

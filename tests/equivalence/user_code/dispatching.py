@@ -56,11 +56,18 @@ def _counted(x: Tensor, bias: Tensor) -> Tensor:
     return summed * float(Counting.asked - before)
 
 
+def _made_another(x: Tensor, bias: Tensor) -> Tensor:
+    found = x.new_empty(0)
+    found.data = bias
+    return x + bias * found.clone()
+
+
 HOW: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "nested": _nested,
     "passing": lambda x, bias: (x.as_subclass(Passing) + bias).as_subclass(Tensor),
     "switched off": _switched_off,
     "counted": _counted,
+    "made another": _made_another,
     "halved": lambda x, bias: x + bias * bias.dim(),
 }
 

@@ -126,12 +126,6 @@ def _set(weight: Tensor, x: Tensor) -> Tensor:
         return x.new_empty(0).set_(weight).clone()
 
 
-def _data(weight: Tensor, x: Tensor) -> Tensor:
-    found = x.new_empty(0)
-    found.data = weight
-    return found.clone()
-
-
 def _sparse(weight: Tensor, x: Tensor) -> Tensor:
     found = torch.sparse_coo_tensor(torch.arange(10).unsqueeze(0), weight, (10, 24))
     return found.to_dense()
@@ -158,7 +152,6 @@ UNASKED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "new_tensor": lambda w, x: x.new_tensor(w),
     "new": lambda w, x: x.new(w).clone(),
     "set": _set,
-    "set data": _data,
     "subclass": lambda w, x: Tensor._make_subclass(nn.Parameter, w).detach().clone(),
     "as_subclass": lambda w, x: w.as_subclass(Tensor) * 2.0,
     "class of another": lambda w, x: (
