@@ -31,7 +31,8 @@ _NOT = {
         "    def __torch_function__(self, f, t, a=(), k=None):\n        return f(*a, **(k or {}))"
     ),
     "of a copy": (
-        "import torch\ndef f(x, p):\n    x.data = p.data\n    x.data = p.clone()\n    y = p.data\n    x.data, y = y.data, p"
+        "import torch\ndef f(x, p):\n    x.data = p.data\n    x.data = p.clone()\n    y = p.data\n"
+        "    x.data, y = y.data, p"
     ),
     "a variable": "import torch\nnested = [torch.zeros(1)]",
     "a word": "import torch\nx = 'DisableTorchFunction'  # __torch_function__",
