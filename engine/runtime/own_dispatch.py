@@ -24,6 +24,9 @@ _WORDS = frozenset(
     }
 )  # fmt: skip
 
+_ATTRIBUTES = frozenset({"jagged", "nested"})
+"""Words that variables and functions of anybody's may have for names: they count as attributes, and where imported."""
+
 _READ: dict[int, tuple[ModuleType, int | None]] = {}
 """By id of a module, which is kept so that no other one gets it: the first line that has one of the words."""
 
@@ -70,11 +73,11 @@ def _of_a_mode(node: ast.AST) -> list[ast.stmt]:
 def _named(node: ast.AST) -> set[str]:
     """The names that a node of the tree gives or uses."""
     if isinstance(node, ast.Name):
-        return {node.id} - {"nested", "jagged"}  # of variables
+        return {node.id} - _ATTRIBUTES
     if isinstance(node, ast.Attribute):
         return {node.attr}
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        return {node.name}
+        return {node.name} - _ATTRIBUTES
     if isinstance(node, ast.Import | ast.ImportFrom):
         paths = [alias.name for alias in node.names] + [getattr(node, "module", None) or ""]
         return {part for path in paths for part in path.split(".")}

@@ -35,6 +35,7 @@ _NOT = {
         "    x.data, y = y.data, p"
     ),
     "a variable": "import torch\nnested = [torch.zeros(1)]",
+    "a function": "import torch\ndef nested(): ...\nnested()",
     "a word": "import torch\nx = 'DisableTorchFunction'  # __torch_function__",
     "no pytorch": "class A:\n    def __torch_function__(cls, *a): ...",
 }
