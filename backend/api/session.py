@@ -10,12 +10,10 @@ from fastapi import APIRouter, Request, Response
 
 from backend.api.credentials import admit, client_of, cookie_name, session_of
 from backend.api.deps import Services, problems
-from backend.db import DatabaseUnavailableError
 from backend.schemas.session import SessionView, SignIn
 from backend.services.access import SESSION_S
 from backend.services.context import Context
 from backend.services.errors import TooManyGuesses, Unauthorized
-from backend.services.watch import newest
 
 router = APIRouter(prefix="/session", tags=["session"])
 
@@ -46,12 +44,9 @@ def end_session(services: Services, request: Request, response: Response) -> Non
 
 
 def _signed_in(services: Context, ends: int | None) -> SessionView:
-    try:
-        with services.database.read() as session:
-            notice = newest(session)
-    except DatabaseUnavailableError:  # who signs in does so; without it, a page asks for everything again
-        notice = None
-    return SessionView(access=services.access.kind, signed_in=True, ends_unix_ns=ends, newest_notice=notice)
+    return SessionView(
+        access=services.access.kind, signed_in=True, ends_unix_ns=ends, newest_notice=services.hub.newest()
+    )
 
 
 def _set_cookie(response: Response, request: Request, value: str, seconds: int) -> None:

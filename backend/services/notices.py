@@ -85,6 +85,13 @@ class Hub:
         if self._task is not None:
             await self._task
 
+    def newest(self) -> int | None:
+        """The id of the newest notice; None where the database does not answer, so that whoever asks begins anew."""
+        try:
+            return self._newest()
+        except DatabaseUnavailableError:
+            return None
+
     async def subscribe(self, last_seen: int | None) -> AsyncIterator[Event]:
         """The feed from after `last_seen` (an id) on, or from now; ends when the hub closes."""
         queue: asyncio.Queue[Event | None] = asyncio.Queue(QUEUE)

@@ -27,7 +27,7 @@ def test_a_batch_holds_the_mix_that_is_stated(database: Database) -> None:
     assert set(first.table("events")["step"].tolist()) == {0, 1}
     assert set(second.table("events")["step"].tolist()) == {2, 3}
     assert (first.sequence, second.sequence) == (0, 1)
-    assert len(first.table("samples")) == 25, "one every 10 ms"
+    assert len(first.table("samples")) == 50, "one every 10 ms"
 
 
 def test_a_batch_that_is_missing_is_noticed(database: Database) -> None:
