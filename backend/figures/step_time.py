@@ -99,6 +99,7 @@ def draw(
                 hovertemplate=f"{name}: %{{x:.3g}} ms<extra></extra>",
             )
         )
+    second_line = 0 if machine is None else 17  # of the axis's title, where it is narrow
     if slow is not None:
         own = {party: part["compute"] + part["input"] for party, part in parts.items()}
         others = float(np.median([ns for party, ns in own.items() if party != slow]))
@@ -110,7 +111,7 @@ def draw(
             xanchor="right",
             yanchor="top" if request.narrow else "bottom",
             text=_late(job, slow, own[slow] - others, request),
-            yshift=-46 if request.narrow else 4,
+            yshift=-46 - second_line if request.narrow else 4,
             font={"size": 12, "color": colours.muted},
         )
     title = "ms per step (median)"
@@ -130,7 +131,7 @@ def draw(
     )
     if machine is not None:
         alt += f"; processors of the machine: {machine.text}"
-    room = NOTE_PX if request.narrow and slow is not None else 0  # for the note below the axis
+    room = NOTE_PX + second_line if request.narrow and slow is not None else 0  # for the note below the axis
     if room:
         figure.update_layout(margin={"b": room + 40})
     height = 120 + 44 * len(parts) + room
