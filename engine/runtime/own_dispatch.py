@@ -7,7 +7,7 @@ tells when a parameter is read then, so where imported code speaks of these, no 
 come, and none of its units leave before backward has ended. So it is where `x.data = p` may make a tensor another one,
 which asks nobody.
 
-Not found: what reaches these by names that the source does not have, as `getattr(torch, "nes" + "ted")` does.
+Not found: what names these in strings, as `getattr(torch, "nested")` does.
 """
 
 from __future__ import annotations

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from torch.nn import Parameter
 
 from engine.runtime.class_identity import asks
+from tests.engine.conftest import NAME
 
 
 class Mine(Parameter):
@@ -54,53 +53,35 @@ _NOT_ASKING = {
 }
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.syspath_prepend(tmp_path)
-    yield tmp_path
-    sys.modules.pop("asking_module", None)
-
-
-def _imported(source: str, folder: Path) -> None:
-    (folder / "asking_module.py").write_text(source.format(here=__name__))
-    importlib.invalidate_caches()
-    importlib.import_module("asking_module")
-
-
 @pytest.mark.parametrize("how", _ASKING)
-def test_code_that_asks_by_identity_is_found(how: str, folder: Path) -> None:
+def test_code_that_asks_by_identity_is_found(how: str, user_module: Callable[[str], Path]) -> None:
     assert asks(Mine) is None
-    _imported(_ASKING[how], folder)
+    user_module(_ASKING[how].format(here=__name__))
     line = len(_ASKING[how].splitlines())
-    assert asks(Mine) == f"asking_module.py, line {line}"
+    assert asks(Mine) == f"{NAME}.py, line {line}"
 
 
 @pytest.mark.parametrize("how", _NOT_ASKING)
-def test_other_code_keeps_no_layer_waiting(how: str, folder: Path) -> None:
-    _imported(_NOT_ASKING[how], folder)
+def test_other_code_keeps_no_layer_waiting(how: str, user_module: Callable[[str], Path]) -> None:
+    user_module(_NOT_ASKING[how].format(here=__name__))
     assert asks(Mine) is None
 
 
-def test_a_source_that_cannot_be_read_counts_as_asking(folder: Path) -> None:
-    _imported("import torch", folder)
-    (folder / "asking_module.py").write_text("import torch\nx is (")
-    assert asks(Mine) == "asking_module.py, line 2"
+def test_a_source_that_cannot_be_read_counts_as_asking(user_module: Callable[[str], Path]) -> None:
+    user_module("import torch").write_text("import torch\nx is (")
+    assert asks(Mine) == f"{NAME}.py, line 2"
 
 
-def test_a_module_whose_attributes_fail_is_read_all_the_same(folder: Path) -> None:
-    _imported(
+def test_a_module_whose_attributes_fail_is_read_all_the_same(user_module: Callable[[str], Path]) -> None:
+    user_module(
         "import torch\nclass Lazy:\n    def __getattr__(self, name):\n        raise ImportError(name)\n"
-        "lazy = Lazy()\ndef f(p):\n    return type(p) is lazy.Mine",
-        folder,
+        "lazy = Lazy()\ndef f(p):\n    return type(p) is lazy.Mine"
     )
-    assert asks(Mine) == "asking_module.py, line 7"
+    assert asks(Mine) == f"{NAME}.py, line 7"
 
 
-def test_a_module_that_loses_its_source_is_passed_over(folder: Path) -> None:
-    (folder / "asking_module.py").write_text("import torch")
-    module = importlib.import_module("asking_module")
-    assert module.__file__
-    Path(module.__file__).unlink()
+def test_a_module_that_loses_its_source_is_passed_over(user_module: Callable[[str], Path]) -> None:
+    user_module("import torch").unlink()
     assert asks(Mine) is None
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +10,7 @@ from torch.nn import Parameter
 
 from engine.runtime.own_dispatch import dispatches
 from engine.runtime.unwatched import why_unwatched
+from tests.engine.conftest import NAME
 
 _DISPATCHING = {
     "a tensor": "import torch\nclass A(torch.Tensor):\n    @classmethod\n    def __torch_function__(cls, *a): ...",
@@ -41,34 +40,21 @@ _NOT = {
 }
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.syspath_prepend(tmp_path)
-    yield tmp_path
-    sys.modules.pop("dispatching_module", None)
-
-
-def _imported(source: str, folder: Path) -> None:
-    (folder / "dispatching_module.py").write_text(source)
-    importlib.invalidate_caches()
-    importlib.import_module("dispatching_module")
-
-
 def test_nothing_of_these_tests_does() -> None:
     """Else every gate of this process would be disabled."""
     assert dispatches() is None
 
 
 @pytest.mark.parametrize("how", _DISPATCHING)
-def test_such_code_is_found(how: str, folder: Path) -> None:
-    _imported(_DISPATCHING[how], folder)
+def test_such_code_is_found(how: str, user_module: Callable[[str], Path]) -> None:
+    user_module(_DISPATCHING[how])
     found = dispatches()
     assert found is not None
-    assert found.startswith("dispatching_module.py, line ")
+    assert found.startswith(f"{NAME}.py, line ")
     assert why_unwatched(Parameter).startswith(found)
 
 
 @pytest.mark.parametrize("how", _NOT)
-def test_other_code_keeps_no_layer_waiting(how: str, folder: Path) -> None:
-    _imported(_NOT[how], folder)
+def test_other_code_keeps_no_layer_waiting(how: str, user_module: Callable[[str], Path]) -> None:
+    user_module(_NOT[how])
     assert dispatches() is None
