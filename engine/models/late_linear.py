@@ -148,7 +148,8 @@ class _Linear(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, inputs: Tensor, weight: Tensor, bias: Tensor | None, late: LateLinear) -> Tensor:
-        ctx.save_for_backward(inputs, weight)  # autograd objects, as ever, if they change before backward
+        # As with nn.Linear, autograd objects if they change before backward, and needs the weight for the inputs alone.
+        ctx.save_for_backward(inputs, weight if ctx.needs_input_grad[0] else None)
         ctx.set_materialize_grads(False)  # no derivative is another thing than zeros: nothing is decayed then
         ctx.late = late
         return functional.linear(inputs, weight, bias)

@@ -6,7 +6,8 @@ class, parameters of that class are not watched: what needs them waits early.
 
 A comparison by identity (`is`, or `operator.is_`) counts if one side is the class in question, as the module's names
 say, or if one side is a class that was asked for (`type(x)`, `x.__class__`, or a name that was given one) and the other
-is not known before the code runs. Not found: a function of its own that compares any two things.
+is not known before the code runs; `type(self)` is not, where instances of the class are no tensors. Not found: a
+function of its own that compares any two things.
 """
 
 from __future__ import annotations
@@ -16,9 +17,12 @@ from collections.abc import Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
+from torch import Tensor
+
 from engine.runtime import sources
 
-_WORDS = (" is ", "is_")
+_IDENTITY = (" is ", "is_")
+_CLASSES = ("type(", "__class__")
 _FUNCTIONS = frozenset({"is_", "is_not"})
 """Of the module `operator`."""
 _UNKNOWN = object()
@@ -26,47 +30,72 @@ _UNKNOWN = object()
 Comparison = tuple[int, tuple[ast.expr, ...], bool]
 """Line; what is compared; whether one side is a class that was asked for, which is left out then."""
 
-_READ: dict[int, tuple[ModuleType, tuple[Comparison, ...]]] = {}
-"""By id of a module, which is kept so that no other one gets it."""
+_READ: dict[tuple[int, str], tuple[ModuleType, str | None, tuple[Comparison, ...]]] = {}
+"""By id of a module, which is kept so that no other one gets it, and by the name of the class in question: why nothing
+is known of its comparisons, or these."""
 
 
 def asks(own: type) -> str | None:
-    """Where the first module that was imported compares a class with `own` by identity, e.g. "model.py, line 12"; None
-    if none does."""
+    """What the first module that was imported does which compares a class with `own` by identity, e.g. "model.py, line
+    12, compares the class of its parameters by identity"; None if none does."""
     for module in sources.imported():
-        for line, others, asked in _comparisons(module):
+        unknown, comparisons = _comparisons(module, own.__name__)
+        if unknown is not None:
+            return unknown
+        for line, others, asked in comparisons:
             values = [_value(other, sources.names(module)) for other in others]
             if any(value is own or (asked and value is _UNKNOWN) for value in values):
-                return sources.place(module, line)
+                return f"{sources.place(module, line)}, compares the class of its parameters by identity"
     return None
 
 
-def _comparisons(module: ModuleType) -> tuple[Comparison, ...]:
-    if id(module) not in _READ:
-        _READ[id(module)] = module, tuple(_read(module))
-    return _READ[id(module)][1]
+def _comparisons(module: ModuleType, own: str) -> tuple[str | None, tuple[Comparison, ...]]:
+    key = id(module), own
+    if key not in _READ:
+        _READ[key] = module, *_read(module, (*_CLASSES, own))
+    return _READ[key][1:]
 
 
-def _read(module: ModuleType) -> Iterator[Comparison]:
-    tree = sources.tree(module, _WORDS)
+def _read(module: ModuleType, classes: tuple[str, ...]) -> tuple[str | None, tuple[Comparison, ...]]:
+    def has(text: str) -> bool:
+        return any(word in text for word in _IDENTITY) and any(word in text for word in classes)
+
+    tree = sources.tree(module, has)
     if tree is None:
-        return
+        return None, ()
     if isinstance(tree, SyntaxError):
-        yield tree.lineno or 1, (ast.Name("?"),), True
-        return
-    scopes = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-    for scope in (tree, *scopes):
-        yield from _in_scope(scope)
-
-
-def _in_scope(scope: ast.AST) -> Iterator[Comparison]:
-    given = {name for node in ast.walk(scope) for name in _given(node)}
-    for node in ast.walk(scope):
+        return f"{sources.place(module, tree.lineno or 1)}, is not what was imported", ()
+    nodes = list(ast.walk(tree))
+    given = {name for node in nodes for name in _given(node)}
+    own_methods = {
+        below for node in nodes if _is_no_tensor(node, sources.names(module)) for below in ast.walk(node)
+    }
+    found = []
+    for node in nodes:
         sides = _compared(node)
-        if sides:
-            asked = [side for side in sides if _is_asked(side, given)]
-            others = tuple(side for side in sides if side not in asked)
-            yield getattr(node, "lineno", 1), others or (ast.Name("?"),), bool(asked)
+        if not sides or (node in own_methods and any(map(_is_of_self, sides))):
+            continue
+        asked = [side for side in sides if _is_asked(side, given)]
+        others = tuple(side for side in sides if side not in asked)
+        found.append((getattr(node, "lineno", 1), others or (ast.Name("?"),), bool(asked)))
+    return None, tuple(found)
+
+
+def _is_no_tensor(node: ast.AST, names: Mapping[str, Any]) -> bool:
+    """Whether the node is a class of which no instance is a tensor."""
+    bases = sources.bases(names.get(node.name)) if isinstance(node, ast.ClassDef) else ()
+    return bool(bases) and Tensor not in bases
+
+
+def _is_of_self(node: ast.expr) -> bool:
+    """Whether it is `type(self)` or `self.__class__`."""
+    if isinstance(node, ast.Call):
+        return _is_asked(node, set()) and isinstance(node.args[0], ast.Name) and node.args[0].id == "self"
+    return (
+        isinstance(node, ast.Attribute)
+        and node.attr == "__class__"
+        and getattr(node.value, "id", None) == "self"
+    )
 
 
 def _compared(node: ast.AST) -> list[ast.expr]:

@@ -18,11 +18,10 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from engine.runtime.unasked import asking
+from engine.runtime import unasked
 
 _METHODS = ("numpy", "data_ptr", "untyped_storage", "__dlpack__")
 """What else gives memory away (`__array__`, `storage`, `share_memory_`) calls one of them."""
-_DATA: Any = Tensor.data
 _STORAGE: Any = Tensor.untyped_storage
 
 
@@ -54,7 +53,9 @@ def memory_of(tensor: Tensor) -> int:
 def _replace() -> None:
     for name in _METHODS:
         setattr(Tensor, name, _telling(getattr(Tensor, name)))
-    Tensor.data = property(_telling(_DATA.__get__), asking(_DATA.__set__), doc=_DATA.__doc__)  # type: ignore[assignment]
+    unasked.ask()  # which replaces `data`, too
+    data: Any = Tensor.data
+    Tensor.data = property(_telling(data.__get__), data.__set__, doc=data.__doc__)  # type: ignore[assignment]
 
 
 def _telling(plain: Callable[..., Any]) -> Callable[..., Any]:

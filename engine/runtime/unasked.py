@@ -1,8 +1,9 @@
 """Unasked: what reads a tensor's values without asking its class is made to ask a closed parameter (`gate.py`).
 
 PyTorch asks `__torch_function__` of what a function computes with. It does not of what a constructor copies or wraps
-(`torch.tensor(p)`, `x.new_tensor(p)`), nor of what TorchScript or an autograd.Function of a user's is given. These were
-found by calling every function of PyTorch's with a closed parameter, and are replaced before a user's code is imported.
+(`torch.tensor(p)`, `x.new_tensor(p)`, `x.data = p`), nor of what TorchScript or an autograd.Function of a user's is
+given. These were found by calling PyTorch's functions with a closed parameter, and are replaced before a user's code is
+imported.
 
 A scripted module reads its own parameters, too. A scripted function has none: what it is given asks, and nothing
 else, so that layers that use one wait for no others.
@@ -25,10 +26,16 @@ from torch.utils._device import _device_constructors
 from engine.models.uses import tensors_in
 
 _FUNCTIONS = (
-    (torch, ("tensor", "as_tensor", "asarray", "sparse_coo_tensor", "to_dlpack")),
+    (
+        torch,
+        (
+            "tensor", "as_tensor", "asarray", "sparse_coo_tensor", "sparse_compressed_tensor", "sparse_csr_tensor",
+            "sparse_csc_tensor", "sparse_bsr_tensor", "sparse_bsc_tensor", "to_dlpack",
+        ),
+    ),
     (torch.utils.dlpack, ("to_dlpack",)),
     (Tensor, ("new_tensor", "new", "set_")),
-)
+)  # fmt: skip
 _SCRIPTED: Any = torch.jit.ScriptFunction
 _METHOD: Any = torch._C.ScriptMethod
 _PARAMETERS: Any = torch._C.ParameterDict
@@ -47,6 +54,7 @@ def ask() -> None:
     parameter: Any = Parameter
     tensor.as_subclass = _in_place(Tensor, "as_subclass", asking(_to_own_class(tensor.as_subclass)))
     tensor._make_subclass = staticmethod(asking(_to_own_class(tensor._make_subclass)))
+    tensor.data = property(tensor.data.__get__, asking(tensor.data.__set__), doc=tensor.data.__doc__)
     tensor.__new__ = staticmethod(asking(tensor.__new__))
     parameter.__new__ = staticmethod(asking(_of_its_own_class(parameter.__new__)))
     function: Any = torch.autograd.Function

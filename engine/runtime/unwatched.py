@@ -10,15 +10,13 @@ from engine.runtime.class_identity import asks
 from engine.runtime.own_dispatch import dispatches
 
 ASKS_NOBODY = torch._C._disabled_torch_function_impl
-"""What stands in a class in place of a `__torch_function__` of its own. A tensor's class has one, a Parameter's not."""
+"""What a class has in place of a `__torch_function__` where PyTorch is to ask nobody. Parameter has it, Tensor not."""
 
 
 def why_unwatched(own: Any) -> str:
     """Why a parameter of the class `own` is not watched, as "model.py, line 12, does this"; empty where it may be."""
-    if place := asks(own):
-        return f"{place}, compares the class of its parameters by identity"
-    if place := dispatches():
-        return f"{place}, decides itself what PyTorch's functions do with tensors"
+    if code := asks(own) or dispatches():
+        return code
     if own.__torch_function__ is not ASKS_NOBODY:
         return f"{own.__name__}, the class of its parameters, decides itself what PyTorch's functions do with them"
     return ""

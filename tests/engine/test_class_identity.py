@@ -36,6 +36,10 @@ _ASKING = {
         "from operator import is_not\nimport torch\nfrom {here} import Mine\n"
         "def f(p):\n    return is_not(type(p), Mine)"
     ),
+    "its own class, of tensors": (
+        "import torch\nclass A(torch.Tensor):\n    def f(self, p):\n        return type(self) is type(p)"
+    ),
+    "by another's help": "from {here} import Mine\ndef f(p):\n    return type(p) is Mine",
     "two classes": "import torch\ndef f(p, q):\n    return type(p) is type(q)",
     "an argument": "import torch\ndef f(p, kind):\n    return type(p) is kind",
     "a method": (
@@ -49,6 +53,7 @@ _NOT_ASKING = {
     "an instance": "import torch\nfrom {here} import Mine\ndef f(p):\n    return isinstance(p, Mine)",
     "another thing of another thing": "import torch\ndef f(p, q):\n    return p.x is q.x",
     "another thing": "import torch\nfrom {here} import Mine\ndef f(p, q):\n    k = type(p)\n    return p is q",
+    "its own class": "import torch\nclass A:\n    def f(self, p):\n        return type(self) is type(p)",
     "no pytorch": "def f(p, kind):\n    return type(p) is kind",
 }
 
@@ -58,7 +63,7 @@ def test_code_that_asks_by_identity_is_found(how: str, user_module: Callable[[st
     assert asks(Mine) is None
     user_module(_ASKING[how].format(here=__name__))
     line = len(_ASKING[how].splitlines())
-    assert asks(Mine) == f"{NAME}.py, line {line}"
+    assert asks(Mine) == f"{NAME}.py, line {line}, compares the class of its parameters by identity"
 
 
 @pytest.mark.parametrize("how", _NOT_ASKING)
@@ -68,8 +73,8 @@ def test_other_code_keeps_no_layer_waiting(how: str, user_module: Callable[[str]
 
 
 def test_a_source_that_cannot_be_read_counts_as_asking(user_module: Callable[[str], Path]) -> None:
-    user_module("import torch").write_text("import torch\nx is (")
-    assert asks(Mine) == f"{NAME}.py, line 2"
+    user_module("import torch").write_text("import torch\ntype(x) is (")
+    assert asks(Mine) == f"{NAME}.py, line 2, is not what was imported"
 
 
 def test_a_module_whose_attributes_fail_is_read_all_the_same(user_module: Callable[[str], Path]) -> None:
@@ -77,7 +82,7 @@ def test_a_module_whose_attributes_fail_is_read_all_the_same(user_module: Callab
         "import torch\nclass Lazy:\n    def __getattr__(self, name):\n        raise ImportError(name)\n"
         "lazy = Lazy()\ndef f(p):\n    return type(p) is lazy.Mine"
     )
-    assert asks(Mine) == f"{NAME}.py, line 7"
+    assert asks(Mine) == f"{NAME}.py, line 7, compares the class of its parameters by identity"
 
 
 def test_a_module_that_loses_its_source_is_passed_over(user_module: Callable[[str], Path]) -> None:

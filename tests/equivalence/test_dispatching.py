@@ -24,5 +24,5 @@ def test_the_description_says_that_all_layers_wait_and_why() -> None:
     described = describe(spec_of("dispatching:model", "p3", 2, how="nested"))
     assert len(described.layers) == 3
     for layer in described.layers:
-        why = r"before forward, because dispatching\.py, line \d+, decides itself what PyTorch's functions do .*"
+        why = r"before forward, because dispatching\.py, line \d+, has its own __torch_function__.*"
         assert re.fullmatch(why, layer.waits or "")

@@ -74,3 +74,10 @@ def test_what_a_server_cannot_see_is_found(how: str, when: int, once: bool, tmp_
 def test_what_shards_do_not_get_to_know_is_found(how: str, when: int, tmp_path: Path) -> None:
     reason = refused("writes:inside", "fsdp", 2, tmp_path, how=how, when=when)
     assert "weight was written to while `fsdp` had gathered it" in reason
+
+
+@pytest.mark.parametrize(("strategy", "workers"), [("late-multiply", 2), ("p3+late-multiply", 3), ("p3", 2)])
+def test_a_layer_whose_weight_backward_does_not_need_may_be_written_between_two_passes(
+    strategy: str, workers: int, tmp_path: Path
+) -> None:
+    holds("between:model", strategy, workers, tmp_path)

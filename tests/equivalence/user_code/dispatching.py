@@ -56,10 +56,8 @@ def _counted(x: Tensor, bias: Tensor) -> Tensor:
     return summed * float(Counting.asked - before)
 
 
-def _made_another(x: Tensor, bias: Tensor) -> Tensor:
-    found = x.new_empty(0)
-    found.data = bias
-    return x + bias * found.clone()
+def _asked_for(x: Tensor, bias: Tensor) -> Tensor:
+    return x + bias * (2.0 if torch.overrides.has_torch_function((bias,)) else 1.0)
 
 
 HOW: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
@@ -67,7 +65,7 @@ HOW: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "passing": lambda x, bias: (x.as_subclass(Passing) + bias).as_subclass(Tensor),
     "switched off": _switched_off,
     "counted": _counted,
-    "made another": _made_another,
+    "asked for": _asked_for,
     "halved": lambda x, bias: x + bias * bias.dim(),
 }
 

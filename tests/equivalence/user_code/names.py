@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-DISPATCHING = ("nested", "passing", "switched off", "counted", "made another", "halved")
+DISPATCHING = ("nested", "passing", "switched off", "counted", "asked for", "halved")
