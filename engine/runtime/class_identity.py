@@ -6,23 +6,22 @@ class, parameters of that class are not watched: what needs them waits early.
 
 A comparison by identity (`is`, or `operator.is_`) counts if one side is the class in question, as the module's names
 say, or if one side is a class that was asked for (`type(x)`, `x.__class__`, or a name that was given one) and the other
-is not known before the code runs; `type(self)` is not, where instances of the class are no tensors. Not found: a
+is not known before the code runs; `type(self)` does not, in a class that is none of the parameter's. Not found: a
 function of its own that compares any two things.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
-from torch import Tensor
-
 from engine.runtime import sources
 
-_IDENTITY = (" is ", "is_")
-_CLASSES = ("type(", "__class__")
+_IDENTITY = re.compile(r"\bis\b|\bis_")
+_CLASSES = re.compile(r"\btype\b|__class__")
 _FUNCTIONS = frozenset({"is_", "is_not"})
 """Of the module `operator`."""
 _UNKNOWN = object()
@@ -30,61 +29,68 @@ _UNKNOWN = object()
 Comparison = tuple[int, tuple[ast.expr, ...], bool]
 """Line; what is compared; whether one side is a class that was asked for, which is left out then."""
 
-_READ: dict[tuple[int, str], tuple[ModuleType, str | None, tuple[Comparison, ...]]] = {}
-"""By id of a module, which is kept so that no other one gets it, and by the name of the class in question: why nothing
-is known of its comparisons, or these."""
+_READ: dict[tuple[int, type], tuple[ModuleType, str | tuple[Comparison, ...]]] = {}
+"""By id of a module, which is kept so that no other one gets it, and by the class in question: its comparisons, or why
+nothing is known of them."""
 
 
 def asks(own: type) -> str | None:
     """What the first module that was imported does which compares a class with `own` by identity, e.g. "model.py, line
     12, compares the class of its parameters by identity"; None if none does."""
     for module in sources.imported():
-        unknown, comparisons = _comparisons(module, own.__name__)
-        if unknown is not None:
-            return unknown
+        comparisons = _comparisons(module, own)
+        if isinstance(comparisons, str):
+            return comparisons
         for line, others, asked in comparisons:
-            values = [_value(other, sources.names(module)) for other in others]
+            values = [sources.value(other, sources.names(module), _UNKNOWN) for other in others]
             if any(value is own or (asked and value is _UNKNOWN) for value in values):
                 return f"{sources.place(module, line)}, compares the class of its parameters by identity"
     return None
 
 
-def _comparisons(module: ModuleType, own: str) -> tuple[str | None, tuple[Comparison, ...]]:
+def _comparisons(module: ModuleType, own: type) -> str | tuple[Comparison, ...]:
     key = id(module), own
     if key not in _READ:
-        _READ[key] = module, *_read(module, (*_CLASSES, own))
-    return _READ[key][1:]
+        _READ[key] = module, _read(module, own)
+    return _READ[key][1]
 
 
-def _read(module: ModuleType, classes: tuple[str, ...]) -> tuple[str | None, tuple[Comparison, ...]]:
+def _read(module: ModuleType, own: type) -> str | tuple[Comparison, ...]:
+    names = sources.names(module)
+
     def has(text: str) -> bool:
-        return any(word in text for word in _IDENTITY) and any(word in text for word in classes)
+        if not _IDENTITY.search(text):
+            return False
+        return (
+            bool(_CLASSES.search(text)) or own.__name__ in text or any(v is own for v in list(names.values()))
+        )
 
     tree = sources.tree(module, has)
-    if tree is None:
-        return None, ()
-    if isinstance(tree, SyntaxError):
-        return f"{sources.place(module, tree.lineno or 1)}, is not what was imported", ()
+    if tree is None or isinstance(tree, str):
+        return tree or ()
     nodes = list(ast.walk(tree))
     given = {name for node in nodes for name in _given(node)}
-    own_methods = {
-        below for node in nodes if _is_no_tensor(node, sources.names(module)) for below in ast.walk(node)
-    }
+    others_own = {below for node in tree.body for below in _of_no_parameter(node, names, own)}
     found = []
     for node in nodes:
         sides = _compared(node)
-        if not sides or (node in own_methods and any(map(_is_of_self, sides))):
+        if not sides or (node in others_own and any(map(_is_of_self, sides))):
             continue
         asked = [side for side in sides if _is_asked(side, given)]
         others = tuple(side for side in sides if side not in asked)
         found.append((getattr(node, "lineno", 1), others or (ast.Name("?"),), bool(asked)))
-    return None, tuple(found)
+    return tuple(found)
 
 
-def _is_no_tensor(node: ast.AST, names: Mapping[str, Any]) -> bool:
-    """Whether the node is a class of which no instance is a tensor."""
-    bases = sources.bases(names.get(node.name)) if isinstance(node, ast.ClassDef) else ()
-    return bool(bases) and Tensor not in bases
+def _of_no_parameter(node: ast.AST, names: Mapping[str, Any], own: type) -> Iterator[ast.AST]:
+    """What stands in a class that the parameter's does not inherit from; of the classes in it nothing is known."""
+    known = names.get(node.name) if isinstance(node, ast.ClassDef) else None
+    if sources.bases(known) and not any(each is known for each in own.__mro__):
+        below: list[ast.AST] = [node]
+        while below:
+            inner = [each for each in ast.iter_child_nodes(below.pop()) if not isinstance(each, ast.ClassDef)]
+            below += inner
+            yield from inner
 
 
 def _is_of_self(node: ast.expr) -> bool:
@@ -129,20 +135,3 @@ def _is_asked(node: ast.expr, given: set[str]) -> bool:
     if isinstance(node, ast.Attribute):
         return node.attr == "__class__"
     return isinstance(node, ast.Name) and node.id in given
-
-
-def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
-    """What a name in a module stands for, with its attributes; `_UNKNOWN` if that shows only later."""
-    if isinstance(node, ast.Constant):
-        return node.value
-    if isinstance(node, ast.Name):
-        builtins = names.get("__builtins__", {})
-        known = builtins if isinstance(builtins, dict) else vars(builtins)
-        return names.get(node.id, known.get(node.id, _UNKNOWN))
-    if isinstance(node, ast.Attribute):
-        owner = _value(node.value, names)
-        try:
-            return _UNKNOWN if owner is _UNKNOWN else getattr(owner, node.attr, _UNKNOWN)
-        except Exception:  # a lazy module's, say
-            return _UNKNOWN
-    return _UNKNOWN

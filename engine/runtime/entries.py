@@ -1,14 +1,10 @@
-"""Entries: the parameters that compiled code or a fast path of PyTorch's reads are waited for when it is entered.
+"""Entries: the parameters that compiled code reads are waited for when it is entered.
 
 Compiled code looks at the classes of its parameters, and reads them, without asking a gate. So every parameter of a
 compiled module is open before that is entered. What a compiled function reads is not known: every parameter is open
 before one is entered. A closed one that is met inside all the same (of a module that is kept in a list, say) is not
 compiled: the compiler leaves what is done with it to Python, which asks the gate. Before CUDA graphs run, every
 parameter is open, because they overwrite the gradients that their last run left.
-
-A transformer's modules take a faster way in evaluation mode, unless one of their parameters has a `__torch_function__`,
-as a closed one has. Both ways differ in what they answer for padded positions, so every parameter below is open before
-such a module is entered in that mode.
 
 The compiler looks at nothing of the runtime's own: hooks do nothing where a module is compiled, and run as they are
 where compiled code falls back to Python.
@@ -47,8 +43,6 @@ class Hook:
         return Hook, ()
 
 
-_FAST = (nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.MultiheadAttention)
-"""They ask `torch.overrides.has_torch_function`."""
 _FRAMES: Any = torch._C._dynamo.eval_frame
 _FRAMES.set_code_exec_strategy(  # what `torch.compiler.disable` does, without its cost in every call
     Hook.__call__.__code__, _FRAMES._FrameExecStrategy(_FRAMES._FrameAction.SKIP, _FRAMES._FrameAction.SKIP)
@@ -69,10 +63,6 @@ class Entries:
         self._thread = 0
         """The one that trains."""
         self.watching = False
-        for module in model.modules():
-            if isinstance(module, _FAST):
-                hook = Hook(partial(self._enter_fast, module, frozenset(map(id, module.parameters()))))
-                self._hooks.append(module.register_forward_pre_hook(hook, prepend=True))
 
     def watch(self) -> bool:
         """Begin, if anything may be compiled by now; whether it has begun just now."""
@@ -98,10 +88,6 @@ class Entries:
         _ENTRIES.discard(self)
         for hook in self._hooks:
             hook.remove()
-
-    def _enter_fast(self, module: nn.Module, below: Parameters) -> None:
-        if not module.training:
-            self._enter(below)
 
     def _know(self, function: Any, parameters: Parameters) -> None:
         callback = callback_of(function)

@@ -6,31 +6,36 @@ tensor, and code may switch them off without any tensor, or do another thing whe
 take each other's class along. Nothing tells when a parameter is read then, so where imported code uses one of these, no
 layer is read before its version has come, and none of its units leave before backward has ended.
 
-Not found: what names these in strings, as `getattr(torch, "nested")` does, and what is imported later.
+Not found: what has these by another name (`getattr(torch, "nested")`, or a name that was given one), and what is
+imported later.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
 import torch
-from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from engine.runtime import sources
 
 _METHOD = "__torch_function__"
 _ASKS_NOBODY = "_disabled_torch_function_impl"
-"""What a class has in place of the method where PyTorch is to ask nobody: it may be given, but not called."""
+"""What a class has in place of the method where PyTorch is to ask nobody: it may stand there, and not be called."""
+_ASKS = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
 _WORDS = frozenset(
     {
-        _METHOD, "DisableTorchFunction", "DisableTorchFunctionSubclass", "has_torch_function",
-        "has_torch_function_unary", "has_torch_function_variadic", "swap_tensors",
+        _METHOD,
+        "DisableTorchFunction",
+        "DisableTorchFunctionSubclass",
+        "swap_tensors",
+        *_ASKS,
+        *(f"_{a}" for a in _ASKS),
     }
-)  # fmt: skip
+)
 _OF_TORCH = frozenset({"jagged", "nested"})
 """Words of everybody's: they count as PyTorch's attributes, and where they are imported from it."""
 
@@ -54,39 +59,52 @@ def _found(module: ModuleType) -> str | None:
     tree = sources.tree(
         module, lambda text: any(word in text for word in (*_WORDS, *_OF_TORCH, _ASKS_NOBODY))
     )
-    if tree is None:
-        return None
-    if isinstance(tree, SyntaxError):
-        return f"{sources.place(module, tree.lineno or 1)}, is not what was imported"
-    names = sources.names(module)
-    passed = {member for node in ast.walk(tree) for member in _passed(node, names)}
-    found = {
-        getattr(node, "lineno", 1): word
-        for node in ast.walk(tree)
+    if tree is None or isinstance(tree, str):
+        return tree
+    names, nodes = sources.names(module), list(ast.walk(tree))
+    names = {**names, **{name: torch for node in nodes for name in _torch_as(node)}}
+    passed = {below for node in nodes for each in _passed(node, names) for below in each}
+    found = [
+        (getattr(node, "lineno", 1), word, not isinstance(node, ast.FunctionDef))
+        for node in nodes
         if node not in passed
-        for word in sorted(_used(node, names))
-    }
+        for word in _used(node, names)
+    ]
     if not found:
         return None
-    line = min(found)
-    does = f"has its own {_METHOD}" if found[line] == _METHOD else f"uses {found[line]}"
-    return f"{sources.place(module, line)}, {does}"
+    line, word, uses = min(found)
+    return f"{sources.place(module, line)}, {'uses' if uses else 'has its own'} {word}"
 
 
-def _passed(node: ast.AST, names: Mapping[str, Any]) -> list[ast.AST]:
-    """What may have one of the words: a mode's own methods, because what a mode calls asks all tensors again, and the
-    name of a method that asks nobody."""
-    if isinstance(node, ast.ClassDef) and _is_mode(node, names):
-        return list(node.body)
-    if isinstance(node, ast.Assign) and _ASKS_NOBODY in _names(node.value):
-        return list(node.targets)
-    return []
+def _torch_as(node: ast.AST) -> list[str]:
+    """Names that PyTorch is given here."""
+    aliases = node.names if isinstance(node, ast.Import) else []
+    return [alias.asname or "torch" for alias in aliases if alias.name == "torch"]
+
+
+def _passed(node: ast.AST, names: Mapping[str, Any]) -> Iterator[Iterable[ast.AST]]:
+    """What may have one of the words: a mode's own methods, because what a mode calls asks all tensors again; the name
+    of a method that asks nobody; and a question whose answer is to ask."""
+    if isinstance(node, ast.ClassDef):
+        if _is_mode(node, names):
+            yield node.body
+        for each in node.body:
+            if (
+                isinstance(each, ast.Assign | ast.AnnAssign)
+                and each.value
+                and _ASKS_NOBODY in _names(each.value)
+            ):
+                yield each.targets if isinstance(each, ast.Assign) else [each.target]
+    if isinstance(node, ast.If) and len(node.body) == 1 and isinstance(node.body[0], ast.Return):
+        asked = node.body[0].value
+        if isinstance(asked, ast.Call) and "handle_torch_function" in _names(asked.func):
+            yield ast.walk(node.test)
 
 
 def _is_mode(node: ast.ClassDef, names: Mapping[str, Any]) -> bool:
-    bases = sources.bases(names.get(node.name))
-    if bases:
-        return TorchFunctionMode in bases and Tensor not in bases
+    known = names.get(node.name)
+    if sources.bases(known):
+        return sources.inherits(known, TorchFunctionMode) and not sources.inherits(known, torch.Tensor)
     return bool(node.bases) and all("TorchFunctionMode" in _names(base) for base in node.bases)
 
 
@@ -94,12 +112,13 @@ def _used(node: ast.AST, names: Mapping[str, Any]) -> set[str]:
     """Which of the words the node uses."""
     if isinstance(node, ast.Call):
         return _names(node.func) & {_ASKS_NOBODY}
-    if isinstance(node, ast.Attribute):
-        return {node.attr} & (_WORDS | _OF_TORCH if _may_be_torch(node.value, names) else _WORDS)
+    if isinstance(node, ast.Attribute) and node.attr in _OF_TORCH:
+        return {node.attr} if sources.value(node.value, names, None) is torch else set()
     if isinstance(node, ast.Import):
         return {word for alias in node.names for word in _imported(alias.name)}
-    if isinstance(node, ast.ImportFrom):
-        return {word for alias in node.names for word in _imported(f"{node.module or ''}.{alias.name}")}
+    if isinstance(node, ast.ImportFrom):  # a question counts where it is asked
+        aliases = [alias for alias in node.names if alias.asname or alias.name not in _ASKS]
+        return {word for alias in aliases for word in _imported(f"{node.module or ''}.{alias.name}")}
     return _names(node) & _WORDS
 
 
@@ -107,12 +126,6 @@ def _imported(path: str) -> set[str]:
     """Which of the words an imported path has."""
     parts = path.split(".")
     return set(parts[1:]) & (_WORDS | _OF_TORCH if parts[0] == "torch" else _WORDS)
-
-
-def _may_be_torch(node: ast.expr, names: Mapping[str, Any]) -> bool:
-    if isinstance(node, ast.Attribute):
-        return node.attr == "torch"
-    return isinstance(node, ast.Name) and names.get(node.id, torch) is torch
 
 
 def _names(node: ast.AST) -> set[str]:

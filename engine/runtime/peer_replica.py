@@ -24,6 +24,7 @@ from engine.models.compiled import outside_regions
 from engine.plan.plan import Peer
 from engine.plan.updates import OptimizerSpec
 from engine.runtime.entries import Entries, Hook, Parameters
+from engine.runtime.fast_paths import FastPaths
 from engine.runtime.frozen import Frozen
 from engine.runtime.recording import Recording
 from engine.runtime.updates import Hyper, Updater, clip_gradients
@@ -71,7 +72,8 @@ class PeerReplica(ABC):
         self._watch = watch
         self._step = 0
         self._departing = False
-        self._first_forward = True
+        self._fast_paths: FastPaths | None = None
+        """Once the layers are marked."""
         self._forward = False
         self._wrap(peer.bucket_bytes, device, all_used)
         self._frozen = Frozen(model)
@@ -111,8 +113,9 @@ class PeerReplica(ABC):
 
     def begin_forward(self) -> None:
         self._recording.begin_pass()
-        if self._first_forward:
-            self._mark_layers()
+        if self._fast_paths is None:
+            self._fast_paths = self._mark_layers()
+        self._fast_paths.begin_forward()
         self._forward = True
 
     def end_forward(self) -> None:
@@ -151,19 +154,20 @@ class PeerReplica(ABC):
     def close(self) -> None:
         leave_process_group(self._collectives)
 
-    def _mark_layers(self) -> None:
+    def _mark_layers(self) -> FastPaths:
         """Tell forward spans apart by the modules that own parameters, and of compiled ones by the first."""
-        self._first_forward = False
         modules = dict(outside_regions(self.model))
         owners: dict[str, int] = {}
         for name, index in self._layer_index.items():
             owners.setdefault(name.rpartition(".")[0], index)
+        fast_paths = FastPaths(self.model, lambda parameters: None)  # each has come
         for owner, index in owners.items():
             if owner in modules:
-                modules[owner].register_forward_pre_hook(Hook(partial(self._entering, index)))
+                fast_paths.hook(modules[owner], Hook(partial(self._entering, index)))
         index_of = {id(parameter): self._layer_index[name] for name, parameter in self._parameters.items()}
         self._entries = Entries(self.model, partial(self._before_compiled, index_of))
         self._entries.watch()
+        return fast_paths
 
     def _entering(self, layer: int) -> None:
         if self._forward:

@@ -1,6 +1,6 @@
 """Sources: what has been imported that may hold code of a user's own for tensors, as Python's syntax trees.
 
-Read are modules whose source speaks of PyTorch, or which have a class of tensors by another module's help, except
+Read are modules whose source speaks of PyTorch, or which have something of it by another module's help, except
 PyTorch's own, Python's and ours. What is imported later is not read, nor is a module without a source.
 """
 
@@ -17,13 +17,18 @@ from types import ModuleType
 from typing import Any
 
 import torch
-from torch import Tensor
 
 _OF_TORCH = re.compile(r"\btorch\b|__torch_function__|DisableTorchFunction|swap_tensors|has_torch_function")
+_TORCH = Path(torch.__file__).parent
 _OURS = Path(__file__).parents[1]
-_OTHERS = ("site-packages", "dist-packages")
+_NOT_READ = tuple(
+    f"{folder}/"
+    for folder in (
+        _OURS, _OURS.with_name("backend"), _TORCH, _TORCH.with_name("torchgen"), _TORCH.with_name("functorch"),
+    )
+)  # fmt: skip
 _PYTHON = tuple(f"{sysconfig.get_path(name)}/" for name in ("stdlib", "platstdlib"))
-_NOT_READ = (f"{_OURS}/", f"{_OURS.with_name('backend')}/", f"{Path(torch.__file__).parent}/")
+_OTHERS = ("site-packages", "dist-packages")
 
 
 def imported() -> Iterator[ModuleType]:
@@ -33,22 +38,20 @@ def imported() -> Iterator[ModuleType]:
             yield module
 
 
-def tree(module: ModuleType, has: Callable[[str], bool]) -> ast.Module | SyntaxError | None:
+def tree(module: ModuleType, has: Callable[[str], bool]) -> ast.Module | str | None:
     """The module's syntax tree; None where it does not speak of PyTorch, has no source, or one of which `has` says
-    False. An error where the source is another one than was imported, so that nothing is known of it."""
+    False. A text says why nothing is known of it, e.g. "model.py, line 12, is not what was imported"."""
     source = _source(module)
     if source is None or not has(source):
         return None
-    if not _OF_TORCH.search(source) and not any(
-        Tensor in bases(value) for value in list(names(module).values())
-    ):
+    if not _OF_TORCH.search(source) and not any(map(_is_of_torch, list(names(module).values()))):
         return None
     try:
         return ast.parse(source)
     except SyntaxError as error:
-        return error
-    except (RecursionError, MemoryError, ValueError) as error:  # nested too deeply, or no text
-        return SyntaxError(str(error))
+        return f"{place(module, error.lineno or 1)}, is not what was imported"
+    except (RecursionError, MemoryError, ValueError):
+        return f"{place(module, 1)}, cannot be read as Python: it nests too deeply"
 
 
 def names(module: ModuleType) -> Mapping[str, Any]:
@@ -60,12 +63,34 @@ def names(module: ModuleType) -> Mapping[str, Any]:
 def file_of(module: ModuleType) -> str:
     """Where it says that it lies; empty where it does not say so."""
     file = names(module).get("__file__")
-    return str(file) if isinstance(file, str | Path) else ""
+    return str(file) if issubclass(type(file), str | Path) else ""
 
 
 def bases(value: Any) -> tuple[type, ...]:
     """A class and all that it inherits from; nothing of what is no class. Lazy objects are not asked what they are."""
     return type.__getattribute__(value, "__mro__") if issubclass(type(value), type) else ()
+
+
+def inherits(value: Any, base: type) -> bool:
+    """Whether it is a class that inherits from `base`. Classes of a user's are not asked whom they equal."""
+    return any(each is base for each in bases(value))
+
+
+def value(node: ast.AST, names: Mapping[str, Any], unknown: Any) -> Any:
+    """What a name in a module stands for, with its attributes; `unknown` if that shows only later."""
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.Name):
+        builtins = names.get("__builtins__", {})
+        known = builtins if isinstance(builtins, dict) else vars(builtins)
+        return names.get(node.id, known.get(node.id, unknown))
+    if isinstance(node, ast.Attribute):
+        owner = value(node.value, names, unknown)
+        try:
+            return unknown if owner is unknown else getattr(owner, node.attr, unknown)
+        except Exception:  # a lazy module's, say
+            return unknown
+    return unknown
 
 
 def place(module: ModuleType, line: int) -> str:
@@ -80,6 +105,13 @@ def _is_known(file: str) -> bool:
     return file.startswith(_PYTHON) and not any(f"/{each}/" in file for each in _OTHERS)
 
 
+def _is_of_torch(value: Any) -> bool:
+    """Whether it is PyTorch, a part of it, or a class of tensors or modules."""
+    if issubclass(type(value), ModuleType):
+        return file_of(value).startswith(f"{_TORCH}/")
+    return inherits(value, torch.Tensor) or inherits(value, torch.nn.Module)
+
+
 def _source(module: ModuleType) -> str | None:
     """Of a file as it is, or as the module's loader keeps it, in an archive, say; None where there is none."""
     file = file_of(module)
@@ -87,11 +119,11 @@ def _source(module: ModuleType) -> str | None:
         if file.endswith(".py"):
             with tokenize.open(file) as opened:
                 return opened.read()
-    except (OSError, SyntaxError, UnicodeDecodeError):
+    except (OSError, SyntaxError, ValueError):  # not there, or not as it says that it is
         pass
-    loader = getattr(names(module).get("__spec__"), "loader", None)
     try:
-        found = loader.get_source(names(module)["__name__"]) if loader is not None else None
-    except Exception:  # whatever the loader of a user's raises: there is none
+        spec: Any = names(module)["__spec__"]
+        found = spec.loader.get_source(spec.name)
+    except Exception:  # whatever a loader of a user's raises: there is none
         return None
     return found if isinstance(found, str) else None

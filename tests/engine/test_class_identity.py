@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -36,10 +37,9 @@ _ASKING = {
         "from operator import is_not\nimport torch\nfrom {here} import Mine\n"
         "def f(p):\n    return is_not(type(p), Mine)"
     ),
-    "its own class, of tensors": (
-        "import torch\nclass A(torch.Tensor):\n    def f(self, p):\n        return type(self) is type(p)"
-    ),
     "by another's help": "from {here} import Mine\ndef f(p):\n    return type(p) is Mine",
+    "by another's help and name": "from {here} import Mine as K\ndef f(kind):\n    return kind is K",
+    "mapped": "import torch\nfrom {here} import Mine as K\ndef f(ps):\n    return [k is K for k in map(type, ps)]",
     "two classes": "import torch\ndef f(p, q):\n    return type(p) is type(q)",
     "an argument": "import torch\ndef f(p, kind):\n    return type(p) is kind",
     "a method": (
@@ -53,6 +53,9 @@ _NOT_ASKING = {
     "an instance": "import torch\nfrom {here} import Mine\ndef f(p):\n    return isinstance(p, Mine)",
     "another thing of another thing": "import torch\ndef f(p, q):\n    return p.x is q.x",
     "another thing": "import torch\nfrom {here} import Mine\ndef f(p, q):\n    k = type(p)\n    return p is q",
+    "its own class, of tensors": (
+        "import torch\nclass A(torch.Tensor):\n    def f(self, p):\n        return type(self) is type(p)"
+    ),
     "its own class": "import torch\nclass A:\n    def f(self, p):\n        return type(self) is type(p)",
     "no pytorch": "def f(p, kind):\n    return type(p) is kind",
 }
@@ -70,6 +73,19 @@ def test_code_that_asks_by_identity_is_found(how: str, user_module: Callable[[st
 def test_other_code_keeps_no_layer_waiting(how: str, user_module: Callable[[str], Path]) -> None:
     user_module(_NOT_ASKING[how].format(here=__name__))
     assert asks(Mine) is None
+
+
+def test_self_may_be_a_parameter_where_its_class_inherits_from_the_one_that_asks(
+    user_module: Callable[[str], Path],
+) -> None:
+    user_module(
+        "import torch\nclass Same:\n    def f(self, p):\n        return type(self) is type(p)\n"
+        "class Own(Same, torch.nn.Parameter): ..."
+    )
+    assert asks(Mine) is None
+    assert (
+        asks(sys.modules[NAME].Own) == f"{NAME}.py, line 4, compares the class of its parameters by identity"
+    )
 
 
 def test_a_source_that_cannot_be_read_counts_as_asking(user_module: Callable[[str], Path]) -> None:

@@ -32,6 +32,12 @@ _DISPATCHING = {
         "    def __torch_function__(self, f, t, a=(), k=None):\n        return f(*a, **(k or {}))"
     ),
     "asks nobody": "import torch\ndef f(x):\n    return torch._C._disabled_torch_function_impl(abs, (), (x,), {})",
+    "the C function's": "import torch\ndef f(p):\n    return torch._C._has_torch_function_unary(p)",
+    "switched off of another": (
+        "import torch\ndef f(p):\n    type(p).__torch_function__ = torch._C._disabled_torch_function_impl"
+    ),
+    "in a function": "def f(x):\n    import torch as t\n    return t.nested.nested_tensor([x])",
+    "at the end of a chain": "import types\nimport torch\nlib = types.SimpleNamespace(th=torch)\nlib.th.nested",
     "torch by another's help": "class A:\n    def __torch_function__(cls, *a): ...",
     "swapped": "import torch\ntorch.utils.swap_tensors(torch.ones(1), torch.zeros(1))",
 }
@@ -48,6 +54,15 @@ _NOT = {
     "a class that asks nobody": (
         "import torch\nclass A(torch.Tensor):\n    __torch_function__ = torch._C._disabled_torch_function_impl"
     ),
+    "another class that asks nobody": (
+        "import torch\nfrom typing import Any\nclass A(torch.Tensor):\n"
+        "    __torch_function__: Any = torch._C._disabled_torch_function_impl"
+    ),
+    "a question whose answer is to ask": (
+        "from torch.overrides import handle_torch_function, has_torch_function_unary\n"
+        "def f(x):\n    if has_torch_function_unary(x):\n        return handle_torch_function(f, (x,), x)\n    return x"
+    ),
+    "its own attribute": "import torch\nclass A:\n    def f(self, c):\n        return self.nested or c.jagged",
     "another's attribute": "import torch\nimport types\nconfig = types.SimpleNamespace(nested=1)\nconfig.nested",
     "a variable": "import torch\nnested = [torch.zeros(1)]",
     "a function": "import torch\ndef nested(): ...\nnested()",
@@ -102,7 +117,7 @@ def test_modules_that_cannot_be_read_are_passed_over(monkeypatch: pytest.MonkeyP
     changed = ModuleType("changed")
     changed.__file__ = str(deep)
     monkeypatch.setitem(sys.modules, "changed", changed)
-    assert dispatches() == "deep.py, line 1, is not what was imported"
+    assert dispatches() == "deep.py, line 1, cannot be read as Python: it nests too deeply"
 
 
 @pytest.mark.parametrize("how", _NOT)

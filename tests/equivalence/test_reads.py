@@ -39,9 +39,13 @@ def test_what_asks_no_tensor_waits_for_the_version(how: str, tmp_path: Path) -> 
         holds("reads:unasked", strategy, workers, tmp_path / strategy, how=how)
 
 
-@pytest.mark.parametrize("strategy", ["parameter-server-deferred", "p3", "late-multiply"])
-def test_a_transformer_takes_the_fast_way_that_plain_pytorch_takes(strategy: str, tmp_path: Path) -> None:
-    holds("reads:teacher", strategy, 2, tmp_path)
+@pytest.mark.parametrize(
+    ("strategy", "how"), [("p3", "encoder"), ("late-multiply", "layers"), ("p3", "layer"), ("ddp", "layer")]
+)
+def test_a_transformer_goes_the_way_that_it_goes_in_plain_pytorch(
+    strategy: str, how: str, tmp_path: Path
+) -> None:
+    holds("reads:teacher", strategy, 2, tmp_path, how=how)
 
 
 @pytest.mark.parametrize("strategy", ["p3", "ring-allreduce-overlap", "ddp"])

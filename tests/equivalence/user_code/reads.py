@@ -184,14 +184,23 @@ def unasked(how: str = "tensor") -> nn.Module:
     return Unasked(how)
 
 
+class _Scaled(nn.Linear):
+    """What stands in a transformer's layer in place of a part: the fast way does not ask it."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x) * 1.5
+
+
 class Teacher(nn.Module):
     """Is its own teacher. In evaluation mode, a transformer that goes the fast way answers zeros for what is padded."""
 
-    def __init__(self) -> None:
+    def __init__(self, how: str) -> None:
         super().__init__()
+        self.how = how
         self.first, self.last = nn.Linear(64, 24), nn.Linear(24, 10)
         layer = nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True)
-        self.encoder = nn.TransformerEncoder(layer, 1)
+        layer.linear1 = _Scaled(4, 8)
+        self.encoder = layer if how == "layer" else nn.TransformerEncoder(layer, 1)
 
     def forward(self, x: Tensor) -> Tensor:
         words = torch.tanh(self.first(x.flatten(1))).view(len(x), 6, 4)
@@ -199,17 +208,18 @@ class Teacher(nn.Module):
         padded[:, 4:] = True
         target = words
         if x.device.type != "meta":
-            self.encoder.eval()
+            teaching = self.encoder.layers if self.how == "layers" else self.encoder
+            teaching.eval()
             with torch.no_grad():
                 target = self.encoder(words, src_key_padding_mask=padded)
-            self.encoder.train()
+            teaching.train()
         found = self.encoder(words, src_key_padding_mask=padded) * (1 + target)
         logits: Tensor = self.last(found.flatten(1))
         return logits
 
 
-def teacher() -> nn.Module:
-    return Teacher()
+def teacher(how: str) -> nn.Module:
+    return Teacher(how)
 
 
 class Aliased(Body):
