@@ -52,6 +52,8 @@ class Residents:
 
     def __init__(self) -> None:
         self._idle: list[_Resident] = []
+        self._paths = list(sys.path)
+        """A process takes over what stands here while it is started: by then a test may have described a user's model."""
         self.forked = 0
         """How many processes have been started."""
         atexit.register(self.close)
@@ -69,7 +71,7 @@ class Residents:
             if resident.waits:
                 return resident
         self.forked += 1
-        return _Resident()
+        return _Resident(self._paths)
 
     def bring(self, resident: _Resident) -> None:
         """Take back one whose part has ended."""
@@ -109,11 +111,12 @@ class _ResidentGang(Gang):
 class _Resident:
     """One process, with what a gang asks of it: it seems to have ended when it has ended its part."""
 
-    def __init__(self) -> None:
+    def __init__(self, paths: list[str]) -> None:
+        """`paths`: what `sys.path` is between two parts."""
         lifeline, self._lifeline = FORKED.Pipe(duplex=False)
         self._pipe, theirs = FORKED.Pipe()
         """Readable when the part, or the process, has ended, until that is known here."""
-        self._process = FORKED.Process(target=_serve, args=(theirs, lifeline), name="resident", daemon=False)
+        self._process = FORKED.Process(target=_serve, args=(theirs, lifeline, paths), name="resident", daemon=False)
         self._process.start()
         lifeline.close()
         theirs.close()
@@ -174,11 +177,12 @@ class _Resident:
         self._lifeline.close()
 
 
-def _serve(requests: Connection, lifeline: Connection) -> None:
+def _serve(requests: Connection, lifeline: Connection, paths: list[str]) -> None:
     """A resident's life: a part, a word that it has ended (and whether another one may come), the next part."""
     obey(lifeline)
     faulthandler.register(TELL)
-    paths, threads = list(sys.path), set(threading.enumerate())
+    sys.path[:] = paths
+    threads = set(threading.enumerate())
     for left in range(RENEWED_AFTER - 1, -1, -1):
         try:
             directory, index = requests.recv()

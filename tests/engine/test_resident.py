@@ -118,9 +118,9 @@ def test_the_next_launch_may_bring_another_module_of_the_same_name(tmp_path: Pat
         spec = spec_of("single", 1, model={"entrypoint": "mine:build", "directory": str(folder)})
         paths = list(sys.path)
         launch = prepare(spec, tmp_path / f"attempt-{width}")
-        forget_modules(paths)  # it was described here
         gang = residents.gang(launch)
-        gang.start()
+        gang.start()  # a process that begins now takes over the folder, in which the model was described here
+        forget_modules(paths)
         end = gang.wait(60)
         gang.stop()
         assert end is not None
