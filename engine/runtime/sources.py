@@ -17,8 +17,12 @@ from types import ModuleType
 from typing import Any
 
 import torch
+from torch import Tensor
+from torch.nn import Module
 
 _OF_TORCH = re.compile(r"\btorch\b|__torch_function__|DisableTorchFunction|swap_tensors|has_torch_function")
+_OF_TORCH_IN_PART = ("torch", "Torch", "swap_tensors")
+"""Whatever the expression finds has one of them."""
 _TORCH = Path(torch.__file__).parent
 _OURS = Path(__file__).parents[1]
 _NOT_READ = tuple(
@@ -42,9 +46,7 @@ def tree(module: ModuleType, has: Callable[[str], bool]) -> ast.Module | str | N
     """The module's syntax tree; None where it does not speak of PyTorch, has no source, or one of which `has` says
     False. A text says why nothing is known of it, e.g. "model.py, line 12, is not what was imported"."""
     source = _source(module)
-    if source is None or not has(source):
-        return None
-    if not _OF_TORCH.search(source) and not any(map(_is_of_torch, list(names(module).values()))):
+    if source is None or not (_speaks_of_torch(source) or _has_of_torch(module)) or not has(source):
         return None
     try:
         return ast.parse(source)
@@ -105,11 +107,20 @@ def _is_known(file: str) -> bool:
     return file.startswith(_PYTHON) and not any(f"/{each}/" in file for each in _OTHERS)
 
 
-def _is_of_torch(value: Any) -> bool:
-    """Whether it is PyTorch, a part of it, or a class of tensors or modules."""
-    if issubclass(type(value), ModuleType):
-        return file_of(value).startswith(f"{_TORCH}/")
-    return inherits(value, torch.Tensor) or inherits(value, torch.nn.Module)
+def _speaks_of_torch(source: str) -> bool:
+    # Nearly all of what is imported does not: plain searches say so ten times as fast as the expression.
+    return any(word in source for word in _OF_TORCH_IN_PART) and bool(_OF_TORCH.search(source))
+
+
+def _has_of_torch(module: ModuleType) -> bool:
+    """Whether a name in it stands for PyTorch, for a part of it, or for a class of tensors or modules."""
+    for value in list(names(module).values()):
+        if issubclass(type(value), ModuleType):
+            if file_of(value).startswith(f"{_TORCH}/"):
+                return True
+        elif any(each is Tensor or each is Module for each in bases(value)):
+            return True
+    return False
 
 
 def _source(module: ModuleType) -> str | None:
