@@ -12,13 +12,13 @@ def forget_modules(paths: Sequence[str]) -> None:
     """Forget what was imported from folders that joined `sys.path` since it was `paths`, the folders, and what was
     compiled: the next one may have other modules of the same names, and one that is named `json` would stand before
     Python's own; and what torch compiles of its own modules is limited in number for a whole process."""
-    added = [Path(path) for path in sys.path if path not in paths]
+    added = tuple(f"{Path(path)}/" for path in sys.path if path not in paths)
     if not added:
         return
     sys.path[:] = paths
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
-        if file is not None and any(Path(file).is_relative_to(path) for path in added):
+        if file is not None and file.startswith(added):
             del sys.modules[name]
     importlib.invalidate_caches()
     forget_compiled()

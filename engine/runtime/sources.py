@@ -34,6 +34,9 @@ _NOT_READ = tuple(
 _PYTHON = tuple(f"{sysconfig.get_path(name)}/" for name in ("stdlib", "platstdlib"))
 _OTHERS = ("site-packages", "dist-packages")
 
+_READ: dict[int, tuple[ModuleType, str | None]] = {}
+"""By id of a module, which is kept so that no other one gets it: its source, if it has to do with PyTorch."""
+
 
 def imported() -> Iterator[ModuleType]:
     """Every module that may be read; which of them speak of PyTorch shows in `tree`."""
@@ -45,8 +48,8 @@ def imported() -> Iterator[ModuleType]:
 def tree(module: ModuleType, has: Callable[[str], bool]) -> ast.Module | str | None:
     """The module's syntax tree; None where it does not speak of PyTorch, has no source, or one of which `has` says
     False. A text says why nothing is known of it, e.g. "model.py, line 12, is not what was imported"."""
-    source = _source(module)
-    if source is None or not (_speaks_of_torch(source) or _has_of_torch(module)) or not has(source):
+    source = _of_torch(module)
+    if source is None or not has(source):
         return None
     try:
         return ast.parse(source)
@@ -105,6 +108,15 @@ def _is_known(file: str) -> bool:
     if file.startswith(_NOT_READ):
         return True
     return file.startswith(_PYTHON) and not any(f"/{each}/" in file for each in _OTHERS)
+
+
+def _of_torch(module: ModuleType) -> str | None:
+    """The source of a module that has to do with PyTorch; None of one that has not, or has no source."""
+    if id(module) not in _READ:
+        source = _source(module)
+        of_torch = source is not None and (_speaks_of_torch(source) or _has_of_torch(module))
+        _READ[id(module)] = module, source if of_torch else None
+    return _READ[id(module)][1]
 
 
 def _speaks_of_torch(source: str) -> bool:
