@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from weakref import ref
 
 import torch
 from torch import Tensor, nn
@@ -37,6 +38,14 @@ def branches(how: str = "sum") -> nn.Module:
     return Branches(how)
 
 
+def look(model: ref[nn.Module], parameters: list[nn.Parameter]) -> None:
+    """As long as there is the model: a test's process has the threads of none that is gone."""
+    while model() is not None and threading.main_thread().is_alive():
+        for parameter in parameters:
+            parameter.detach().sum()
+        threading.Event().wait(0.0002)
+
+
 class Monitored(nn.Module):
     """A thread reads all the time what forward reads first without entering a module, or all parameters. What many
     unused layers leave late gives it time."""
@@ -49,16 +58,10 @@ class Monitored(nn.Module):
         self.everything = everything
         self.threads: list[threading.Thread] = []
 
-    def look(self) -> None:
-        found = list(self.parameters()) if self.everything else list(self.holder)
-        while threading.main_thread().is_alive():
-            for parameter in found:
-                parameter.detach().sum()
-            threading.Event().wait(0.0002)
-
     def forward(self, x: Tensor) -> Tensor:
         if not self.threads and x.device.type != "meta":
-            self.threads.append(threading.Thread(target=self.look, daemon=True))
+            looked_at = list(self.parameters()) if self.everything else list(self.holder)
+            self.threads.append(threading.Thread(target=look, args=(ref(self), looked_at), daemon=True))
             self.threads[0].start()
         logits: Tensor = self.last(torch.tanh(functional.linear(x.flatten(1), self.holder[0])))
         return logits
