@@ -53,7 +53,7 @@ class Residents:
     def __init__(self) -> None:
         self._idle: list[_Resident] = []
         self._paths = list(sys.path)
-        """A process takes over what stands here while it is started: by then a test may have described a user's model."""
+        """A process takes over what stands here while it starts: by then a test may have described a user's model."""
         self.forked = 0
         """How many processes have been started."""
         atexit.register(self.close)
@@ -116,7 +116,9 @@ class _Resident:
         lifeline, self._lifeline = FORKED.Pipe(duplex=False)
         self._pipe, theirs = FORKED.Pipe()
         """Readable when the part, or the process, has ended, until that is known here."""
-        self._process = FORKED.Process(target=_serve, args=(theirs, lifeline, paths), name="resident", daemon=False)
+        self._process = FORKED.Process(
+            target=_serve, args=(theirs, lifeline, paths), name="resident", daemon=False
+        )
         self._process.start()
         lifeline.close()
         theirs.close()
