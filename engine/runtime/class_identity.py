@@ -7,14 +7,14 @@ class, parameters of that class are not watched: what needs them waits early.
 A comparison by identity (`is`, or `operator.is_`) counts if one side is the class in question, as the module's names
 say, or if one side is a class that was asked for (`type(x)`, `x.__class__`, or a name that was given one) and the other
 is not known before the code runs; `type(self)` does not, in a class that is none of the parameter's. Not found: a
-function of its own that compares any two things.
+function of its own that compares any two things, and the classes that a class inherits from (`type(p).__mro__`).
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -116,14 +116,30 @@ def _compared(node: ast.AST) -> list[ast.expr]:
 
 def _given(node: ast.AST) -> Iterator[str]:
     """Names that are given a class that was asked for."""
-    if isinstance(node, ast.Assign):
-        targets: list[ast.expr] = node.targets
+    if isinstance(node, ast.For | ast.comprehension):
+        given = [node.target] if _asks_each(node.iter) else []
+    elif isinstance(node, ast.Assign):
+        pairs = [pair for target in node.targets for pair in _pairs(target, node.value)]
+        given = [target for target, value in pairs if _is_asked(value, set())]
     elif isinstance(node, ast.AnnAssign | ast.NamedExpr):
-        targets = [node.target]
+        given = [node.target] if node.value is not None and _is_asked(node.value, set()) else []
     else:
         return
-    if node.value is not None and _is_asked(node.value, set()):
-        yield from (target.id for target in targets if isinstance(target, ast.Name))
+    yield from (target.id for target in given if isinstance(target, ast.Name))
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> Iterable[tuple[ast.expr, ast.expr]]:
+    """Who is given what: `a, b = c, d` is two."""
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+        return zip(target.elts, value.elts, strict=False)
+    return [(target, value)]
+
+
+def _asks_each(node: ast.expr) -> bool:
+    """Whether it is `map(type, values)`."""
+    if not isinstance(node, ast.Call) or len(node.args) != 2:
+        return False
+    return [getattr(each, "id", None) for each in (node.func, node.args[0])] == ["map", "type"]
 
 
 def _is_asked(node: ast.expr, given: set[str]) -> bool:
@@ -131,7 +147,8 @@ def _is_asked(node: ast.expr, given: set[str]) -> bool:
     if isinstance(node, ast.NamedExpr):
         node = node.value
     if isinstance(node, ast.Call):
-        return isinstance(node.func, ast.Name) and node.func.id == "type" and len(node.args) == 1
+        asks = isinstance(node.func, ast.Name) and node.func.id == "type" and len(node.args) == 1
+        return asks and not isinstance(node.args[0], ast.Constant)
     if isinstance(node, ast.Attribute):
         return node.attr == "__class__"
     return isinstance(node, ast.Name) and node.id in given

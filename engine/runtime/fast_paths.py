@@ -1,65 +1,43 @@
 """Fast paths: a transformer of PyTorch's in evaluation mode goes the way that it goes in plain PyTorch.
 
-It goes a faster one where no gradient is wanted, no module below it has a hook, and no parameter below it has a
-`__torch_function__`, as a closed one has. The two ways differ in more than time: in padded positions, and in what a
-user puts in place of a layer's parts. So before a module that could go the faster way is entered, every parameter below
-it has come, and the hooks of ours that are below it are taken away until the next pass begins.
+Its layers go a faster one where no gradient is wanted, no module in them has a hook, and no tensor that they read has a
+`__torch_function__`, as a closed parameter has. The two ways differ in more than time: in padded positions, and in what
+a user puts in place of a layer's parts. So the question for a `__torch_function__` waits for the parameters that it is
+asked about (`unasked.py`), and our hooks are left out where PyTorch, or a user, counts a module's hooks.
+
+Counted all the same are our hooks beside one that the user had put there before training began and takes away later,
+and FSDP's own.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
-from functools import partial
+from typing import Any
 
-import torch
 from torch import nn
-from torch.utils.hooks import RemovableHandle
 
-from engine.models.compiled import outside_regions
-from engine.runtime.entries import Hook, Parameters
-
-_HAVE_ONE = (nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.MultiheadAttention)
+from engine.runtime.entries import Hook
 
 
-class FastPaths:
-    """The hooks before the modules of one model. In compiled regions there are none: what is compiled looks at them."""
+class _Hooks(OrderedDict[int, Callable[..., Any]]):
+    """A module's forward pre-hooks. Their number, and copies, are without ours; all are called."""
 
-    def __init__(self, model: nn.Module, enter: Callable[[Parameters], None]) -> None:
-        """`enter(parameters)`: wait for these, by id."""
-        self._enter = enter
-        self._below: dict[int, list[nn.Module]] = {}
-        """By id of a module below one that has a fast path."""
-        self._hooks: dict[int, list[tuple[nn.Module, Hook, RemovableHandle]]] = {}
-        """By id of such a module."""
-        self._taken: list[tuple[nn.Module, Hook]] = []
-        for _, module in outside_regions(model):
-            if isinstance(module, _HAVE_ONE):
-                for below in module.modules():
-                    self._hooks.setdefault(id(below), [])
-        for _, module in outside_regions(model):
-            if isinstance(module, _HAVE_ONE):
-                self.hook(module, Hook(partial(self._entering, module)))
+    def __len__(self) -> int:
+        return len(self._users())
 
-    def hook(self, module: nn.Module, hook: Hook) -> None:
-        """Call `hook` before the module's forward."""
-        handle = module.register_forward_pre_hook(hook, prepend=True)
-        if id(module) in self._hooks:
-            self._hooks[id(module)].append((module, hook, handle))
+    def __bool__(self) -> bool:
+        return super().__len__() > 0  # what PyTorch asks before it calls them
 
-    def begin_forward(self) -> None:
-        """What has been taken away comes back."""
-        taken, self._taken = self._taken, []
-        for module, hook in taken:
-            self.hook(module, hook)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return OrderedDict, (self._users(),)
 
-    def _entering(self, module: nn.Module) -> None:
-        if all(each.training for each in module.modules()):
-            return
-        if torch.is_grad_enabled() and any(parameter.requires_grad for parameter in module.parameters()):
-            return
-        self._enter(frozenset(map(id, module.parameters())))
-        for below in module.modules():
-            taken, self._hooks[id(below)] = self._hooks.get(id(below), []), []
-            for holder, hook, handle in taken:
-                handle.remove()
-                self._taken.append((holder, hook))
+    def _users(self) -> list[tuple[int, Callable[..., Any]]]:
+        return [(key, hook) for key, hook in self.items() if not isinstance(hook, Hook)]
+
+
+def before_forward(module: nn.Module, hook: Hook) -> None:
+    """Call `hook` before the module's forward, and before the hooks that it has."""
+    if not module._forward_pre_hooks:
+        module._forward_pre_hooks = _Hooks()
+    module.register_forward_pre_hook(hook, prepend=True)

@@ -79,7 +79,8 @@ def _found(module: ModuleType) -> str | None:
 def _torch_as(node: ast.AST) -> list[str]:
     """Names that PyTorch is given here."""
     aliases = node.names if isinstance(node, ast.Import) else []
-    return [alias.asname or "torch" for alias in aliases if alias.name == "torch"]
+    whole = [alias.asname or "torch" for alias in aliases if alias.name == "torch"]
+    return whole + ["torch" for alias in aliases if alias.name.startswith("torch.") and alias.asname is None]
 
 
 def _passed(node: ast.AST, names: Mapping[str, Any]) -> Iterator[Iterable[ast.AST]]:

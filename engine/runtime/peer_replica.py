@@ -24,7 +24,7 @@ from engine.models.compiled import outside_regions
 from engine.plan.plan import Peer
 from engine.plan.updates import OptimizerSpec
 from engine.runtime.entries import Entries, Hook, Parameters
-from engine.runtime.fast_paths import FastPaths
+from engine.runtime.fast_paths import before_forward
 from engine.runtime.frozen import Frozen
 from engine.runtime.recording import Recording
 from engine.runtime.updates import Hyper, Updater, clip_gradients
@@ -72,7 +72,7 @@ class PeerReplica(ABC):
         self._watch = watch
         self._step = 0
         self._departing = False
-        self._fast_paths: FastPaths | None = None
+        self._marked = False
         """Once the layers are marked."""
         self._forward = False
         self._wrap(peer.bucket_bytes, device, all_used)
@@ -113,9 +113,9 @@ class PeerReplica(ABC):
 
     def begin_forward(self) -> None:
         self._recording.begin_pass()
-        if self._fast_paths is None:
-            self._fast_paths = self._mark_layers()
-        self._fast_paths.begin_forward()
+        if not self._marked:
+            self._mark_layers()
+            self._marked = True
         self._forward = True
 
     def end_forward(self) -> None:
@@ -154,20 +154,18 @@ class PeerReplica(ABC):
     def close(self) -> None:
         leave_process_group(self._collectives)
 
-    def _mark_layers(self) -> FastPaths:
+    def _mark_layers(self) -> None:
         """Tell forward spans apart by the modules that own parameters, and of compiled ones by the first."""
         modules = dict(outside_regions(self.model))
         owners: dict[str, int] = {}
         for name, index in self._layer_index.items():
             owners.setdefault(name.rpartition(".")[0], index)
-        fast_paths = FastPaths(self.model, lambda parameters: None)  # each has come
         for owner, index in owners.items():
             if owner in modules:
-                fast_paths.hook(modules[owner], Hook(partial(self._entering, index)))
+                before_forward(modules[owner], Hook(partial(self._entering, index)))
         index_of = {id(parameter): self._layer_index[name] for name, parameter in self._parameters.items()}
         self._entries = Entries(self.model, partial(self._before_compiled, index_of))
         self._entries.watch()
-        return fast_paths
 
     def _entering(self, layer: int) -> None:
         if self._forward:

@@ -31,7 +31,7 @@ from engine.order import DEPART
 from engine.plan.units import Unit
 from engine.runtime.capture import Capture
 from engine.runtime.entries import Entries, Hook, Parameters
-from engine.runtime.fast_paths import FastPaths
+from engine.runtime.fast_paths import before_forward
 from engine.runtime.frozen import Frozen
 from engine.runtime.gate import past_gates
 from engine.runtime.host_memory import HostMemory
@@ -108,7 +108,7 @@ class PlanReplica:
         self._guarded = self._parameters.keys() - never
         """Parameters whose next version may be outstanding."""
         self._owner_of = {id(p): layer for layer in layers for p in layer.parameters.values()}
-        self._fast_paths = self._install_waits()
+        self._install_waits()
         self._entries = Entries(model, self._before_compiled)
         self._layer_gradients: dict[str, int] = {}
         self._unit_gradients: dict[int, int] = {}
@@ -143,7 +143,6 @@ class PlanReplica:
             self._watch.begin_step(step, here)
 
     def begin_forward(self) -> None:
-        self._fast_paths.begin_forward()
         if self._entries.watch():
             self._reads.compiler_is_there()
         self._recording.begin_pass()
@@ -229,14 +228,12 @@ class PlanReplica:
 
     # --- forward ---
 
-    def _install_waits(self) -> FastPaths:
+    def _install_waits(self) -> None:
         """A module waits for its own parameters when it is entered: its code may read them in ways no gate sees."""
-        waits = FastPaths(self.model, self._before_compiled)
         for path, module in outside_regions(self.model):
             own = [id(parameter) for parameter in module.parameters(recurse=False)]
             if layers := list(dict.fromkeys(self._owner_of[each] for each in own if each in self._owner_of)):
-                waits.hook(module, Hook(partial(self._before_module, path, layers)))
-        return waits
+                before_forward(module, Hook(partial(self._before_module, path, layers)))
 
     def _before_module(self, path: str, layers: list[Layer]) -> None:
         if not self._forward:

@@ -85,6 +85,9 @@ def value(node: ast.AST, names: Mapping[str, Any], unknown: Any) -> Any:
     """What a name in a module stands for, with its attributes; `unknown` if that shows only later."""
     if isinstance(node, ast.Constant):
         return node.value
+    if isinstance(node, ast.Call) and getattr(node.func, "id", None) == "type" and len(node.args) == 1:
+        (of,) = node.args
+        return type(of.value) if isinstance(of, ast.Constant) else unknown
     if isinstance(node, ast.Name):
         builtins = names.get("__builtins__", {})
         known = builtins if isinstance(builtins, dict) else vars(builtins)

@@ -57,6 +57,8 @@ def ask() -> None:
     tensor.data = property(tensor.data.__get__, asking(tensor.data.__set__), doc=tensor.data.__doc__)
     tensor.__new__ = staticmethod(asking(tensor.__new__))
     parameter.__new__ = staticmethod(asking(_of_its_own_class(parameter.__new__)))
+    # What looks for one goes another way then (`fast_paths.py`).
+    torch.overrides.has_torch_function = asking(torch.overrides.has_torch_function)
     function: Any = torch.autograd.Function
     function.apply = classmethod(asking(function.apply.__func__, users=True))
     _SCRIPTED.__call__ = asking(_SCRIPTED.__call__)
@@ -122,12 +124,13 @@ def asking(
 
 
 def _hold_closed(values: Collection[Any]) -> bool:
-    """Whether a closed parameter is among them or in what they contain. A million numbers have one type."""
+    """Whether a closed parameter is among them or in what they contain. Types are looked at, because a million numbers
+    have one; by their ids, because the type of a closed parameter equals that of an open one."""
     return any(
         hasattr(kind, "_trainyard_gate")
         or (issubclass(kind, (list, tuple)) and any(_hold_closed(v) for v in values if type(v) is kind))
         or (issubclass(kind, dict) and any(_hold_closed(v.values()) for v in values if type(v) is kind))
-        for kind in set(map(type, values))
+        for kind in {id(kind): kind for kind in map(type, values)}.values()
     )
 
 

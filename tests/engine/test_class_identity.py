@@ -41,6 +41,9 @@ _ASKING = {
     "by another's help and name": "from {here} import Mine as K\ndef f(kind):\n    return kind is K",
     "mapped": "import torch\nfrom {here} import Mine as K\ndef f(ps):\n    return [k is K for k in map(type, ps)]",
     "two classes": "import torch\ndef f(p, q):\n    return type(p) is type(q)",
+    "two variables at once": "import torch\ndef f(p, q):\n    a, b = type(p), type(q)\n    return a is b",
+    "one after another": "import torch\ndef f(ps, k):\n    for kind in map(type, ps):\n        if kind is k: ...",
+    "in a comprehension": "import torch\ndef f(ps, k):\n    return [kind is k for kind in map(type, ps)]",
     "an argument": "import torch\ndef f(p, kind):\n    return type(p) is kind",
     "a method": (
         "import torch\nfrom {here} import Mine\nclass A:\n    async def f(self, p):\n        return type(p) is Mine"
@@ -49,6 +52,8 @@ _ASKING = {
 _NOT_ASKING = {
     "another class": "import torch\ndef f(p):\n    return type(p) is torch.Tensor",
     "none": "import torch\ndef f(p):\n    return type(p) is None",
+    "the class of none": "import torch\ndef f(p):\n    return type(p) is type(None)",
+    "a class given, of none": "import torch\ndef f(kind):\n    return kind is type(None) or kind is type(...)",
     "equality": "import torch\nfrom {here} import Mine\ndef f(p):\n    return type(p) == Mine",
     "an instance": "import torch\nfrom {here} import Mine\ndef f(p):\n    return isinstance(p, Mine)",
     "another thing of another thing": "import torch\ndef f(p, q):\n    return p.x is q.x",

@@ -37,6 +37,7 @@ _DISPATCHING = {
         "import torch\ndef f(p):\n    type(p).__torch_function__ = torch._C._disabled_torch_function_impl"
     ),
     "in a function": "def f(x):\n    import torch as t\n    return t.nested.nested_tensor([x])",
+    "a part, in a function": "def f(x):\n    import torch.nn\n    return torch.nested.nested_tensor([x])",
     "at the end of a chain": "import types\nimport torch\nlib = types.SimpleNamespace(th=torch)\nlib.th.nested",
     "torch by another's help": "class A:\n    def __torch_function__(cls, *a): ...",
     "swapped": "import torch\ntorch.utils.swap_tensors(torch.ones(1), torch.zeros(1))",

@@ -40,7 +40,17 @@ def test_what_asks_no_tensor_waits_for_the_version(how: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("strategy", "how"), [("p3", "encoder"), ("late-multiply", "layers"), ("p3", "layer"), ("ddp", "layer")]
+    ("strategy", "how"),
+    [
+        ("p3", "encoder"),
+        ("late-multiply", "layers"),
+        ("p3", "layer"),
+        ("ddp", "layer"),
+        ("p3", "called"),
+        ("late-multiply", "called"),
+        ("ddp", "copied"),
+        ("p3", "recomputed"),
+    ],
 )
 def test_a_transformer_goes_the_way_that_it_goes_in_plain_pytorch(
     strategy: str, how: str, tmp_path: Path
