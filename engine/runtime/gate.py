@@ -12,7 +12,7 @@ What does not pass here, and who cares for it:
     C++ extensions                                  the module that owns the parameter waits when it is entered
     torch.func's transforms                         `ask_before_transforms`: all is read when one begins
     what torch.compile has compiled                 `before_compiled`: what it may read is read when it is entered
-    a transformer's fast path                       `fast_paths.py`: all below it is read before it is entered
+    a transformer's fast path                       `unasked.py`: its question for `__torch_function__` asks
     torch.DoubleTensor(p) and other typed ones      nobody: they cannot be replaced. p.clone() asks
     `type(p) is Parameter`                          `class_identity.py` finds such code; the layer waits before forward
     who decides what PyTorch's functions do         `own_dispatch.py` finds such code, and all layers wait

@@ -206,11 +206,14 @@ def test_the_deletion_of_much_telemetry_shows_how_far_it_is(jobs_page: Page, ful
         page.goto(f"/jobs/{job.id}")
         page.route(f"**/api/v1/jobs/{job.id}", hold)
         page.get_by_test_id("delete").click()
-        with page.expect_request(deletes):
-            page.get_by_test_id("delete-confirm").click()
-        with page.expect_request(deletes):  # as the service answers when some seconds are over
-            held[0].fulfill(status=202, json={"rows_deleted": 30, "rows_left": 90})
+        page.get_by_test_id("delete-confirm").click()
+        while not held:  # a request is seen before it is held
+            page.wait_for_timeout(10)
+        # As the service answers when some seconds are over.
+        held[0].fulfill(status=202, json={"rows_deleted": 30, "rows_left": 90})
         expect(page.get_by_role("dialog")).to_contain_text("25.0 % deleted")
+        while len(held) < 2:
+            page.wait_for_timeout(10)
         held[1].continue_()
         expect(page).to_have_url(re.compile("/jobs$"))
         with pytest.raises(ApiError):
