@@ -73,7 +73,7 @@ class PeerReplica(ABC):
         self._step = 0
         self._departing = False
         self._marked = False
-        """Once the layers are marked."""
+        """Whether the layers are marked."""
         self._forward = False
         self._wrap(peer.bucket_bytes, device, all_used)
         self._frozen = Frozen(model)

@@ -57,12 +57,17 @@ def ask() -> None:
     tensor.data = property(tensor.data.__get__, asking(tensor.data.__set__), doc=tensor.data.__doc__)
     tensor.__new__ = staticmethod(asking(tensor.__new__))
     parameter.__new__ = staticmethod(asking(_of_its_own_class(parameter.__new__)))
-    # What looks for one goes another way then (`fast_paths.py`).
-    torch.overrides.has_torch_function = asking(torch.overrides.has_torch_function)
+    torch.overrides.has_torch_function = asking(_has_torch_function)
     function: Any = torch.autograd.Function
     function.apply = classmethod(asking(function.apply.__func__, users=True))
     _SCRIPTED.__call__ = asking(_SCRIPTED.__call__)
     _METHOD.__call__ = asking(_METHOD.__call__, _parameters_of)
+
+
+def _has_torch_function(relevant: Collection[Any]) -> bool:
+    """As PyTorch's, which decides which way a transformer goes (`fast_paths.py`); the compiler knows it by this one."""
+    found: bool = torch.overrides.has_torch_function_variadic(*relevant)
+    return found
 
 
 def _of_its_own_class(new: Callable[..., Any]) -> Callable[..., Any]:
