@@ -137,18 +137,34 @@ def _forward(module: nn.Linear, input: Tensor) -> Tensor:
     if not torch.compiler.is_compiling():
         late = _LATE.get(module)
         if late is not None and late._can_take(input):
-            result: Tensor = _Linear.apply(input, module.weight, module.bias, late)
+            weight = _as_computed(module.weight)
+            copy = None if weight is module.weight else weight
+            result: Tensor = _Linear.apply(_as_computed(input), module.weight, module.bias, late, copy)
             return result
     return functional.linear(input, module.weight, module.bias)
 
 
+def _as_computed(values: Tensor) -> Tensor:
+    """In the type in which autocast computes with `values`; they themselves where it takes them as they are."""
+    device = values.device.type
+    if values.dtype is torch.float64 or not values.is_floating_point():
+        return values
+    casts = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+    return values.to(torch.get_autocast_dtype(device)) if casts else values
+
+
 class _Linear(torch.autograd.Function):
-    """(inputs, weight, bias, late) -> inputs W^T + b. Under autocast it computes, and its factors come, in autocast's
-    type, as those of nn.Linear."""
+    """(inputs, weight, bias, late, copy) -> inputs W^T + b. Under autocast it computes, and its factors come, in
+    autocast's type, as those of nn.Linear: `inputs` have it, and so has `copy`, what autocast makes of the weight."""
 
     @staticmethod
-    def forward(ctx: Any, inputs: Tensor, weight: Tensor, bias: Tensor | None, late: LateLinear) -> Tensor:
+    def forward(
+        ctx: Any, inputs: Tensor, weight: Tensor, bias: Tensor | None, late: LateLinear, copy: Tensor | None
+    ) -> Tensor:
         # As with nn.Linear, autograd objects if they change before backward, and needs the weight for the inputs alone.
+        # A copy does not change. It is an input, and not made here, so that what is differentiated again reaches the
+        # weight.
+        weight = weight if copy is None else copy
         ctx.save_for_backward(inputs, weight if ctx.needs_input_grad[0] else None)
         ctx.set_materialize_grads(False)  # no derivative is another thing than zeros: nothing is decayed then
         ctx.late = late
@@ -158,7 +174,7 @@ class _Linear(torch.autograd.Function):
     def backward(ctx: Any, errors: Tensor | None) -> tuple[Tensor | None, ...]:
         """`errors`: the derivatives by the outputs. Differentiable where gradients are enabled."""
         if errors is None:
-            return None, None, None, None
+            return None, None, None, None, None
         asked = _asked_of(ctx.next_functions)
         inputs, weight = ctx.saved_tensors
         found: list[Tensor | None] = [None, None, None]
@@ -170,7 +186,7 @@ class _Linear(torch.autograd.Function):
                 found[1] = rows.t() @ inputs.reshape(-1, inputs.shape[-1]).to(errors.dtype)
             if asked["bias"] != "no":
                 found[2] = rows.sum(0)
-        return *found, None
+        return *found, None, None
 
 
 def _rows(values: Tensor, dtype: torch.dtype) -> Tensor:

@@ -13,6 +13,7 @@ function of its own that compares any two things, and the classes that a class i
 from __future__ import annotations
 
 import ast
+import operator
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from types import ModuleType
@@ -22,8 +23,8 @@ from engine.runtime import sources
 
 _IDENTITY = re.compile(r"\bis\b|\bis_")
 _CLASSES = re.compile(r"\btype\b|__class__")
-_FUNCTIONS = frozenset({"is_", "is_not"})
-"""Of the module `operator`."""
+_FUNCTIONS = (operator.is_, operator.is_not)
+_NAMES = frozenset(each.__name__ for each in _FUNCTIONS)
 _UNKNOWN = object()
 
 Comparison = tuple[int, tuple[ast.expr, ...], bool]
@@ -73,7 +74,7 @@ def _read(module: ModuleType, own: type) -> str | tuple[Comparison, ...]:
     others_own = {below for node in tree.body for below in _of_no_parameter(node, names, own)}
     found = []
     for node in nodes:
-        sides = _compared(node)
+        sides = _compared(node, names)
         if not sides or (node in others_own and any(map(_is_of_self, sides))):
             continue
         asked = [side for side in sides if _is_asked(side, given)]
@@ -104,13 +105,16 @@ def _is_of_self(node: ast.expr) -> bool:
     )
 
 
-def _compared(node: ast.AST) -> list[ast.expr]:
+def _compared(node: ast.AST, names: Mapping[str, Any]) -> list[ast.expr]:
     """What is compared by identity here; nothing where nothing is."""
     if isinstance(node, ast.Compare) and any(isinstance(op, ast.Is | ast.IsNot) for op in node.ops):
         return [node.left, *node.comparators]
     if isinstance(node, ast.Call):
         called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", None)
-        return node.args if called in _FUNCTIONS else []
+        compares = called in _NAMES or any(
+            sources.value(node.func, names, None) is each for each in _FUNCTIONS
+        )
+        return node.args if compares else []
     return []
 
 

@@ -6,7 +6,7 @@ a user puts in place of a layer's parts. So the question for a `__torch_function
 asked about (`unasked.py`), and our hooks are left out where PyTorch, or a user, counts a module's hooks.
 
 Counted all the same are our hooks beside one that the user had put there before training began and takes away later,
-and FSDP's own.
+and FSDP's own, as in plain PyTorch.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ PyTorch's own, Python's and ours. What is imported later is not read, nor is a m
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 import sys
 import sysconfig
@@ -93,12 +94,15 @@ def value(node: ast.AST, names: Mapping[str, Any], unknown: Any) -> Any:
         known = builtins if isinstance(builtins, dict) else vars(builtins)
         return names.get(node.id, known.get(node.id, unknown))
     if isinstance(node, ast.Attribute):
-        owner = value(node.value, names, unknown)
-        try:
-            return unknown if owner is unknown else getattr(owner, node.attr, unknown)
-        except Exception:  # a lazy module's, say
-            return unknown
+        return _attribute(value(node.value, names, unknown), node.attr, unknown)
     return unknown
+
+
+def _attribute(owner: Any, name: str, unknown: Any) -> Any:
+    """What it holds under that name, without running a user's code: what a property answers is unknown, and so is what
+    a module imports only when it is asked."""
+    found = inspect.getattr_static(owner, name, unknown)
+    return unknown if hasattr(type(found), "__get__") else found
 
 
 def place(module: ModuleType, line: int) -> str:

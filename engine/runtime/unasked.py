@@ -51,6 +51,7 @@ def ask() -> None:
         for name in names:
             setattr(owner, name, _in_place(owner, name, asking(getattr(owner, name))))
     tensor: Any = Tensor
+    tensor.set_.__name__ = "Tensor.set_"  # in the code that torch.compile writes for `x.data = y`
     parameter: Any = Parameter
     tensor.as_subclass = _in_place(Tensor, "as_subclass", asking(_to_own_class(tensor.as_subclass)))
     tensor._make_subclass = staticmethod(asking(_to_own_class(tensor._make_subclass)))

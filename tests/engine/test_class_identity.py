@@ -37,6 +37,14 @@ _ASKING = {
         "from operator import is_not\nimport torch\nfrom {here} import Mine\n"
         "def f(p):\n    return is_not(type(p), Mine)"
     ),
+    "a function under a name of one's own": (
+        "from operator import is_ as same\nimport torch\nfrom {here} import Mine\n"
+        "def f(p):\n    return same(type(p), Mine)"
+    ),
+    "what a property answers": (
+        "import torch\nclass Kinds:\n    @property\n    def own(self): raise SystemExit\n"
+        "def f(p):\n    return type(p) is Kinds.own"
+    ),
     "by another's help": "from {here} import Mine\ndef f(p):\n    return type(p) is Mine",
     "by another's help and name": "from {here} import Mine as K\ndef f(kind):\n    return kind is K",
     "mapped": "import torch\nfrom {here} import Mine as K\ndef f(ps):\n    return [k is K for k in map(type, ps)]",
@@ -98,9 +106,9 @@ def test_a_source_that_cannot_be_read_counts_as_asking(user_module: Callable[[st
     assert asks(Mine) == f"{NAME}.py, line 2, is not what was imported"
 
 
-def test_a_module_whose_attributes_fail_is_read_all_the_same(user_module: Callable[[str], Path]) -> None:
+def test_what_an_object_answers_is_not_asked_of_it(user_module: Callable[[str], Path]) -> None:
     user_module(
-        "import torch\nclass Lazy:\n    def __getattr__(self, name):\n        raise ImportError(name)\n"
+        "import torch\nclass Lazy:\n    def __getattr__(self, name):\n        raise SystemExit(name)\n"
         "lazy = Lazy()\ndef f(p):\n    return type(p) is lazy.Mine"
     )
     assert asks(Mine) == f"{NAME}.py, line 7, compares the class of its parameters by identity"

@@ -322,6 +322,43 @@ def test_under_autocast_factors_have_its_type_and_are_multiplied_in_the_paramete
     assert torch.equal(layer.weight.grad, torch.full((3, 4), 2.0))
 
 
+@pytest.mark.parametrize("twice", [False, True])
+def test_under_autocast_what_is_written_to_after_the_use_is_no_matter(twice: bool) -> None:
+    """Autocast computes with copies. Whole numbers are what they are in bfloat16, too. `twice`: the derivatives by the
+    inputs are differentiated again."""
+    grads = []
+    for late in (False, True):
+        layer, x = nn.Linear(4, 3), torch.arange(8.0).view(2, 4).requires_grad_()
+        layer.load_state_dict({"weight": torch.arange(12.0).view(3, 4), "bias": torch.ones(3)})
+        capture = LinearCapture("late", layer) if late else None
+
+        def loss(layer: nn.Linear = layer, x: Tensor = x) -> Tensor:
+            with torch.autocast("cpu", torch.bfloat16):
+                inputs = x * 2
+                outputs = layer(inputs)
+                with torch.no_grad():
+                    layer.weight.zero_()
+                    inputs.zero_()
+                total: Tensor = (outputs * torch.tensor([1.0, 2.0, 3.0])).float().sum()
+                if twice:
+                    (by_x,) = torch.autograd.grad(total, x, create_graph=True)
+                    total = total + by_x.sum()
+            return total
+
+        run(capture, loss)
+        if capture is not None:
+            found = capture.take(0)
+            assert (found.factors is None) == twice
+            if found.factors is not None:
+                capture.multiply(*(factor.float() for factor in found.factors), found.present)
+            else:
+                capture.add([gradient.view(-1) for gradient in found.gradients], found.present)
+        grads.append([tensor.grad for tensor in (layer.weight, layer.bias, x)])
+    for mine, theirs in zip(*grads, strict=True):
+        assert mine is not None
+        assert torch.equal(mine, theirs)
+
+
 def test_a_use_of_no_rows_has_zeros_and_no_use_has_nothing() -> None:
     """An optimizer decays the one, and leaves the other alone."""
     both((5, 4), lambda layer, x: layer(x[:0]).sum() + x.sum())

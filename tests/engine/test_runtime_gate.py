@@ -247,6 +247,17 @@ def test_functions_that_are_made_to_ask_are_what_they_were_for_all_else() -> Non
         assert torch.as_tensor([1.0]).is_meta
 
 
+def test_they_are_found_by_the_code_that_is_compiled() -> None:
+    unasked.ask()
+
+    def written(x: Tensor, y: Tensor) -> Tensor:
+        x.data = y
+        return x.clone().set_(x.new_tensor([3.0]))
+
+    function = torch.compile(written, backend="eager", fullgraph=True)
+    assert function(torch.ones(2), torch.zeros(2)).tolist() == [3.0]
+
+
 def test_who_reads_it_as_it_is_leaves_open_what_another_thread_opens_meanwhile() -> None:
     weight = Parameter(torch.ones(2))
     gate = Gate(lambda parameter, function: False)
