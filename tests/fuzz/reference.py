@@ -107,17 +107,14 @@ def train(
         order = np.random.Generator(np.random.PCG64([training["seed"], epoch])).permutation(samples)
         indices = order[within * training["global_batch"] : (within + 1) * training["global_batch"]]
         whole = _weight(_batch(everyone[0].train_data, indices)[1])
+        parts = [_share(indices, rank, workers) for rank in range(workers)]
+        weights = [_weight_of(everyone[0], part) if averaging else whole for part in parts]
         found = [
-            _gradients(
-                worker, loss_of, _share(indices, rank, workers), indices, whole, training, filler, backwards
-            )
-            for rank, worker in enumerate(everyone)
+            _gradients(worker, loss_of, part, indices, weight, training, filler, backwards)
+            for worker, part, weight in zip(everyone, parts, weights, strict=True)
         ]
         if averaging:
-            shares = [
-                _weight_of(worker, _share(indices, r, workers)) / whole for r, worker in enumerate(everyone)
-            ]
-            _average(everyone, found, shares, common, backwards)
+            _average(everyone, found, [weight / whole for weight in weights], common, backwards)
         else:
             _update(everyone, _summed(found, backwards), training["clip_norm"])
         apart = apart or _apart(everyone)
@@ -144,7 +141,7 @@ def _gradients(
     loss_of: Any,
     mine: np.ndarray,
     everybody: np.ndarray,
-    whole: float,
+    weight: float,
     training: dict[str, Any],
     filler: bool,
     backwards: bool,
@@ -160,7 +157,7 @@ def _gradients(
             if backwards and training["precision"] == "float64":
                 inputs = _mapped(inputs, lambda t: _neighbour(t.double()) if t.is_floating_point() else t)
             loss = _pass(worker.model, loss_of, inputs, targets, training["precision"])[0]
-            (loss * ((1.0 if len(piece) else 0.0) / whole)).backward()
+            (loss * ((1.0 if len(piece) else 0.0) / (weight or 1.0))).backward()
     return {n: p.grad.detach().clone() for n, p in worker.every.items() if p.grad is not None}
 
 
@@ -207,9 +204,9 @@ def _average(
 ) -> None:
     """Every worker steps by itself, with the mean of its own losses, from what it has made of the `common` parameters;
     what is trained becomes the mean, by `shares`, and is the next common one."""
-    for worker, gradients, share in zip(everyone, found, shares, strict=True):
+    for worker, gradients in zip(everyone, found, strict=True):
         for name, parameter in worker.every.items():
-            parameter.grad = gradients[name] / share if name in gradients else None
+            parameter.grad = gradients.get(name)
         worker.optimizer.step()
         if worker.scheduler is not None:
             worker.scheduler.step()
