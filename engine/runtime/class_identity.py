@@ -4,10 +4,11 @@ A parameter that is watched has another class for a while (`lookalike.py`), of w
 Python or PyTorch notices the question. So the sources of what has been imported are read, and where one asks so of a
 class, parameters of that class are not watched: what needs them waits early.
 
-A comparison by identity (`is`, or `operator.is_`) counts if one side is the class in question, as the module's names
-say, or if one side is a class that was asked for (`type(x)`, `x.__class__`, or a name that was given one) and the other
-is not known before the code runs; `type(self)` does not, in a class that is none of the parameter's. Not found: a
-function of its own that compares any two things, and the classes that a class inherits from (`type(p).__mro__`).
+A comparison by identity (`is`, `operator.is_`, or of `id(...)`) counts if one side is the class in question, as the
+module's names say, or if one side is a class that was asked for (`type(x)`, `x.__class__`, an attribute that was given
+one, or a variable in the same function, or a collection of them) and the other is not known before the code runs;
+`type(self)` does not, in a class that is none of the parameter's. Not found: classes that pass through a function of
+the user's own, and those that a class inherits from (`type(p).__mro__`).
 """
 
 from __future__ import annotations
@@ -15,16 +16,19 @@ from __future__ import annotations
 import ast
 import operator
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from types import ModuleType
 from typing import Any
 
 from engine.runtime import sources
 
-_IDENTITY = re.compile(r"\bis\b|\bis_")
+_IDENTITY = re.compile(r"\bis\b|\bis_|\bid\b")
 _CLASSES = re.compile(r"\btype\b|__class__")
 _FUNCTIONS = (operator.is_, operator.is_not)
 _NAMES = frozenset(each.__name__ for each in _FUNCTIONS)
+_PASS = frozenset({"enumerate", "id", "iter", "list", "next", "reversed", "set", "sorted", "tuple", "zip"})
+"""Functions whose answer has what they are given, or tells one from another as that does."""
 _UNKNOWN = object()
 
 Comparison = tuple[int, tuple[ast.expr, ...], bool]
@@ -69,18 +73,35 @@ def _read(module: ModuleType, own: type) -> str | tuple[Comparison, ...]:
     tree = sources.tree(module, has)
     if tree is None or isinstance(tree, str):
         return tree or ()
-    nodes = list(ast.walk(tree))
-    given = {name for node in nodes for name in _given(node)}
     others_own = {below for node in tree.body for below in _of_no_parameter(node, names, own)}
     found = []
-    for node in nodes:
-        sides = _compared(node, names)
-        if not sides or (node in others_own and any(map(_is_of_self, sides))):
-            continue
-        asked = [side for side in sides if _is_asked(side, given)]
-        others = tuple(side for side in sides if side not in asked)
-        found.append((getattr(node, "lineno", 1), others or (ast.Name("?"),), bool(asked)))
-    return tuple(found)
+    scopes = list(_scopes(tree))
+    attributes = {name for scope in scopes for name in _given(scope) if name.startswith(".")}
+    for scope in scopes:
+        given = _given(scope, attributes)
+        for node in scope:
+            sides = _compared(node, names)
+            if not sides or (node in others_own and any(map(_is_of_self, sides))):
+                continue
+            asked = [side for side in sides if _has_class(side, given)]
+            others = tuple(side for side in sides if side not in asked)
+            found.append((getattr(node, "lineno", 1), others or (ast.Name("?"),), bool(asked)))
+    return tuple(sorted(found, key=itemgetter(0)))
+
+
+def _scopes(tree: ast.Module) -> Iterator[list[ast.AST]]:
+    """What stands in each outermost function, with those in it, and what stands in none."""
+    outside: list[ast.AST] = []
+    functions: list[ast.AST] = []
+    left: list[ast.AST] = [tree]
+    while left:
+        for node in ast.iter_child_nodes(left.pop()):
+            is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            (functions if is_function else left).append(node)
+            if not is_function:
+                outside.append(node)
+    yield outside
+    yield from (list(ast.walk(function)) for function in functions)
 
 
 def _of_no_parameter(node: ast.AST, names: Mapping[str, Any], own: type) -> Iterator[ast.AST]:
@@ -96,19 +117,22 @@ def _of_no_parameter(node: ast.AST, names: Mapping[str, Any], own: type) -> Iter
 
 def _is_of_self(node: ast.expr) -> bool:
     """Whether it is `type(self)` or `self.__class__`."""
-    if isinstance(node, ast.Call):
-        return _is_asked(node, set()) and isinstance(node.args[0], ast.Name) and node.args[0].id == "self"
-    return (
-        isinstance(node, ast.Attribute)
-        and node.attr == "__class__"
-        and getattr(node.value, "id", None) == "self"
+    of = (
+        node.value
+        if isinstance(node, ast.Attribute)
+        else node.args[0]
+        if isinstance(node, ast.Call) and node.args
+        else None
     )
+    return _asks(node) and isinstance(of, ast.Name) and of.id == "self"
 
 
 def _compared(node: ast.AST, names: Mapping[str, Any]) -> list[ast.expr]:
     """What is compared by identity here; nothing where nothing is."""
-    if isinstance(node, ast.Compare) and any(isinstance(op, ast.Is | ast.IsNot) for op in node.ops):
-        return [node.left, *node.comparators]
+    if isinstance(node, ast.Compare):
+        sides = [node.left, *node.comparators]
+        by_id = any(isinstance(side, ast.Call) and getattr(side.func, "id", None) == "id" for side in sides)
+        return sides if by_id or any(isinstance(op, ast.Is | ast.IsNot) for op in node.ops) else []
     if isinstance(node, ast.Call):
         called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", None)
         compares = called in _NAMES or any(
@@ -118,41 +142,87 @@ def _compared(node: ast.AST, names: Mapping[str, Any]) -> list[ast.expr]:
     return []
 
 
-def _given(node: ast.AST) -> Iterator[str]:
-    """Names that are given a class that was asked for."""
+def _given(nodes: Collection[ast.AST], before: Collection[str] = ()) -> set[str]:
+    """Names, with a dot those of attributes, that are given a class that was asked for, or a collection with one in it;
+    those `before` have been."""
+    gifts = [gift for node in nodes for gift in _gifts(node)]
+    given = set(before)
+    while more := {n for to, value in gifts if _has_class(value, given) for n in _names_in(to)} - given:
+        given |= more
+    return given
+
+
+def _gifts(node: ast.AST) -> Iterable[tuple[ast.expr, ast.expr]]:
+    """Who is given what: `a, b = c, d` is two."""
     if isinstance(node, ast.For | ast.comprehension):
-        given = [node.target] if _asks_each(node.iter) else []
-    elif isinstance(node, ast.Assign):
-        pairs = [pair for target in node.targets for pair in _pairs(target, node.value)]
-        given = [target for target, value in pairs if _is_asked(value, set())]
-    elif isinstance(node, ast.AnnAssign | ast.NamedExpr):
-        given = [node.target] if node.value is not None and _is_asked(node.value, set()) else []
-    else:
-        return
-    yield from (target.id for target in given if isinstance(target, ast.Name))
+        return [(node.target, node.iter)]
+    if isinstance(node, ast.Assign):
+        return [pair for target in node.targets for pair in _pairs(target, node.value)]
+    if isinstance(node, ast.AnnAssign | ast.NamedExpr):
+        return [(node.target, node.value)] if node.value is not None else []
+    return []
 
 
 def _pairs(target: ast.expr, value: ast.expr) -> Iterable[tuple[ast.expr, ast.expr]]:
-    """Who is given what: `a, b = c, d` is two."""
-    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
-        return zip(target.elts, value.elts, strict=False)
+    both = ast.Tuple | ast.List
+    if isinstance(target, both) and isinstance(value, both) and len(target.elts) == len(value.elts):
+        return zip(target.elts, value.elts, strict=True)
     return [(target, value)]
 
 
-def _asks_each(node: ast.expr) -> bool:
-    """Whether it is `map(type, values)`."""
-    if not isinstance(node, ast.Call) or len(node.args) != 2:
-        return False
-    return [getattr(each, "id", None) for each in (node.func, node.args[0])] == ["map", "type"]
+def _has_class(node: ast.expr | None, given: Collection[str]) -> bool:
+    """Whether it is a class that was asked for, or a collection with one in it."""
+    if isinstance(node, ast.Name | ast.Attribute) and _name(node) in given:
+        return True
+    return node is not None and (_asks(node) or any(_has_class(part, given) for part in _parts(node)))
 
 
-def _is_asked(node: ast.expr, given: set[str]) -> bool:
-    """Whether it is the class of something."""
-    if isinstance(node, ast.NamedExpr):
-        node = node.value
-    if isinstance(node, ast.Call):
-        asks = isinstance(node.func, ast.Name) and node.func.id == "type" and len(node.args) == 1
-        return asks and not isinstance(node.args[0], ast.Constant)
+def _parts(node: ast.expr) -> Sequence[ast.expr]:
+    """What stands for it, or is in it."""
+    match node:
+        case ast.Tuple() | ast.List() | ast.Set():
+            parts: Sequence[ast.expr] = node.elts
+        case ast.ListComp() | ast.SetComp() | ast.GeneratorExp():
+            parts = [node.elt]
+        case ast.IfExp():
+            parts = [node.body, node.orelse]
+        case ast.BoolOp():
+            parts = node.values
+        case ast.NamedExpr() | ast.Subscript() | ast.Starred():
+            parts = [node.value]
+        case ast.Call(func=ast.Name(id=name)) if name in _PASS:
+            parts = node.args
+        case _:
+            parts = []
+    return parts
+
+
+def _names_in(target: ast.expr) -> list[str]:
+    """Of what is given something: in `self.kind, kinds[0] = ...` it is `kind` and `kinds`."""
+    if isinstance(target, ast.Tuple | ast.List):
+        return [name for each in target.elts for name in _names_in(each)]
+    if isinstance(target, ast.Subscript | ast.Starred):
+        return _names_in(target.value)
+    return [_name(target)]
+
+
+def _name(node: ast.AST) -> str:
+    """Of a variable, or of an attribute with a dot before it; empty for all else."""
+    if isinstance(node, ast.Attribute):
+        return f".{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _asks(node: ast.AST) -> bool:
+    """Whether it asks for the class of something: `type(x)`, `x.__class__`, `getattr(x, "__class__")`, or of many,
+    as in `map(type, x)`. What is known as it is written (`sources.value`) is none, as `type(None)`."""
     if isinstance(node, ast.Attribute):
         return node.attr == "__class__"
-    return isinstance(node, ast.Name) and node.id in given
+    if not isinstance(node, ast.Call) or not node.args:
+        return False
+    called = getattr(node.func, "id", None)
+    if called == "type":
+        return len(node.args) == 1 and not isinstance(node.args[0], ast.Constant)
+    if called == "map":
+        return getattr(node.args[0], "id", None) == "type"
+    return called == "getattr" and len(node.args) > 1 and getattr(node.args[1], "value", None) == "__class__"

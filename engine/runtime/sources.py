@@ -83,7 +83,8 @@ def inherits(value: Any, base: type) -> bool:
 
 
 def value(node: ast.AST, names: Mapping[str, Any], unknown: Any) -> Any:
-    """What a name in a module stands for, with its attributes; `unknown` if that shows only later."""
+    """What a constant, its class (`type(None)`), or a name in a module, with its attributes, stands for; `unknown` if
+    that shows only later."""
     if isinstance(node, ast.Constant):
         return node.value
     if isinstance(node, ast.Call) and getattr(node.func, "id", None) == "type" and len(node.args) == 1:

@@ -20,7 +20,7 @@ class Mine(Parameter):
 _ASKING = {
     "a name": "import torch\nfrom {here} import Mine\ndef f(p):\n    return type(p) is Mine",
     "its negation": "import torch\nfrom {here} import Mine\ndef f(p):\n    return Mine is not type(p)",
-    "an attribute": "import torch\nimport {here} as t\ndef f(p):\n    return p.__class__ is t.Mine",
+    "an attribute of a module": "import torch\nimport {here} as t\ndef f(p):\n    return p.__class__ is t.Mine",
     "another name": "import torch\nfrom {here} import Mine as M\ndef f(p):\n    return [q for q in p if type(q) is M]",
     "a variable": "import torch\nfrom {here} import Mine\ndef f(p):\n    k = type(p)\n    return k is Mine",
     "two on a line": (
@@ -52,6 +52,15 @@ _ASKING = {
     "two variables at once": "import torch\ndef f(p, q):\n    a, b = type(p), type(q)\n    return a is b",
     "one after another": "import torch\ndef f(ps, k):\n    for kind in map(type, ps):\n        if kind is k: ...",
     "in a comprehension": "import torch\ndef f(ps, k):\n    return [kind is k for kind in map(type, ps)]",
+    "two variables by map": "import torch\ndef f(p, q):\n    a, b = map(type, (p, q))\n    return a is b",
+    "two variables of a list": "import torch\ndef f(p, q):\n    a, b = [type(p), type(q)]\n    return a is b",
+    "an element": "import torch\ndef f(ps):\n    ks = [type(p) for p in ps]\n    return all(k is ks[0] for k in ks)",
+    "an element at once": "import torch\ndef f(ps, k):\n    return list(map(type, ps))[0] is k",
+    "with its number": "import torch\ndef f(ps, k):\n    for i, kind in enumerate(map(type, ps)):\n        kind is k",
+    "if there is one": "import torch\ndef f(p, k):\n    kind = type(p) if p else None\n    return kind is k",
+    "an attribute": "import torch\ndef g(a, p):\n    a.kind = type(p)\ndef f(a, k):\n    return a.kind is k",
+    "by an attribute's name": "import torch\ndef f(p, k):\n    return getattr(p, '__class__') is k",
+    "its id": "import torch\nfrom {here} import Mine\ndef f(p):\n    return id(type(p)) == id(Mine)",
     "an argument": "import torch\ndef f(p, kind):\n    return type(p) is kind",
     "a method": (
         "import torch\nfrom {here} import Mine\nclass A:\n    async def f(self, p):\n        return type(p) is Mine"
@@ -70,6 +79,10 @@ _NOT_ASKING = {
         "import torch\nclass A(torch.Tensor):\n    def f(self, p):\n        return type(self) is type(p)"
     ),
     "its own class": "import torch\nclass A:\n    def f(self, p):\n        return type(self) is type(p)",
+    "another of its attributes": "import torch\ndef f(self, p, k):\n    self.kind = type(p)\n    return self.x is k",
+    "a variable of another function": "import torch\ndef g(p):\n    k = type(p)\ndef f(k, q):\n    return k is q",
+    "what a function makes of it": "import torch\ndef f(p, q):\n    k = str(type(p))\n    return k is q",
+    "another's number": "import torch\ndef f(p, q):\n    return id(p) == id(q)",
     "no pytorch": "def f(p, kind):\n    return type(p) is kind",
 }
 
