@@ -20,6 +20,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -34,6 +35,7 @@ from engine.runtime.host_memory import as_bytes
 from engine.runtime.messages import Lane, Message, Payload
 from engine.runtime.modes import evaluating
 from engine.runtime.recording import Recording
+from engine.runtime.uncounted_hooks import before_forward
 from engine.runtime.updates import Hyper, Updater
 from engine.transport.endpoint import Endpoint
 from engine.transport.message import Header
@@ -259,16 +261,13 @@ class Device:
         modules = dict(self.back.named_modules())
         for layer in self._layers:
             if layer.name in modules:
-                modules[layer.name].register_forward_pre_hook(self._entering(layer), prepend=True)
+                before_forward(modules[layer.name], partial(self._entering, layer))
             for parameter in layer.parameters.values():
                 parameter.register_post_accumulate_grad_hook(self._accumulated(layer))
 
-    def _entering(self, layer: DeviceLayer) -> Callable[[nn.Module, object], None]:
-        def hook(module: nn.Module, inputs: object) -> None:
-            if not self._evaluating:
-                self._recording.entering(layer.index)
-
-        return hook
+    def _entering(self, layer: DeviceLayer) -> None:
+        if not self._evaluating:
+            self._recording.entering(layer.index)
 
     def _accumulated(self, layer: DeviceLayer) -> Callable[[Tensor], None]:
         def hook(parameter: Tensor) -> None:

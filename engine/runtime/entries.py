@@ -18,35 +18,14 @@ from collections.abc import Callable
 from functools import cache, partial
 from typing import Any, TypeAlias
 
-import torch
 from torch import nn
 from torch.utils.hooks import RemovableHandle
 
 from engine.models.compiled import callback_of, compiled_call, compiler, compiles_forward, is_replayed
+from engine.runtime.uncounted_hooks import before_forward
 
 Parameters: TypeAlias = frozenset[int]
 """Ids of parameters."""
-
-
-class Hook:
-    """A module's forward pre-hook that calls `function()`. It does nothing in compiled code, which has been entered
-    elsewhere, nor in a copy of the module, which nobody trains."""
-
-    def __init__(self, function: Callable[[], None] | None = None) -> None:
-        self._function = function
-
-    def __call__(self, module: nn.Module, inputs: object) -> None:
-        if not torch.compiler.is_compiling() and self._function is not None:
-            self._function()
-
-    def __reduce__(self) -> tuple[type[Hook], tuple[()]]:
-        return Hook, ()
-
-
-_FRAMES: Any = torch._C._dynamo.eval_frame
-_FRAMES.set_code_exec_strategy(  # what `torch.compiler.disable` does, without its cost in every call
-    Hook.__call__.__code__, _FRAMES._FrameExecStrategy(_FRAMES._FrameAction.SKIP, _FRAMES._FrameAction.SKIP)
-)
 
 
 class Entries:
@@ -76,8 +55,7 @@ class Entries:
             if call is not None:
                 self._know(call, below)
             elif compiles_forward(module):  # one function, perhaps, for all modules of a class
-                enter = Hook(partial(self._enter, below))
-                self._hooks.append(module.register_forward_pre_hook(enter, prepend=True))
+                self._hooks.append(before_forward(module, partial(self._enter, below)))
                 self._know(module.forward, frozenset())
         _ENTRIES.add(self)
         _tell_entries()

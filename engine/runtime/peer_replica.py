@@ -23,10 +23,10 @@ from engine.inputs.task import BatchLoss, Task
 from engine.models.compiled import outside_regions
 from engine.plan.plan import Peer
 from engine.plan.updates import OptimizerSpec
-from engine.runtime.entries import Entries, Hook, Parameters
-from engine.runtime.fast_paths import before_forward
+from engine.runtime.entries import Entries, Parameters
 from engine.runtime.frozen import Frozen
 from engine.runtime.recording import Recording
+from engine.runtime.uncounted_hooks import before_forward
 from engine.runtime.updates import Hyper, Updater, clip_gradients
 from engine.runtime.watch import Watch
 from engine.telemetry.collectives import Collectives
@@ -162,7 +162,7 @@ class PeerReplica(ABC):
             owners.setdefault(name.rpartition(".")[0], index)
         for owner, index in owners.items():
             if owner in modules:
-                before_forward(modules[owner], Hook(partial(self._entering, index)))
+                before_forward(modules[owner], partial(self._entering, index))
         index_of = {id(parameter): self._layer_index[name] for name, parameter in self._parameters.items()}
         self._entries = Entries(self.model, partial(self._before_compiled, index_of))
         self._entries.watch()

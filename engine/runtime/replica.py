@@ -30,14 +30,14 @@ from engine.models.compiled import outside_regions
 from engine.order import DEPART
 from engine.plan.units import Unit
 from engine.runtime.capture import Capture
-from engine.runtime.entries import Entries, Hook, Parameters
-from engine.runtime.fast_paths import before_forward
+from engine.runtime.entries import Entries, Parameters
 from engine.runtime.frozen import Frozen
 from engine.runtime.gate import past_gates
 from engine.runtime.host_memory import HostMemory
 from engine.runtime.layer import Layer, update_here
 from engine.runtime.reads import Reads, never_outstanding, stays
 from engine.runtime.recording import Recording
+from engine.runtime.uncounted_hooks import before_forward
 from engine.runtime.undisturbed import undisturbed
 from engine.runtime.updates import Hyper, clip_gradients
 from engine.runtime.versions import Versions
@@ -233,7 +233,7 @@ class PlanReplica:
         for path, module in outside_regions(self.model):
             own = [id(parameter) for parameter in module.parameters(recurse=False)]
             if layers := list(dict.fromkeys(self._owner_of[each] for each in own if each in self._owner_of)):
-                before_forward(module, Hook(partial(self._before_module, path, layers)))
+                before_forward(module, partial(self._before_module, path, layers))
 
     def _before_module(self, path: str, layers: list[Layer]) -> None:
         if not self._forward:

@@ -58,6 +58,10 @@ def ask() -> None:
     tensor.data = property(tensor.data.__get__, asking(tensor.data.__set__), doc=tensor.data.__doc__)
     tensor.__new__ = staticmethod(asking(tensor.__new__))
     parameter.__new__ = staticmethod(asking(_of_its_own_class(parameter.__new__)))
+    builtins: Any = torch.jit._builtins
+    builtins._register_builtin(
+        _has_torch_function, builtins._find_builtin(torch.overrides.has_torch_function)
+    )
     torch.overrides.has_torch_function = asking(_has_torch_function)
     function: Any = torch.autograd.Function
     function.apply = classmethod(asking(function.apply.__func__, users=True))
@@ -66,7 +70,8 @@ def ask() -> None:
 
 
 def _has_torch_function(relevant: Collection[Any]) -> bool:
-    """As PyTorch's, which decides which way a transformer goes (`fast_paths.py`); the compiler knows it by this one."""
+    """As PyTorch's, which decides which way a transformer goes (`uncounted_hooks.py`). The compiler looks into it;
+    TorchScript, which cannot, is told that it is PyTorch's."""
     found: bool = torch.overrides.has_torch_function_variadic(*relevant)
     return found
 

@@ -3,7 +3,8 @@
 A forward pass that reads a parameter may have to update it first. Around that read the user may have begun anything:
 autocast, which rounds the matrix products of an optimizer (Adafactor) or of a codec (PowerSGD); `inference_mode`, in
 which an optimizer's new state may never be changed again; another default device; a mode that keeps what is computed,
-as selective checkpointing does. All of it is set aside until the runtime has done its work.
+as selective checkpointing does; a trace (`torch.jit.trace`). All of it is set aside until the runtime has done its
+work.
 
 Cost: under 2 µs where nothing of it is on.
 """
@@ -38,6 +39,10 @@ def undisturbed(function: Function) -> Function:
                 aside.enter_context(torch._C.DisableTorchFunction())
             if torch._C._len_torch_dispatch_stack():
                 aside.enter_context(_disable_current_modes())
+            if (trace := torch._C._get_tracing_state()) is not None:
+                set_trace: Any = torch._C._set_tracing_state  # type: ignore[attr-defined]
+                set_trace(None)
+                aside.callback(set_trace, trace)
             return function(*args, **kwargs)
 
     return calm  # type: ignore[return-value]

@@ -50,6 +50,11 @@ def test_what_asks_no_tensor_waits_for_the_version(how: str, tmp_path: Path) -> 
         ("late-multiply", "called"),
         ("ddp", "copied"),
         ("p3", "recomputed"),
+        ("p3", "compiled"),
+        ("ddp", "compiled"),
+        ("p3", "hooked"),
+        ("ddp", "hooked"),
+        ("parameter-server", "traced"),
     ],
 )
 def test_a_transformer_goes_the_way_that_it_goes_in_plain_pytorch(
