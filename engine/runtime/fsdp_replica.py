@@ -26,7 +26,7 @@ from engine.inputs.loader import StepBatch
 from engine.runtime.gathered_writes import GatheredWrites
 from engine.runtime.peer_replica import PeerReplica
 from engine.runtime.sharded_gradients import ShardedGradients
-from engine.runtime.sharded_use import Originals, ShardedUse, check_shardable
+from engine.runtime.sharded_use import Originals, ShardedUse, check_shardable, warn_of_other_ways
 from engine.telemetry.collectives import Collectives
 
 _NEVER_CALLED = (nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict)
@@ -48,6 +48,7 @@ class FsdpReplica(PeerReplica):
         left = dict.fromkeys(model.parameters())
         modules = (*groups(model, bucket_bytes), model)
         check_shardable(model, modules)
+        warn_of_other_ways(model, modules)
         originals = Originals(model)
         told: list[tuple[FSDPModule, dict[int, int]]] = []
         for module in modules:

@@ -61,6 +61,25 @@ def check_shardable(model: nn.Module, groups: Sequence[nn.Module]) -> None:
             )
 
 
+def warn_of_other_ways(model: nn.Module, groups: Sequence[nn.Module]) -> None:
+    """Say which transformer layers PyTorch computes in another way in evaluation mode because they are gathered."""
+    gathered = set(groups)
+    found = [
+        name or "the model"
+        for name, module in model.named_modules()
+        if isinstance(module, nn.TransformerEncoderLayer) and not gathered.isdisjoint(module.modules())
+    ]
+    if found:
+        print(
+            f"warning: {', '.join(found[:3])}{' and others' if found[3:] else ''}: `fsdp` gathers these transformer"
+            " layers, or parts of them, and PyTorch computes such layers in evaluation mode without their fast path."
+            " Other numbers come out for padded positions, and where you have replaced a part of such a layer. If"
+            " something reads these, set `group_bytes` so high that one group holds the layers and what is around them."
+            f" {_REMEDY}",
+            flush=True,
+        )
+
+
 class Originals:
     """The memory of a model's own parameters, which fully_shard puts others in the place of."""
 

@@ -62,6 +62,12 @@ def test_a_class_of_the_models_own_is_refused(tmp_path: Path) -> None:
     assert "layers.0.weight is a Weight, a class of the model's own" in end.reason
 
 
+def test_a_transformer_that_goes_another_way_in_evaluation_is_named(tmp_path: Path) -> None:
+    model = {"entrypoint": "reads:teacher", "directory": str(USER_CODE), "options": {"how": "layer"}}
+    logs = succeed(spec_of("", model=model), tmp_path).logs()
+    assert logs.count("warning: encoder: `fsdp` gathers these transformer layers") == 2, "each worker says it"
+
+
 def test_a_gradient_that_comes_in_parts_is_refused(tmp_path: Path) -> None:
     """The model learned something else, without a word."""
     end = run(spec_of("reentrant"), tmp_path).end
