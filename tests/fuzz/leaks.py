@@ -24,6 +24,8 @@ class Watch:
 
     def __init__(self, residents: Residents) -> None:
         self._residents = residents
+        gc.collect()
+        gc.freeze()  # looking through all that was imported, for each trial, took longer than the trials
         self.renew()
 
     def renew(self) -> None:
