@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 
 class Schema(BaseModel):
     """A response: frozen, its fields documented by the strings under them."""
 
     model_config = ConfigDict(use_attribute_docstrings=True, frozen=True)
+
+
+def keep_schemas(*kinds: Any) -> None:
+    """Build the schemas of dataclasses now, and no more for each schema and route that has one of them: pydantic parses
+    a dataclass's source for what documents its fields, which cost a server half of its start. Each of `kinds` has a
+    configuration of its own. Where schemas are built when they are used, so are these."""
+    if not Schema.model_config.get("defer_build"):
+        for kind in kinds:
+            kind.__pydantic_core_schema__ = TypeAdapter(kind).core_schema
 
 
 def build_when_used() -> None:

@@ -7,9 +7,11 @@ from typing import Literal
 
 from pydantic import ConfigDict
 
-from backend.schemas.base import Schema
+from backend.schemas.base import Schema, keep_schemas
 from backend.schemas.plans import PlanView
 from engine.plan.job import JobSpec
+
+keep_schemas(JobSpec)
 
 State = Literal[
     "queued",

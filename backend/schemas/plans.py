@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from backend.schemas.base import Schema
+from backend.schemas.base import Schema, keep_schemas
 from engine.plan.cluster import Party
 from engine.plan.plan import Consistency, Input, LayerPlan, Servers
 from engine.plan.table import Row
+
+keep_schemas(Consistency, Input, LayerPlan, Servers)
 
 
 class PlannedLayer(Schema):

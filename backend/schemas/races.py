@@ -5,10 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
-from backend.races.spec import MemberSpec, RaceSpec
-from backend.schemas.base import Schema
+from backend.races.spec import MemberSpec, NewMembers, RaceSpec
+from backend.schemas.base import Schema, keep_schemas
 from backend.schemas.jobs import Page
 from backend.schemas.telemetry import Processors
+
+keep_schemas(MemberSpec, NewMembers, RaceSpec)
 
 State = Literal["running", "finished", "cancelled"]
 
