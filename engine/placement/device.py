@@ -34,8 +34,8 @@ from engine.placement.pieces import Piece, Room, edge_header, unpack
 from engine.runtime.host_memory import as_bytes
 from engine.runtime.messages import Lane, Message, Payload
 from engine.runtime.modes import evaluating
+from engine.runtime.module_calls import before_forward
 from engine.runtime.recording import Recording
-from engine.runtime.uncounted_hooks import before_forward
 from engine.runtime.updates import Hyper, Updater
 from engine.transport.endpoint import Endpoint
 from engine.transport.message import Header

@@ -6,8 +6,8 @@ before one is entered. A closed one that is met inside all the same (of a module
 compiled: the compiler leaves what is done with it to Python, which asks the gate. Before CUDA graphs run, every
 parameter is open, because they overwrite the gradients that their last run left.
 
-The compiler looks at nothing of the runtime's own: hooks do nothing where a module is compiled, and run as they are
-where compiled code falls back to Python.
+The compiler looks at nothing of the runtime's own: nobody is told of a module's call in compiled code, and the runtime
+runs as it is where compiled code falls back to Python (`module_calls.py`).
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ from functools import cache, partial
 from typing import Any, TypeAlias
 
 from torch import nn
-from torch.utils.hooks import RemovableHandle
 
 from engine.models.compiled import callback_of, compiled_call, compiler, compiles_forward, is_replayed
-from engine.runtime.uncounted_hooks import before_forward
+from engine.runtime.module_calls import Told, before_forward
 
 Parameters: TypeAlias = frozenset[int]
 """Ids of parameters."""
@@ -38,7 +37,7 @@ class Entries:
         self._known: dict[int, tuple[Any, Parameters | None]] = {}
         """By the id of a module's callback: itself, and the parameters that are read by what it compiles. None: any, or
         what it compiles overwrites their gradients."""
-        self._hooks: list[RemovableHandle] = []
+        self._told: list[Told] = []
         self._thread = 0
         """The one that trains."""
         self.watching = False
@@ -55,7 +54,7 @@ class Entries:
             if call is not None:
                 self._know(call, below)
             elif compiles_forward(module):  # one function, perhaps, for all modules of a class
-                self._hooks.append(before_forward(module, partial(self._enter, below)))
+                self._told.append(before_forward(module, partial(self._enter, below)))
                 self._know(module.forward, frozenset())
         _ENTRIES.add(self)
         _tell_entries()
@@ -64,8 +63,8 @@ class Entries:
     def close(self) -> None:
         """Tell nothing any more."""
         _ENTRIES.discard(self)
-        for hook in self._hooks:
-            hook.remove()
+        for told in self._told:
+            told.remove()
 
     def _know(self, function: Any, parameters: Parameters) -> None:
         callback = callback_of(function)

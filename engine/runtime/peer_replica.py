@@ -25,8 +25,8 @@ from engine.plan.plan import Peer
 from engine.plan.updates import OptimizerSpec
 from engine.runtime.entries import Entries, Parameters
 from engine.runtime.frozen import Frozen
+from engine.runtime.module_calls import before_forward
 from engine.runtime.recording import Recording
-from engine.runtime.uncounted_hooks import before_forward
 from engine.runtime.updates import Hyper, Updater, clip_gradients
 from engine.runtime.watch import Watch
 from engine.telemetry.collectives import Collectives

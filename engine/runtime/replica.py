@@ -35,9 +35,9 @@ from engine.runtime.frozen import Frozen
 from engine.runtime.gate import past_gates
 from engine.runtime.host_memory import HostMemory
 from engine.runtime.layer import Layer, update_here
+from engine.runtime.module_calls import before_forward
 from engine.runtime.reads import Reads, never_outstanding, stays
 from engine.runtime.recording import Recording
-from engine.runtime.uncounted_hooks import before_forward
 from engine.runtime.undisturbed import undisturbed
 from engine.runtime.updates import Hyper, clip_gradients
 from engine.runtime.versions import Versions

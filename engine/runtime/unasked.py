@@ -70,7 +70,7 @@ def ask() -> None:
 
 
 def _has_torch_function(relevant: Collection[Any]) -> bool:
-    """As PyTorch's, which decides which way a transformer goes (`uncounted_hooks.py`). The compiler looks into it;
+    """As PyTorch's, which decides which way a transformer goes (`module_calls.py`). The compiler looks into it;
     TorchScript, which cannot, is told that it is PyTorch's."""
     found: bool = torch.overrides.has_torch_function_variadic(*relevant)
     return found

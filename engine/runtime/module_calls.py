@@ -1,0 +1,89 @@
+"""Module calls: the runtime is told before a module's forward, and has no hook on the module.
+
+Hooks are seen. A transformer of PyTorch's in evaluation mode goes a faster way where no gradient is wanted, no module
+in it has a hook, and no tensor that it reads has a `__torch_function__`, as a closed parameter has. The two ways differ
+in more than time: in padded positions, and in what a user puts in place of a layer's parts. Users count, list, copy and
+remove hooks, TorchScript compiles them, torch.compile guards them. So the question for a `__torch_function__` waits for
+the parameters that it is asked about (`unasked.py`), and a module's call is taken where PyTorch itself has what
+`module.compile()` makes of it: in `_compiled_call_impl`, which this file looks up for each module, so that nothing is
+put into one. A module that a user compiles so has his call, and is waited for when that is entered (`entries.py`); the
+compiler finds none of ours.
+
+A copy of a module is another module. FSDP's own hooks are counted, as in plain PyTorch.
+
+Cost: a third of a microsecond for each call of a module, of which somebody is told or not.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+
+class _Call:
+    """What is called in place of one module's `_call_impl`, which runs its hooks and its forward."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = module
+        self.functions: list[Callable[[], None]] = []
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        _tell(self.functions)
+        return self.module._call_impl(*args, **kwargs)
+
+
+def _tell(functions: list[Callable[[], None]]) -> None:
+    for function in functions:
+        function()
+
+
+class _Lookup:
+    """`_compiled_call_impl` of all modules that have none of their own."""
+
+    def __get__(self, module: nn.Module | None, owner: type) -> _Call | None:
+        # In compiled code, which has been entered elsewhere, the compiler looks into this.
+        return None if module is None or torch.compiler.is_compiling() else _CALLS.get(id(module))
+
+
+_CALLS: dict[int, _Call] = {}
+"""By the id of a module, which is kept so that no other one gets it."""
+
+_FRAMES: Any = torch._C._dynamo.eval_frame
+_ACTION: Any = _FRAMES._FrameAction
+for _function, _below in (
+    (_Lookup.__get__, _ACTION.SKIP),
+    (_tell, _ACTION.SKIP),
+    (_Call.__call__, _ACTION.DEFAULT),  # what it calls is the user's
+):  # as `torch.compiler.disable` does, without its cost in every call
+    _FRAMES.set_code_exec_strategy(_function.__code__, _FRAMES._FrameExecStrategy(_ACTION.SKIP, _below))
+
+
+class Told:
+    """That a function is called before a module's forward, until `remove()`."""
+
+    def __init__(self, module: nn.Module, function: Callable[[], None]) -> None:
+        self._key = id(module)
+        self._function = function
+
+    def remove(self) -> None:
+        """Call it no more."""
+        functions = _CALLS[self._key].functions
+        functions.remove(self._function)
+        if not functions:
+            del _CALLS[self._key]
+
+
+def before_forward(module: nn.Module, function: Callable[[], None]) -> Told:
+    """Call `function()` before the module's forward and its hooks, and before what was to be called so far."""
+    _look_up()
+    _CALLS.setdefault(id(module), _Call(module)).functions.insert(0, function)
+    return Told(module, function)
+
+
+@functools.cache
+def _look_up() -> None:
+    nn.Module._compiled_call_impl = _Lookup()  # type: ignore[assignment]
