@@ -4,11 +4,14 @@ A parameter that is watched has another class for a while (`lookalike.py`), of w
 Python or PyTorch notices the question. So the sources of what has been imported are read, and where one asks so of a
 class, parameters of that class are not watched: what needs them waits early.
 
-A comparison by identity (`is`, `operator.is_`, or of `id(...)`) counts if one side is the class in question, as the
-module's names say, or if one side is a class that was asked for (`type(x)`, `x.__class__`, an attribute that was given
-one, or a variable in the same function, or a collection of them) and the other is not known before the code runs;
-`type(self)` does not, in a class that is none of the parameter's. Not found: classes that pass through a function of
-the user's own, and those that a class inherits from (`type(p).__mro__`).
+A comparison by identity (`is`, or `operator.is_`) counts if one side is the class in question, as the module's names
+say, or if one side is a class that was asked for (`type(x)`, `x.__class__`, an attribute or a global name that was
+given one, or a variable in the same function, or a collection of them) and the other is not known before the code runs;
+`type(self)` does not, in a class that is none of the parameter's. So does the `id` of a class that was asked for,
+wherever it goes.
+
+Not found: classes that pass through a function or a class of the user's own, or through `setattr`, `match` or
+`builtins.type`; `operator.is_` as an argument; the classes that a class inherits from (`type(p).__mro__`).
 """
 
 from __future__ import annotations
@@ -27,8 +30,17 @@ _IDENTITY = re.compile(r"\bis\b|\bis_|\bid\b")
 _CLASSES = re.compile(r"\btype\b|__class__")
 _FUNCTIONS = (operator.is_, operator.is_not)
 _NAMES = frozenset(each.__name__ for each in _FUNCTIONS)
-_PASS = frozenset({"enumerate", "id", "iter", "list", "next", "reversed", "set", "sorted", "tuple", "zip"})
-"""Functions whose answer has what they are given, or tells one from another as that does."""
+_PASS = frozenset(
+    {
+        "chain", "deque", "dict", "enumerate", "filter", "frozenset", "groupby", "iter", "list", "max", "min", "next",
+        "reversed", "set", "sorted", "tuple", "zip",
+    }
+)  # fmt: skip
+"""Functions whose answer has what they are given."""
+_TAKE = frozenset({"add", "append", "appendleft", "extend", "insert", "setdefault", "update"})
+"""Methods of collections by which they are given something."""
+_GIVE = frozenset({"copy", "get", "items", "pop", "popleft", "setdefault", "values"})
+"""Methods of collections that answer with what is in them."""
 _UNKNOWN = object()
 
 Comparison = tuple[int, tuple[ast.expr, ...], bool]
@@ -76,9 +88,9 @@ def _read(module: ModuleType, own: type) -> str | tuple[Comparison, ...]:
     others_own = {below for node in tree.body for below in _of_no_parameter(node, names, own)}
     found = []
     scopes = list(_scopes(tree))
-    attributes = {name for scope in scopes for name in _given(scope) if name.startswith(".")}
+    everywhere = {name for scope in scopes for name in _given_everywhere(scope)}
     for scope in scopes:
-        given = _given(scope, attributes)
+        given = _given(scope, everywhere)
         for node in scope:
             sides = _compared(node, names)
             if not sides or (node in others_own and any(map(_is_of_self, sides))):
@@ -128,17 +140,16 @@ def _is_of_self(node: ast.expr) -> bool:
 
 
 def _compared(node: ast.AST, names: Mapping[str, Any]) -> list[ast.expr]:
-    """What is compared by identity here; nothing where nothing is."""
+    """What is compared by identity here, or is about to be; nothing where nothing is."""
     if isinstance(node, ast.Compare):
-        sides = [node.left, *node.comparators]
-        by_id = any(isinstance(side, ast.Call) and getattr(side.func, "id", None) == "id" for side in sides)
-        return sides if by_id or any(isinstance(op, ast.Is | ast.IsNot) for op in node.ops) else []
+        is_by_identity = any(isinstance(op, ast.Is | ast.IsNot) for op in node.ops)
+        return [node.left, *node.comparators] if is_by_identity else []
     if isinstance(node, ast.Call):
         called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", None)
         compares = called in _NAMES or any(
             sources.value(node.func, names, None) is each for each in _FUNCTIONS
         )
-        return node.args if compares else []
+        return node.args if compares or called == "id" else []
     return []
 
 
@@ -152,14 +163,29 @@ def _given(nodes: Collection[ast.AST], before: Collection[str] = ()) -> set[str]
     return given
 
 
+def _given_everywhere(nodes: Collection[ast.AST]) -> set[str]:
+    """Those of the names that are known outside of the function, too: attributes', and global ones."""
+    known = {name for node in nodes if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names}
+    return {name for name in _given(nodes) if name.startswith(".") or name in known}
+
+
 def _gifts(node: ast.AST) -> Iterable[tuple[ast.expr, ast.expr]]:
     """Who is given what: `a, b = c, d` is two."""
     if isinstance(node, ast.For | ast.comprehension):
         return [(node.target, node.iter)]
     if isinstance(node, ast.Assign):
         return [pair for target in node.targets for pair in _pairs(target, node.value)]
-    if isinstance(node, ast.AnnAssign | ast.NamedExpr):
+    if isinstance(node, ast.AnnAssign | ast.NamedExpr | ast.AugAssign):
         return [(node.target, node.value)] if node.value is not None else []
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _TAKE:
+        return [(node.func.value, value) for value in (*node.args, *(each.value for each in node.keywords))]
+    if isinstance(node, ast.arguments):
+        with_defaults = (*node.posonlyargs, *node.args)[-len(node.defaults) :] if node.defaults else ()
+        pairs = (
+            *zip(with_defaults, node.defaults, strict=True),
+            *zip(node.kwonlyargs, node.kw_defaults, strict=True),
+        )
+        return [(ast.Name(each.arg), value) for each, value in pairs if value is not None]
     return []
 
 
@@ -184,14 +210,22 @@ def _parts(node: ast.expr) -> Sequence[ast.expr]:
             parts: Sequence[ast.expr] = node.elts
         case ast.ListComp() | ast.SetComp() | ast.GeneratorExp():
             parts = [node.elt]
+        case ast.DictComp():
+            parts = [node.key, node.value]
+        case ast.Dict():
+            parts = [key for key in node.keys if key is not None] + node.values
+        case ast.BinOp():
+            parts = [node.left, node.right]
         case ast.IfExp():
             parts = [node.body, node.orelse]
         case ast.BoolOp():
             parts = node.values
         case ast.NamedExpr() | ast.Subscript() | ast.Starred():
             parts = [node.value]
-        case ast.Call(func=ast.Name(id=name)) if name in _PASS:
-            parts = node.args
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name in _PASS:
+            parts = [*node.args, *(each.value for each in node.keywords)]
+        case ast.Call(func=ast.Attribute(value=owner, attr=name)) if name in _GIVE:
+            parts = [owner]
         case _:
             parts = []
     return parts
@@ -223,6 +257,6 @@ def _asks(node: ast.AST) -> bool:
     called = getattr(node.func, "id", None)
     if called == "type":
         return len(node.args) == 1 and not isinstance(node.args[0], ast.Constant)
-    if called == "map":
-        return getattr(node.args[0], "id", None) == "type"
+    if called in ("map", "groupby"):
+        return any(getattr(each, "id", None) == "type" for each in node.args)
     return called == "getattr" and len(node.args) > 1 and getattr(node.args[1], "value", None) == "__class__"

@@ -74,10 +74,15 @@ def warn_of_other_ways(model: nn.Module, groups: Sequence[nn.Module]) -> None:
             f"warning: {', '.join(found[:3])}{' and others' if found[3:] else ''}: `fsdp` gathers these transformer"
             " layers, or parts of them, and PyTorch computes such layers in evaluation mode without their fast path."
             " Other numbers come out for padded positions, and where you have replaced a part of such a layer. If"
-            " something reads these, set `group_bytes` so high that one group holds the layers and what is around them."
-            f" {_REMEDY}",
+            f" something reads these, {_or_higher(model)}choose ddp, or another strategy",
             flush=True,
         )
+
+
+def _or_higher(model: nn.Module) -> str:
+    if isinstance(model, nn.TransformerEncoderLayer):  # in whatever group
+        return ""
+    return "set `group_bytes` so high that one group holds the layers and what is around them, or "
 
 
 class Originals:

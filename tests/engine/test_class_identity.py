@@ -59,6 +59,15 @@ _ASKING = {
     "with its number": "import torch\ndef f(ps, k):\n    for i, kind in enumerate(map(type, ps)):\n        kind is k",
     "if there is one": "import torch\ndef f(p, k):\n    kind = type(p) if p else None\n    return kind is k",
     "an attribute": "import torch\ndef g(a, p):\n    a.kind = type(p)\ndef f(a, k):\n    return a.kind is k",
+    "appended": "import torch\ndef f(ps, k):\n    ks = []\n    for p in ps: ks.append(type(p))\n    return k is ks[0]",
+    "in a dictionary": (
+        "import torch\ndef f(ps):\n    ks = {{n: type(p) for n, p in ps}}\n    return ks['a'] is ks.get('b')"
+    ),
+    "added": "import torch\ndef f(p, k):\n    ks = [k]\n    ks += [type(p)]\n    return k is ks[1]",
+    "a default": "import torch\ndef f(p, q):\n    def g(k=type(p)):\n        return k is q",
+    "a global name": "import torch\nK = None\ndef f(p):\n    global K; K = type(p)\ndef g(k):\n    return K is k",
+    "ids in a set": "import torch\ndef f(ps):\n    return len({{id(type(p)) for p in ps}}) == 1",
+    "an id that is kept": "import torch\ndef f(p, q):\n    a = id(type(p))",
     "by an attribute's name": "import torch\ndef f(p, k):\n    return getattr(p, '__class__') is k",
     "its id": "import torch\nfrom {here} import Mine\ndef f(p):\n    return id(type(p)) == id(Mine)",
     "an argument": "import torch\ndef f(p, kind):\n    return type(p) is kind",
@@ -83,6 +92,7 @@ _NOT_ASKING = {
     "a variable of another function": "import torch\ndef g(p):\n    k = type(p)\ndef f(k, q):\n    return k is q",
     "what a function makes of it": "import torch\ndef f(p, q):\n    k = str(type(p))\n    return k is q",
     "another's number": "import torch\ndef f(p, q):\n    return id(p) == id(q)",
+    "ids of other things": "import torch\ndef f(ps):\n    k = type(ps)\n    return {{id(p) for p in ps}}",
     "no pytorch": "def f(p, kind):\n    return type(p) is kind",
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
+from engine.models.late_linear import LateLinear
 from engine.runtime.capture import LinearCapture
 
 Loss = Callable[[nn.Linear, Tensor], Tensor]
@@ -357,6 +359,29 @@ def test_under_autocast_what_is_written_to_after_the_use_is_no_matter(twice: boo
     for mine, theirs in zip(*grads, strict=True):
         assert mine is not None
         assert torch.equal(mine, theirs)
+
+
+def test_under_autocast_all_uses_of_a_pass_have_one_copy_of_the_weight() -> None:
+    layer = nn.Linear(4, 4)
+    late = LateLinear(layer)
+
+    def copied() -> Tensor:
+        with torch.autocast("cpu", torch.bfloat16):
+            copy = late.weight_as_computed()
+        assert copy is not None
+        return copy
+
+    assert late.weight_as_computed() is None
+    first = copied()
+    assert copied() is first
+    with torch.no_grad():
+        layer.weight.mul_(2)
+    second = copied()
+    assert torch.equal(second, first * 2)
+    (gone,) = [weakref.ref(second)]
+    del second
+    assert gone() is None, "nobody but what is to go backward keeps it"
+    late.remove()
 
 
 def test_a_use_of_no_rows_has_zeros_and_no_use_has_nothing() -> None:

@@ -109,12 +109,15 @@ def train(
         whole = _weight(_batch(everyone[0].train_data, indices)[1])
         parts = [_share(indices, rank, workers) for rank in range(workers)]
         weights = [_weight_of(everyone[0], part) if averaging else whole for part in parts]
+        # By itself, a worker whose samples do not count has a loss of zero, by whatever that is divided.
+        divisors = [weight or 1.0 for weight in weights] if averaging else weights
         found = [
-            _gradients(worker, loss_of, part, indices, weight, training, filler, backwards)
-            for worker, part, weight in zip(everyone, parts, weights, strict=True)
+            _gradients(worker, loss_of, part, indices, divisor, training, filler, backwards)
+            for worker, part, divisor in zip(everyone, parts, divisors, strict=True)
         ]
         if averaging:
-            _average(everyone, found, [weight / whole for weight in weights], common, backwards)
+            shares = [weight / whole if whole else 0.0 for weight in weights]
+            _average(everyone, found, shares, common, backwards)
         else:
             _update(everyone, _summed(found, backwards), training["clip_norm"])
         apart = apart or _apart(everyone)
@@ -141,7 +144,7 @@ def _gradients(
     loss_of: Any,
     mine: np.ndarray,
     everybody: np.ndarray,
-    weight: float,
+    divisor: float,
     training: dict[str, Any],
     filler: bool,
     backwards: bool,
@@ -157,7 +160,7 @@ def _gradients(
             if backwards and training["precision"] == "float64":
                 inputs = _mapped(inputs, lambda t: _neighbour(t.double()) if t.is_floating_point() else t)
             loss = _pass(worker.model, loss_of, inputs, targets, training["precision"])[0]
-            (loss * ((1.0 if len(piece) else 0.0) / (weight or 1.0))).backward()
+            (loss * ((1.0 if len(piece) else 0.0) / divisor)).backward()
     return {n: p.grad.detach().clone() for n, p in worker.every.items() if p.grad is not None}
 
 
