@@ -6,6 +6,7 @@ computation and each bucket's allreduce, whose bytes are those of the layers tha
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
@@ -50,7 +51,10 @@ class DdpReplica(PeerReplica):
         if self._small_buckets and compiler() is not None:
             # It cuts what it compiles where buckets end, and fails where they are smaller than DDP's usual first one.
             torch._dynamo.config.optimize_ddp = False
-        self._wrapped = DistributedDataParallel(_Pass(self.model, task), **self._options)
+        with warnings.catch_warnings():
+            # What is to come in its place sends buffers once at the start.
+            warnings.filterwarnings("ignore", "`broadcast_buffers` is deprecated", FutureWarning)
+            self._wrapped = DistributedDataParallel(_Pass(self.model, task), **self._options)
         self._wrapped.register_comm_hook(None, self._allreduce)
         return self._wrapped
 
