@@ -53,7 +53,9 @@ def suggestions(
     ended: bool,
 ) -> list[Suggestion]:
     """By the rules above."""
-    fastest = [one.standings[0] for one in rankings if one.standings and one.standings[0].rank is not None]
+    fastest = [
+        one.standings[0] for one in rankings if one.standings and one.standings[0].iteration_ms is not None
+    ]
     if not fastest:
         return []
     found = [
@@ -107,7 +109,7 @@ def _machine(spec: RaceSpec, rankings: Sequence[Ranking]) -> Suggestion | None:
 
 def _rounds(spec: RaceSpec, rankings: Sequence[Ranking]) -> Suggestion | None:
     for one in rankings:
-        ranked = [standing for standing in one.standings if standing.rank is not None]
+        ranked = [standing for standing in one.standings if standing.times_fastest is not None]
         if len(ranked) < 2 or spec.rounds >= MOST_ROUNDS:
             continue
         first, second = ranked[:2]
@@ -134,7 +136,7 @@ def _rate(rankings: Sequence[Ranking], crossings: Sequence[Crossing]) -> Suggest
     highest = max((rate for rate, _ in rated), default=0)
     for top in (one for rate, one in rated if rate == highest and one.standings):
         first = top.standings[0]
-        if first.rank is not None and first.limit is not None and first.limit.kind == "port":
+        if first.limit is not None and first.limit.kind == "port":
             rate = said(HIGHER * highest)
             reason = f"at {top.rate}, the highest rate, {first.name} still waits for the link ({first.limit.sentence})"
             condition = Condition(rate=_written(rate), workers=top.workers, batch=top.batch)
