@@ -59,7 +59,7 @@ def suggestions(
     if not fastest:
         return []
     found = [
-        _member(spec, fastest, largest),
+        _member(spec, fastest, largest, ended=ended),
         _machine(spec, rankings),
         _rounds(spec, rankings) if ended else None,
         _rate(rankings, crossings),
@@ -67,26 +67,31 @@ def suggestions(
     return [one for one in found if one is not None][:MOST]
 
 
-def _member(spec: RaceSpec, fastest: Sequence[Standing], largest: LargestLayer | None) -> Suggestion | None:
+def _member(
+    spec: RaceSpec, fastest: Sequence[Standing], largest: LargestLayer | None, *, ended: bool
+) -> Suggestion | None:
     strategies = {member.strategy for member in spec.members}
     waiting = [
         one.limit for one in fastest if one.limit is not None and one.limit.kind in ("port", "waiting")
     ]
     if largest is None or largest.share < LARGE or not waiting:
         return None
+    alone = ". It runs by itself, after the others: race again with it to compare them" if ended else ""
     holds = f"{largest.name} holds {100 * largest.share:.0f} % of the model's bytes"
     if not any(strategy.startswith("p3") for strategy in strategies):
         reason = (
             f"{holds}, and what is behind it waits ({waiting[0].sentence}); p3 sends the urgent layers first"
         )
-        return Suggestion(text="Let p3 race", reason=reason, member=MemberSpec(strategy="p3"))
+        return Suggestion(text="Let p3 race", reason=reason + alone, member=MemberSpec(strategy="p3"))
     port = [limit for limit in waiting if limit.kind == "port"]
     if port and largest.fully_connected and not any("late-multiply" in one for one in strategies):
         reason = (
             f"{holds} and is fully connected: its factors are smaller than its gradient ({port[0].sentence})"
         )
         return Suggestion(
-            text="Let p3+late-multiply race", reason=reason, member=MemberSpec(strategy="p3+late-multiply")
+            text="Let p3+late-multiply race",
+            reason=reason + alone,
+            member=MemberSpec(strategy="p3+late-multiply"),
         )
     return None
 

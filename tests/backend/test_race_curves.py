@@ -204,6 +204,9 @@ def test_p3_is_suggested_where_a_large_layer_is_waited_behind() -> None:
     waits = [ranking({}, ONE, limit=PORT)]
     (found,) = next_of(spec, waits, FC6)
     assert found.text == "Let p3 race"
+    assert found.reason.endswith("race again with it to compare them"), "it would run by itself"
+    (found,) = next_of(spec, waits, FC6, ended=False)
+    assert "by itself" not in found.reason
     assert "fc6 holds 72 % of the model's bytes" in found.reason
     assert found.member is not None
     assert found.member.strategy == "p3"
