@@ -29,7 +29,9 @@ def sentence(
     compared = [one for one in ranked if one.times_fastest is not None]
     parts = [_said(ranked, compared, names, rounds, cause, state)]
     parts += [f"{names[member]} {text}" for member, text in sorted((remarks or {}).items())]
-    if state == "cancelled" and compared and compared[0].rounds < rounds:
+    if state == "cancelled" and not compared:
+        parts.append("The race was cancelled before its first round had ended")
+    elif state == "cancelled" and compared[0].rounds < rounds:
         parts.append(f"The race was cancelled after {_rounds(compared[0].rounds)}")
     if beside and ranked:
         parts.append(BESIDE)

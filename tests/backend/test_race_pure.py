@@ -257,6 +257,9 @@ def test_a_race_that_has_ended_awaits_nothing() -> None:
     assert ended({0: times(1e6, 1), 1: times(2e6, 1)}, "cancelled", {}).endswith(
         "The race was cancelled after 1 round"
     )
+    assert ended({}, "cancelled", {}) == (
+        "No member has figures. The race was cancelled before its first round had ended"
+    )
 
 
 def test_what_is_said_of_members_without_a_place() -> None:
