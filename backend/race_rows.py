@@ -22,9 +22,10 @@ HEAD = (
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """A member that has a place."""
+    """A member that has figures."""
 
     place: str
+    """`-` where it has none."""
     name: str
     figures: tuple[str, ...]
     """One for each of HEAD; `-` where one is not known."""
@@ -35,7 +36,7 @@ class RankingRows:
     """All members under one condition."""
 
     ranked: tuple[Row, ...]
-    """Fastest first."""
+    """Fastest first; those without a place are the last."""
     limits: tuple[tuple[str, str], ...]
     """Of those, who is limited, and by what, in a sentence."""
     out: tuple[tuple[str, str], ...]
@@ -44,7 +45,7 @@ class RankingRows:
 
 def rows_of(ranking: Ranking) -> RankingRows:
     """What is to be said of a ranking, beside its sentence."""
-    ranked = [standing for standing in ranking.standings if standing.rank is not None]
+    ranked = [standing for standing in ranking.standings if standing.iteration_ms is not None]
     return RankingRows(
         ranked=tuple(map(_row, ranked)),
         limits=tuple((one.name, one.limit.sentence) for one in ranked if one.limit is not None),
@@ -56,7 +57,7 @@ def _row(standing: Standing) -> Row:
     ends = [number(end, TIMES_FASTEST) for end in (standing.low, standing.high) if end is not None]
     machine = standing.processors
     return Row(
-        place=f"{standing.rank}.",
+        place="-" if standing.rank is None else f"{standing.rank}.",
         name=standing.name,
         figures=(
             number(standing.iteration_ms, STEP_TIME),

@@ -104,7 +104,7 @@ class RaceTable(Table):
             f"{ranking.condition}: {ranking.sentence}" if ranking.condition else ranking.sentence
             for ranking in race.rankings
         ]
-        return cls(rows, [*sentences, *race.crossings], race)
+        return cls(rows, [*sentences, *race.notes, *race.crossings], race)
 
     @property
     def id(self) -> str:

@@ -95,7 +95,7 @@ def race(
                 made = client.wait_for_race(made.id, on_look=look)
                 look(made)
     _print(made, as_json, report if wait else lambda _: "")
-    if wait and made.state != "finished":
+    if wait and (made.state != "finished" or made.jobs_failed == made.jobs_ended):
         raise typer.Exit(FAILURE)
 
 
@@ -176,6 +176,7 @@ def _left_out(race: RaceView, client: Client) -> Iterator[str]:
 def report(race: RaceView) -> str:
     """The rankings as text: under each condition who is ahead, by how much, and why."""
     lines = [f"{race.name}: {how_far(race)}" + (f" ({race.rehearsed})" if race.rehearsed else "")]
+    lines += race.notes
     for ranking in race.rankings:
         lines += ["", *_ranking(ranking)]
     if race.crossings:
@@ -219,6 +220,8 @@ def _table(items: Iterable[RaceSummary]) -> str:
 def how_far(race: RaceView) -> str:
     """`running, round 2, 5 of 12 jobs ended, about 40 s left`."""
     text = f"{race.state}, round {race.round}, {race.jobs_ended} of {race.jobs} jobs ended"
+    if race.jobs_failed:
+        text += f", {race.jobs_failed} failed"
     return text if race.left_s is None else f"{text}, about {race.left_s:.0f} s left"
 
 

@@ -15,6 +15,7 @@ from backend.db.models import Attempt, Job
 from backend.figures import resolved
 from backend.lifecycle import ENDED
 from engine.plan.description import layer_title
+from engine.plan.fingerprint import Fingerprint, fingerprint
 from engine.plan.job import ClusterSpec, StrategySpec, TrainingSpec
 from engine.plan.rehearsal import RehearsalSpec
 from engine.plan.serde import from_plain
@@ -95,6 +96,11 @@ class JobFacts:
     ended: bool
     """Nothing of it can change any longer, but for telemetry that is under way."""
     revision: int
+
+    @cached_property
+    def fingerprint(self) -> Fingerprint | None:
+        """Of the model that it trains."""
+        return fingerprint(self.describe())
 
     @cached_property
     def _described(self) -> tuple[tuple[str, str], ...]:

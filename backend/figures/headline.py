@@ -7,12 +7,15 @@ from dataclasses import dataclass
 
 from backend.figures.base import format_ms
 from backend.figures.speed import Speed
+from engine.plan.units_of_measure import format_bytes
 from engine.telemetry.comparison import Outcome, RunConditions, SpeedUp, outcome, scaling_words
 
 CAUSE_SHARE = 0.25
 """A wait explains a difference when it shrank by at least this share of it."""
 GONE = 0.2
 """A wait of which less than this share remains `no longer` blocks."""
+FEWER = 1.5
+"""Where the link limits a job, one that sends so many times fewer bytes is faster because of that, whatever waited."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +29,10 @@ class Contender:
     """Mean exposed wait of a worker and step, by layer."""
     blocker: Callable[[int], int | None]
     """Which layer was on the wire while this job waited for a layer (`blame.blocker`)."""
+    sent_bytes: float | None = None
+    """What all its parties send in a step. None: not known."""
+    link_limits: Callable[[], bool] = lambda: False
+    """Whether the port of a link limits it (`engine.telemetry.limits`)."""
 
     @property
     def name(self) -> str:
@@ -43,10 +50,9 @@ def headline(contenders: Sequence[Contender], layer: Callable[[int], str]) -> st
         return _too_little(found, contenders)
     first = contenders[found.leader]
     if ahead:
-        slowest = contenders[ahead[-1][0]]
-        text = f"{first.name} {_gains(first, contenders, ahead)}"
+        text = f"{first.name} {_gains(first, contenders, ahead, layer)}"
         text += f", level with {' and '.join(one.name for one in level)}" if level else ""
-        why = cause(first, slowest, layer)
+        why = cause(first, contenders[ahead[0][0]], layer) if len(ahead) == 1 else None
         text += f": {why}" if why else ""
     else:
         text = f"No significant difference: a step takes {', '.join(map(_with_interval, (first, *level)))}"
@@ -63,9 +69,14 @@ def headline(contenders: Sequence[Contender], layer: Callable[[int], str]) -> st
     return ". ".join([text, *refused, *missing, *mind])
 
 
-def _gains(first: Contender, contenders: Sequence[Contender], ahead: Sequence[tuple[int, SpeedUp]]) -> str:
-    """`finishes a step 1.30x sooner than parameter-server`, for each that is slower; at equal batches per worker it is
-    samples that are compared, because a step is not the same work."""
+def _gains(
+    first: Contender,
+    contenders: Sequence[Contender],
+    ahead: Sequence[tuple[int, SpeedUp]],
+    layer: Callable[[int], str],
+) -> str:
+    """`finishes a step 1.30x sooner than parameter-server`, for each that is slower, and of several why; at equal
+    batches per worker it is samples that are compared, because a step is not the same work."""
     words: list[str] = []
     for place, gain in ahead:
         other, times = contenders[place], f"{gain.value:.2f}x"
@@ -74,7 +85,9 @@ def _gains(first: Contender, contenders: Sequence[Contender], ahead: Sequence[tu
         else:
             said = f"{'' if words else 'finishes a step '}{times} sooner than {other.name}"
         scaling = scaling_words(first.run, other.run)
-        words.append(f"{said} ({scaling})" if scaling else said)
+        why = cause(first, other, layer) if len(ahead) > 1 else None
+        more = "; ".join(filter(None, (scaling, why)))
+        words.append(f"{said} ({more})" if more else said)
     return ", ".join(words)
 
 
@@ -91,11 +104,14 @@ def _too_little(found: Outcome, contenders: Sequence[Contender]) -> str:
 
 
 def cause(fast: Contender, slow: Contender, layer: Callable[[int], str]) -> str | None:
-    """The layer whose wait shrank most, and what was on the wire before it in the slower job; or computation,
-    where that is what differs; None where the data name no cause."""
+    """Fewer bytes, where the link limits the slower job; else the layer whose wait shrank most, and what was on the
+    wire before it in the slower job; or computation, where that is what differs; None where the data name no cause."""
     gain = (slow.speed.iteration_ns or 0.0) - (fast.speed.iteration_ns or 0.0)
     if gain <= 0:  # more samples in a longer step: nothing of it went away
         return None
+    if fast.sent_bytes and (slow.sent_bytes or 0.0) >= FEWER * fast.sent_bytes and slow.link_limits():
+        ours, theirs = (format_bytes(round(one.sent_bytes or 0)) for one in (fast, slow))
+        return f"it sends {ours} per step instead of {theirs}"
     shrunk = {one: ns - fast.exposed_ns.get(one, 0.0) for one, ns in slow.exposed_ns.items() if one >= 0}
     if shrunk:
         most = max(shrunk, key=shrunk.__getitem__)

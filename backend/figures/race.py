@@ -14,6 +14,7 @@ import numpy as np
 import plotly.graph_objects as go
 from sqlalchemy.orm import Session
 
+from backend.figures import limits as measured
 from backend.figures.base import TIME_MARGINS_PX, finish, format_ms, notice, say_rehearsed
 from backend.figures.blame import blocker
 from backend.figures.headline import Contender, cause, headline
@@ -27,12 +28,15 @@ from backend.figures.theme import COLOURS
 from backend.figures.waits import light_up, longest, look_up
 from backend.figures.why import Why
 from backend.figures.window import next_start, step_span
+from engine.telemetry import limits
 from engine.telemetry.definitions import WARM_UP_STEPS
 
 TITLE_ROWS = 1.0
 JOB_GAP = 0.5
 BLAME_STEPS = 5
 """What was on the wire during the waits is looked up in so many of the latest steps with every event."""
+BYTES_STEPS = 20
+"""What a job sends in a step is the mean over so many of the latest ones."""
 LABELS_PX, NARROW_LABELS_PX, DETAIL_PX, TIME_PX = 150, 100, 360, 100
 """Roughly the widths of the rows' labels, of a title's medians, and of a finish's time."""
 NAME_CHARACTER_PX = 8.6
@@ -322,8 +326,18 @@ def _contender(source: Source, name: str, speed: Speed) -> Contender:
         spans = source.spans(int(rows["start"].min()), int(rows["end"].max()))
         return blocker(spans, layer)
 
-    exposed = source.exposed_by_layer(speed.first, speed.last)
-    return Contender(run=conditions(source, speed, name), speed=speed, exposed_ns=exposed, blocker=blocked_by)
+    def link_limits() -> bool:
+        found = limits.limit(measured.figures(source, speed, None))
+        return found is not None and found.kind == "port"
+
+    return Contender(
+        run=conditions(source, speed, name),
+        speed=speed,
+        exposed_ns=source.exposed_by_layer(speed.first, speed.last),
+        blocker=blocked_by,
+        sent_bytes=source.sent_bytes(max(speed.first, speed.last - BYTES_STEPS), speed.last - 1),
+        link_limits=link_limits,
+    )
 
 
 def _common_steps(sources: Sequence[Source]) -> np.ndarray:

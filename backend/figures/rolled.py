@@ -10,8 +10,9 @@ import numpy as np
 from sqlalchemy import Select, String, cast, func, select
 from sqlalchemy.orm import Session
 
-from backend.db.models import DetailedStep, LayerWait, StepRow, TransferTotal
+from backend.db.models import DetailedStep, LayerTotal, LayerWait, StepRow, TransferTotal
 from backend.db.models.rollups import STEP_FACTOR, STEP_LEVELS
+from engine.telemetry.events import Kind
 
 STEP_ROW = np.dtype(
     [
@@ -125,6 +126,18 @@ def exposed_by_layer(session: Session, attempt: int, first: int, last: int) -> d
         for layer, exposed in session.execute(query):
             found[layer] = found.get(layer, 0) + int(exposed)
     return found
+
+
+def sent_bytes(session: Session, attempt: int, first: int, last: int) -> float | None:
+    """Mean bytes that all parties sent in one of the steps `first` to `last`; None where none were counted."""
+    sums = select(func.sum(LayerTotal.bytes), func.count(LayerTotal.step.distinct())).where(
+        LayerTotal.attempt_id == attempt,
+        LayerTotal.step >= first,
+        LayerTotal.step <= last,
+        LayerTotal.kind == Kind.SEND,
+    )
+    total, steps = session.execute(sums).one()
+    return int(total) / steps if total and steps else None
 
 
 def transfers(

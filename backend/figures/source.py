@@ -142,6 +142,10 @@ class Source:
         found = rolled.exposed_by_layer(self._session, self.attempt, first, last)
         return {layer: total / each for layer, total in found.items()}
 
+    def sent_bytes(self, first: int, last: int) -> float | None:
+        """Mean bytes that all parties sent in a step, over steps `first` to `last`; None where nobody counted any."""
+        return rolled.sent_bytes(self._session, self.attempt, first, last)
+
     def metric(self, name: str) -> np.ndarray:
         """METRIC_ROW of a named metric, by step."""
         query = select(Metric.step, Metric.at_ns, Metric.value).where(

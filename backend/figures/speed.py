@@ -115,6 +115,7 @@ def conditions(source: Source, speed: Speed, name: str | None = None) -> RunCond
         samples_per_s=speed.throughput,
         name=name or job.name,
         model=job.model,
+        fingerprint=job.fingerprint,
         data=job.data,
         precision=job.precision,
         global_batch=job.global_batch,

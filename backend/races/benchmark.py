@@ -54,7 +54,7 @@ def verdict(client: Client, found: RaceView) -> dict[str, Any]:
     two = {0: _iterations(client, by_name[BASELINE]), 1: _iterations(client, by_name[FLAGSHIP])}
     first, second = rank(two)
     ahead = first.member == 1
-    times, interval = second.times_fastest, second.interval or (float("nan"), float("nan"))
+    times, interval = second.times_fastest or float("nan"), second.interval or (float("nan"), float("nan"))
     low, high = interval if ahead else (1 / interval[1], 1 / interval[0])
     flagship = by_name[FLAGSHIP]
     return {

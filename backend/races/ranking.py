@@ -1,17 +1,19 @@
 """Who is fastest, and how sure that is: the figures of a race's rounds, compared within each round.
 
-A round is a block: everybody ran once, close together in time. The ratio of two members is the mean over rounds of the
-logarithm of their ratio within the round, its interval Student's t over rounds (Montgomery, Design and Analysis of
-Experiments, section 4.1: the randomized complete block design, two treatments at a time). The fastest is not known
-before, so that any two may come to be compared: the error of 5 % is divided among all pairs (Bonferroni). Of races
-whose members are equal, at most one in twenty shows a significant difference.
+A round is a block: everybody ran once, close together in time. All figures of those that have a place are over the same
+blocks, those that all of them ran, so that places, times and ratios follow from one another. The ratio of two members
+is the mean over blocks of the logarithm of their ratio within the block, its interval Student's t over blocks
+(Montgomery, Design and Analysis of Experiments, section 4.1: the randomized complete block design, two treatments at a
+time). The fastest is not known before, so that any two may come to be compared: the error of 5 % is divided among all
+pairs (Bonferroni). Of races whose members are equal, at most one in twenty shows a significant difference.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import stdtrit
@@ -22,6 +24,8 @@ from engine.telemetry.definitions import Interval
 
 ERROR = 0.05
 """Probability of an interval that does not cover the true value, over all comparisons of a ranking."""
+Times = Mapping[Any, float]
+"""Median iteration times in ns, by block: the round, unless a member ran it by itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,53 +33,92 @@ class Standing:
     """One member's place."""
 
     member: int
-    rank: int
-    """1 for the fastest. Those that cannot be told apart from the fastest have its rank, too."""
+    rank: int | None
+    """1 for the fastest. Those that cannot be told apart from the fastest have its rank, too. None: it has no place,
+    because it shares too few blocks with the others, or because nobody has enough of them."""
     iteration_ns: float
-    """Geometric mean over rounds of the median iteration time."""
-    times_fastest: float
-    """Its iteration time over the fastest one's, over the rounds that both ran."""
+    """Geometric mean over `over` of the median iteration time."""
+    times_fastest: float | None
+    """Its iteration time over the fastest one's; None where it is not compared with it."""
     interval: Interval | None
-    """Of `times_fastest`; None with fewer than two common rounds, and of the fastest itself."""
+    """Of `times_fastest`; None with fewer than two blocks, and of the fastest itself."""
     significant: bool
     """Whether it is slower than the fastest by more than chance, and by more than SMALLEST."""
-    rounds: int
-    """Of which this rests on."""
+    over: tuple[Hashable, ...]
+    """The blocks that this rests on."""
+
+    @property
+    def rounds(self) -> int:
+        """On how many blocks this rests."""
+        return len(self.over)
 
 
-def rank(iterations: Mapping[int, Mapping[int, float]], out: Collection[int] = ()) -> list[Standing]:
-    """The standings of members by their median iteration times in ns: member -> round -> time. Fastest first, but who
-    is `out` with fewer than FEWEST_ROUNDS comes last: held against it, nobody would ever have enough rounds."""
+def rank(iterations: Mapping[int, Times], out: Collection[int] = ()) -> list[Standing]:
+    """The standings of members: those that are compared, fastest first, then the others. Who is `out` is compared
+    where it leaves the others enough blocks."""
     known = {member: times for member, times in iterations.items() if times}
     if not known:
         return []
-    mean = {member: geometric(list(times.values())) for member, times in known.items()}
-    order = sorted(
-        known, key=lambda member: (member in out and len(known[member]) < FEWEST_ROUNDS, mean[member])
-    )
-    first, pairs = order[0], max(1, math.comb(len(order), 2))
+    group = _group(known, out)
+    over = tuple(block for block in known[group[0]] if all(block in known[member] for member in group))
+    mean = {member: geometric([known[member][block] for block in over]) for member in group}
+    order = sorted(group, key=mean.__getitem__)
+    enough, pairs = len(over) >= FEWEST_ROUNDS, max(1, math.comb(len(order), 2))
     standings: list[Standing] = []
     for place, member in enumerate(order, start=1):
-        ratio, interval, count = _ratio(known[member], known[first], ERROR / pairs)
-        slower = (
-            member != first
-            and count >= FEWEST_ROUNDS
-            and interval is not None
-            and interval[0] > 1
-            and ratio >= 1 + SMALLEST
-        )
+        ratio = mean[member] / mean[order[0]]
+        interval = None
+        if place > 1:
+            ours, theirs = known[member], known[order[0]]
+            interval = _interval([ours[block] / theirs[block] for block in over], ERROR / pairs)
+        slower = enough and interval is not None and interval[0] > 1 and ratio >= 1 + SMALLEST
         standings.append(
             Standing(
                 member=member,
-                rank=place if slower else 1,
+                rank=(place if slower else 1) if enough else None,
                 iteration_ns=mean[member],
                 times_fastest=ratio,
-                interval=None if member == first else interval,
+                interval=interval,
                 significant=slower,
-                rounds=len(known[member]) if member == first else count,
+                over=over,
             )
         )
-    return standings
+    return standings + [
+        Standing(
+            member=member,
+            rank=None,
+            iteration_ns=geometric(list(times.values())),
+            times_fastest=None,
+            interval=None,
+            significant=False,
+            over=tuple(times),
+        )
+        for member, times in sorted(known.items())
+        if member not in mean
+    ]
+
+
+def _group(known: Mapping[int, Times], out: Collection[int]) -> list[int]:
+    """The members that are compared: the largest group that shares enough blocks. Where no two do, those that share one
+    at all, so that a race that has just begun shows how it stands."""
+    # Who still runs comes first: who dropped out must not take blocks from the others' comparison.
+    order = sorted(known, key=lambda member: (member in out, -len(known[member]), member))
+    for least in (FEWEST_ROUNDS, 1):
+        groups = [_sharing(first, order, known, least) for first in order if len(known[first]) >= least]
+        largest = max(groups, key=len, default=[])
+        if len(largest) > 1:
+            return largest
+    return order[:1]
+
+
+def _sharing(first: int, order: Sequence[int], known: Mapping[int, Times], least: int) -> list[int]:
+    """`first`, and who of the others shares at least so many blocks with all that were taken before it."""
+    group, shared = [first], set(known[first])
+    for member in order:
+        if member != first and len(shared & known[member].keys()) >= least:
+            group.append(member)
+            shared &= known[member].keys()
+    return group
 
 
 def crossings(rates: Sequence[float], ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
@@ -90,30 +133,20 @@ def crossings(rates: Sequence[float], ours: Sequence[float], theirs: Sequence[fl
     return found
 
 
-def _ratio(
-    ours: Mapping[int, float], theirs: Mapping[int, float], error: float
-) -> tuple[float, Interval | None, int]:
-    """Over the rounds that both ran; over all that each ran where they share none."""
-    common = sorted(ours.keys() & theirs.keys())
-    if not common:
-        return geometric(list(ours.values())) / geometric(list(theirs.values())), None, 0
-    logs = np.log([ours[number] / theirs[number] for number in common])
-    middle, count = float(logs.mean()), len(common)
+def _interval(ratios: Sequence[float], error: float) -> Interval | None:
+    """Of their geometric mean, by Student's t over their logarithms; None of fewer than two."""
+    count = len(ratios)
     if count < 2:
-        return math.exp(middle), None, count
+        return None
+    logs = np.log(ratios)
     reach = float(stdtrit(count - 1, 1 - error / 2)) * float(logs.std(ddof=1)) / math.sqrt(count)
-    return math.exp(middle), (math.exp(middle - reach), math.exp(middle + reach)), count
+    return math.exp(float(logs.mean()) - reach), math.exp(float(logs.mean()) + reach)
 
 
 def around(values: Sequence[float]) -> Interval | None:
     """95 % confidence interval of the geometric mean of one member's rounds: Student's t over their logarithms. None
     with fewer than FEWEST_ROUNDS."""
-    count = len(values)
-    if count < FEWEST_ROUNDS:
-        return None
-    logs = np.log(values)
-    reach = float(stdtrit(count - 1, 1 - ERROR / 2)) * float(logs.std(ddof=1)) / math.sqrt(count)
-    return math.exp(float(logs.mean()) - reach), math.exp(float(logs.mean()) + reach)
+    return _interval(values, ERROR) if len(values) >= FEWEST_ROUNDS else None
 
 
 def geometric(values: Sequence[float]) -> float:

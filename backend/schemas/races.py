@@ -32,6 +32,8 @@ class RaceSummary(Schema):
     jobs: int
     """How many jobs it has in all."""
     jobs_ended: int
+    jobs_failed: int
+    """How many of those failed."""
     decided: bool
     """Whether under some condition two members have ended enough rounds for a verdict."""
     created_at: datetime
@@ -57,18 +59,21 @@ class Standing(Schema):
     """Its place among the race's members, from 0."""
     name: str
     rank: int | None
-    """1: the fastest, and whoever cannot be told apart from it. Null: it has no figures yet, or never will."""
+    """1: the fastest, and whoever cannot be told apart from it. Null: it has no place, because it has no figures, or
+    too few rounds that the others ran, too; `remark` says why."""
     iteration_ms: float | None
-    """Geometric mean over rounds of the median time of an iteration."""
+    """Geometric mean over `rounds` of the median time of an iteration, the slowest worker's. Of those that have a
+    place it is over the same rounds."""
     samples_per_s: float | None
-    """Throughput, likewise."""
+    """Throughput, likewise; but the sum over the workers, each by its own iterations: more than the batch over
+    `iteration_ms` where workers are not equally fast."""
     samples_low: float | None
     """Ends of its 95 % confidence interval over rounds. Null with fewer than three."""
     samples_high: float | None
     exposed_ms: float | None
     """Exposed communication: `iteration_ms` times the mean over rounds of its share of an iteration."""
     times_fastest: float | None
-    """Its iteration time over the fastest one's, round by round."""
+    """Its iteration time over the fastest one's, over the rounds that both ran. Null: it is not compared with it."""
     low: float | None
     """Ends of that ratio's interval. Over all comparisons of this ranking, the true values are covered in 95 of 100
     cases. Null with fewer than two rounds, and of the fastest itself."""
@@ -86,6 +91,11 @@ class Standing(Schema):
     """What limits it. Null: no step was measured yet."""
     out: str | None
     """Why it takes part no more: value, rule and remedy of what it was refused for, or how its job ended."""
+    remark: str | None
+    """What to know of its place, or why it has none: `failed in round 2: 1 round is too few to rank it`."""
+    joined_s: float | None
+    """How long after the first member it began, where it joined later. The rounds that were over by then it ran by
+    itself: they are compared with nobody's. Null: it was there from the beginning."""
     job_ids: list[str]
     """Its jobs, by round."""
 
@@ -138,9 +148,12 @@ class RaceView(RaceSummary):
     next: list[Suggestion]
     """What to try next, at most three; empty while nothing is known."""
     round: int
-    """The round that runs, from 1; the last one when all have ended."""
+    """The round of the job that runs, from 1, or of the last one that was made. A member that joined later begins
+    with the first round."""
     running_job: str | None
     """The job that is queued or runs now."""
+    notes: list[str]
+    """What else to know of its figures: that all jobs failed, that some were deleted."""
     left_s: float | None
     """About how long it takes until its end, by the jobs that have ended. Null: none has."""
 

@@ -61,14 +61,16 @@ def _beside(ranking: Ranking, axis: Axis) -> str:
 
 
 def _line(name: str, member: int, group: int, rankings: Sequence[Ranking], axis: Axis) -> Line:
-    points = []
+    points, joined = [], False
     for one in rankings:
         standing = next(each for each in one.standings if each.member == member)
+        joined = joined or standing.joined_s is not None
         if standing.samples_per_s is not None:
             at = (standing.samples_per_s, standing.samples_low, standing.samples_high)
             points.append((_at(one, axis), *at))
     points.sort(key=lambda point: point[0])
     beside = _beside(rankings[0], axis)
+    name = f"{name} (joined later)" if joined else name
     return Line(
         member=member,
         group=group,

@@ -67,7 +67,8 @@ def lines_of(rankings: Sequence[Ranking]) -> list[Line]:
         rate = float(parse_rate(ranking.rate, "rates"))
         for standing in ranking.standings:
             if standing.samples_per_s:
-                line = found.setdefault(standing.member, Line(name=standing.name, points=[]))
+                name = standing.name if standing.joined_s is None else f"{standing.name} (joined later)"
+                line = found.setdefault(standing.member, Line(name=name, points=[]))
                 line.points.append((rate, standing.samples_per_s))
                 if standing.samples_low is not None and standing.samples_high is not None:
                     line.intervals.append((rate, standing.samples_low, standing.samples_high))

@@ -104,7 +104,7 @@ def _conclusion(race: RaceView) -> str:
         else escape(ranking.sentence)
         for ranking in race.rankings
     ]
-    said += [escape(text) for text in race.crossings]
+    said += [escape(text) for text in (*race.notes, *race.crossings)]
     if race.state != "finished":
         said.append(f"<i>This race is {escape(race.state)}: the figures are those until now.</i>")
     return f'<div class="conclusion">{"".join(f"<p>{text}</p>" for text in said)}</div>'
@@ -162,10 +162,23 @@ def _next(suggestions: Sequence[Suggestion]) -> str:
 
 def _method(race: RaceView) -> str:
     beside = f"{BESIDE}." if race.spec.beside else "No other job of this server ran meanwhile."
+    late = dict.fromkeys(
+        one.name for ranking in race.rankings for one in ranking.standings if one.joined_s is not None
+    )
+    who = f"every member but {' and '.join(late)}" if late else "every member"
+    joined = (
+        f"{' and '.join(late)} joined later and ran the rounds that were over without the others: those times are "
+        "compared with nobody's. "
+        if late
+        else ""
+    )
     text = (
-        f"In each of {race.spec.rounds} rounds every member ran once, in an order that turns from round to round, and "
-        f"times were compared within the round. {beside} An iteration is the median from the start of one forward pass "
-        "to the next, of the slowest worker, warm-up left out, and of several rounds their geometric mean; exposed is "
+        f"In each of {race.spec.rounds} rounds {who} ran once, in an order that turns from round to round, and "
+        f"times were compared within the round, for all that have a place over the same rounds. {joined}{beside} An "
+        "iteration is the median from the start of one forward pass "
+        "to the next, of the slowest worker, warm-up left out, and of several rounds their geometric mean; samples/s "
+        "is the sum over the workers, each by its own iterations, so that it is more than the batch over the "
+        "iteration where workers are not equally fast; exposed is "
         "the time in which a worker computed nothing because a version had not arrived, by the mean over rounds of its "
         "share of an iteration; processors is how busy those of the machine were, whoever used them, and by the job "
         "what its own processes took of them. The intervals of a ranking are made so wide that "

@@ -30,8 +30,9 @@ from backend.services.drawing import Drawing
 from backend.services.errors import Conflict, NotFound
 from backend.services.jobs import KEY_LENGTH, Jobs
 from backend.services.plans import Planner
+from backend.services.remarks import deleted
 from backend.services.remember import Remembered
-from backend.services.standings import Standings
+from backend.services.standings import Course, Standings
 from backend.services.stored import race_of, source_name
 from backend.services.suggestions import suggestions
 from backend.services.times import moment, moment_or_none
@@ -111,7 +112,7 @@ class Races:
         return self.show(race_id), new
 
     def add(self, race_id: str, members: Sequence[MemberSpec]) -> schema.RaceView:
-        """Let more members race: they run all rounds, after what is left of the others'. Raises NotFound, UserError for
+        """Let more members race: they run all rounds; those that are over, alone. Raises NotFound, UserError for
         members that cannot race, and Conflict for a race that was cancelled."""
         with self._database.read() as session:
             row = find(session, race_id)
@@ -177,11 +178,14 @@ class Races:
         """One race with its rankings. Raises NotFound."""
         with self._database.read() as session:
             row = find(session, race_id)
-            spec, jobs = race_of(row), _jobs(session, race_id)
-            rankings = self._standings.rankings(session, spec, jobs, _outs(session, race_id), self._why)
+            course = _course(session, row)
+            spec, jobs = course.spec, course.jobs
+            rankings = self._standings.rankings(session, course, self._why)
             summary = _summary(session, row, spec)
             largest = self._standings.largest(next(iter(jobs.values()), None))
-        active = next((job.id for job in jobs.values() if job.state not in ENDED), None)
+        active = next(((key, job.id) for key, job in jobs.items() if job.state not in ENDED), None)
+        newest = max(jobs, key=lambda key: (jobs[key].created_unix_ns, jobs[key].id), default=None)
+        at = active[0] if active else newest
         took = [
             (job.ended_unix_ns - job.created_unix_ns) / 1e9
             for job in jobs.values()
@@ -195,8 +199,9 @@ class Races:
             rankings=rankings,
             crossings=[crossing.text for crossing in met],
             next=suggestions(spec, rankings, met, largest, ended=row.state != RUNNING),
-            round=1 + max((number for _, number in jobs), default=0),
-            running_job=active,
+            notes=_notes(course, summary),
+            round=1 if at is None else 1 + at[1],
+            running_job=active[1] if active else None,
             left_s=left * sorted(took)[len(took) // 2] if took and row.state == RUNNING else None,
         )
 
@@ -209,9 +214,8 @@ class Races:
     def curves(self, race_id: str) -> Curves:
         """What its figure of throughput draws. Raises NotFound, and Conflict for a race with one condition."""
         with self._database.read() as session:
-            spec, jobs = race_of(find(session, race_id)), _jobs(session, race_id)
-            outs = _outs(session, race_id)
-            rankings = self._standings.rankings(session, spec, jobs, outs, lambda fast, slow: None)
+            course = _course(session, find(session, race_id))
+            spec, rankings = course.spec, self._standings.rankings(session, course, lambda fast, slow: None)
         return curves(race_id, spec, rankings, crossings(spec, rankings))
 
     def _refused(self, spec: RaceSpec, new: list[Cell]) -> dict[Cell, str]:
@@ -282,6 +286,28 @@ def _jobs(session: Session, race_id: str) -> dict[tuple[Cell, int], models.Job]:
     return {(Cell(row.member, row.condition), row.round): job for row, job in session.execute(query)}
 
 
+def _course(session: Session, row: models.Race) -> Course:
+    """Raises UserError where this version cannot read it."""
+    run = models.RaceRun
+    gone = session.scalars(select(run).where(run.race_id == row.id, run.job_id.is_(None)))
+    return Course(
+        spec=race_of(row),
+        state=cast(schema.State, row.state),
+        jobs=_jobs(session, row.id),
+        outs=_outs(session, row.id),
+        deleted=[(Cell(one.member, one.condition), one.round) for one in gone],
+    )
+
+
+def _notes(course: Course, summary: schema.RaceSummary) -> list[str]:
+    """Of the race as a whole; what concerns a member stands in its remark."""
+    ran = [job for job in course.jobs.values() if job.state in ENDED]
+    found = [deleted(len(course.deleted))] if course.deleted else []
+    if ran and summary.jobs_failed == len(ran) and course.state != RUNNING:
+        found.append("Every job of this race failed: nothing was measured")
+    return found
+
+
 def _decided(session: Session, race_id: str) -> bool:
     """Whether two members have ended so many rounds under one condition that a difference could be called one."""
     run = models.RaceRun
@@ -321,6 +347,12 @@ def _summary(session: Session, row: models.Race, spec: RaceSpec | None) -> schem
             .group_by(out.member, out.condition)
         )
     }
+    failed = session.scalar(
+        select(func.count())
+        .select_from(run)
+        .join(models.Job, models.Job.id == run.job_id)
+        .where(run.race_id == row.id, models.Job.state == State.FAILED)
+    )
     members, whole = [], made
     if spec is not None:
         members = labels(spec.members)
@@ -334,6 +366,7 @@ def _summary(session: Session, row: models.Race, spec: RaceSpec | None) -> schem
         rehearsed=spec.job.rehearsed if spec is not None else None,
         jobs=whole,
         jobs_ended=made - going,
+        jobs_failed=failed or 0,
         decided=_decided(session, row.id),
         created_at=moment(row.created_unix_ns),
         ended_at=moment_or_none(row.ended_unix_ns),

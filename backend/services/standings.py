@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,16 +15,20 @@ from backend.figures import limits as measured
 from backend.figures.processors import Processors, processors
 from backend.figures.source import Source
 from backend.figures.speed import Speed, measure
-from backend.lifecycle import State
+from backend.lifecycle import ENDED, State
 from backend.races import ranking
+from backend.races.blocks import blocks, joined_ns
 from backend.races.field import Cell, Condition, conditions
+from backend.races.order import Run
 from backend.races.spec import RaceSpec, labels
 from backend.schemas import races as schema
 from backend.schemas.telemetry import Processors as ShownProcessors
+from backend.services.remarks import Happened, remark
 from backend.services.remember import Remembered
 from backend.services.suggestions import LargestLayer
 from backend.services.verdict import sentence
 from engine.plan.description import layer_title
+from engine.plan.fingerprint import Fingerprint, another_model, fingerprint
 from engine.telemetry import limits
 
 JOBS_REMEMBERED = 4_096
@@ -41,11 +45,26 @@ class Shown:
     figures: limits.Figures
 
 
+@dataclass(frozen=True, kw_only=True)
+class Course:
+    """What is stored of a race and its jobs."""
+
+    spec: RaceSpec
+    state: schema.State
+    jobs: Mapping[tuple[Cell, int], models.Job]
+    """By cell and round."""
+    outs: Mapping[Cell, str]
+    """Who takes part no more, and why."""
+    deleted: Collection[tuple[Cell, int]] = ()
+    """Jobs that somebody deleted."""
+
+
 class Standings:
     """Reads the figures of races' jobs. What a job has shown is remembered until it changes."""
 
     def __init__(self) -> None:
         self._known: Remembered[Shown] = Remembered(room=JOBS_REMEMBERED)
+        self._fingerprints: Remembered[Fingerprint | None] = Remembered(room=JOBS_REMEMBERED)
         self._largest: Remembered[LargestLayer | None] = Remembered(room=JOBS_REMEMBERED)
 
     def largest(self, job: models.Job | None) -> LargestLayer | None:
@@ -53,62 +72,54 @@ class Standings:
         known. A description is large and never changes: it is read once."""
         return None if job is None else self._largest.get(job.id, lambda: _largest(job.description or {}))
 
-    def rankings(
-        self,
-        session: Session,
-        spec: RaceSpec,
-        jobs: Mapping[tuple[Cell, int], models.Job],
-        outs: Mapping[Cell, str],
-        why: Why,
-    ) -> list[schema.Ranking]:
-        """One for each condition; `jobs` by cell and round."""
+    def rankings(self, session: Session, course: Course, why: Why) -> list[schema.Ranking]:
+        """One for each condition."""
         return [
-            self._ranking(session, spec, number, condition, jobs, outs, why)
-            for number, condition in enumerate(conditions(spec))
+            self._ranking(session, course, number, condition, why)
+            for number, condition in enumerate(conditions(course.spec))
         ]
 
     def _ranking(
-        self,
-        session: Session,
-        spec: RaceSpec,
-        number: int,
-        condition: Condition,
-        jobs: Mapping[tuple[Cell, int], models.Job],
-        outs: Mapping[Cell, str],
-        why: Why,
+        self, session: Session, course: Course, number: int, condition: Condition, why: Why
     ) -> schema.Ranking:
-        names = labels(spec.members)
+        spec, names = course.spec, labels(course.spec.members)
         own: dict[int, dict[int, models.Job]] = defaultdict(dict)
-        for (cell, round_), job in sorted(jobs.items(), key=lambda item: item[0]):
+        for (cell, round_), job in sorted(course.jobs.items(), key=lambda item: item[0]):
             if cell.condition == number:
                 own[cell.member][round_] = job
-        seen = {
-            member: {
-                round_: self._shown(session, job)
-                for round_, job in rounds.items()
+        model = next(filter(None, map(self._model, _by_age(course.jobs.values()))), None)
+        made = {Run(round_, cell): job.created_unix_ns for (cell, round_), job in course.jobs.items()}
+        block_of = blocks(made, number)
+        seen: dict[int, dict[Hashable, Shown]] = {}
+        for member, jobs in own.items():
+            seen[member] = {
+                # Models that differ share no block, so that they are not compared.
+                (self._other(job, model), *block_of[Run(round_, Cell(member, number))]): one
+                for round_, job in jobs.items()
                 if job.state == State.SUCCEEDED
+                and (one := self._shown(session, job)).speed.iteration_ns is not None
             }
-            for member, rounds in own.items()
-        }
         ranked = ranking.rank(
             {
-                member: {
-                    round_: ns for round_, one in rounds.items() if (ns := one.speed.iteration_ns) is not None
-                }
+                member: {block: one.speed.iteration_ns or 0.0 for block, one in rounds.items()}
                 for member, rounds in seen.items()
             },
-            {cell.member for cell in outs if cell.condition == number},
+            {cell.member for cell in course.outs if cell.condition == number},
         )
         shown = {standing.member: standing for standing in ranked}
+        joined = joined_ns(made, number)
+        remarks = self._remarks(course, number, own, shown, joined)
         behind = [member for member in range(len(names)) if member not in shown]
         standings = [
             _standing(
                 member,
                 names[member],
                 shown.get(member),
-                list(seen.get(member, {}).values()),
-                outs.get(Cell(member, number)),
+                [seen[member][block] for block in shown[member].over] if member in shown else [],
+                course.outs.get(Cell(member, number)),
                 [job.id for _, job in sorted(own[member].items())],
+                remarks.get(member),
+                joined.get(member),
             )
             for member in (*shown, *behind)
         ]
@@ -118,10 +129,60 @@ class Standings:
             workers=condition.workers,
             batch=condition.batch,
             sentence=sentence(
-                ranked, names, spec.rounds, lambda a, b: _cause(own, a, b, why), beside=spec.beside
+                ranked,
+                names,
+                spec.rounds,
+                lambda a, b: _cause(own, a, b, why),
+                beside=spec.beside,
+                state=course.state,
+                remarks=remarks,
             ),
             standings=standings,
         )
+
+    def _remarks(
+        self,
+        course: Course,
+        condition: int,
+        own: Mapping[int, Mapping[int, models.Job]],
+        shown: Mapping[int, ranking.Standing],
+        joined: Mapping[int, int],
+    ) -> dict[int, str]:
+        """What to know of each member's place, where there is something; `shown`: the fastest first."""
+        first = own[next(iter(shown))] if shown else {}
+        remarks = {}
+        for member in range(len(course.spec.members)):
+            found, jobs = shown.get(member), own.get(member, {})
+            text = remark(
+                Happened(
+                    rounds=found.rounds if found else 0,
+                    compared=found is not None and found.times_fastest is not None,
+                    placed=found is not None and found.rank is not None,
+                    lost=_lost(jobs),
+                    deleted=sum(cell == Cell(member, condition) for cell, _ in course.deleted),
+                    joined_s=joined[member] / 1e9 if member in joined else None,
+                    other_model=self._other_model(jobs.values(), first.values()),
+                ),
+                running=course.state == "running",
+            )
+            if text is not None:
+                remarks[member] = text
+        return remarks
+
+    def _model(self, job: models.Job) -> Fingerprint | None:
+        """Of what a job trained. A description is large and never changes: it is read once."""
+        return self._fingerprints.get(job.id, lambda: fingerprint(job.description))
+
+    def _other(self, job: models.Job, model: Fingerprint | None) -> str:
+        """Names the model that a job trained; empty where it is this one, as far as anybody knows."""
+        own = self._model(job)
+        return own.sha256 if own is not None and another_model(model, own) else ""
+
+    def _other_model(self, jobs: Iterable[models.Job], others: Iterable[models.Job]) -> str | None:
+        """How the one's models differ from the others' first one."""
+        theirs = next(iter(others), None)
+        known = None if theirs is None else self._model(theirs)
+        return next(filter(None, (another_model(known, self._model(job)) for job in jobs)), None)
 
     def _shown(self, session: Session, job: models.Job) -> Shown:
         return self._known.get((job.id, job.revision), lambda: _look_at(Source(session, job.id)))
@@ -152,6 +213,8 @@ def _standing(
     seen: Sequence[Shown],
     out: str | None,
     job_ids: list[str],
+    remark: str | None,
+    joined: int | None,
 ) -> schema.Standing:
     interval = found.interval if found else None
     rates = [rate for one in seen if (rate := one.speed.samples_per_s)]
@@ -179,6 +242,8 @@ def _standing(
         if limit is None
         else schema.Limit(kind=limit.kind, sentence=limit.sentence, crowded=limit.crowded),
         out=out,
+        remark=remark,
+        joined_s=None if joined is None else joined / 1e9,
         job_ids=job_ids,
     )
 
@@ -191,6 +256,19 @@ def _machine(rounds: Sequence[Processors]) -> ShownProcessors | None:
     return ShownProcessors(
         busy=sum(one.busy for one in rounds) / count, own=sum(one.own for one in rounds) / count
     )
+
+
+def _by_age(jobs: Iterable[models.Job]) -> list[models.Job]:
+    return sorted(jobs, key=lambda job: (job.created_unix_ns, job.id))
+
+
+def _lost(jobs: Mapping[int, models.Job]) -> str | None:
+    """`failed in round 2`: the first job that ended in another way than by success."""
+    for round_, job in sorted(jobs.items()):
+        if job.state in ENDED and job.state != State.SUCCEEDED:
+            was = "was cancelled" if job.state == State.CANCELLED else job.state
+            return f"{was} in round {round_ + 1}"
+    return None
 
 
 def _cause(own: Mapping[int, Mapping[int, models.Job]], fast: int, slow: int, why: Why) -> str | None:

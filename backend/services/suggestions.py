@@ -53,11 +53,13 @@ def suggestions(
     ended: bool,
 ) -> list[Suggestion]:
     """By the rules above."""
-    fastest = [one.standings[0] for one in rankings if one.standings and one.standings[0].rank is not None]
+    fastest = [
+        one.standings[0] for one in rankings if one.standings and one.standings[0].iteration_ms is not None
+    ]
     if not fastest:
         return []
     found = [
-        _member(spec, fastest, largest),
+        _member(spec, fastest, largest, ended=ended),
         _machine(spec, rankings),
         _rounds(spec, rankings) if ended else None,
         _rate(rankings, crossings),
@@ -65,26 +67,31 @@ def suggestions(
     return [one for one in found if one is not None][:MOST]
 
 
-def _member(spec: RaceSpec, fastest: Sequence[Standing], largest: LargestLayer | None) -> Suggestion | None:
+def _member(
+    spec: RaceSpec, fastest: Sequence[Standing], largest: LargestLayer | None, *, ended: bool
+) -> Suggestion | None:
     strategies = {member.strategy for member in spec.members}
     waiting = [
         one.limit for one in fastest if one.limit is not None and one.limit.kind in ("port", "waiting")
     ]
     if largest is None or largest.share < LARGE or not waiting:
         return None
+    alone = ". It runs by itself, after the others: race again with it to compare them" if ended else ""
     holds = f"{largest.name} holds {100 * largest.share:.0f} % of the model's bytes"
     if not any(strategy.startswith("p3") for strategy in strategies):
         reason = (
             f"{holds}, and what is behind it waits ({waiting[0].sentence}); p3 sends the urgent layers first"
         )
-        return Suggestion(text="Let p3 race", reason=reason, member=MemberSpec(strategy="p3"))
+        return Suggestion(text="Let p3 race", reason=reason + alone, member=MemberSpec(strategy="p3"))
     port = [limit for limit in waiting if limit.kind == "port"]
     if port and largest.fully_connected and not any("late-multiply" in one for one in strategies):
         reason = (
             f"{holds} and is fully connected: its factors are smaller than its gradient ({port[0].sentence})"
         )
         return Suggestion(
-            text="Let p3+late-multiply race", reason=reason, member=MemberSpec(strategy="p3+late-multiply")
+            text="Let p3+late-multiply race",
+            reason=reason + alone,
+            member=MemberSpec(strategy="p3+late-multiply"),
         )
     return None
 
@@ -107,7 +114,7 @@ def _machine(spec: RaceSpec, rankings: Sequence[Ranking]) -> Suggestion | None:
 
 def _rounds(spec: RaceSpec, rankings: Sequence[Ranking]) -> Suggestion | None:
     for one in rankings:
-        ranked = [standing for standing in one.standings if standing.rank is not None]
+        ranked = [standing for standing in one.standings if standing.times_fastest is not None]
         if len(ranked) < 2 or spec.rounds >= MOST_ROUNDS:
             continue
         first, second = ranked[:2]
@@ -134,7 +141,7 @@ def _rate(rankings: Sequence[Ranking], crossings: Sequence[Crossing]) -> Suggest
     highest = max((rate for rate, _ in rated), default=0)
     for top in (one for rate, one in rated if rate == highest and one.standings):
         first = top.standings[0]
-        if first.rank is not None and first.limit is not None and first.limit.kind == "port":
+        if first.limit is not None and first.limit.kind == "port":
             rate = said(HIGHER * highest)
             reason = f"at {top.rate}, the highest rate, {first.name} still waits for the link ({first.limit.sentence})"
             condition = Condition(rate=_written(rate), workers=top.workers, batch=top.batch)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from backend.figures.base import format_ms
 from backend.races.ranking import Standing
 from backend.races.spec import FEWEST_ROUNDS
+from backend.schemas.races import State
+from backend.services.remarks import rounds_are
 
 BESIDE = "Other jobs were allowed to run at the same time"
 
@@ -18,42 +20,68 @@ def sentence(
     cause: Callable[[int, int], str | None],
     *,
     beside: bool = False,
+    state: State = "running",
+    remarks: Mapping[int, str] | None = None,
 ) -> str:
     """Who is ahead, by how much, and why; or what is missing. `names`: by member; `rounds`: of the race; `cause`: why
-    the first of two members is faster than the second; `beside`: other jobs may have run at the same time."""
-    said = _said(ranked, names, rounds, cause)
-    return f"{said}. {BESIDE}" if beside and ranked else said
+    the first of two members is faster than the second; `beside`: other jobs may have run at the same time; `state`: of
+    the race; `remarks`: what to know of members, as it follows on their names."""
+    compared = [one for one in ranked if one.times_fastest is not None]
+    parts = [_said(ranked, compared, names, rounds, cause, state)]
+    parts += [f"{names[member]} {text}" for member, text in sorted((remarks or {}).items())]
+    if state == "cancelled" and not compared:
+        parts.append("The race was cancelled before its first round had ended")
+    elif state == "cancelled" and compared[0].rounds < rounds:
+        parts.append(f"The race was cancelled after {_rounds(compared[0].rounds)}")
+    if beside and ranked:
+        parts.append(BESIDE)
+    return ". ".join(parts)
 
 
 def _said(
     ranked: Sequence[Standing],
+    compared: Sequence[Standing],
     names: Sequence[str],
     rounds: int,
     cause: Callable[[int, int], str | None],
+    state: State,
 ) -> str:
+    yet = " yet" if state == "running" else ""
     if not ranked:
-        return "No member has figures yet"
-    first, *others = ranked
+        return f"No member has figures{yet}"
+    first, *others = compared
     if not others:
-        return f"Only {names[first.member]} has figures yet: {format_ms(first.iteration_ns)} an iteration"
-    told = [other for other in others if other.rounds >= FEWEST_ROUNDS]
-    if not told:
-        missing = f"{FEWEST_ROUNDS - max(other.rounds for other in others)} more, of {rounds}"
+        took = f"{format_ms(first.iteration_ns)} an iteration"
+        if len(ranked) == 1:
+            return f"Only {names[first.member]} has figures{yet}: {took}"
+        return f"Nobody compares with {names[first.member]}, which takes {took}"
+    if first.rank is None:
+        return _too_few(first.rounds, rounds, state)
+    behind = [other for other in others if other.significant]
+    if not behind:
+        times = ", ".join(f"{names[s.member]} {format_ms(s.iteration_ns)}" for s in compared)
+        return f"No significant difference after {first.rounds} rounds: a step takes {times}"
+    level = [names[other.member] for other in others if not other.significant]
+    beside = f", level with {' and '.join(level)}," if level else ""
+    said = []
+    for other in behind:
+        why = cause(first.member, other.member)
+        times = f"{other.times_fastest:.2f}x sooner than {names[other.member]}"
+        # One cause belongs to one pair: of several each says its own.
+        said.append(times if why is None else f"{times} ({why})" if len(behind) > 1 else f"{times}: {why}")
+    return f"{names[first.member]}{beside} finishes a step {', '.join(said)}"
+
+
+def _too_few(count: int, rounds: int, state: State) -> str:
+    """Nobody has a place."""
+    if state == "running":
+        missing = f"{FEWEST_ROUNDS - count} more, of {rounds}"
         if rounds < FEWEST_ROUNDS:
             missing = f"this race has only {rounds}"
         return f"Too early to tell: {FEWEST_ROUNDS} rounds are the fewest that prove something ({missing})"
-    few = [names[other.member] for other in others if other not in told]
-    rest = f". Too few rounds to tell of {' and '.join(few)}" if few else ""
-    behind = [other for other in told if other.significant]
-    if not behind:
-        times = ", ".join(f"{names[s.member]} {format_ms(s.iteration_ns)}" for s in (first, *told))
-        done = min(other.rounds for other in told)
-        return f"No significant difference after {done} rounds: a step takes {times}{rest}"
-    slowest = behind[-1]
-    text = f"{names[first.member]} finishes a step {slowest.times_fastest:.2f}x sooner than {names[slowest.member]}"
-    between = [f"{other.times_fastest:.2f}x sooner than {names[other.member]}" for other in behind[:-1]]
-    text = ", ".join([text, *between])
-    level = [names[other.member] for other in told if not other.significant]
-    text += f", level with {' and '.join(level)}" if level else ""
-    why = cause(first.member, slowest.member)
-    return f"{text}: {why}{rest}" if why else f"{text}{rest}"
+    fewest = f"{FEWEST_ROUNDS} are the fewest that prove something"
+    return f"Nobody can tell who is fastest: {rounds_are(count)} too few, {fewest}"
+
+
+def _rounds(count: int) -> str:
+    return "1 round" if count == 1 else f"{count} rounds"

@@ -33,7 +33,8 @@ WORDS: Mapping[str, str] = {
     "strategy": "how the workers synchronize: which units travel, when, in which order, and where they are summed",
     "round": (
         "of a race: every member runs once, close together in time, and times are compared within the round; three are "
-        "the fewest that prove a difference"
+        "the fewest that prove a difference; a member that joins later runs the rounds that are over by itself, and is "
+        "not compared in them"
     ),
     "member": "of a race: a strategy with its options; all members run the same job",
 }

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Literal
 
+from engine.plan.fingerprint import Fingerprint, another_model
 from engine.telemetry.definitions import Estimate, Interval, ratio
 
 Scaling = Literal["strong", "weak"]
@@ -33,7 +34,9 @@ class RunConditions:
     name: str = ""
     """What people call it."""
     model: str
-    """With its options, e.g. `resnet-digits (width=16)`: equal texts are equal models."""
+    """With its options, e.g. `resnet-digits (width=16)`."""
+    fingerprint: Fingerprint | None = None
+    """Of the model itself: behind one text there may be two models. None: not known."""
     data: str
     """The same of the data set."""
     precision: str
@@ -205,7 +208,9 @@ class _Pair:
     def differences(self, scaling: Scaling) -> list[str]:
         """Why the two may not be compared; none where they may."""
         job, baseline = self.job, self.baseline
-        found = [
+        other = another_model(job.fingerprint, baseline.fingerprint) if job.work == baseline.work else None
+        found = [other] if other else []
+        found += [
             f"{self.unequal(what, ours, theirs)}; they must be equal"
             for what, ours, theirs in (
                 ("work", job.work, baseline.work),

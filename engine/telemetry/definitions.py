@@ -271,7 +271,9 @@ DEFINITIONS: Mapping[str, str] = {
         "waits and messages have the host's"
     ),
     "throughput": (
-        "samples per second: mean samples per step over the median iteration time, summed over the workers"
+        "samples per second: mean samples per step over the median iteration time, summed over the workers, each by "
+        "its own iterations; the job's iteration time is the slowest worker's alone, so that this is more than the "
+        "global batch over it where workers are not equally fast"
     ),
     "processors' share": (
         "time in which the processors that the job may use were not idle, over that of all of them, while its measured "

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import copy
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from sqlalchemy import Engine
+from sqlalchemy import Engine, select
 from sqlalchemy import event as events
 from sqlalchemy.orm import Session
 
+from backend.db.models import Job
 from backend.lifecycle import Event, Reason
 from backend.scheduler import record
 from backend.services.racing import Racing
@@ -124,7 +128,7 @@ def test_who_cannot_run_is_listed_with_the_reason_and_the_others_run(
     assert run(api, racing, race, tmp_path) == ["digits: p3, 100Mbit, round 1"]
     ranking = show(api, race)["rankings"][0]
     assert [s["name"] for s in ranking["standings"]] == ["p3", "ddp"]
-    assert ranking["sentence"].startswith("Only p3 has figures yet")
+    assert ranking["sentence"].startswith("Only p3 has figures: 50 ms")
 
 
 def test_where_nobody_can_run_nothing_is_stored(api: TestClient) -> None:
@@ -145,9 +149,9 @@ def test_too_few_rounds_are_said_to_be_too_few(api: TestClient, racing: Racing, 
     (ranking,) = show(api, race)["rankings"]
     answer = api.get(f"/api/v1/races/{race['id']}/figures/throughput")
     assert (answer.status_code, "one condition" in answer.text) == (409, True)
-    assert [s["rank"] for s in ranking["standings"]] == [1, 1]
+    assert [s["rank"] for s in ranking["standings"]] == [None, None]
     assert ranking["sentence"] == (
-        "Too early to tell: 3 rounds are the fewest that prove something (this race has only 2)"
+        "Nobody can tell who is fastest: 2 rounds are too few, 3 are the fewest that prove something"
     )
 
 
@@ -162,8 +166,97 @@ def test_one_more_member_runs_all_rounds_and_the_others_none(
     answer = api.post(f"/api/v1/races/{race['id']}/members", json=more)
     assert answer.status_code == 200, answer.text
     assert (answer.json()["state"], answer.json()["jobs"]) == ("running", 9)
+    assert next_job(api, racing, race) is not None
+    assert show(api, race)["round"] == 1, "its own, not that of those that have ended"
     assert [name.split(", ")[0] for name in run(api, racing, race, tmp_path)] == ["digits: small slices"] * 3
-    assert len(show(api, race)["rankings"][0]["standings"]) == 3
+    (ranking,) = show(api, race)["rankings"]
+    *others, late = ranking["standings"]
+    assert [(s["name"], s["rank"]) for s in others] == [("p3", 1), ("parameter-server", 2)]
+    assert (late["name"], late["rank"], late["times_fastest"], late["rounds"]) == (
+        "small slices",
+        None,
+        None,
+        3,
+    )
+    assert late["joined_s"] > 0
+    assert late["remark"].endswith(
+        "ran by itself: times between it and the others are not compared within rounds"
+    )
+    assert f"small slices {late['remark']}" in ranking["sentence"]
+    report = api.get(f"/api/v1/races/{race['id']}/report").text
+    assert "every member but small slices ran once" in report
+    assert "small slices joined later" in report
+
+
+def test_a_member_whose_model_was_edited_in_between_is_not_compared(
+    api: TestClient, racing: Racing, tmp_path: Path
+) -> None:
+    race = submit(api, "p3", "parameter-server")
+    while (job_id := waiting(api, racing)) is not None:  # before anybody looks at the race
+        if api.get(f"/api/v1/jobs/{job_id}").json()["strategy"] == "parameter-server":
+            change(api, job_id, _larger)
+        posted = start_attempt(api, job_id, tmp_path / job_id)
+        record_steps(posted)
+        posted.post_all(api)
+        end_attempt(api, posted)
+    (ranking,) = show(api, race)["rankings"]
+    assert "sooner" not in ranking["sentence"]
+    said = r"parameter-server does not compare: the model is another one \([\d,]+ parameters and [\d,]+\)"
+    assert re.search(said, ranking["sentence"])
+    assert [s["times_fastest"] for s in ranking["standings"]] == [1, None]
+
+
+def waiting(api: TestClient, racing: Racing) -> str | None:
+    """The job that waits when everything has happened that follows from what is stored."""
+    while racing.step():
+        pass
+    with api.app.state.context.database.read() as session:  # type: ignore[attr-defined]
+        found: str | None = session.scalars(select(Job.id).where(Job.state == "queued")).first()
+        return found
+
+
+def change(api: TestClient, job_id: str, to: Callable[[Job], None]) -> None:
+    """What is stored of a job."""
+
+    def write(session: Session) -> None:
+        to(session.get_one(Job, job_id))
+
+    api.app.state.context.database.writer.run(write)  # type: ignore[attr-defined]
+
+
+def _larger(job: Job) -> None:
+    """Another model than it was, behind the same name."""
+    layers = copy.deepcopy((job.description or {})["layers"])
+    layers[0]["parameters"][0]["shape"][0] *= 10
+    job.description = {**(job.description or {}), "layers": layers}
+
+
+def test_a_verdict_that_lost_a_job_says_so(api: TestClient, racing: Racing, tmp_path: Path) -> None:
+    race = submit(api, "p3", "parameter-server")
+    run(api, racing, race, tmp_path)
+    before = show(api, race)
+    assert before["notes"] == []
+    last = before["rankings"][0]["standings"][1]["job_ids"][2]
+    assert api.delete(f"/api/v1/jobs/{last}", headers={"Content-Type": "application/json"}).status_code < 300
+    after = show(api, race)
+    note = "The figures of 1 job were deleted: what is said here rests on the others"
+    assert after["notes"] == [note]
+    assert "parameter-server has lost the figures of 1 job" in after["rankings"][0]["sentence"]
+    assert note in api.get(f"/api/v1/races/{race['id']}/report").text
+
+
+def test_a_race_whose_jobs_all_failed_says_so(api: TestClient, racing: Racing, tmp_path: Path) -> None:
+    race = submit(api, "p3", "parameter-server")
+    while (job_id := next_job(api, racing, race)) is not None:
+        fail(api, start_attempt(api, job_id, tmp_path / job_id))
+    race = show(api, race)
+    assert (race["state"], race["jobs_ended"], race["jobs_failed"]) == ("finished", 2, 2)
+    assert race["notes"] == ["Every job of this race failed: nothing was measured"]
+    (ranking,) = race["rankings"]
+    assert ranking["sentence"] == (
+        "No member has figures. p3 failed in round 1. parameter-server failed in round 1"
+    )
+    assert all(len(s["job_ids"]) == 1 for s in ranking["standings"]), "so that a page can lead to them"
 
 
 def fail(api: TestClient, posted: Posted) -> None:

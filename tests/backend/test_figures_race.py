@@ -271,6 +271,16 @@ def test_a_rehearsal_beside_a_job_that_trains_is_told_apart(database: Database, 
     assert "rehearsed" not in answer(run_race(database, fifo, fifo).figure)["layout"]["meta"]
 
 
+def test_what_a_job_sends_in_a_step_is_the_sum_over_its_parties(database: Database, fifo: Run) -> None:
+    with database.read() as session:
+        source = Source(session, fifo.job_id)
+        spans = source.spans(0, source.trained_until())
+        sent = spans[(spans["kind"] == Kind.SEND) & (spans["step"] >= 8) & (spans["step"] <= 11)]
+        assert len(set(sent["party"].tolist())) > 1
+        assert source.sent_bytes(8, 11) == pytest.approx(sent["bytes"].sum() / 4)
+        assert source.sent_bytes(1_000, 1_001) is None
+
+
 def test_steps_that_some_job_did_not_keep_are_skipped(database: Database, fifo: Run) -> None:
     chosen = record_run(database, "chosen", steps=120, started=3000, detail="chosen", link_samples=False)
     result = run_race(database, fifo, chosen, step=3)
@@ -309,6 +319,10 @@ def contender(name: str, ms: float, exposed: dict[int, float], compute: float = 
     )
 
 
+def sends(who: Contender, count: float, *, link_limits: bool = True) -> Contender:
+    return replace(who, sent_bytes=count, link_limits=lambda: link_limits)
+
+
 A, B = contender("a", 10, {0: 1}), contender("b", 20, {0: 9})
 
 
@@ -324,6 +338,23 @@ A, B = contender("a", 10, {0: 1}), contender("b", 20, {0: 9})
         (
             [contender("a", 10, {}), contender("b", 20, {}), contender("c", 10, {})],
             "a finishes a step 2.00x sooner than b, level with c",
+        ),
+        (
+            [A, B, contender("c", 15, {}, compute=20)],
+            "a finishes a step 1.50x sooner than c (it computes 10 ms less), 2.00x sooner than b (conv0 no longer "
+            "waits)",
+        ),
+        (
+            [sends(A, 650_000), sends(B, 12_800_000)],
+            "a finishes a step 2.00x sooner than b: it sends 634.8 KiB per step instead of 12.2 MiB",
+        ),
+        (
+            [sends(A, 650_000), sends(B, 12_800_000, link_limits=False)],
+            "a finishes a step 2.00x sooner than b: conv0 no longer waits",
+        ),
+        (
+            [sends(A, 10_000_000), sends(B, 12_800_000)],
+            "a finishes a step 2.00x sooner than b: conv0 no longer waits",
         ),
         (
             [A, contender("one", 15, {}, workers=1)],

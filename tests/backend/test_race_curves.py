@@ -17,6 +17,7 @@ from backend.schemas.races import Limit, Ranking, Standing, Suggestion
 from backend.services.crossings import crossings
 from backend.services.curves import curves
 from backend.services.errors import Conflict
+from backend.services.race_drawing import lines_of
 from backend.services.suggestions import LargestLayer, suggestions
 from engine.errors import UnknownNameError
 from engine.plan.serde import from_plain
@@ -36,7 +37,7 @@ def standing(member: int, name: str, ms: float | None, first: float, **fields: A
         "samples_per_s": rate, "samples_low": rate and 0.9 * rate, "samples_high": rate and 1.1 * rate,
         "exposed_ms": None, "times_fastest": ms and ms / first, "low": None, "high": None,
         "significant": ms is not None and ms > first, "rounds": 3, "processors": None, "port_busy": None,
-        "limit": None, "out": None, "job_ids": [],
+        "limit": None, "out": None, "remark": None, "joined_s": None, "job_ids": [],
     }  # fmt: skip
     return Standing(**{**values, **fields})
 
@@ -85,6 +86,17 @@ def test_a_point_without_an_interval_is_not_one_whose_interval_has_no_length() -
         reach = column(traces(content, "scatter")[0]["error_y"][side])
         assert np.isnan(reach[0])
         assert reach[1:].tolist() == [0, 0]
+
+
+def test_the_line_of_who_joined_later_says_so() -> None:
+    late = [ranking({"rate": rate}, {"p3": 20.0, "ddp": 10.0}) for rate in RATES]
+    for one in late:
+        one.standings[0] = one.standings[0].model_copy(update={"joined_s": 60.0})
+    assert [line.name for line in drawn(race("p3", "ddp", rates=RATES), late).lines] == [
+        "p3",
+        "ddp (joined later)",
+    ]
+    assert [line.name for line in lines_of(late)] == ["p3", "ddp (joined later)"]
 
 
 def test_nothing_is_certain_of_two_members_that_are_only_compared_with_the_fastest() -> None:
@@ -204,6 +216,9 @@ def test_p3_is_suggested_where_a_large_layer_is_waited_behind() -> None:
     waits = [ranking({}, ONE, limit=PORT)]
     (found,) = next_of(spec, waits, FC6)
     assert found.text == "Let p3 race"
+    assert found.reason.endswith("race again with it to compare them"), "it would run by itself"
+    (found,) = next_of(spec, waits, FC6, ended=False)
+    assert "by itself" not in found.reason
     assert "fc6 holds 72 % of the model's bytes" in found.reason
     assert found.member is not None
     assert found.member.strategy == "p3"

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 from backend.figures.speed import Speed
+from backend.races.blocks import blocks, joined_ns
 from backend.races.field import Cell, cells, conditions, job
 from backend.races.order import Run, following, schedule
 from backend.races.ranking import crossings, rank
 from backend.races.spec import RaceSpec, labels
+from backend.services.remarks import Happened, remark
 from backend.services.standings import Shown, _standing
 from backend.services.verdict import sentence
 from engine.errors import UserError
@@ -137,7 +139,7 @@ def test_drift_that_all_share_hides_nothing() -> None:
 def test_fewer_than_three_rounds_prove_nothing(rounds: int) -> None:
     times = {number: 100.0 + number / 100 for number in range(rounds)}
     standings = rank({0: {n: 2 * t for n, t in times.items()}, 1: times})
-    assert [s.rank for s in standings] == [1, 1]
+    assert [s.rank for s in standings] == [None, None]
     assert not standings[1].significant
 
 
@@ -159,6 +161,9 @@ def test_who_has_no_figures_has_no_rank() -> None:
     assert (apart[1].interval, apart[1].significant) == (None, False)
 
 
+NAMES = ["slow", "fast", "gone"]
+
+
 def times(first: float, rounds: int = 3) -> dict[int, float]:
     """A member's rounds, which agree to a tenth of a percent."""
     return {number: first * (1 + number / 1_000) for number in range(rounds)}
@@ -168,10 +173,9 @@ def test_who_dropped_out_early_keeps_the_others_from_no_verdict() -> None:
     ran = {0: times(150e6), 1: times(100e6), 2: times(90e6, rounds=1)}
     standings = rank(ran, out={2})
     assert [(s.member, s.significant) for s in standings] == [(1, False), (0, True), (2, False)]
-    assert sentence(standings, ["slow", "fast", "gone"], 3, lambda fast, slow: "a cause") == (
-        "fast finishes a step 1.50x sooner than slow: a cause. Too few rounds to tell of gone"
-    )
-    assert [s.member for s in rank(ran)] == [2, 1, 0], "who may still run is the one to be held against"
+    said = sentence(standings, NAMES, 3, lambda fast, slow: "a cause", remarks={2: "failed in round 2"})
+    assert said == "fast finishes a step 1.50x sooner than slow: a cause. gone failed in round 2"
+    assert [s.member for s in rank(ran)] == [1, 0, 2], "who has too few rounds is held against nobody"
 
 
 def test_a_result_of_a_race_beside_other_jobs_says_so() -> None:
@@ -187,12 +191,141 @@ def test_a_result_of_a_race_beside_other_jobs_says_so() -> None:
 def test_who_has_run_too_few_rounds_is_level_with_nobody() -> None:
     ran = {0: times(100e6), 1: times(100.1e6), 2: times(100.2e6, rounds=1)}
     said = sentence(rank(ran), ["a", "b", "late"], 3, lambda fast, slow: None)
-    assert said == (
-        "No significant difference after 3 rounds: a step takes a 100 ms, b 100 ms. Too few rounds to tell of late"
-    )
+    assert said == "No significant difference after 3 rounds: a step takes a 100 ms, b 100 ms"
     ran[1] = times(150e6)
     said = sentence(rank(ran), ["a", "b", "late"], 3, lambda fast, slow: None)
-    assert said == "a finishes a step 1.50x sooner than b. Too few rounds to tell of late"
+    assert said == "a finishes a step 1.50x sooner than b"
+
+
+def test_who_misses_a_round_is_compared_over_the_rounds_that_both_ran() -> None:
+    """By the mean over all its rounds the faster one would come last: one of them was slow, alone."""
+    ran = {0: {0: 100e6, 1: 100.5e6, 2: 99.8e6, 3: 250e6}, 1: {0: 110e6, 1: 111e6, 2: 110e6}}
+    first, second = rank(ran, {1})
+    assert [(s.member, s.rank, s.over) for s in (first, second)] == [(0, 1, (0, 1, 2)), (1, 2, (0, 1, 2))]
+    assert second.times_fastest == pytest.approx(second.iteration_ns / first.iteration_ns)
+    assert sentence([first, second], ["a", "b"], 4, lambda fast, slow: None) == (
+        "a finishes a step 1.10x sooner than b"
+    )
+
+
+def test_who_has_too_few_rounds_has_no_place() -> None:
+    ran = {0: {0: 100e6, 1: 101e6, 2: 100e6}, 1: {0: 110e6, 1: 111e6, 2: 110e6}, 2: {0: 300e6, 1: 299e6}}
+    assert [(s.member, s.rank) for s in rank(ran)] == [(0, 1), (1, 2), (2, None)]
+    last = rank(ran)[2]
+    assert (last.times_fastest, last.interval) == (None, None), "its rounds are not those of the others"
+    assert last.iteration_ns == pytest.approx(299.5e6, rel=1e-4)
+
+
+def test_figures_side_by_side_follow_from_one_another() -> None:
+    random = np.random.default_rng(2)
+    for _ in range(200):
+        ran = {
+            member: {n: float(random.lognormal(0, 0.3)) for n in range(6) if random.random() < 0.8}
+            for member in range(4)
+        }
+        compared = [one for one in rank(ran, {3}) if one.times_fastest is not None]
+        for one in compared:
+            assert one.over == compared[0].over
+            assert one.times_fastest == pytest.approx(one.iteration_ns / compared[0].iteration_ns)
+            assert one.times_fastest >= 1
+            assert (one.rank is None) == (one.rounds < 3)
+
+
+def test_members_stand_in_a_headline_by_their_place_each_with_its_own_cause() -> None:
+    ran = {0: times(200e6), 1: times(150e6), 2: times(100e6), 3: times(100.1e6)}
+    names = ["last", "third", "first", "level"]
+    said = sentence(rank(ran), names, 3, lambda fast, slow: f"{names[fast]} and {names[slow]}")
+    assert said == (
+        "first, level with level, finishes a step 1.50x sooner than third (first and third), 2.00x sooner than last "
+        "(first and last)"
+    )
+
+
+def test_a_race_that_has_ended_awaits_nothing() -> None:
+    def ended(ran: dict[int, dict[int, float]], state: Any, remarks: dict[int, str]) -> str:
+        return sentence(rank(ran), NAMES, 3, lambda fast, slow: None, state=state, remarks=remarks)
+
+    lost = {0: "failed in round 2: 1 round is too few to rank it"}
+    assert ended({0: times(1e6, 1), 1: times(2e6)}, "finished", lost) == (
+        "Nobody can tell who is fastest: 1 round is too few, 3 are the fewest that prove something. slow failed in "
+        "round 2: 1 round is too few to rank it"
+    )
+    assert ended({}, "finished", {0: "failed in round 1"}) == (
+        "No member has figures. slow failed in round 1"
+    )
+    assert ended({1: times(2e6)}, "finished", {}) == "Only fast has figures: 2 ms an iteration"
+    assert ended({0: times(1e6, 1), 1: times(2e6, 1)}, "cancelled", {}).endswith(
+        "The race was cancelled after 1 round"
+    )
+    assert ended({}, "cancelled", {}) == (
+        "No member has figures. The race was cancelled before its first round had ended"
+    )
+
+
+def test_what_is_said_of_members_without_a_place() -> None:
+    base: dict[str, Any] = {"rounds": 2, "compared": False, "placed": False}
+    for given, running, said in (
+        ({"lost": "failed in round 3"}, False, "failed in round 3: 2 rounds are too few to rank it"),
+        ({"lost": "failed in round 1", "rounds": 0}, False, "failed in round 1"),
+        ({}, True, "still runs: 2 rounds are too few to rank it"),
+        ({"compared": True}, True, None),
+        ({"compared": True, "placed": True, "lost": "failed in round 4"}, False, None),
+        (
+            {"deleted": 1},
+            False,
+            "has lost the figures of 1 job, which somebody deleted: 2 rounds are too few to rank it",
+        ),
+        (
+            {"joined_s": 1320.0, "rounds": 3},
+            False,
+            "joined 22 min after the others began and ran by itself: times between it and the others are not compared "
+            "within rounds",
+        ),
+        ({"other_model": "the model is another one"}, False, "does not compare: the model is another one"),
+    ):
+        assert remark(Happened(**{**base, **given}), running=running) == said, given
+
+
+def made(*order: tuple[int, int]) -> dict[Run, int]:
+    """Jobs of one condition, (member, round) in the order in which they were made, one a second."""
+    return {Run(round_, Cell(member, 0)): at * 10**9 for at, (member, round_) in enumerate(order)}
+
+
+def test_a_member_that_joins_later_shares_no_block_with_rounds_that_were_over() -> None:
+    ran = made((0, 0), (1, 0), (1, 1), (0, 1), (0, 2), (1, 2), (2, 0), (2, 1), (2, 2))
+    found = blocks(ran, 0)
+    assert {found[run] for run in ran if run.cell.member < 2} == {(0, 0), (0, 1), (0, 2)}
+    assert [found[Run(n, Cell(2, 0))] for n in range(3)] == [(1, 0), (1, 1), (1, 2)]
+    assert joined_ns(ran, 0) == {2: 6 * 10**9}
+    took = {0: 100e6, 1: 110e6, 2: 10e6}
+    by_block = {
+        member: {
+            found[run]: took[member] * (1 + run.round / 1_000) for run in ran if run.cell.member == member
+        }
+        for member in took
+    }
+    assert [(s.member, s.rank, s.times_fastest is None) for s in rank(by_block)] == [
+        (0, 1, False),
+        (1, 2, False),
+        (2, None, True),
+    ]
+
+
+def test_who_joins_while_a_round_is_under_way_shares_it_and_all_that_follow() -> None:
+    ran = made((0, 0), (1, 0), (1, 1), (2, 0), (3, 0), (0, 1), (2, 1), (3, 1), (2, 2), (0, 2))
+    found = blocks(ran, 0)
+    assert found[Run(0, Cell(2, 0))] == found[Run(0, Cell(3, 0))] == (1, 0), "they joined together"
+    assert found[Run(1, Cell(2, 0))] == found[Run(1, Cell(1, 0))] == (0, 1)
+    assert found[Run(2, Cell(2, 0))] == found[Run(2, Cell(0, 0))] == (0, 2)
+
+
+def test_nobody_is_late_who_ran_in_the_order_of_the_schedule() -> None:
+    for members, number in ((3, 1), (2, 3)):
+        order = {run: at for at, run in enumerate(schedule(members, number, 4))}
+        for condition in range(number):
+            assert joined_ns(order, condition) == {}
+            found = blocks(order, condition)
+            assert all(block == (0, run.round) for run, block in found.items())
 
 
 def test_two_curves_meet_where_their_order_changes() -> None:
@@ -212,8 +345,8 @@ def test_the_exposed_time_is_the_mean_share_of_the_rounds_of_the_iteration() -> 
         share = Figures(exposed=exposed_ns / iteration_ns, port=None, processors=None)
         rounds.append(Shown(speed=speed, machine=None, figures=share))
     (place,) = rank({0: {0: 100e6, 1: 400e6}})
-    found = _standing(0, "p3", place, rounds, None, [])
+    found = _standing(0, "p3", place, rounds, None, [], None, None)
     assert (found.iteration_ms, found.exposed_ms) == (pytest.approx(200), pytest.approx(60))
     assert found.limit is not None
     assert "workers wait 30 % of the step" in found.limit.sentence, "bar and sentence say the same share"
-    assert _standing(0, "p3", None, [], None, []).exposed_ms is None
+    assert _standing(0, "p3", None, [], None, [], None, None).exposed_ms is None

@@ -61,7 +61,8 @@ def standing(member: int, name: str, iteration_ms: float | None, **fields: objec
         "rank": member + 1 if iteration_ms else None, "iteration_ms": iteration_ms, "exposed_ms": 10.0,
         "samples_per_s": 32_000 / iteration_ms if iteration_ms else None, "times_fastest": 1.0 + member,
         "low": 1.9 if member else None, "high": 2.1 if member else None, "significant": bool(member), "rounds": 3,
-        "out": None, "job_ids": [f"job-{member}"], "samples_low": None, "samples_high": None, "port_busy": 0.94,
+        "out": None, "remark": None, "joined_s": None,
+        "job_ids": [f"job-{member}"], "samples_low": None, "samples_high": None, "port_busy": 0.94,
         "processors": Processors(busy=0.41, own=0.38),
         "limit": Limit(kind="port", sentence=f"port: {name} waits", crowded=False),
     }  # fmt: skip
@@ -89,7 +90,8 @@ def race(name: str = "digits", *, out: str | None = None) -> RaceView:
     ]  # fmt: skip
     return RaceView(
         id="1", name=name, state="finished", members=[name, "parameter-server"], model="mlp", rehearsed=None,
-        jobs=12, jobs_ended=12, created_at=datetime(2026, 1, 1, tzinfo=UTC), ended_at=datetime(2026, 1, 2, tzinfo=UTC),
+        jobs=12, jobs_ended=12,
+        jobs_failed=0, notes=[], created_at=datetime(2026, 1, 1, tzinfo=UTC), ended_at=datetime(2026, 1, 2, tzinfo=UTC),
         spec=spec, rankings=rankings, crossings=[f"{name} is caught up with at 900 Mbit/s"], round=3, running_job=None,
         left_s=None, decided=True, next=[Suggestion(text=f"Let {name} race", reason=f"{name} waits")],
     )  # fmt: skip

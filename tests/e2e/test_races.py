@@ -13,9 +13,23 @@ from tests.backend.job_specs import job_spec
 from tests.e2e.launching import open_section
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from playwright.sync_api import Page
 
 FINISH_MS = 120_000
+BROKEN = """
+from torch import nn
+
+class Broken(nn.Sequential):
+    def forward(self, batch):
+        if self.training and not batch.is_meta:
+            raise RuntimeError("broken on purpose")
+        return super().forward(batch)
+
+def build():
+    return Broken(nn.Flatten(), nn.Linear(64, 10))
+"""
 
 
 def test_a_race_is_watched_to_its_ranking(page: Page, client: Client) -> None:
@@ -29,7 +43,7 @@ def test_a_race_is_watched_to_its_ranking(page: Page, client: Client) -> None:
     expect(page.get_by_test_id("takes-no-part")).to_contain_text("ddp takes no part: network.rate")
     expect(page.get_by_test_id("race-state")).to_have_attribute("data-state", "finished", timeout=FINISH_MS)
     expect(page.get_by_test_id("ranking-sentence")).to_have_text(
-        "Too early to tell: 3 rounds are the fewest that prove something (this race has only 1)"
+        "Nobody can tell who is fastest: 1 round is too few, 3 are the fewest that prove something"
     )
     (ranking,) = client.standings(race.id).rankings
     rows = page.get_by_test_id("standing")
@@ -44,6 +58,42 @@ def test_a_race_is_watched_to_its_ranking(page: Page, client: Client) -> None:
     assert report.index(ranking.sentence) < report.index("<h2>Ranking") < report.index("<h2>Specification")
     page.get_by_role("link", name="Step by step").click()
     expect(page.get_by_test_id("race-table")).to_contain_text("a race: p3, round 1")
+
+
+def test_who_joins_a_finished_race_has_figures_and_no_place(page: Page, client: Client) -> None:
+    members = [{"strategy": "p3"}, {"strategy": "parameter-server"}]
+    race = client.start_race({"job": job_spec("one joins"), "members": members})
+    client.wait_for_race(race.id)
+    client.join_race(race.id, [{"strategy": "tree-allreduce"}])
+    page.goto(f"/races/{race.id}")
+    expect(page.get_by_test_id("race-progress")).to_contain_text("round 1 of 3, 6 of 9 jobs ended")
+    expect(page.get_by_test_id("race-state")).to_have_attribute("data-state", "finished", timeout=FINISH_MS)
+    expect(page.get_by_test_id("race-state")).to_have_text("finished")
+    last = page.get_by_test_id("standing").last
+    expect(last).to_contain_text("tree-allreduce")
+    expect(last.get_by_test_id("none").first).to_have_accessible_name(
+        re.compile("tree-allreduce joined .* by itself")
+    )
+    expect(page.get_by_test_id("ranking-sentence")).to_contain_text("tree-allreduce joined")
+    expect(page.get_by_text("everybody but tree-allreduce runs once")).to_be_visible()
+
+
+def test_a_race_whose_jobs_all_failed_leads_to_them(page: Page, client: Client, tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text(BROKEN)
+    model = {"entrypoint": "broken:build", "directory": str(tmp_path)}
+    members = [{"strategy": "p3"}, {"strategy": "parameter-server"}]
+    race = client.start_race({"job": job_spec("all fail", model=model), "members": members})
+    assert client.wait_for_race(race.id).jobs_failed == 2
+    page.goto(f"/races/{race.id}")
+    expect(page.get_by_test_id("race-state")).to_have_text("all failed")
+    expect(page.get_by_test_id("race-note")).to_have_text(
+        "Every job of this race failed: nothing was measured."
+    )
+    expect(page.get_by_test_id("ranking-sentence")).to_have_text(
+        "No member has figures. p3 failed in round 1. parameter-server failed in round 1"
+    )
+    page.get_by_test_id("lost-job").first.click()
+    expect(page).to_have_url(re.compile("/jobs/"))
 
 
 def test_a_race_that_runs_is_cancelled(page: Page, client: Client) -> None:

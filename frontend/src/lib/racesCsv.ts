@@ -4,7 +4,19 @@ import type { Cell } from "./csv";
 /** Races as rows of a file. */
 export function raceRows(races: RaceSummary[]): Cell[][] {
   return [
-    ["name", "id", "state", "members", "model", "rehearsed", "jobs ended", "jobs", "created", "ended"],
+    [
+      "name",
+      "id",
+      "state",
+      "members",
+      "model",
+      "rehearsed",
+      "jobs ended",
+      "jobs failed",
+      "jobs",
+      "created",
+      "ended",
+    ],
     ...races.map((race) => [
       race.name,
       race.id,
@@ -13,6 +25,7 @@ export function raceRows(races: RaceSummary[]): Cell[][] {
       race.model,
       race.rehearsed,
       race.jobs_ended,
+      race.jobs_failed,
       race.jobs,
       race.created_at,
       race.ended_at,

@@ -15,6 +15,7 @@ export function rankingRows(ranking: Ranking): Cell[][] {
     "times the fastest's, high end of 95 %",
     "rounds",
     "excluded because",
+    "remark",
   ];
   const rows = ranking.standings.map((one) => [
     one.rank,
@@ -28,6 +29,7 @@ export function rankingRows(ranking: Ranking): Cell[][] {
     one.high,
     one.rounds,
     one.out,
+    one.remark,
   ]);
   return [head, ...rows];
 }

@@ -11,5 +11,6 @@ export const WHY_NONE = {
   convergence: "One of the two has not reached the target, or they are not comparable",
   first: "The others are compared with this one",
   start: "The job has not started",
+  place: "Three rounds are the fewest that prove something",
   limit: "Too little was measured to say what limits it",
 } as const;

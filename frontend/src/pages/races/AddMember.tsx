@@ -17,6 +17,7 @@ export function AddMember({ race }: { race: RaceView }) {
       <Select
         size="xs"
         label="One more strategy"
+        description="It runs the rounds that are over without the others, and is not compared in them: Race again compares all."
         placeholder="Choose one"
         searchable
         data={strategies.map(({ name }) => name).filter((name) => !there.has(name))}

@@ -1,21 +1,22 @@
 import { Badge } from "@mantine/core";
 import type { RaceSummary } from "../../api/types";
+import { raceState } from "../../lib/raceState";
 
-const COLORS = { running: "blue", finished: "teal", cancelled: "gray" } as const;
-
-export function RaceBadge({ state }: { state: RaceSummary["state"] }) {
+export function RaceBadge({ race }: { race: RaceSummary }) {
+  const { text, color } = raceState(race);
   return (
     <Badge
-      color={COLORS[state]}
+      color={color}
+      style={{ maxWidth: "none" }}
       data-testid="race-state"
-      data-state={state}
+      data-state={race.state}
       leftSection={
-        state === "running" ? (
+        race.state === "running" ? (
           <span className="ty-dot" data-pulse="true" style={{ width: 6, height: 6 }} />
         ) : undefined
       }
     >
-      {state}
+      {text}
     </Badge>
   );
 }

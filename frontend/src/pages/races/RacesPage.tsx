@@ -61,7 +61,7 @@ export function RacesPage() {
             <Table.Thead>
               <Table.Tr>
                 <Table.Th>Race</Table.Th>
-                <Table.Th w={120}>State</Table.Th>
+                <Table.Th w={150}>State</Table.Th>
                 <Table.Th>Members</Table.Th>
                 <Table.Th>Model</Table.Th>
                 <Table.Th className="ty-right">Jobs ended</Table.Th>
@@ -100,7 +100,7 @@ function Row({ race }: { race: RaceSummary }) {
         </Link>
       </Table.Td>
       <Table.Td>
-        <RaceBadge state={race.state} />
+        <RaceBadge race={race} />
       </Table.Td>
       <Table.Td data-label="Members">{race.members.join(", ")}</Table.Td>
       <Table.Td data-label="Model">

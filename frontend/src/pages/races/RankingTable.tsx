@@ -13,6 +13,9 @@ import { IterationBar } from "../race/IterationBar";
 
 const LIMITS = { compute: "teal", port: "blue", processors: "orange", waiting: "gray" } as const;
 
+const TIMES =
+  "Its iteration time over the fastest one's. Both are over the rounds that all with a place have run, and so is the interval.";
+
 interface Props {
   /** The race's name, for files. */
   race: string;
@@ -21,9 +24,9 @@ interface Props {
   longestMs: number;
 }
 
-/** All members under one condition, fastest first, and those that take no part. */
+/** All members under one condition, fastest first, then those without a place, and those that take no part. */
 export function RankingTable({ race, ranking, longestMs }: Props) {
-  const ranked = ranking.standings.filter(({ rank }) => rank !== null);
+  const ranked = ranking.standings.filter(({ iteration_ms }) => iteration_ms !== null);
   const out = ranking.standings.filter(({ out }) => out !== null);
   const last = ranked.flatMap(({ job_ids }) => job_ids.at(-1) ?? []);
   return (
@@ -61,7 +64,14 @@ export function RankingTable({ race, ranking, longestMs }: Props) {
                   <Table.Th className="ty-right">
                     <Term name="throughput">Samples/s</Term>
                   </Table.Th>
-                  <Table.Th className="ty-right">Times the fastest's</Table.Th>
+                  <Table.Th className="ty-right">
+                    <Tooltip label={TIMES}>
+                      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: its explanation must be within reach of the keyboard, too */}
+                      <span className="ty-term" tabIndex={0}>
+                        Times the fastest's
+                      </span>
+                    </Tooltip>
+                  </Table.Th>
                   <Table.Th className="ty-right">
                     <Term name="round">Rounds</Term>
                   </Table.Th>
@@ -75,9 +85,10 @@ export function RankingTable({ race, ranking, longestMs }: Props) {
             </Table>
           </TakeTable>
         )}
-        {out.map(({ member, name, out: reason }) => (
+        {out.map(({ member, name, out: reason, job_ids }) => (
           <Text key={member} size="sm" data-testid="takes-no-part">
             <b>{name}</b> takes no part: {reason}
+            <LastJob id={job_ids.at(-1)} />
           </Text>
         ))}
       </Stack>
@@ -86,12 +97,15 @@ export function RankingTable({ race, ranking, longestMs }: Props) {
 }
 
 function Row({ standing, longestMs }: { standing: Standing; longestMs: number }) {
-  const { name, rank, iteration_ms, exposed_ms, samples_per_s, times_fastest, low, high, rounds, limit } =
+  const { name, rank, remark, iteration_ms, exposed_ms, samples_per_s, times_fastest, rounds, limit } =
     standing;
+  const apart = remark ? `${name} ${remark}` : WHY_NONE.place;
   const job = standing.job_ids.at(-1);
   return (
     <Table.Tr data-testid="standing">
-      <Table.Td className="ty-number">{rank}.</Table.Td>
+      <Table.Td className="ty-number">
+        <OrWhyNot why={apart}>{rank === null ? NONE : `${rank}.`}</OrWhyNot>
+      </Table.Td>
       <Table.Td>
         {job ? (
           <LinkAnchor to="/jobs/$jobId" params={{ jobId: job }}>
@@ -118,16 +132,38 @@ function Row({ standing, longestMs }: { standing: Standing; longestMs: number })
       <NumberCell label="Samples/s" none={WHY_NONE.steps}>
         {formatThroughput(samples_per_s)}
       </NumberCell>
-      <NumberCell label="Times the fastest's" none={WHY_NONE.steps}>
-        {formatTimesFastest(times_fastest)}
-        {low !== null && high !== null && (
-          <Text span inherit c="dimmed">
-            {" "}
-            ({formatTimesFastest(low)} to {formatTimesFastest(high)})
-          </Text>
-        )}
+      <NumberCell label="Times the fastest's" none={apart}>
+        {times_fastest === null ? NONE : <Times standing={standing} />}
       </NumberCell>
       <NumberCell label="Rounds">{rounds}</NumberCell>
     </Table.Tr>
+  );
+}
+
+/** The ratio, with the ends of its interval. */
+function Times({ standing: { times_fastest, low, high } }: { standing: Standing }) {
+  return (
+    <>
+      {formatTimesFastest(times_fastest)}
+      {low !== null && high !== null && (
+        <Text span inherit c="dimmed">
+          {" "}
+          ({formatTimesFastest(low)} to {formatTimesFastest(high)})
+        </Text>
+      )}
+    </>
+  );
+}
+
+/** Leads to the job that took a member out of the race; of one that was refused there is none. */
+function LastJob({ id }: { id: string | undefined }) {
+  if (id === undefined) return null;
+  return (
+    <>
+      {" "}
+      <LinkAnchor size="sm" to="/jobs/$jobId" params={{ jobId: id }} data-testid="lost-job">
+        its last job
+      </LinkAnchor>
+    </>
   );
 }

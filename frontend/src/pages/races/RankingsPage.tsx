@@ -10,6 +10,7 @@ import { Problem } from "../../components/Problem";
 import { RehearsedBadge } from "../../components/RehearsedBadge";
 import { usePageTitle } from "../../components/usePageTitle";
 import { formatDuration } from "../../lib/format";
+import { howCompared } from "../../lib/howCompared";
 import { withZoom, zoomsOf } from "../../lib/zoom";
 import { AddMember } from "./AddMember";
 import { CancelRace } from "./CancelRace";
@@ -43,7 +44,7 @@ export function RankingsPage() {
             <Title order={1} fz={24} data-testid="race-name">
               {race.name}
             </Title>
-            <RaceBadge state={race.state} />
+            <RaceBadge race={race} />
             <RehearsedBadge text={race.rehearsed} size="md" />
           </Group>
           <Text c="dimmed" size="sm">
@@ -68,6 +69,11 @@ export function RankingsPage() {
         </Group>
       </Group>
       {race.state === "running" && <HowFar race={race} />}
+      {race.notes.map((note) => (
+        <Text key={note} size="sm" fw={600} data-testid="race-note">
+          {note}.
+        </Text>
+      ))}
       {race.rankings.map((ranking) => (
         <RankingTable key={ranking.condition} race={race.name} ranking={ranking} longestMs={longest} />
       ))}
@@ -100,8 +106,7 @@ export function RankingsPage() {
       <NextSteps race={race} />
       {race.state !== "cancelled" && <AddMember race={race} />}
       <Text size="xs" c="dimmed">
-        In each of {race.spec.rounds ?? 3} rounds everybody runs once, in an order that turns, and times are
-        compared within the round. Of all intervals of a ranking together, 95 of 100 cover the true values. A
+        {howCompared(race)} Of all intervals of a ranking together, 95 of 100 cover the true values. A
         difference is called one where it is more than chance and at least 1 %; with fewer than three rounds
         none is.
       </Text>
