@@ -86,11 +86,15 @@ def race(
             say(line)
         if wait:
             with working("racing") as tell:
-                lines = Lines(made.jobs_ended)
+
+                def far(seen: RaceView) -> tuple[int, str | None]:
+                    return seen.jobs_ended, seen.waits
+
+                lines = Lines(far(made))
 
                 def look(seen: RaceView) -> None:
                     tell(how_far(seen))
-                    lines.tell(seen.jobs_ended, how_far(seen))
+                    lines.tell(far(seen), how_far(seen))
 
                 made = client.wait_for_race(made.id, on_look=look)
                 look(made)
@@ -205,7 +209,7 @@ def _table(items: Iterable[RaceSummary]) -> str:
             (
                 short[race.id],
                 race.name,
-                race.state,
+                race.state if race.waits is None else f"{race.state}, waits",
                 ", ".join(race.members),
                 f"{race.model} (rehearsed)" if race.rehearsed else race.model,
                 f"{race.jobs_ended}/{race.jobs}",
@@ -217,7 +221,9 @@ def _table(items: Iterable[RaceSummary]) -> str:
 
 
 def how_far(race: RaceView) -> str:
-    """`running, round 2, 5 of 12 jobs ended, about 40 s left`."""
+    """`running, round 2, 5 of 12 jobs ended, about 40 s left`; of one that waits, for what."""
+    if race.waits is not None:
+        return f"{race.waits}; {race.jobs_ended} of {race.jobs} jobs ended"
     text = f"{race.state}, round {race.round}, {race.jobs_ended} of {race.jobs} jobs ended"
     return text if race.left_s is None else f"{text}, about {race.left_s:.0f} s left"
 

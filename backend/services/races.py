@@ -31,6 +31,7 @@ from backend.services.drawing import Drawing
 from backend.services.errors import Conflict, NotFound
 from backend.services.jobs import Jobs
 from backend.services.plans import Planner
+from backend.services.race_waits import waits
 from backend.services.remember import Remembered
 from backend.services.standings import Standings
 from backend.services.stored import race_of, source_name
@@ -333,6 +334,7 @@ def _summary(session: Session, row: models.Race, spec: RaceSpec | None) -> schem
         id=row.id,
         name=row.name,
         state=cast(schema.State, row.state),
+        waits=waits(session, row) if row.state == RUNNING else None,
         members=members,
         model=source_name(known(row.spec, "job.model", dict) or {}),
         rehearsed=spec.job.rehearsed if spec is not None else None,

@@ -12,7 +12,8 @@ from sqlalchemy import event as events
 from sqlalchemy.orm import Session
 
 from backend.lifecycle import Event, Reason
-from backend.scheduler import record
+from backend.scheduler import changes, record
+from backend.scheduler.decide import Wait
 from backend.services.racing import Racing
 from engine.benchmarks.harness.machine import commit
 from engine.plan.job import JobSpec
@@ -311,6 +312,27 @@ def test_a_submission_is_repeated_under_its_key(api: TestClient) -> None:
     items = api.get("/api/v1/races", params={"limit": 1, "fields": "id,members"}).json()["items"]
     assert items == [{"id": first.json()["id"], "members": ["p3", "ring-allreduce"]}]
     api.post(f"/api/v1/races/{first.json()['id']}/cancel", json={})
+
+
+def test_a_race_says_what_it_waits_for(api: TestClient, racing: Racing, tmp_path: Path) -> None:
+    first, second = (submit(api, "p3", "parameter-server", name=name) for name in ("first", "second"))
+    assert (first["waits"], second["waits"]) == (None, "waits for the race 'first'")
+    items = api.get("/api/v1/races", params={"limit": 2}).json()["items"]
+    assert [race["waits"] for race in items] == ["waits for the race 'first'", None]
+    job_id = next_job(api, racing, first)
+    context = api.app.state.context  # type: ignore[attr-defined]
+    wait = Wait(
+        job_id=str(job_id),
+        position=1,
+        reason=Reason.WAITING_FOR_DEVICES,
+        text="next in the queue: it runs alone, and 'profile of net:build' runs still",
+        blocked_by=(),
+    )
+    context.database.writer.run(lambda session: changes.wait(session, [wait]))
+    assert show(api, first)["waits"] == f"waits with its next job: {wait.text}"
+    api.post(f"/api/v1/races/{first['id']}/cancel", json={})
+    assert (show(api, first)["waits"], show(api, second)["waits"]) == (None, None)
+    api.post(f"/api/v1/races/{second['id']}/cancel", json={})
 
 
 def test_nobody_takes_the_key_of_a_races_job(api: TestClient) -> None:

@@ -3,19 +3,20 @@ import type { RaceSummary } from "../../api/types";
 
 const COLORS = { running: "blue", finished: "teal", cancelled: "gray" } as const;
 
-export function RaceBadge({ state }: { state: RaceSummary["state"] }) {
+export function RaceBadge({ race: { state, waits } }: { race: Pick<RaceSummary, "state" | "waits"> }) {
   return (
     <Badge
-      color={COLORS[state]}
+      color={waits ? "gray" : COLORS[state]}
+      title={waits ?? undefined}
       data-testid="race-state"
       data-state={state}
       leftSection={
-        state === "running" ? (
+        state === "running" && !waits ? (
           <span className="ty-dot" data-pulse="true" style={{ width: 6, height: 6 }} />
         ) : undefined
       }
     >
-      {state}
+      {waits ? "waiting" : state}
     </Badge>
   );
 }

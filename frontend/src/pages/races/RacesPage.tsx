@@ -100,7 +100,7 @@ function Row({ race }: { race: RaceSummary }) {
         </Link>
       </Table.Td>
       <Table.Td>
-        <RaceBadge state={race.state} />
+        <RaceBadge race={race} />
       </Table.Td>
       <Table.Td data-label="Members">{race.members.join(", ")}</Table.Td>
       <Table.Td data-label="Model">

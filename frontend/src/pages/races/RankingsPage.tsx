@@ -43,7 +43,7 @@ export function RankingsPage() {
             <Title order={1} fz={24} data-testid="race-name">
               {race.name}
             </Title>
-            <RaceBadge state={race.state} />
+            <RaceBadge race={race} />
             <RehearsedBadge text={race.rehearsed} size="md" />
           </Group>
           <Text c="dimmed" size="sm">
@@ -110,7 +110,8 @@ export function RankingsPage() {
 }
 
 function HowFar({ race }: { race: RaceView }) {
-  const words = `round ${race.round} of ${race.spec.rounds ?? 3}, ${race.jobs_ended} of ${race.jobs} jobs ended`;
+  const far = race.waits ?? `round ${race.round} of ${race.spec.rounds ?? 3}`;
+  const words = `${far}, ${race.jobs_ended} of ${race.jobs} jobs ended`;
   return (
     <Stack gap={4}>
       <Progress value={(100 * race.jobs_ended) / Math.max(1, race.jobs)} aria-label={words} />
@@ -121,7 +122,7 @@ function HowFar({ race }: { race: RaceView }) {
         </Text>
         {race.running_job && (
           <LinkAnchor size="sm" to="/jobs/$jobId" params={{ jobId: race.running_job }}>
-            the job that runs
+            {race.waits ? "its job" : "the job that runs"}
           </LinkAnchor>
         )}
       </Group>
