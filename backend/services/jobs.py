@@ -16,7 +16,7 @@ from backend.lifecycle import InvalidTransitionError
 from backend.scheduler import record
 from backend.schemas import jobs as schema
 from backend.schemas.plans import PlanView
-from backend.services import keys
+from backend.services import keys, names
 from backend.services.asker import Asker
 from backend.services.errors import Conflict, NotFound
 from backend.services.merge import merged
@@ -62,6 +62,7 @@ class Jobs:
 
     def preview(self, spec: JobSpec) -> PlanView:
         """What submitting would do, without doing it. Raises UserError as `submit` does."""
+        names.check_job(spec)
         with self._database.read() as session:
             _check_baseline(session, spec.baseline)
         return view(self._planner.plan(spec))
@@ -74,10 +75,11 @@ class Jobs:
         asker is gone before it is planned.
         """
         keys.check(key)
+        names.check_job(spec)
         return self.store(spec, key, asker)
 
     def store(self, spec: JobSpec, key: str | None, asker: Asker | None = None) -> tuple[schema.Job, bool]:
-        """`submit`, also under a key that no client may use."""
+        """`submit`, also under a key that no client may use, and a name that a race stored by an older server gave."""
         body = hashlib.sha256(json.dumps(to_plain(spec), sort_keys=True).encode()).hexdigest()
         with self._database.read() as session:
             if held := _repeated(session, key, body):

@@ -23,7 +23,7 @@ from backend.scheduler import record
 from backend.schemas import races as schema
 from backend.schemas.lists import ListQuery
 from backend.services import cursor as cursors
-from backend.services import keys, provenance, race_report
+from backend.services import keys, names, provenance, race_report
 from backend.services.asker import Asker
 from backend.services.crossings import crossings
 from backend.services.curves import curves
@@ -86,6 +86,7 @@ class Races:
         a key with another body, Left where the asker is gone before it is planned."""
         body = hashlib.sha256(json.dumps(to_plain(spec), sort_keys=True).encode()).hexdigest()
         keys.check(key)
+        names.check_race(spec)
         with self._database.read() as session:
             if held := _repeated(session, key, body):
                 return self.show(held.id), False
@@ -121,6 +122,7 @@ class Races:
             _check_open(row)  # before members are planned, which may take seconds
             before = race_of(row)
         spec = replace(before, members=(*before.members, *members))
+        names.check_members(spec.members, len(before.members))
         new = [cell for cell in cells(spec) if cell.member >= len(before.members)]
         outs = self._refused(spec, new, asker)
 
