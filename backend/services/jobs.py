@@ -6,12 +6,14 @@ import hashlib
 import json
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal
 
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session, selectinload
 
 from backend.db import Database, models, uuid7
+from backend.figures.facts import known
 from backend.lifecycle import InvalidTransitionError
 from backend.scheduler import record
 from backend.schemas import jobs as schema
@@ -31,8 +33,6 @@ from engine.plan.serde import from_plain, only_set, to_plain
 
 SpecForm = Literal["yaml", "json"]
 NAME_LENGTH = 200
-AGAIN = " (again)"
-"""What a clone's name adds."""
 
 
 def find(session: Session, job_id: str) -> models.Job:
@@ -103,16 +103,15 @@ class Jobs:
         self, job_id: str, changes: dict[str, Any], key: str | None, asker: Asker | None = None
     ) -> tuple[schema.Job, bool]:
         """Submit a job's specification once more, with `changes` (a merge patch of it). Its name says so, unless
-        they give another; its baseline stays where that still exists. Answers and raises as `submit` does, and
-        NotFound."""
+        they give another, and which strategy it has where they change that: the old one's may be in the name. Its
+        baseline stays where that still exists. Answers and raises as `submit` does, and NotFound."""
         with self._database.read() as session:
             job = find(session, job_id)
-            spec = {
-                **job.spec,
-                "name": f"{job.name[: NAME_LENGTH - len(AGAIN)]}{AGAIN}",
-                "baseline": job.baseline_id,
-            }
-        return self.submit(from_plain(JobSpec, merged(spec, changes)), key, asker)
+            before = {**job.spec, "baseline": job.baseline_id}
+        spec = from_plain(JobSpec, merged(before, changes))
+        if "name" not in changes:
+            spec = replace(spec, name=_again(spec, before))
+        return self.submit(spec, key, asker)
 
     def delete(self, job_id: str) -> schema.Deletion | None:
         """Remove a job that has ended, with everything that was recorded of it; what is left of it after a while, None
@@ -178,6 +177,13 @@ class Jobs:
     def wake(self) -> None:
         """Wake the scheduler: there is a new job, or one to end. Call it after the commit."""
         self._changed()
+
+
+def _again(spec: JobSpec, before: dict[str, Any]) -> str:
+    """What a clone is called: `digits (again)`, or `digits (again, under ddp)`."""
+    other = spec.strategy.name != known(before, "strategy.name", str)
+    end = f" (again, under {spec.strategy.name})" if other else " (again)"
+    return f"{spec.name[: NAME_LENGTH - len(end)]}{end}"
 
 
 def _new_row(planned: Planned, key: str | None, body: str) -> models.Job:

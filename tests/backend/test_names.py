@@ -72,3 +72,15 @@ def test_what_an_older_server_stored_is_read_and_goes_on(api: TestClient, racing
     assert [error["field"] for error in again.json()["errors"]] == ["name"]
     assert api.post(f"/api/v1/jobs/{job['id']}/clone", json={"name": "again"}).status_code == 201
     api.post(f"/api/v1/races/{race['id']}/cancel", json={})
+
+
+def test_a_clone_under_another_strategy_says_so_in_its_name(api: TestClient) -> None:
+    """The old one's is in the names of races' jobs."""
+    job = submit(api, "digits: ring-allreduce, round 3", strategy={"name": "ring-allreduce"})
+    asked: list[dict[str, Any]] = [
+        {},
+        {"strategy": {"name": "p3"}},
+        {"strategy": {"name": "p3"}, "name": "mine"},
+    ]
+    found = [api.post(f"/api/v1/jobs/{job['id']}/clone", json=changes).json()["name"] for changes in asked]
+    assert found == [f"{job['name']} (again)", f"{job['name']} (again, under p3)", "mine"]
