@@ -10,7 +10,7 @@ import typer
 
 from backend.cli import ids
 from backend.cli.changes import change
-from backend.cli.errors import FAILURE, reported, say
+from backend.cli.errors import FAILURE, interrupted, reported, say
 from backend.cli.progress import PLANNING, working
 from backend.cli.text import age, columns, out, out_json, processors, progress, rate, share, took
 from backend.client import ENDED, Client
@@ -55,7 +55,8 @@ def submit(
             out(f"warning: {warning}", err=True)
         out(job.id)
         if wait:
-            with working(job.state) as tell:
+            goes_on = f"the job goes on; `trainyard cancel {job.id}` ends it"
+            with interrupted(goes_on), working(job.state) as tell:
                 job = client.wait(job.id, on_look=lambda seen: tell(_standing(seen)))
             out(_ending(job), err=True)
             raise typer.Exit(0 if job.state == "succeeded" else FAILURE)
