@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -246,7 +247,8 @@ def read_spec(file: Path) -> dict[str, Any]:
     spec = load_object(text, str(file))
     for source in (spec.get("model"), spec.get("data")):
         if isinstance(source, dict) and isinstance(source.get("directory"), str):
-            source["directory"] = str((file.resolve().parent / source["directory"]).resolve())
+            # Path.resolve() raises where links lead in a circle; the server says what is wrong with a directory.
+            source["directory"] = os.path.realpath(file.resolve().parent / source["directory"])
     return spec
 
 
