@@ -284,6 +284,42 @@ def test_a_failure_is_not_met_again_in_every_cell_of_a_race(tmp_path: Path) -> N
         )
 
 
+def leave(client: httpx.Client) -> None:
+    """As a program that ends while it waits."""
+    (connection,) = client._transport._pool.connections  # type: ignore[attr-defined]
+    connection._connection._network_stream.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.usefixtures("server_lane")
+def test_a_measurement_that_nobody_waits_for_is_in_nobodys_way(tmp_path: Path) -> None:
+    body = (
+        "import torch\n"
+        "    class Sleeps(torch.nn.Flatten):\n"
+        "        def forward(self, x):\n"
+        "            if not x.is_meta: time.sleep(600)\n"
+        "            return super().forward(x)\n"
+        "    return torch.nn.Sequential(Sleeps(), torch.nn.Linear(64, 10))"
+    )
+    spec = job_spec(model=counts(tmp_path, body))
+    with LiveServer(tmp_path / "data", scheduler=False) as server, ThreadPoolExecutor(1) as threads:
+        client = httpx.Client(trust_env=False)
+        url = f"{server.url}/api/v1/profiles"
+        asked = threads.submit(client.post, url, json=spec, timeout=300)
+        until(lambda: len(described(tmp_path)) == 2, "it is described, and then measured")
+        assert httpx.post(url, json=spec, trust_env=False).status_code == 503
+        leave(client)
+        assert asked.exception() is not None
+        expect_end(described(tmp_path)[1])
+        other = until(
+            lambda: (
+                (answer := httpx.post(url, json=job_spec(), timeout=120, trust_env=False)).status_code != 503
+                and answer
+            ),
+            "another model is measured",
+        )
+        assert other.status_code == 201, other.text
+
+
 @pytest.mark.usefixtures("server_lane")
 @pytest.mark.parametrize("path", ["races", "jobs", "profiles"])
 def test_what_is_described_or_measured_ends_when_its_client_leaves(tmp_path: Path, path: str) -> None:
@@ -293,9 +329,7 @@ def test_what_is_described_or_measured_ends_when_its_client_leaves(tmp_path: Pat
         client = httpx.Client(trust_env=False)
         asked = threads.submit(client.post, f"{server.url}/api/v1/{path}", json=body, timeout=300)
         until(lambda: described(tmp_path), "the user's code runs")
-        sockets = client._transport._pool.connections  # type: ignore[attr-defined]
-        stream = sockets[0]._connection._network_stream.get_extra_info("socket")
-        stream.shutdown(socket.SHUT_RDWR)
+        leave(client)
         assert asked.exception() is not None
         expect_end(described(tmp_path)[0])
         assert client.post(f"{server.url}/api/v1/plans", json=job_spec()).status_code == 200
