@@ -68,6 +68,10 @@ class UnknownNameError(UserError):
         hint = f"Did you mean {near[0]!r}? " if near else ""
         super().__init__(field, name, f"no such {what}", f"{hint}Known: {', '.join(names)}")
 
+    def of(self, value: Any) -> Self:
+        """The same error about what was given under that name: its field says the name already."""
+        return _same(type(self), self.field, value, self.rule, self.remedy)
+
 
 def require_positive(field: str, value: float | None, unit: str) -> None:
     """Raises UserError where a number is given that is zero, negative or not finite."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 from fastapi import Depends, Query, Request
 
 from backend.schemas.problems import Problem
+from backend.services.asker import Asker
 from backend.services.context import Context
 
 
@@ -18,6 +21,24 @@ def _context(request: Request) -> Context:
 
 Services = Annotated[Context, Depends(_context)]
 """The running server's services."""
+
+
+async def _asker(request: Request) -> AsyncIterator[Asker]:
+    async def watch() -> None:
+        while (await request.receive())["type"] != "http.disconnect":  # the body has been read by now
+            pass
+        asker.leave()
+
+    with Asker() as asker:
+        watching = asyncio.create_task(watch(), name="watch a client")
+        try:
+            yield asker
+        finally:
+            watching.cancel()
+
+
+Asking = Annotated[Asker, Depends(_asker)]
+"""The client of a route that takes long, which is told when they leave."""
 AttemptAsked = Annotated[
     int | None, Query(ge=1, le=2**31 - 1, description="Number of an attempt, from 1; left out: the latest")
 ]

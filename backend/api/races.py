@@ -9,7 +9,7 @@ from fastapi import APIRouter, Body, Header, Query, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse
 from pydantic import PlainValidator
 
-from backend.api.deps import Services, problems
+from backend.api.deps import Asking, Services, problems
 from backend.api.fields import of_items
 from backend.api.figures import FIGURE, Tag, Theme, Width, answered
 from backend.races.spec import NewMembers, RaceSpec
@@ -37,11 +37,12 @@ def submit_race(
     services: Services,
     spec: RaceBody,
     response: Response,
+    asker: Asking,
     idempotency_key: Annotated[str | None, Header()] = None,
 ) -> RaceView:
     """Race strategies on one model. Members that cannot run are listed with the reason, and the others run. Repeated
     under the same `Idempotency-Key` it answers the same race (200); with another body 409."""
-    race, new = services.races.submit(spec, idempotency_key)
+    race, new = services.races.submit(spec, idempotency_key, asker)
     response.status_code = 201 if new else 200
     response.headers["Location"] = f"/api/v1/races/{race.id}"
     return race
@@ -89,10 +90,10 @@ def show_race_figure(
 
 
 @router.post("/{race_id}/members", responses=problems(404, 409, 415, 422, 503))
-def add_members(services: Services, race_id: str, asked: MembersBody) -> RaceView:
+def add_members(services: Services, race_id: str, asked: MembersBody, asker: Asking) -> RaceView:
     """Let more members race, in every round; the others run no more for it. A new member is not compared within the
     rounds that were over: where too few are left, it has figures, but no place."""
-    return services.races.add(race_id, asked.members)
+    return services.races.add(race_id, asked.members, asker)
 
 
 @router.post("/{race_id}/cancel", responses=problems(404, 409, 415))

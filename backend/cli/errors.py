@@ -15,6 +15,8 @@ from engine.errors import UserError
 
 USER_ERROR = 2
 FAILURE = 1
+INTERRUPTED = 130
+"""As a shell has it for a program that SIGINT ended."""
 MOST_FIELDS = 8
 """That one rule names."""
 
@@ -35,6 +37,16 @@ def reported() -> Iterator[None]:
     except (ServerUnreachableError, TimeoutError, SurroundingsError) as error:
         out(f"error: {error}", err=True)
         raise typer.Exit(FAILURE) from None
+
+
+@contextmanager
+def interrupted(told: str) -> Iterator[None]:
+    """Where somebody presses Ctrl-C inside, say what becomes of what they wait for, and exit."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        say(told)
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def say(text: str) -> None:

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping
 from backend.client import Client
 from engine.errors import UserError
 
-WHOLE = 36
-"""Characters of an id."""
 LEAST = 4
 """Of a beginning: what is shorter, the server looks for in names only."""
 SHORT = 13
@@ -22,28 +20,44 @@ LISTS = {"job": "list", "race": "races"}
 
 
 def job_id(client: Client, text: str) -> str:
-    """The whole id of the job whose id begins with `text`, in capital letters or small ones. Where there is none,
-    `text`: the server says so itself. Raises UserError, naming the candidates, where there are several, and for less
-    than LEAST characters."""
+    """The whole id of the job whose id begins with `text`, in capital letters or small ones. Raises UserError where
+    there is none, naming the candidates where there are several, and for less than LEAST characters."""
     text = _beginning("job", text)
-    if len(text) >= WHOLE:
-        return text
-    found = {job.id: job.name for job in client.jobs(text=text, limit=1_000) if job.id.startswith(text)}
+    found = _jobs(client, text)
+    if not found and (races := _races(client, text)):
+        race = chosen("race", text, races)
+        rule = f"is a race, {races[race]!r}, and no job"
+        remedy = f"`trainyard races {race}` shows it, and `trainyard races {race} --cancel` ends it"
+        raise UserError("job id", text, rule, remedy)
     return chosen("job", text, found)
 
 
 def race_id(client: Client, text: str) -> str:
     """The same of a race."""
     text = _beginning("race", text)
-    if len(text) >= WHOLE:
-        return text
+    found = _races(client, text)
+    if not found and (jobs := _jobs(client, text)):
+        job = chosen("job", text, jobs)
+        raise UserError(
+            "race id", text, f"is a job, {jobs[job]!r}, and no race", f"`trainyard show {job}` shows it"
+        )
+    return chosen("race", text, found)
+
+
+def _jobs(client: Client, text: str) -> dict[str, str]:
+    """Names by id, of the jobs whose ids begin with `text`."""
+    return {job.id: job.name for job in client.jobs(text=text, limit=1_000) if job.id.startswith(text)}
+
+
+def _races(client: Client, text: str) -> dict[str, str]:
+    """The same of races."""
     found: dict[str, str] = {}
-    page = client.races(limit=RACES_AT_ONCE)
+    cursor: str | None = None
     while True:
+        page = client.races(limit=RACES_AT_ONCE, cursor=cursor)
         found |= {race.id: race.name for race in page.items if race.id.startswith(text)}
-        if page.next_cursor is None:
-            return chosen("race", text, found)
-        page = client.races(limit=RACES_AT_ONCE, cursor=page.next_cursor)
+        if (cursor := page.next_cursor) is None:
+            return found
 
 
 def _beginning(what: str, text: str) -> str:
@@ -57,7 +71,7 @@ def _beginning(what: str, text: str) -> str:
 def chosen(what: str, text: str, found: Mapping[str, str]) -> str:
     """The one id among `found` (names by id), all of which begin with `text`; see `job_id`."""
     if not found:
-        return text
+        raise UserError(f"{what} id", text, f"no such {what}", f"`trainyard {LISTS[what]}` lists them")
     if len(found) == 1:
         return next(iter(found))
     short = shorten(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +11,7 @@ import typer
 
 from backend.cli import ids
 from backend.cli.changes import change
-from backend.cli.errors import FAILURE, reported, say
+from backend.cli.errors import FAILURE, interrupted, reported, say
 from backend.cli.progress import PLANNING, working
 from backend.cli.text import age, columns, out, out_json, processors, progress, rate, share, took
 from backend.client import ENDED, Client
@@ -55,7 +56,8 @@ def submit(
             out(f"warning: {warning}", err=True)
         out(job.id)
         if wait:
-            with working(job.state) as tell:
+            goes_on = f"the job goes on; `trainyard cancel {job.id}` ends it"
+            with interrupted(goes_on), working(job.state) as tell:
                 job = client.wait(job.id, on_look=lambda seen: tell(_standing(seen)))
             out(_ending(job), err=True)
             raise typer.Exit(0 if job.state == "succeeded" else FAILURE)
@@ -245,7 +247,8 @@ def read_spec(file: Path) -> dict[str, Any]:
     spec = load_object(text, str(file))
     for source in (spec.get("model"), spec.get("data")):
         if isinstance(source, dict) and isinstance(source.get("directory"), str):
-            source["directory"] = str((file.resolve().parent / source["directory"]).resolve())
+            # Path.resolve() raises where links lead in a circle; the server says what is wrong with a directory.
+            source["directory"] = os.path.realpath(file.resolve().parent / source["directory"])
     return spec
 
 

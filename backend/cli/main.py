@@ -14,6 +14,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from backend.cli.output import told_where_output_fails
 from backend.schemas.base import build_when_used
 
 COMMANDS: Mapping[str, str] = {
@@ -45,6 +46,8 @@ COMMANDS: Mapping[str, str] = {
     "schema": "plans:schema",
 }
 """Where each one's function is: the module in this folder, and its name there."""
+GUESSED = {"jobs": "list", "ls": "list", "status": "show", "stop": "cancel", "rm": "delete", "run": "submit"}
+"""Commands that people look for, and those that they mean."""
 SERVERS = {"openapi", "serve", "demo"}
 """Those that need the server's own packages, or start a server."""
 LOOK: dict[str, Any] = {"pretty_exceptions_enable": False, "rich_markup_mode": None}
@@ -73,6 +76,11 @@ class _Commands(TyperGroup):
         super().__init__(**attributes)
         self.commands = _Loading()  # type: ignore[assignment]  # it is only read
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] in GUESSED:
+            ctx.fail(f"No such command {args[0]!r}. Did you mean `trainyard {GUESSED[args[0]]}`?")
+        return super().resolve_command(ctx, args)
+
 
 app = typer.Typer(name="trainyard", cls=_Commands, no_args_is_help=True, **LOOK)
 
@@ -91,9 +99,12 @@ def openapi() -> None:
 
 def main() -> None:
     """The program. It loads only what the command needs, so that one that asks a server for something answers soon."""
-    if not {*sys.argv[1:2]} & SERVERS:
-        build_when_used()
-    app()
+    if {*sys.argv[1:2]} & SERVERS:
+        app()
+        return
+    build_when_used()
+    with told_where_output_fails():
+        app()
 
 
 if __name__ == "__main__":

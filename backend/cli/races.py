@@ -9,7 +9,7 @@ import typer
 
 from backend.cli import ids
 from backend.cli.changes import change
-from backend.cli.errors import FAILURE, reported, say
+from backend.cli.errors import FAILURE, interrupted, reported, say
 from backend.cli.jobs import AsJson, File, Settings, Url, read_spec
 from backend.cli.progress import PLANNING, Lines, working
 from backend.cli.text import age, columns, out_json
@@ -67,30 +67,40 @@ def race(
         counts = _numbers("--workers", workers)
         job = change(read_spec(file), set_)
         spec: dict[str, Any] = {"job": _in_lab(job, counts) if lab else job}
-        named = [{"strategy": one} for one in _parts(strategies)] + [_member(text) for text in member or []]
+        named = [{"strategy": one} for one in _named("--strategies", strategies)] + [
+            _member(text) for text in member or []
+        ]
         given = {
             "name": name,
             "members": named or None,
-            "rates": _parts(rates) or None,
+            "rates": _named("--rates", rates) or None,
             "workers": counts or None,
             "batches": _numbers("--batches", batches) or None,
             "rounds": rounds,
             "beside": beside or None,
         }
         spec |= {field: value for field, value in given.items() if value is not None}
-        with working(PLANNING):
+        with (
+            interrupted("no longer waited for: `trainyard races` shows whether it was started"),
+            working(PLANNING),
+        ):
             made = client.start_race(spec)
         if not as_json:
             typer.echo(made.id)
         for line in _left_out(made, client):
             say(line)
         if wait:
-            with working("racing") as tell:
-                lines = Lines(made.jobs_ended)
+            goes_on = f"the race goes on; `trainyard races {made.id} --cancel` ends it"
+            with interrupted(goes_on), working("racing") as tell:
+
+                def far(seen: RaceView) -> tuple[int, str | None]:
+                    return seen.jobs_ended, seen.waits
+
+                lines = Lines(far(made))
 
                 def look(seen: RaceView) -> None:
                     tell(how_far(seen))
-                    lines.tell(seen.jobs_ended, how_far(seen))
+                    lines.tell(far(seen), how_far(seen))
 
                 made = client.wait_for_race(made.id, on_look=look)
                 look(made)
@@ -206,7 +216,7 @@ def _table(items: Iterable[RaceSummary]) -> str:
             (
                 short[race.id],
                 race.name,
-                race.state,
+                race.state if race.waits is None else f"{race.state}, waits",
                 ", ".join(race.members),
                 f"{race.model} (rehearsed)" if race.rehearsed else race.model,
                 f"{race.jobs_ended}/{race.jobs}",
@@ -218,7 +228,9 @@ def _table(items: Iterable[RaceSummary]) -> str:
 
 
 def how_far(race: RaceView) -> str:
-    """`running, round 2, 5 of 12 jobs ended, about 40 s left`."""
+    """`running, round 2, 5 of 12 jobs ended, about 40 s left`; of one that waits, for what."""
+    if race.waits is not None:
+        return f"{race.waits}; {race.jobs_ended} of {race.jobs} jobs ended"
     text = f"{race.state}, round {race.round}, {race.jobs_ended} of {race.jobs} jobs ended"
     if race.jobs_failed:
         text += f", {race.jobs_failed} failed"
@@ -238,12 +250,21 @@ def _member(text: str) -> dict[str, Any]:
     return {"strategy": strategy.strip(), "options": options}
 
 
+def _named(option: str, text: str | None) -> list[str]:
+    """The parts of an option. What names none is a mistake: left out, the option means something else."""
+    parts = _parts(text)
+    if text is not None and not parts:
+        raise UserError(option, text, "names nothing", "Name at least one, or leave the option out")
+    return parts
+
+
 def _parts(text: str | None) -> list[str]:
     return [part.strip() for part in (text or "").split(",") if part.strip()]
 
 
 def _numbers(option: str, text: str | None) -> list[int]:
+    parts = _named(option, text)
     try:
-        return [int(part) for part in _parts(text)]
+        return [int(part) for part in parts]
     except ValueError:
         raise UserError(option, text, "must be whole numbers with commas", "Example: 2,4,8") from None

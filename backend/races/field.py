@@ -7,6 +7,7 @@ from itertools import product
 
 from backend.races.spec import MemberSpec, RaceSpec, labels
 from engine.plan.job import JobSpec, StrategySpec
+from engine.plan.units_of_measure import exact_rate
 
 NAME_LENGTH = 200
 
@@ -16,6 +17,7 @@ class Condition:
     """What a comparison holds equal. None: as the race's job says."""
 
     rate: str | None = None
+    """In one spelling, however it was asked for."""
     workers: int | None = None
     batch: int | None = None
 
@@ -40,10 +42,11 @@ class Cell:
 
 def conditions(race: RaceSpec) -> list[Condition]:
     """Every combination of the rates, numbers of workers and batches."""
+    rates = [exact_rate(rate, f"rates.{number}") for number, rate in enumerate(race.rates)]
     return [
         Condition(rate=rate, workers=workers, batch=batch)
         for rate, workers, batch in product(
-            race.rates or (None,), race.workers or (None,), race.batches or (None,)
+            rates or (None,), race.workers or (None,), race.batches or (None,)
         )
     ]
 

@@ -23,6 +23,8 @@ class RaceSummary(Schema):
     name: str
     state: State
     """`running` until every job has ended."""
+    waits: str | None = None
+    """Of one that is `running` and does not go on: `waits for the race 'first'`. Null: it goes on, or has ended."""
     members: list[str]
     """What each is called."""
     model: str

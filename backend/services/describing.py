@@ -24,6 +24,7 @@ from typing import Any
 
 from backend.executors import process, scratch
 from backend.executors.environment import inherited
+from backend.services.asker import Asker
 from engine import errors
 from engine.errors import UserError
 from engine.models.memory_limit import gib
@@ -80,11 +81,13 @@ def ask(
     lifeline: Connection,
     task: Task = DESCRIBE,
     temporary: Path | None = None,
+    asker: Asker | None = None,
 ) -> dict[str, Any]:
     """The answer of `describer.py` to a request. It ends when the other end of `lifeline` closes, too. `temporary`:
     where its temporary files go, which it leaves where it is killed; None: to the system's folder.
 
-    Raises UserError naming the model, `subject`, where it takes more than what is allowed or does not answer.
+    Raises UserError naming the model, `subject`, where it takes more than what is allowed or does not answer, and Left
+    as soon as the asker is gone.
     """
     command = [
         sys.executable,
@@ -116,7 +119,7 @@ def ask(
         )
     with child:
         try:
-            answer, said = _listen(child, time.monotonic() + allowed.seconds)
+            answer, said = _listen(child, time.monotonic() + allowed.seconds, asker)
         except TimeoutError:
             rule = f"could not be {task.done} within {allowed.seconds:g} s"
             raise UserError("model", subject, rule, task.too_long) from None
@@ -145,8 +148,8 @@ def _end(child: subprocess.Popen[bytes], marker: Path) -> None:
     process.kill_marked(marker)
 
 
-def _listen(child: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, bytes]:
-    """What it answered, and the end of what it said, once it has ended. Raises TimeoutError."""
+def _listen(child: subprocess.Popen[bytes], deadline: float, asker: Asker | None) -> tuple[bytes, bytes]:
+    """What it answered, and the end of what it said, once it has ended. Raises TimeoutError, and Left."""
     assert child.stdout is not None
     assert child.stderr is not None
     answer, said = bytearray(), bytearray()
@@ -157,10 +160,14 @@ def _listen(child: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, byt
                 os.set_blocking(pipe.fileno(), False)
                 selector.register(pipe, selectors.EVENT_READ, kept)
             selector.register(watched, selectors.EVENT_READ)  # who inherited a pipe may hold it open for ever
+            if asker is not None:
+                selector.register(asker, selectors.EVENT_READ)
             while True:
                 ready = selector.select(max(0.0, deadline - time.monotonic()))
                 if not ready or time.monotonic() > deadline:
                     raise TimeoutError
+                if asker is not None:
+                    asker.check()
                 pieces = [(key, os.read(key.fd, PIECE)) for key, _ in ready if key.data is not None]
                 for key, piece in pieces:
                     key.data.extend(piece)

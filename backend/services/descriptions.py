@@ -4,7 +4,7 @@ code.
 The cache is keyed by the model's and the data's specification and by the state of the files behind them (names, sizes,
 times of modification): Python files of the model, all files of the data's directory and of every path that the data's
 options name. So an edited model is described anew, and so are data that grew. Data that a user's code finds elsewhere
-are not seen to change. Failures are not cached.
+are not seen to change. Failures are not cached; only who asks again in the same request is told the same.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any
 
+from backend.services.asker import Asker
 from backend.services.describing import Allowance, ask
-from backend.services.errors import Busy
+from backend.services.errors import Busy, Left
 from backend.services.remember import Remembered
 from engine import errors
 from engine.errors import UserError
@@ -62,16 +63,21 @@ class Descriptions:
             room=KEPT_LAYERS, size=lambda found: 1 + len(found.layers)
         )
 
-    def describe(self, model: SourceSpec, data: SourceSpec, precision: str) -> ModelDescription:
+    def describe(
+        self, model: SourceSpec, data: SourceSpec, precision: str, asker: Asker | None = None
+    ) -> ModelDescription:
         """The description of `model` on samples of `data` in `precision` (as in `TrainingSpec`).
 
-        Raises UserError where the model or the data cannot be imported, built or run, with the reason, and
-        Busy where too many others are being described.
+        Raises UserError where the model or the data cannot be imported, built or run, with the reason, Busy where too
+        many others are being described, and Left where the asker is gone. Without an asker it is made to its end: a
+        page that asks while somebody types leaves with every letter, and comes back for the same model.
         """
         request = {"model": to_plain(model), "data": to_plain(data), "precision": precision}
         key = _key(request, model, data)
         if (known := self._known.peek(key)) is not None:
             return known
+        if asker is not None and key in asker.refused:
+            raise asker.refused[key]
         if not self._room.acquire(blocking=False):
             raise Busy(
                 f"{AT_ONCE + WAITING} models are being described, or wait for it: a model that takes long to "
@@ -79,13 +85,26 @@ class Descriptions:
                 retry_after_s=RETRY_AFTER_S,
             )
         try:
-            return self._known.get(key, lambda: self._load(key) or self._make(key, request))
+            return self._shared(key, request, asker)
+        except UserError as error:
+            if asker is not None:
+                asker.refused[key] = error
+            raise
         finally:
             self._room.release()
 
     def close(self) -> None:
         """End what is being described: the server ends. (Where it is killed, the system closes the pipe.)"""
         self._ours.close()
+
+    def _shared(self, key: str, request: dict[str, Any], asker: Asker | None) -> ModelDescription:
+        """Made once for all who ask at the same time; where the one that it is made for leaves, for the next one."""
+        while True:
+            try:
+                return self._known.get(key, lambda: self._load(key) or self._make(key, request, asker))
+            except Left:
+                if asker is not None:
+                    asker.check()
 
     def _load(self, key: str) -> ModelDescription | None:
         path = self._directory / f"{key}.json"
@@ -100,10 +119,12 @@ class Descriptions:
             logger.warning("%s is not a description that this version reads (%s)", path, error)
             return None
 
-    def _make(self, key: str, request: dict[str, Any]) -> ModelDescription:
+    def _make(self, key: str, request: dict[str, Any], asker: Asker | None) -> ModelDescription:
         with self._slots:
+            if asker is not None:
+                asker.check()
             subject = str(request["model"]["name"] or request["model"]["entrypoint"])
-            answer = ask(request, subject, self._allowed, self._lifeline)
+            answer = ask(request, subject, self._allowed, self._lifeline, asker=asker)
         if error := answer.get("error"):
             raise UserError(error["field"], error["value"], error["rule"], error["remedy"])
         description = ModelDescription.from_dict(answer)

@@ -2,6 +2,7 @@
 
 ServiceError
     BadRequest      400  a header that says nothing
+    Left            400  the client left before its answer: nobody reads this
     Unauthorized    401  the server asks for its token
     NotFound        404  no such job, figure, party, ...
     Conflict        409  what is asked for contradicts what is there
@@ -24,6 +25,7 @@ __all__ = [
     "Conflict",
     "DatabaseUnavailableError",
     "IngestError",
+    "Left",
     "NotFound",
     "ServiceError",
     "TooManyGuesses",
@@ -52,6 +54,10 @@ class ServiceError(Exception):
 
 class BadRequest(ServiceError):  # noqa: N818 - named as HTTP names it
     status, kind, title = 400, "bad-request", "Bad request"
+
+
+class Left(ServiceError):  # noqa: N818
+    status, kind, title = 400, "incomplete", "Incomplete request"
 
 
 class Unauthorized(ServiceError):  # noqa: N818

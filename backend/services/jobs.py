@@ -6,16 +6,20 @@ import hashlib
 import json
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal
 
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session, selectinload
 
 from backend.db import Database, models, uuid7
+from backend.figures.facts import known
 from backend.lifecycle import InvalidTransitionError
 from backend.scheduler import record
 from backend.schemas import jobs as schema
 from backend.schemas.plans import PlanView
+from backend.services import keys, names
+from backend.services.asker import Asker
 from backend.services.errors import Conflict, NotFound
 from backend.services.merge import merged
 from backend.services.plans import Planned, Planner, view
@@ -28,10 +32,7 @@ from engine.plan.job import JobSpec
 from engine.plan.serde import from_plain, only_set, to_plain
 
 SpecForm = Literal["yaml", "json"]
-KEY_LENGTH = 200
 NAME_LENGTH = 200
-AGAIN = " (again)"
-"""What a clone's name adds."""
 
 
 def find(session: Session, job_id: str) -> models.Job:
@@ -61,24 +62,30 @@ class Jobs:
 
     def preview(self, spec: JobSpec) -> PlanView:
         """What submitting would do, without doing it. Raises UserError as `submit` does."""
+        names.check_job(spec)
         with self._database.read() as session:
             _check_baseline(session, spec.baseline)
         return view(self._planner.plan(spec))
 
-    def submit(self, spec: JobSpec, key: str | None) -> tuple[schema.Job, bool]:
+    def submit(self, spec: JobSpec, key: str | None, asker: Asker | None = None) -> tuple[schema.Job, bool]:
         """Store a job and its plan; answers the job, and whether it is new.
 
         A submission repeated under its idempotency key answers the job that it made the first time.
-        Raises UserError for a specification that cannot run, Conflict for a key with another body.
+        Raises UserError for a specification that cannot run, Conflict for a key with another body, and Left where the
+        asker is gone before it is planned.
         """
+        keys.check(key)
+        names.check_job(spec)
+        return self.store(spec, key, asker)
+
+    def store(self, spec: JobSpec, key: str | None, asker: Asker | None = None) -> tuple[schema.Job, bool]:
+        """`submit`, also under a key that no client may use, and a name that a race stored by an older server gave."""
         body = hashlib.sha256(json.dumps(to_plain(spec), sort_keys=True).encode()).hexdigest()
-        if key is not None and not 1 <= len(key) <= KEY_LENGTH:
-            raise UserError("Idempotency-Key", key, f"must have 1 to {KEY_LENGTH} characters", "Use a UUID")
         with self._database.read() as session:
             if held := _repeated(session, key, body):
                 return self._views.whole(session, held), False
             _check_baseline(session, spec.baseline)
-        row = _new_row(self._planner.plan(spec), key, body)
+        row = _new_row(self._planner.plan(spec, asker), key, body)
 
         def write(session: Session) -> tuple[str, bool]:
             if held := _repeated(session, key, body):
@@ -92,18 +99,19 @@ class Jobs:
             self.wake()
         return self.show(job_id), new
 
-    def clone(self, job_id: str, changes: dict[str, Any], key: str | None) -> tuple[schema.Job, bool]:
+    def clone(
+        self, job_id: str, changes: dict[str, Any], key: str | None, asker: Asker | None = None
+    ) -> tuple[schema.Job, bool]:
         """Submit a job's specification once more, with `changes` (a merge patch of it). Its name says so, unless
-        they give another; its baseline stays where that still exists. Answers and raises as `submit` does, and
-        NotFound."""
+        they give another, and which strategy it has where they change that: the old one's may be in the name. Its
+        baseline stays where that still exists. Answers and raises as `submit` does, and NotFound."""
         with self._database.read() as session:
             job = find(session, job_id)
-            spec = {
-                **job.spec,
-                "name": f"{job.name[: NAME_LENGTH - len(AGAIN)]}{AGAIN}",
-                "baseline": job.baseline_id,
-            }
-        return self.submit(from_plain(JobSpec, merged(spec, changes)), key)
+            before = {**job.spec, "baseline": job.baseline_id}
+        spec = from_plain(JobSpec, merged(before, changes))
+        if "name" not in changes:
+            spec = replace(spec, name=_again(spec, before))
+        return self.submit(spec, key, asker)
 
     def delete(self, job_id: str) -> schema.Deletion | None:
         """Remove a job that has ended, with everything that was recorded of it; what is left of it after a while, None
@@ -171,6 +179,13 @@ class Jobs:
         self._changed()
 
 
+def _again(spec: JobSpec, before: dict[str, Any]) -> str:
+    """What a clone is called: `digits (again)`, or `digits (again, under ddp)`."""
+    other = spec.strategy.name != known(before, "strategy.name", str)
+    end = f" (again, under {spec.strategy.name})" if other else " (again)"
+    return f"{spec.name[: NAME_LENGTH - len(end)]}{end}"
+
+
 def _new_row(planned: Planned, key: str | None, body: str) -> models.Job:
     spec = planned.spec
     return models.Job(
@@ -195,7 +210,7 @@ def _repeated(session: Session, key: str | None, body: str) -> models.Job | None
     held = session.scalars(select(models.Job).where(models.Job.idempotency_key == key)).first()
     if held is not None and held.body_sha256 != body:
         error = UserError(
-            "Idempotency-Key",
+            keys.FIELD,
             key,
             f"was used for another body (job {held.id})",
             "Use a new key for another job",

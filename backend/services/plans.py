@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from backend.schemas.plans import PlannedLayer, PlanView
+from backend.services.asker import Asker
 from backend.services.descriptions import Descriptions
 from engine.errors import UserError
 from engine.inputs.registry import dataset
@@ -38,8 +39,9 @@ class Planner:
         self._descriptions = descriptions
         self._check_devices = check_devices
 
-    def plan(self, spec: JobSpec) -> Planned:
-        """Validate everything that can be known before the job runs. Raises UserError at the field.
+    def plan(self, spec: JobSpec, asker: Asker | None = None) -> Planned:
+        """Validate everything that can be known before the job runs. Raises UserError at the field, and Left where the
+        asker is gone.
 
         Names, options and devices are looked at first: the model's description may take seconds.
         """
@@ -47,13 +49,13 @@ class Planner:
         _check_sources(spec)
         self._check_devices(spec)
         _check_lab(spec)
-        description = self.describe(spec)
+        description = self.describe(spec, asker)
         return Planned(spec=spec, description=description, plan=build_plan(spec, description))
 
-    def describe(self, spec: JobSpec) -> ModelDescription:
-        """What the job's model is on its data. Raises UserError at the field."""
+    def describe(self, spec: JobSpec, asker: Asker | None = None) -> ModelDescription:
+        """What the job's model is on its data. Raises as `plan` does."""
         _check_sources(spec)
-        return self._descriptions.describe(spec.model, spec.data, spec.training.precision)
+        return self._descriptions.describe(spec.model, spec.data, spec.training.precision, asker)
 
 
 def _check_sources(spec: JobSpec) -> None:

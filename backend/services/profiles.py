@@ -20,6 +20,7 @@ from sqlalchemy import select
 from backend.db import Database, models
 from backend.executors import scratch
 from backend.schemas.profiles import ProfiledLayer, ProfileView
+from backend.services.asker import Asker
 from backend.services.describing import Allowance, Task, ask
 from backend.services.errors import Busy, Conflict
 from backend.services.inventory import Inventory
@@ -74,10 +75,11 @@ class Profiles:
         self._lifeline, self._ours = Pipe(duplex=False)
         scratch.remove(directory)  # what a killed server left
 
-    def measure(self, spec: JobSpec) -> ProfileView:
+    def measure(self, spec: JobSpec, asker: Asker | None = None) -> ProfileView:
         """What each layer of the job's model takes in a pass as large as one of its workers', on the kind of device
         that they compute on. Raises UserError at the job's field, Busy while another model is measured, a job runs
-        alone or holds the GPU, and Conflict where the result cannot be stored."""
+        alone or holds the GPU, Conflict where the result cannot be stored, and Left as soon as the asker is gone: who
+        runs alone waits meanwhile."""
         if not self._one.acquire(blocking=False):
             raise Busy(
                 f"another model is being measured, and two at once would measure each other. Ask again in "
@@ -89,7 +91,7 @@ class Profiles:
             gpu = GPU if device == "cuda" else None
             with self._aside(f"profile of {source_name(to_plain(spec.model))}", gpu):
                 self._check_free(gpu)
-                return self._measure(spec, device)
+                return self._measure(spec, device, asker)
         finally:
             scratch.remove(self._directory)
             self._one.release()
@@ -106,11 +108,11 @@ class Profiles:
             return
         raise Busy(f"{why}. Ask again when that has ended, or cancel it", retry_after_s=RETRY_AFTER_S)
 
-    def _measure(self, spec: JobSpec, device: Literal["cpu", "cuda"]) -> ProfileView:
+    def _measure(self, spec: JobSpec, device: Literal["cpu", "cuda"], asker: Asker | None) -> ProfileView:
         if spec.cluster.threads > MOST_THREADS:
             rule = f"a process of at most {MOST_THREADS:,} threads can be measured"
             raise UserError("cluster.threads", spec.cluster.threads, rule, "Use as many as there are cores")
-        described = self._planner.describe(spec)
+        described = self._planner.describe(spec, asker)
         samples = spec.pass_samples(spec.cluster.workers)
         if described.samples is not None and samples > described.samples:
             rule = f"a worker's pass has {samples:,} samples of it, and the data have {described.samples:,}"
@@ -129,7 +131,7 @@ class Profiles:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         begun_ns = time.time_ns()
         temporary = scratch.make(self._directory)
-        answer = ask(request, described.name, ALLOWED, self._lifeline, MEASURE, temporary)
+        answer = ask(request, described.name, ALLOWED, self._lifeline, MEASURE, temporary, asker)
         beside = self._inventory.ran(begun_ns, time.time_ns())
         if error := answer.get("error"):
             raise UserError(error["field"], error["value"], error["rule"], error["remedy"])

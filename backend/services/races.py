@@ -23,13 +23,15 @@ from backend.scheduler import record
 from backend.schemas import races as schema
 from backend.schemas.lists import ListQuery
 from backend.services import cursor as cursors
-from backend.services import provenance, race_report
+from backend.services import keys, names, provenance, race_report
+from backend.services.asker import Asker
 from backend.services.crossings import crossings
 from backend.services.curves import curves
 from backend.services.drawing import Drawing
 from backend.services.errors import Conflict, NotFound
-from backend.services.jobs import KEY_LENGTH, Jobs
+from backend.services.jobs import Jobs
 from backend.services.plans import Planner
+from backend.services.race_waits import waits
 from backend.services.remarks import deleted
 from backend.services.remember import Remembered
 from backend.services.standings import Course, Standings
@@ -77,17 +79,19 @@ class Races:
         self._standings = Standings()
         self._causes: Remembered[str | None] = Remembered(room=CAUSES_REMEMBERED)
 
-    def submit(self, spec: RaceSpec, key: str | None) -> tuple[schema.RaceView, bool]:
+    def submit(
+        self, spec: RaceSpec, key: str | None, asker: Asker | None = None
+    ) -> tuple[schema.RaceView, bool]:
         """Store a race; answers it, and whether it is new. Members that cannot run are listed with the reason, and the
         others run. Repeated under its key it answers the same race. Raises UserError where nobody can run, Conflict for
-        a key with another body."""
+        a key with another body, Left where the asker is gone before it is planned."""
         body = hashlib.sha256(json.dumps(to_plain(spec), sort_keys=True).encode()).hexdigest()
-        if key is not None and not 1 <= len(key) <= KEY_LENGTH:
-            raise UserError("Idempotency-Key", key, f"must have 1 to {KEY_LENGTH} characters", "Use a UUID")
+        keys.check(key)
+        names.check_race(spec)
         with self._database.read() as session:
             if held := _repeated(session, key, body):
                 return self.show(held.id), False
-        outs = self._refused(spec, cells(spec))
+        outs = self._refused(spec, cells(spec), asker)
         row = models.Race(
             id=uuid7(),
             name=spec.title[:200],
@@ -111,16 +115,17 @@ class Races:
             self._changed()
         return self.show(race_id), new
 
-    def add(self, race_id: str, members: Sequence[MemberSpec]) -> schema.RaceView:
+    def add(self, race_id: str, members: Sequence[MemberSpec], asker: Asker | None = None) -> schema.RaceView:
         """Let more members race: they run all rounds; those that are over, alone. Raises NotFound, UserError for
-        members that cannot race, and Conflict for a race that was cancelled."""
+        members that cannot race, Conflict for a race that was cancelled, and Left where the asker is gone."""
         with self._database.read() as session:
             row = find(session, race_id)
             _check_open(row)  # before members are planned, which may take seconds
             before = race_of(row)
         spec = replace(before, members=(*before.members, *members))
+        names.check_members(spec.members, len(before.members))
         new = [cell for cell in cells(spec) if cell.member >= len(before.members)]
-        outs = self._refused(spec, new)
+        outs = self._refused(spec, new, asker)
 
         def write(session: Session) -> None:
             row = find(session, race_id)
@@ -218,8 +223,8 @@ class Races:
             spec, rankings = course.spec, self._standings.rankings(session, course, lambda fast, slow: None)
         return curves(race_id, spec, rankings, crossings(spec, rankings))
 
-    def _refused(self, spec: RaceSpec, new: list[Cell]) -> dict[Cell, str]:
-        """Those of the `new` cells that cannot run, with the reason. Raises UserError where none can."""
+    def _refused(self, spec: RaceSpec, new: list[Cell], asker: Asker | None) -> dict[Cell, str]:
+        """Those of the `new` cells that cannot run, with the reason. Raises UserError where none can, and Left."""
         if len(new) > MOST_CELLS:
             rule = f"members under {len(conditions(spec))} conditions are {len(new)} to plan; at most {MOST_CELLS}"
             remedy = "Race fewer members, rates, workers or batches at once"
@@ -227,8 +232,10 @@ class Races:
         found: dict[Cell, str] = {}
         first: UserError | None = None
         for cell in new:
+            if asker is not None:
+                asker.check()
             try:
-                self._planner.plan(job(spec, cell))
+                self._planner.plan(job(spec, cell), asker)
             except UserError as error:
                 first = first or error
                 found[cell] = str(error)
@@ -247,7 +254,7 @@ def _repeated(session: Session, key: str | None, body: str) -> models.Race | Non
     held = session.scalars(select(models.Race).where(models.Race.idempotency_key == key)).first()
     if held is not None and held.body_sha256 != body:
         rule = f"was used for another body (race {held.id})"
-        error = UserError("Idempotency-Key", key, rule, "Use a new key for another race")
+        error = UserError(keys.FIELD, key, rule, "Use a new key for another race")
         raise Conflict(str(error), [error])
     return held
 
@@ -361,6 +368,7 @@ def _summary(session: Session, row: models.Race, spec: RaceSpec | None) -> schem
         id=row.id,
         name=row.name,
         state=cast(schema.State, row.state),
+        waits=waits(session, row) if row.state == RUNNING else None,
         members=members,
         model=source_name(known(row.spec, "job.model", dict) or {}),
         rehearsed=spec.job.rehearsed if spec is not None else None,

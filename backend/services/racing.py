@@ -19,6 +19,8 @@ from backend.lifecycle import ENDED, State
 from backend.races.field import Cell, conditions, job
 from backend.races.order import Run, following
 from backend.races.spec import RaceSpec
+from backend.services import keys
+from backend.services.errors import Conflict
 from backend.services.jobs import Jobs
 from backend.services.races import FINISHED, RUNNING
 from backend.services.removal import DELETED
@@ -104,10 +106,10 @@ class Racing:
 
     def _run(self, race_id: str, spec: RaceSpec, run: Run) -> None:
         cell = run.cell
-        key = f"race {race_id} {cell.member} {cell.condition} {run.round}"
         try:
-            made, _ = self._jobs.submit(job(spec, cell, run.round), key)
-        except UserError as error:  # its files, or this machine's devices, are not what they were
+            made, _ = self._jobs.store(job(spec, cell, run.round), keys.of_run(race_id, run))
+        except (UserError, Conflict) as error:
+            # Its files, or this machine's devices, are not what they were; or somebody has its key.
             self._leave_out(race_id, cell, str(error))
             return
 

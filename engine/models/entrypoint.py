@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -44,18 +45,12 @@ def load(entrypoint: str, directory: str, field: str = "model") -> Callable[...,
 
 def load_module(entrypoint: str, directory: str, field: str = "model") -> ModuleType:
     """Import the module part of `entrypoint`; errors as in `load`."""
-    folder = Path(directory).resolve()
-    if not folder.is_dir():
-        raise UserError(
-            f"{field}.directory",
-            directory,
-            "is not a directory on this machine",
-            "Name the folder to import from, as an absolute path",
-        )
+    folder = _folder(directory, field)
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
         importlib.invalidate_caches()
     name = entrypoint.partition(":")[0]
+    _check_file(folder, entrypoint, field)
     try:
         module = importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -71,13 +66,52 @@ def load_module(entrypoint: str, directory: str, field: str = "model") -> Module
         raise _failure(entrypoint, field, "its import fails", error, directory) from error
     found = [Path(path).resolve() for path in (module.__file__ and [module.__file__]) or module.__path__]
     if not any(path.is_relative_to(folder) for path in found):
-        raise UserError(
-            f"{field}.entrypoint",
-            entrypoint,
-            f"the module {name!r} was found in {found[0]}, not in {folder}",
-            "Rename your module: an installed or already imported one has the same name",
-        )
+        rule = f"the module {name!r} was found in {found[0]}, not in {folder}"
+        if not _holds(folder, name):
+            remedy = (
+                f"Name the folder that holds {name.partition('.')[0]!r}. This one holds: {_listing(folder)}"
+            )
+            raise UserError(f"{field}.directory", directory, rule, remedy)
+        remedy = "Rename your module: an installed or already imported one has the same name"
+        raise UserError(f"{field}.entrypoint", entrypoint, rule, remedy)
     return module
+
+
+def _folder(directory: str, field: str) -> Path:
+    folder, rule = Path(os.path.realpath(directory)), None
+    try:
+        if not folder.is_dir():
+            rule = "is not a directory on this machine"
+    except OSError as error:  # a name that is too long, a folder that is closed to us
+        rule = f"cannot be looked into: {(error.strerror or type(error).__name__).lower()}"
+    if rule is not None:
+        remedy = "Name the folder to import from, as an absolute path"
+        raise UserError(f"{field}.directory", directory, rule, remedy)
+    return folder
+
+
+def _check_file(folder: Path, entrypoint: str, field: str) -> None:
+    """Python takes what is no file for a module that is not there."""
+    path = folder.joinpath(
+        *entrypoint.partition(":")[0].split(".")
+    )  # a package, or a module without its suffix
+    file = Path(f"{path}.py")
+    if not os.path.lexists(file) or file.is_file() or path.is_dir():
+        return
+    if file.is_symlink():
+        rule, remedy = (
+            f"{file} is a link that leads to no file",
+            "Let it lead to your module, or put that in its place",
+        )
+    else:
+        rule, remedy = f"{file} is no regular file", "Put your module in its place"
+    raise UserError(f"{field}.entrypoint", entrypoint, rule, remedy)
+
+
+def _holds(folder: Path, name: str) -> bool:
+    """Whether the module, or the package that it would be in, is there."""
+    top = name.partition(".")[0]
+    return (folder / top).is_dir() or (folder / f"{top}.py").is_file()
 
 
 def call(source: SourceSpec, field: str) -> Any:
@@ -105,5 +139,9 @@ def _failure(entrypoint: str, field: str, rule: str, error: BaseException, folde
 
 
 def _listing(folder: Path) -> str:
-    names = sorted(p.stem for p in folder.iterdir() if p.suffix == ".py" or (p / "__init__.py").is_file())
+    names = sorted(
+        p.stem
+        for p in folder.iterdir()
+        if (p.suffix == ".py" and p.is_file()) or (p / "__init__.py").is_file()
+    )
     return ", ".join(names[:20]) or "no modules"

@@ -7,6 +7,7 @@ schema and the web form from these classes.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import Any, Literal
 
 from engine.errors import UserError, require_positive
@@ -45,18 +46,24 @@ class SourceSpec:
                 "name", both, "exactly one of name and entrypoint must be given", "Remove or add one"
             )
         if self.entrypoint is not None:
-            module, colon, function = self.entrypoint.partition(":")
-            if not (module and colon and function):
-                raise UserError(
-                    "entrypoint",
-                    self.entrypoint,
-                    "must read package.module:function",
-                    "Example: mymodel.net:build",
-                )
+            _check_entry_point(self.entrypoint)
             if self.directory is None:
                 raise UserError(
                     "directory", None, "an entry point needs its directory", "Name the folder to import from"
                 )
+
+
+def _check_entry_point(text: str) -> None:
+    module, _, function = text.partition(":")
+    if "/" in module or module.endswith(".py"):
+        file = PurePosixPath(module)
+        rule = "names a file; here it must read module:function, and directory names the folder"
+        remedy = f"Write {file.stem}:{function or 'function'}"
+        folder = f", and {file.parent} as directory" if file.is_absolute() else ""
+        raise UserError("entrypoint", text, rule, remedy + folder)
+    if not (module and function):
+        rule, remedy = "must read module:function", "Example: net:build, or mymodel.net:build in a package"
+        raise UserError("entrypoint", text, rule, remedy)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -63,7 +63,7 @@ def _directories_are_of_your_own_code(job: JobSpec) -> None:
                 f"{field}.directory",
                 source.directory,
                 f"an entry point is imported from a directory, and {source.name!r} is one of ours",
-                "Leave it out, or give entrypoint, as package.module:function, in place of name",
+                "Leave it out, or give entrypoint, as module:function, in place of name",
             )
 
 

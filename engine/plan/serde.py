@@ -54,7 +54,8 @@ def from_plain(cls: type[T], data: Any, field: str = "") -> T:
     for name in data:
         if name not in known:
             shown = legible(str(name))
-            raise UnknownNameError(join(field, shown), shown, f"field of {cls.__name__}", known)
+            unknown = UnknownNameError(join(field, shown), shown, f"field of {cls.__name__}", known)
+            raise unknown.of(data[name])
     values = {}
     for name, spec in known.items():
         if name in data:

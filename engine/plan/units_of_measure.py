@@ -6,19 +6,23 @@ import re
 
 from engine.errors import UserError
 
-_DURATION = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*(us|ms|s)\s*$")
+_NUMBER = r" *([0-9]{1,15}(?:\.[0-9]{1,15})?) *"
+_DURATION = re.compile(_NUMBER + "(us|ms|s) *")
 _NANOSECONDS = {"us": 10**3, "ms": 10**6, "s": 10**9}
-_RATE = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([kKMGT]?)(?:bit(?:/s)?|bps)\s*$")
+_RATE = re.compile(_NUMBER + "([kKMGT]?)(?:bit(?:/s)?|bps) *")
+_LONGEST = 60
+"""Characters of a rate or a time as it is written."""
 LARGEST = 2**31 - 1
 """Of steps, epochs and batches: telemetry counts them in 32 bits."""
 LEAST_RATE_BPS = 10**3
 """The least that a link, shaped or paced, can keep."""
 _FACTOR = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_PREFIXES = ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k"))
 
 
 def parse_rate(text: str, field: str) -> int:
     """Bits per second of `300Mbit`, `10 Gbit/s`, `1.5Gbps` (decimal prefixes, as network equipment counts)."""
-    match = _RATE.match(text)
+    match = _written(_RATE, text)
     value = float(match[1]) * _FACTOR[match[2]] if match else 0
     if not LEAST_RATE_BPS <= value <= 10**14:
         raise UserError(
@@ -29,16 +33,28 @@ def parse_rate(text: str, field: str) -> int:
 
 def parse_duration(text: str, field: str) -> int:
     """Nanoseconds of `0.1ms`, `50us` or `1 s`."""
-    match = _DURATION.match(text)
+    match = _written(_DURATION, text)
     value = float(match[1]) * _NANOSECONDS[match[2]] if match else 0
     if not 10**3 <= value <= 10**10:
         raise UserError(field, text, "is not a time from 1 us to 10 s", "Write it as 0.1ms or 50us")
     return round(value)
 
 
+def _written(form: re.Pattern[str], text: str) -> re.Match[str] | None:
+    return form.fullmatch(text) if len(text) <= _LONGEST else None
+
+
+def exact_rate(text: str, field: str) -> str:
+    """`100Mbit` of `0100 Mbit/s`: one spelling for all ways to write a rate, with all digits that tell it from others.
+    It can be asked for again as it is. Raises as `parse_rate` does."""
+    bps = parse_rate(text, field)
+    factor, prefix = next((factor, prefix) for factor, prefix in _PREFIXES if bps >= factor)
+    return f"{bps / factor:.15g}{prefix}bit"
+
+
 def format_rate(bps: float) -> str:
     """`300 Mbit/s` of 300000000."""
-    for factor, prefix in ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k")):
+    for factor, prefix in _PREFIXES:
         if bps >= 0.9995 * factor:  # what rounds to 1000 of one prefix is 1 of the next
             return f"{bps / factor:.3g} {prefix}bit/s"
     return f"{bps:.3g} bit/s"

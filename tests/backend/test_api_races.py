@@ -16,9 +16,12 @@ from sqlalchemy.orm import Session
 
 from backend.db.models import Job
 from backend.lifecycle import Event, Reason
-from backend.scheduler import record
+from backend.scheduler import changes, record
+from backend.scheduler.decide import Wait
 from backend.services.racing import Racing
 from engine.benchmarks.harness.machine import commit
+from engine.plan.job import JobSpec
+from engine.plan.serde import from_plain
 from tests.backend.job_specs import job_spec
 from tests.backend.posted_run import Posted, end_attempt, record_steps, start_attempt
 
@@ -326,11 +329,11 @@ def test_a_server_that_died_goes_on_without_a_second_job(
         pass
 
     def dies(spec: Any, key: str) -> Any:
-        submitted.append(context.jobs.submit(spec, key)[0].id)
+        submitted.append(context.jobs.store(spec, key)[0].id)
         raise DiedError
 
     with monkeypatch.context() as patch:
-        patch.setattr(racing, "_jobs", type("Jobs", (), {"submit": staticmethod(dies)}))
+        patch.setattr(racing, "_jobs", type("Jobs", (), {"store": staticmethod(dies)}))
         with pytest.raises(DiedError):
             racing.step()
     assert next_job(api, racing, race) == submitted[0]
@@ -402,6 +405,49 @@ def test_a_submission_is_repeated_under_its_key(api: TestClient) -> None:
     items = api.get("/api/v1/races", params={"limit": 1, "fields": "id,members"}).json()["items"]
     assert items == [{"id": first.json()["id"], "members": ["p3", "ring-allreduce"]}]
     api.post(f"/api/v1/races/{first.json()['id']}/cancel", json={})
+
+
+def test_a_race_says_what_it_waits_for(api: TestClient, racing: Racing, tmp_path: Path) -> None:
+    first, second = (submit(api, "p3", "parameter-server", name=name) for name in ("first", "second"))
+    assert (first["waits"], second["waits"]) == (None, "waits for the race 'first'")
+    items = api.get("/api/v1/races", params={"limit": 2}).json()["items"]
+    assert [race["waits"] for race in items] == ["waits for the race 'first'", None]
+    job_id = next_job(api, racing, first)
+    context = api.app.state.context  # type: ignore[attr-defined]
+    wait = Wait(
+        job_id=str(job_id),
+        position=1,
+        reason=Reason.WAITING_FOR_DEVICES,
+        text="next in the queue: it runs alone, and 'profile of net:build' runs still",
+        blocked_by=(),
+    )
+    context.database.writer.run(lambda session: changes.wait(session, [wait]))
+    assert show(api, first)["waits"] == f"waits with its next job: {wait.text}"
+    api.post(f"/api/v1/races/{first['id']}/cancel", json={})
+    assert (show(api, first)["waits"], show(api, second)["waits"]) == (None, None)
+    api.post(f"/api/v1/races/{second['id']}/cancel", json={})
+
+
+def test_nobody_takes_the_key_of_a_races_job(api: TestClient) -> None:
+    for path, body in (("jobs", job_spec()), ("races", race_spec("p3"))):
+        answer = api.post(f"/api/v1/{path}", json=body, headers={"Idempotency-Key": "Race R 0 0 1"})
+        assert answer.status_code == 422, answer.text
+        assert [error["field"] for error in answer.json()["errors"]] == ["Idempotency-Key"]
+
+
+def test_a_race_whose_key_somebody_has_leaves_that_member_out_and_goes_on(
+    api: TestClient, racing: Racing, tmp_path: Path
+) -> None:
+    """As stored by a server that took such keys from clients."""
+    race = submit(api, "p3", "parameter-server", rounds=1)
+    context = api.app.state.context  # type: ignore[attr-defined]
+    taken, _ = context.jobs.store(from_plain(JobSpec, job_spec("taken")), f"race {race['id']} 0 0 0")
+    api.post(f"/api/v1/jobs/{taken.id}/cancel", json={})
+    assert run(api, racing, race, tmp_path) == ["digits: parameter-server, round 1"]
+    found = show(api, race)
+    outs = {one["name"]: one["out"] for one in found["rankings"][0]["standings"]}
+    assert f"was used for another body (job {taken.id})" in outs["p3"]
+    assert (outs["parameter-server"], found["state"]) == (None, "finished")
 
 
 def test_a_race_has_a_report(api: TestClient, racing: Racing, tmp_path: Path) -> None:

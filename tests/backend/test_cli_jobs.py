@@ -235,7 +235,8 @@ def test_a_template_is_changed_as_it_is_submitted(file: Path) -> None:
         assert said in refused.stderr
     refused = trainyard("submit", str(file), "--set", "training.step=7")
     assert refused.exit_code == 2
-    assert "'steps'" in refused.stderr
+    assert "error: training.step = 7" in refused.stderr
+    assert "Did you mean 'steps'? Known: clip_norm, " in refused.stderr
 
 
 def test_a_place_in_a_list_is_changed(file: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import unicodedata
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -103,13 +105,21 @@ def test_a_races_report_is_printed_and_the_queue_read(client: Client, tmp_path: 
     assert trainyard("race-report", "nobody").exit_code == 2
 
 
-def test_nothing_that_people_say_of_a_job_drives_the_terminal(client: Client) -> None:
+def test_nothing_that_people_say_of_a_job_drives_the_terminal(live: LiveServer, client: Client) -> None:
+    """Such names are refused now, and older servers have stored them."""
     evil = "red\x1b]0;title\x07 \N{RIGHT-TO-LEFT OVERRIDE}txt\x9b2J\nnext"
-    job = client.submit(job_spec(evil))
+    job = client.submit(job_spec("name"))
     client.note(job.id, evil)
     race = client.start_race(
-        {"name": evil, "job": job_spec("raced"), "members": [{"strategy": "p3", "name": evil}]}
+        {"name": "name", "job": job_spec("raced"), "members": [{"strategy": "p3", "name": "member"}]}
     )
+    with closing(sqlite3.connect(live.data_dir / "trainyard.db", timeout=30)) as database, database:
+        for table, id_ in (("jobs", job.id), ("races", race.id)):
+            stored = f"UPDATE {table} SET name = :evil, spec = json_set(spec, '$.name', :evil) WHERE id = :id"
+            database.execute(stored, {"evil": evil, "id": id_})
+        database.execute("UPDATE jobs SET revision = revision + 1 WHERE id = ?", (job.id,))
+        member = "UPDATE races SET spec = json_set(spec, '$.members[0].name', ?) WHERE id = ?"
+        database.execute(member, (evil, race.id))
     shown = [
         succeeds(*command)
         for command in (

@@ -7,10 +7,11 @@ import sys
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from backend.cli.clone import fitting
 from backend.cli.ids import LISTED, SHORT, chosen, shorten
-from backend.cli.main import COMMANDS, app
+from backend.cli.main import COMMANDS, GUESSED, app
 from backend.cli.progress import Lines
 from engine.errors import UserError
 
@@ -35,7 +36,8 @@ def test_an_id_is_as_short_as_it_stays_the_only_one() -> None:
 
 
 def test_a_beginning_names_one_or_lists_the_candidates() -> None:
-    assert chosen("job", "abc", {}) == "abc", "the server says that there is none"
+    with pytest.raises(UserError, match=r"job id = 'abcd': no such job\. `trainyard list` lists them"):
+        chosen("job", "abcd", {})
     assert chosen("job", "019ac300", {IDS[3]: "digits"}) == IDS[3]
     with pytest.raises(UserError) as error:
         chosen("race", "019a", dict(zip(IDS, ("a", "b", "c", "d"), strict=True)))
@@ -109,3 +111,11 @@ def test_a_command_loads_what_it_needs() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_command_that_people_look_for_is_named() -> None:
+    assert not set(GUESSED) & set(COMMANDS)
+    for guessed, meant in GUESSED.items():
+        assert meant in COMMANDS
+        found = CliRunner().invoke(app, [guessed])
+        assert (found.exit_code, f"Did you mean `trainyard {meant}`?" in found.stderr) == (2, True)

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import os
 import select
+import socket
 import subprocess
 import sys
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 from backend.client import ApiError, Client
+from backend.services.asker import Asker
 from backend.services.describing import Allowance
 from backend.services.descriptions import AT_ONCE, KEPT_BYTES, RETRY_AFTER_S, WAITING, Descriptions
+from backend.services.errors import Left
 from engine.errors import UserError
 from engine.plan.description import ModelDescription
 from engine.plan.job import SourceSpec
@@ -242,3 +246,115 @@ def test_text_that_does_not_give_the_vocabulary_is_refused_at_its_field(tmp_path
 
     write_text(tmp_path / "lines.txt", 90)
     assert (describe(300).samples or 0) > (described.samples or 0) > 0, "the text has grown"
+
+
+def counts(directory: Path, body: str) -> dict[str, str]:
+    """A model that writes a line for each time that it is described, and goes on with `body`."""
+    (directory / "counted.py").write_text(
+        "import os, pathlib, time\n"
+        "with pathlib.Path(__file__).with_suffix('.pids').open('a') as file:\n"
+        "    print(os.getpid(), file=file)\n"
+        f"def build():\n    {body}\n"
+    )
+    return {"entrypoint": "counted:build", "directory": str(directory)}
+
+
+def described(directory: Path) -> list[int]:
+    """The processes that described it."""
+    path = directory / "counted.pids"
+    return [int(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def wide_race(model: dict[str, str]) -> dict[str, Any]:
+    members = [{"strategy": name} for name in ("p3", "parameter-server", "ring-allreduce")]
+    return {"job": job_spec(model=model), "members": members, "rates": ["100Mbit", "1Gbit", "10Gbit"]}
+
+
+@pytest.mark.usefixtures("server_lane")
+def test_a_failure_is_not_met_again_in_every_cell_of_a_race(tmp_path: Path) -> None:
+    race = wide_race(counts(tmp_path, "return missing"))
+    with LiveServer(tmp_path / "data", scheduler=False) as server, Client(server.url) as client:
+        with pytest.raises(ApiError, match="'missing' is not defined"):
+            client.start_race(race)
+        assert len(described(tmp_path)) == 1
+        with pytest.raises(ApiError):
+            client.start_race(race)
+        assert len(described(tmp_path)) == 2, (
+            "of another request it is described again: its cause may be gone"
+        )
+
+
+def leave(client: httpx.Client) -> None:
+    """As a program that ends while it waits."""
+    (connection,) = client._transport._pool.connections  # type: ignore[attr-defined]
+    connection._connection._network_stream.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.usefixtures("server_lane")
+def test_a_measurement_that_nobody_waits_for_is_in_nobodys_way(tmp_path: Path) -> None:
+    body = (
+        "import torch\n"
+        "    class Sleeps(torch.nn.Flatten):\n"
+        "        def forward(self, x):\n"
+        "            if not x.is_meta: time.sleep(600)\n"
+        "            return super().forward(x)\n"
+        "    return torch.nn.Sequential(Sleeps(), torch.nn.Linear(64, 10))"
+    )
+    spec = job_spec(model=counts(tmp_path, body))
+    with LiveServer(tmp_path / "data", scheduler=False) as server, ThreadPoolExecutor(1) as threads:
+        client = httpx.Client(trust_env=False)
+        url = f"{server.url}/api/v1/profiles"
+        asked = threads.submit(client.post, url, json=spec, timeout=300)
+        until(lambda: len(described(tmp_path)) == 2, "it is described, and then measured")
+        assert httpx.post(url, json=spec, trust_env=False).status_code == 503
+        leave(client)
+        assert asked.exception() is not None
+        expect_end(described(tmp_path)[1])
+        other = until(
+            lambda: (
+                (answer := httpx.post(url, json=job_spec(), timeout=120, trust_env=False)).status_code != 503
+                and answer
+            ),
+            "another model is measured",
+        )
+        assert other.status_code == 201, other.text
+
+
+@pytest.mark.usefixtures("server_lane")
+@pytest.mark.parametrize("path", ["races", "jobs", "profiles"])
+def test_what_is_described_or_measured_ends_when_its_client_leaves(tmp_path: Path, path: str) -> None:
+    model = counts(tmp_path, "time.sleep(600)")
+    body = wide_race(model) if path == "races" else job_spec(model=model)
+    with LiveServer(tmp_path / "data", scheduler=False) as server, ThreadPoolExecutor(1) as threads:
+        client = httpx.Client(trust_env=False)
+        asked = threads.submit(client.post, f"{server.url}/api/v1/{path}", json=body, timeout=300)
+        until(lambda: described(tmp_path), "the user's code runs")
+        leave(client)
+        assert asked.exception() is not None
+        expect_end(described(tmp_path)[0])
+        assert client.post(f"{server.url}/api/v1/plans", json=job_spec()).status_code == 200
+        assert len(described(tmp_path)) == 1, "no other cell is planned"
+        kept = client.get(f"{server.url}/api/v1/{'races' if path == 'races' else 'jobs'}").json()
+        assert kept["items"] == []
+
+
+def test_who_waits_for_the_same_model_gets_it_although_the_first_one_leaves(tmp_path: Path) -> None:
+    model = SourceSpec(
+        **counts(
+            tmp_path,
+            "time.sleep(3); from torch import nn; return nn.Sequential(nn.Flatten(), nn.Linear(64, 10))",
+        )
+    )
+    descriptions = Descriptions(tmp_path / "cache")
+
+    def describe(asker: Asker | None) -> ModelDescription:
+        return descriptions.describe(model, SourceSpec(name="digits"), "float32", asker)
+
+    with Asker() as first, ThreadPoolExecutor(2) as threads:
+        one = threads.submit(describe, first)
+        until(lambda: described(tmp_path), "the user's code runs")
+        other = threads.submit(describe, None)
+        first.leave()
+        assert isinstance(one.exception(), Left)
+        assert len(other.result().layers) == 1
+    descriptions.close()

@@ -56,6 +56,18 @@ def test_every_member_runs_under_every_condition() -> None:
     assert not job(race("p3", beside=True), Cell(0, 0)).cluster.alone
 
 
+def test_a_rate_is_spelled_in_one_way_however_it_was_asked_for() -> None:
+    """Two rates that differ in a late digit are two conditions."""
+    asked = race("p3", rates=["0100 Mbit/s", "1000.5Mbit", "1.0006Gbps", "64kbit"])
+    assert [c.text for c in conditions(asked)] == ["100Mbit", "1.0005Gbit", "1.0006Gbit", "64kbit"]
+    spec = job(asked, Cell(0, 0))
+    assert (spec.name, spec.network.rate, spec.network.rate_bps) == (
+        "digits: p3, 100Mbit, round 1",
+        "100Mbit",
+        10**8,
+    )
+
+
 def test_without_conditions_the_jobs_own_hold() -> None:
     asked = race("p3", "single")
     assert [c.text for c in conditions(asked)] == [""]

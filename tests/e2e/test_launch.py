@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from backend.client import Client
+from tests.backend.job_specs import job_spec
 from tests.e2e.complete import with_all_telemetry
 from tests.e2e.drawn import wait_until_drawn
 from tests.e2e.launching import STEPS, expect_the_plan, fill_form, open_section
@@ -195,3 +196,51 @@ def test_ones_own_model_is_measured_for_a_rehearsal(page: Page, tmp_path: Path) 
     expect(page.get_by_text(re.compile("Passes of .* samples on (cpu|cuda): "))).to_be_visible()
     expect(page.get_by_test_id("field-rehearsal.profile")).to_have_value(re.compile(r"/profiles/\w+\.json$"))
     expect(page.get_by_test_id("plan-totals")).to_be_visible()
+
+
+def test_own_code_is_checked_again_and_enter_launches_nothing(
+    page: Page, client: Client, tmp_path: Path
+) -> None:
+    net = tmp_path / "net.py"
+    net.write_text(
+        "from torch import nn\ndef build():\n    return nn.Sequential(nn.Flatten(), nn.Linear(64, 10))\n"
+    )
+    page.goto("/launch?race=true")
+    open_section(page, "model")
+    page.get_by_test_id("own-model").click()
+    entry = page.get_by_test_id("field-model.entrypoint")
+    entry.fill(str(net))
+    entry.blur()
+    expect(page.get_by_text("Write module:function, as net:build, or with its file")).to_be_visible()
+    expect(entry).to_have_attribute("aria-invalid", "true")
+    entry.fill(f"{net}:build")
+    entry.blur()
+    member = page.get_by_test_id("can-p3")
+    expect(member).to_have_attribute("data-state", "runs")
+    net.write_text("broken\n")
+    page.get_by_test_id("check-again").click()
+    expect(member).to_have_attribute("data-state", "refused")
+    net.write_text(
+        "from torch import nn\ndef build():\n    return nn.Sequential(nn.Flatten(), nn.Linear(64, 10))\n"
+    )
+    page.get_by_test_id("check-again").click()
+    expect(member).to_have_attribute("data-state", "runs")
+    before = len(client.races().items)
+    page.get_by_test_id("field-name").fill("by accident")
+    page.get_by_test_id("field-name").press("Enter")
+    page.wait_for_timeout(500)
+    expect(page).to_have_url(re.compile("/launch"))
+    assert len(client.races().items) == before
+
+
+def test_jobs_of_ones_own_model_are_chosen_by_it(page: Page, client: Client, tmp_path: Path) -> None:
+    (tmp_path / "chosen.py").write_text(
+        "from torch import nn\ndef build():\n    return nn.Sequential(nn.Flatten(), nn.Linear(64, 10))\n"
+    )
+    job = client.submit(job_spec("own", model={"entrypoint": "chosen:build", "directory": str(tmp_path)}))
+    client.stop(job.id, timeout_s=60)
+    page.goto("/jobs")
+    page.get_by_test_id("filter-model").click()
+    page.get_by_role("option", name="chosen:build", exact=True).click()
+    expect(page.get_by_test_id(f"job-row-{job.id}")).to_be_visible()
+    expect(page.get_by_test_id("jobs-count")).to_have_text("1 job")

@@ -1,6 +1,7 @@
 """Descriptions, and the short process that makes them; users' own models, good and bad."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -239,6 +240,31 @@ def test_a_missing_directory_module_or_import_is_named(tmp_path):
     assert "The folder holds: broken_net" in refuse("net_absent:build", tmp_path)
     assert "No module named 'no_such_package_at_all'" in refuse("broken_net:build", tmp_path)
     assert "Rename your module" in refuse("json:build", tmp_path)
+    refused = refuse("string:build", tmp_path)
+    assert refused.startswith("model.directory = "), (
+        "the module is not in the folder: another folder is meant"
+    )
+    assert "Name the folder that holds 'string'. This one holds: broken_net, json" in refused
+
+
+def test_what_is_no_file_is_not_called_a_module_that_is_missing(tmp_path):
+    def refuse(directory: str) -> str:
+        with pytest.raises(UserError) as caught:
+            describe_request({"model": {"entrypoint": "mm:build", "directory": directory}, "data": DIGITS})
+        return str(caught.value)
+
+    file = tmp_path / "mm.py"
+    os.mkfifo(file)
+    assert f"{file} is no regular file. Put your module in its place" in refuse(str(tmp_path))
+    file.unlink()
+    file.symlink_to(file)
+    assert f"{file} is a link that leads to no file" in refuse(str(tmp_path))
+    file.unlink()
+    assert "The folder holds: no modules" in refuse(str(tmp_path))
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    assert "is not a directory on this machine" in refuse(str(loop))
+    assert "cannot be looked into: file name too long. Name the folder" in refuse("/" + "a" * 5_000)
 
 
 def run_process(request: dict, cwd: Path) -> tuple[int, dict]:

@@ -85,7 +85,7 @@ def test_text_that_looks_like_a_number_stays_text() -> None:
             "nam",
             r"no such field of JobSpec. Did you mean 'name'\? Known: baseline, cluster, ",
         ),
-        (JobSpec, {True: "x"}, "True", "no such field of JobSpec"),
+        (JobSpec, {True: "x"}, "True", "True = 'x': no such field of JobSpec"),
         (JobSpec, {"name": "x"}, "model", "is required. Add model"),
         (JobSpec, {"name": 3}, "name", "must be text"),
         (JobSpec, {"name": None}, "name", "must be text"),

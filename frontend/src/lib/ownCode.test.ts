@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { fromFile, INCOMPLETE, ownCode } from "./ownCode";
+import { entryProblem, fromFile, INCOMPLETE, ownCode } from "./ownCode";
 
 const ours = { name: "mlp", entrypoint: null, directory: null, options: {} };
 const mine = { name: null, entrypoint: "net:build", directory: "/home/me", options: {} };
@@ -30,4 +30,11 @@ test("an entry point may be written with its file", () => {
   expect(fromFile("/home/me/my nets/mine.py:build")).toEqual(found);
   for (const text of ["mine:build", "/home/me/mine.py", "/home/me/mine.py:", "mine.py:build"])
     expect(fromFile(text)).toBeNull();
+});
+
+test("an entry point that names no function is told how it is written", () => {
+  for (const text of ["", "net:build", "nets.mine:build", "/home/me/mine.py:build"])
+    expect(entryProblem(text)).toBeNull();
+  for (const text of ["/home/me/mine.py", "mine.py:build", "net", "net:", ":build", "net: build"])
+    expect(entryProblem(text)).toContain("module:function, as net:build, or with its file");
 });

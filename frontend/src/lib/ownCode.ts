@@ -11,6 +11,13 @@ export function ownCode(spec: Record<string, unknown>): string | null {
 
 export const INCOMPLETE = "incomplete";
 
+/** What is wrong with an entry point as it stands in the form, which also takes the file; null where nothing is. */
+export function entryProblem(text: string): string | null {
+  const module = /^\w+(\.\w+)*:\w+$/.test(text) && !text.includes(".py:");
+  if (text === "" || fromFile(text) || module) return null;
+  return "Write module:function, as net:build, or with its file, as /home/me/net.py:build.";
+}
+
 /** An entry point that is written with its file, `/home/me/nets/mine.py:build`, as the service wants it: the folder, and
  * `mine:build`. Null where it names no file. */
 export function fromFile(text: string): { directory: string; entrypoint: string } | null {

@@ -11,3 +11,8 @@ test("a race is green only where no job of it failed", () => {
   expect(race("finished", 2, 2)).toEqual({ text: "all failed", color: "red" });
   expect(race("running", 2, 2)).toEqual({ text: "running", color: "blue" });
 });
+
+test("a race that waits does not say that it runs", () => {
+  const waiting = { state: "running", waits: "for another race" } as RaceSummary;
+  expect(raceState(waiting)).toEqual({ text: "waiting", color: "gray" });
+});

@@ -17,6 +17,7 @@ export function JobFilters({ search }: { search: JobsSearch }) {
   const navigate = useNavigate({ from: "/jobs" });
   const strategies = useQuery(strategiesQuery).data ?? [];
   const models = useQuery(modelsQuery).data ?? [];
+  const own = useQuery(jobGroupsQuery("model", {})).data?.items ?? [];
   const tags = useQuery(jobGroupsQuery("tag", {})).data?.items ?? [];
 
   const set = (change: JobsSearch) =>
@@ -60,7 +61,9 @@ export function JobFilters({ search }: { search: JobsSearch }) {
         placeholder="Any model"
         clearable
         searchable
-        data={models.map((entry) => entry.name)}
+        data={[
+          ...new Set([...models.map((entry) => entry.name), ...own.flatMap(({ value }) => value ?? [])]),
+        ]}
         value={search.model ?? null}
         data-testid="filter-model"
         style={{ flex: "1 1 140px" }}

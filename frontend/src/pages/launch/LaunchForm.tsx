@@ -143,6 +143,10 @@ export function LaunchForm({ schema, models, datasets, initial, initialRace, rac
     <form
       data-testid="launch-form"
       onBlur={code.release}
+      onKeyDown={(event) => {
+        // Enter in a field would launch everything, before anybody has looked at it.
+        if (event.key === "Enter" && event.target instanceof HTMLInputElement) event.preventDefault();
+      }}
       onSubmit={(event) => {
         event.preventDefault();
         submit.mutate();

@@ -22,7 +22,13 @@ export function RacePreview({ form, preview }: Props) {
           Who can run{rate && ` at ${rate}`}
         </Title>
         {preview.again && (
-          <Button size="compact-sm" variant="light" onClick={preview.again} data-testid="check-again">
+          <Button
+            size="compact-sm"
+            variant="light"
+            loading={preview.checking}
+            onClick={preview.again}
+            data-testid="check-again"
+          >
             Check again
           </Button>
         )}

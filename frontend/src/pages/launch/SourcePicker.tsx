@@ -1,11 +1,12 @@
 import { Select, Stack, Switch, Text, TextInput } from "@mantine/core";
+import { useState } from "react";
 import type { SourceEntry } from "../../api/types";
 import { errorAt, errorWithin } from "../../form/errors";
 import { MapField } from "../../form/MapField";
 import { Misfits } from "../../form/Misfits";
 import { type FieldProps, ObjectFields } from "../../form/SchemaField";
 import { hasFields, initialValue, isObject, type JsonSchema, resolve } from "../../form/schema";
-import { fromFile } from "../../lib/ownCode";
+import { entryProblem, fromFile } from "../../lib/ownCode";
 
 interface Props extends FieldProps {
   entries: SourceEntry[];
@@ -24,7 +25,10 @@ export function SourcePicker({ entries, what, schema: whole, root, path, value, 
     const found = entries.find((entry) => entry.name === name)?.options_schema as JsonSchema | undefined;
     onChange({ name, entrypoint: null, directory: null, options: found ? initialValue(found, found) : {} });
   };
+  // What the field held as it was left: a half typed text is told nothing.
+  const [left, setLeft] = useState("");
   const split = (text: string) => {
+    setLeft(text);
     const found = fromFile(text);
     if (found) set(found);
   };
@@ -34,7 +38,10 @@ export function SourcePicker({ entries, what, schema: whole, root, path, value, 
       description={description}
       placeholder={placeholder}
       value={String(source[field] ?? "")}
-      error={errorAt(errors, `${path}.${field}`)}
+      error={
+        (field === "entrypoint" && left === source.entrypoint && entryProblem(left)) ||
+        errorAt(errors, `${path}.${field}`)
+      }
       data-testid={`field-${path}.${field}`}
       onChange={(event) => set({ [field]: event.currentTarget.value })}
       onBlur={field === "entrypoint" ? (event) => split(event.currentTarget.value) : undefined}

@@ -3,6 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useRef } from "react";
 import { ApiProblem, client, unwrap } from "../../api/client";
 import type { JobSpec, PlanView } from "../../api/types";
+import { ownCode } from "../../lib/ownCode";
 import type { useHeldCode } from "./useHeldCode";
 
 const BUSY_MS = 10_000;
@@ -16,7 +17,8 @@ export const planQuery = (text: string) => ({
   retry: (failures: number, error: Error) =>
     error instanceof ApiProblem && error.status === 503 && failures < 12,
   retryDelay: BUSY_MS,
-  staleTime: 60_000,
+  // Where a person's own code runs, it may be another one when they come back from their editor.
+  staleTime: ownCode(JSON.parse(text)) === null ? 60_000 : 0,
 });
 
 /** A specification as text, for its plan: a name is asked for at submission; a plan does not need one. */

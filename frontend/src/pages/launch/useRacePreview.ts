@@ -45,12 +45,15 @@ export function useRacePreview(
     errors: common(checked),
     held: code.held(spec),
     preview: code.release,
-    /** Ask once more for those who cannot run: a person's code may be another one now. Undefined: there are none. */
-    again: results.some(({ error }) => error)
-      ? () => {
-          for (const one of results) if (one.error) void one.refetch();
-        }
-      : undefined,
+    checking: results.some(({ isFetching }) => isFetching),
+    /** Ask once more for all of them: a person's code may be another one now. Undefined: there is nobody, or it must
+     * wait for the code. */
+    again:
+      results.length > 0 && !code.held(spec)
+        ? () => {
+            for (const one of results) void one.refetch();
+          }
+        : undefined,
   };
 }
 

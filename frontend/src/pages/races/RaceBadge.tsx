@@ -8,10 +8,11 @@ export function RaceBadge({ race }: { race: RaceSummary }) {
     <Badge
       color={color}
       style={{ maxWidth: "none" }}
+      title={race.waits ?? undefined}
       data-testid="race-state"
       data-state={race.state}
       leftSection={
-        race.state === "running" ? (
+        race.state === "running" && !race.waits ? (
           <span className="ty-dot" data-pulse="true" style={{ width: 6, height: 6 }} />
         ) : undefined
       }

@@ -115,7 +115,8 @@ export function RankingsPage() {
 }
 
 function HowFar({ race }: { race: RaceView }) {
-  const words = `round ${race.round} of ${race.spec.rounds ?? 3}, ${race.jobs_ended} of ${race.jobs} jobs ended`;
+  const far = race.waits ?? `round ${race.round} of ${race.spec.rounds ?? 3}`;
+  const words = `${far}, ${race.jobs_ended} of ${race.jobs} jobs ended`;
   return (
     <Stack gap={4}>
       <Progress value={(100 * race.jobs_ended) / Math.max(1, race.jobs)} aria-label={words} />
@@ -126,7 +127,7 @@ function HowFar({ race }: { race: RaceView }) {
         </Text>
         {race.running_job && (
           <LinkAnchor size="sm" to="/jobs/$jobId" params={{ jobId: race.running_job }}>
-            the job that runs
+            {race.waits ? "its job" : "the job that runs"}
           </LinkAnchor>
         )}
       </Group>
