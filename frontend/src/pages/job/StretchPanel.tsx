@@ -183,7 +183,7 @@ function wordsOf(
       ? "Nothing went over these links, and nothing was waited for."
       : "Percentages are of what the link's rate allows in this time.",
     most > OVERFULL &&
-      `The fullest bin holds ${formatPercent(most)}: ${whyOverfull(fullest?.rate_source === "declared")}`,
+      `The fullest of these bins, ${formatMs(bin_ns / 1e6)} wide, holds ${formatPercent(most)}: ${whyOverfull(fullest?.rate_source === "declared")}`,
     steps_without_events > 0 &&
       `Of ${steps_without_events} ${steps_without_events === 1 ? "step" : "steps"} here the events were not kept, and so no waits are counted.`,
   ];
