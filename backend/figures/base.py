@@ -6,6 +6,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from backend.figures.markup import as_text
 from backend.figures.request import FigureRequest
 from backend.figures.theme import COLOURS, template
 
@@ -53,7 +54,7 @@ def notice(request: FigureRequest, *, revision: str, text: str, height: int = 26
     figure.update_xaxes(visible=False, fixedrange=True)
     figure.update_yaxes(visible=False, fixedrange=True)
     figure.add_annotation(
-        text="<br>".join(wrap(text, max(28, request.width // 11))),
+        text="<br>".join(map(as_text, wrap(text, max(28, request.width // 11)))),
         xref="paper",
         yref="paper",
         x=0.5,
@@ -76,7 +77,7 @@ def sign(figure: go.Figure, request: FigureRequest, text: str) -> None:
     above, room = above + legend, SIGN_LINE_PX * len(lines)
     figure.update_layout(height=figure.layout.height + legend + room, margin={"t": above + room})
     figure.add_annotation(
-        text="<br>".join(lines),
+        text="<br>".join(map(as_text, lines)),
         name="signature",
         xref="paper",
         yref="paper",

@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 
 from backend.figures.base import finish, notice, say_rehearsed
 from backend.figures.loss import SMOOTH_SHARE, smooth
+from backend.figures.markup import as_text
 from backend.figures.request import FigureRequest
 from backend.figures.several import names_of, rehearsals_of
 from backend.figures.source import Source
@@ -151,7 +152,7 @@ def draw(
                 x=one.x,
                 y=_smoothed(one.value, spans[index]),
                 mode="lines+markers" if what == "accuracy" else "lines",
-                name=one.name,
+                name=as_text(one.name),
                 line={"width": 2.2, "color": colours.series[index % len(colours.series)], "dash": dash},
                 marker={"size": 6},
                 hovertemplate="%{y:.4g}",
@@ -169,7 +170,7 @@ def draw(
     )
     if left_out:
         figure.add_annotation(
-            text=f"Not measured: {', '.join(left_out)}",
+            text=as_text(f"Not measured: {', '.join(left_out)}"),
             xref="paper",
             yref="paper",
             x=1,

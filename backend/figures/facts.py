@@ -12,7 +12,8 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from backend.db.models import Attempt, Job
-from backend.figures import resolved
+from backend.figures import resolved, shared_units
+from backend.figures.shared_units import SharedUnits
 from backend.lifecycle import ENDED
 from engine.plan.description import layer_title
 from engine.plan.fingerprint import Fingerprint, fingerprint
@@ -20,8 +21,11 @@ from engine.plan.job import ClusterSpec, StrategySpec, TrainingSpec
 from engine.plan.rehearsal import RehearsalSpec
 from engine.plan.serde import from_plain
 from engine.telemetry.definitions import LinkRate, RateSource
+from engine.telemetry.events import NONE
 
 T = TypeVar("T")
+MOST_NAMED = 8
+"""Layers of a bucket that are told one by one."""
 
 
 def together(name: Callable[[int], str], first: int, last: int) -> str:
@@ -88,6 +92,8 @@ class JobFacts:
     ended_unix_ns: int | None
     describe: Callable[[], dict[str, Any] | None]
     """Reads the model's description, which is large: a row of a list does without."""
+    read_units: Callable[[], SharedUnits]
+    """Reads the plan, which is large, too."""
     parties: tuple[str, ...]
     """Names by party number."""
     attempt: int | None
@@ -133,6 +139,39 @@ class JobFacts:
     def named(self, index: int) -> str:
         """The same as short as it stays unique: `fc6`, or `4 (Conv2d)`."""
         return self._at(self._named, index)
+
+    @cached_property
+    def units(self) -> SharedUnits:
+        """The units that carry several layers."""
+        return self.read_units()
+
+    @cached_property
+    def buckets(self) -> dict[int, str]:
+        """What people read as names of the units that carry several layers, by unit."""
+        return {unit: self.event_title(NONE, unit) for unit in self.units.parts}
+
+    def event_title(self, layer: int, unit: int) -> str:
+        """What an event is about, as people read it: `bucket of conv1, conv2, fc2, out` where its unit carries several
+        layers, else its layer's title."""
+        members = self.units.layers(unit)
+        if not members:
+            return self.title(layer)
+        names = [self.named(member) for member in members[:MOST_NAMED]]
+        more = f" and {len(members) - MOST_NAMED} more" if len(members) > MOST_NAMED else ""
+        return f"bucket of {', '.join(names)}{more}"
+
+    def event_named(self, layer: int, unit: int) -> str:
+        """The same where there is little room: `conv1 + 3`, else its layer's short name."""
+        members = self.units.layers(unit)
+        return f"{self.named(members[0])} + {len(members) - 1}" if members else self.named(layer)
+
+    def message_title(self, layer: int) -> str:
+        """What messages are about that are known by the layer in their events."""
+        return self.event_title(layer, self.units.begins.get(layer, NONE))
+
+    def message_named(self, layer: int) -> str:
+        """The same where there is little room."""
+        return self.event_named(layer, self.units.begins.get(layer, NONE))
 
     def fitting(self, index: int, room: int) -> str:
         """The same in at most `room` characters: of a number without its kind, of a long name its end, in which it
@@ -216,6 +255,13 @@ def job_facts(job: Job, attempt: Attempt | None) -> JobFacts:
         started_unix_ns=job.started_unix_ns,
         ended_unix_ns=job.ended_unix_ns,
         describe=lambda: job.description,
+        read_units=lambda: shared_units.known(
+            job.id,
+            lambda: (job.plan, job.description),
+            workers=_workers(known(spec, "cluster.workers", int) or 0, attempt),
+            hosts=network.get("hosts"),
+            scale=scale,
+        ),
         parties=tuple(attempt.parties) if attempt else (),
         attempt=attempt.id if attempt else None,
         attempt_number=attempt.number if attempt else None,

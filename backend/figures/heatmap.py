@@ -13,6 +13,7 @@ from backend.figures.base import finish, notice, share_time_axis
 from backend.figures.bins import bin_window, neighbours, within
 from backend.figures.facts import JobFacts, together
 from backend.figures.maps import Map
+from backend.figures.markup import as_text
 from backend.figures.request import FigureRequest
 from backend.figures.rolled import aligned, group_size
 from backend.figures.source import Source
@@ -115,7 +116,8 @@ def draw(
     figure = make_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=spacing, subplot_titles=titles)
     for note in figure.layout.annotations:
         note.update(x=0, xanchor="left", font={"size": 12, "color": colours.text})
-    names = np.array([together(job.named, row[0], row[-1]) for row in rows])
+    plain = [together(job.named, row[0], row[-1]) for row in rows]
+    names = np.array([as_text(name) for name in plain])
     meta = {  # for the page: which rows it frames, and their names in CSV
         "rows": [*(row.start for row in rows), rows[-1].stop if rows else 0],
         "keys": [together(job.short, row[0], row[-1]) for row in rows],
@@ -172,7 +174,7 @@ def draw(
     figure.update_xaxes(tickformat="~s", ticksuffix="s", showgrid=False)
     figure.update_layout(hovermode="closest", margin={"b": TIMES_PX})
     share_time_axis(figure, request)
-    alt = _words(names, waits[1], sent)
+    alt = _words(plain, waits[1], sent)
     return finish(figure, request, revision=f"heatmap:{job.id}", height=2 * map_px + TITLE_PX + 84, alt=alt)
 
 
@@ -189,10 +191,10 @@ def merged(values: np.ndarray, rows: Sequence[range]) -> np.ndarray:
 
 def _label(job: JobFacts, row: range, room: int) -> str:
     """The row's first layer, and how many follow."""
-    return job.fitting(row.start, room) + (f" +{len(row) - 1}" if len(row) > 1 else "")
+    return as_text(job.fitting(row.start, room)) + (f" +{len(row) - 1}" if len(row) > 1 else "")
 
 
-def _words(names: np.ndarray, waits: np.ndarray, sent: np.ndarray) -> str:
+def _words(names: Sequence[str], waits: np.ndarray, sent: np.ndarray) -> str:
     """The layers that are waited for most and that send most."""
     said = []
     if waits.size and waits.any():

@@ -18,6 +18,7 @@ from backend.figures import limits as measured
 from backend.figures.base import TIME_MARGINS_PX, finish, format_ms, notice, say_rehearsed
 from backend.figures.blame import blocker
 from backend.figures.headline import Contender, cause, headline
+from backend.figures.markup import as_text
 from backend.figures.request import FigureRequest
 from backend.figures.rows import ROW_HEIGHT, Row, height_of, rows_of
 from backend.figures.scene import Part, View, add_key, paint, rules, scene_height, set_axes
@@ -277,9 +278,9 @@ def _captions(
     if width + TIME_PX / 2 > min(at, room):
         most = max(int((room - TIME_PX) / NAME_CHARACTER_PX), 1)
         said = name if len(name) <= most else f"{name[: most - 1]}…"
-        text = f"<b>{said}</b>  <span style='color:{colour};font-size:12px'>{time}</span>"
+        text = f"<b>{as_text(said)}</b>  <span style='color:{colour};font-size:12px'>{time}</span>"
     else:
-        text = f"<b>{name}</b>"
+        text = f"<b>{as_text(name)}</b>"
         if speed.iteration_ns is not None and width + DETAIL_PX < min(at, room):
             exposed = (
                 f", {format_ms(speed.exposed_ns)} of it exposed wait" if speed.exposed_ns is not None else ""

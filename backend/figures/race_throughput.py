@@ -16,6 +16,7 @@ import plotly.graph_objects as go
 
 from backend.figures.base import finish, notice, say_rehearsed, sign
 from backend.figures.compare import DASHES
+from backend.figures.markup import as_text
 from backend.figures.request import FigureRequest
 from backend.figures.theme import COLOURS
 from engine.plan.units_of_measure import format_rate
@@ -113,7 +114,7 @@ def _line(figure: go.Figure, line: Line, axis: Axis, request: FigureRequest) -> 
             x=np.array(line.x),
             y=y,
             mode="lines+markers",
-            name=line.name,
+            name=as_text(line.name),
             line={"width": 2.2, "color": colour, "dash": DASHES[line.group % len(DASHES)]},
             marker={"size": 7},
             error_y={
@@ -140,7 +141,7 @@ def _marks(figure: go.Figure, marks: Sequence[Mark], request: FigureRequest) -> 
             mode="markers",
             name="crossing",
             marker={"size": 13, "symbol": "circle-open", "color": colours.text, "line": {"width": 2}},
-            text=[mark.text for mark in marks],
+            text=[as_text(mark.text) for mark in marks],
             hovertemplate="%{text}<extra></extra>",
         )
     )

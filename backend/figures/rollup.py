@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 from backend.figures.base import finish, share_time_axis
 from backend.figures.facts import JobFacts
 from backend.figures.maps import Map
+from backend.figures.markup import as_text
 from backend.figures.request import FigureRequest
 from backend.figures.rows import abbreviate
 from backend.figures.theme import COLOURS
@@ -122,13 +123,15 @@ def _light_up(
         gap=GAP,
         top=row,
     )
-    template = f"waiting for {job.named(request.layer)} %{{z:.1%}} of the time, mean of the workers<br>"
+    template = (
+        f"waiting for {as_text(job.named(request.layer))} %{{z:.1%}} of the time, mean of the workers<br>"
+    )
     template += f"the fullest colour is {largest:.1%}<extra></extra>"
     figure.add_trace(grid.pointed(y=np.array([row], float), name="layer", hovertemplate=template))
     figure.add_traces(grid.cells(name="layer"))
     if request.narrow:
-        return job.fitting(request.layer, 10)
-    return f"waits for <b>{job.fitting(request.layer, 11)}</b>"
+        return as_text(job.fitting(request.layer, 10))
+    return f"waits for <b>{as_text(job.fitting(request.layer, 11))}</b>"
 
 
 def _words(job: JobFacts, shares: np.ndarray, party: int) -> str:

@@ -14,6 +14,7 @@ from backend.figures.base import TIME_BELOW_PX
 from backend.figures.boxes import SHADES, Boxes, place, position
 from backend.figures.draw import LABEL_SHARE, MAX_BARS, MAX_OUTLINES, bars, cells, outlines
 from backend.figures.facts import JobFacts
+from backend.figures.markup import as_text
 from backend.figures.request import FigureRequest
 from backend.figures.rows import ROW_HEIGHT, Row, height_of
 from backend.figures.theme import COLOURS, colourscale
@@ -204,7 +205,7 @@ def add_layer_scale(figure: go.Figure, job: JobFacts, request: FigureRequest) ->
                     "xpad": 0,
                     "outlinewidth": 0,
                     "tickvals": np.array([position(int(i), layers) for i in chosen]),
-                    "ticktext": [names[i] for i in chosen],
+                    "ticktext": [as_text(names[i]) for i in chosen],
                     "tickfont": {"size": 11, "color": COLOURS[request.theme].muted},
                     "ticks": "",
                     "tickangle": 0,

@@ -20,6 +20,7 @@ from backend.figures.batches import EventCache
 from backend.figures.facts import LinkFacts, job_facts, period_of
 from backend.figures.progress import STEP, StepCache, grouped
 from engine.telemetry.events import EVENT, Direction, Kind
+from engine.telemetry.spread import layers_per_row
 
 SPAN = np.dtype([("party", "<i2"), *EVENT.descr])
 BIN_ROW = np.dtype([("direction", "u1"), ("layer", "<i2"), ("bin", "<i8"), ("bytes", "<i8")])
@@ -173,13 +174,16 @@ class Source:
     def bins(
         self, link: LinkFacts, level: int, first: int, last: int, direction: Direction | None = None
     ) -> np.ndarray:
-        """BIN_ROW of one link at `level`, bins `first` to `last`, in both directions or in one."""
+        """BIN_ROW of one link at `level`, bins `first` to `last`, in both directions or in one; every byte is under its
+        own layer, also where layers travelled in one unit."""
         query = select(LinkBin.direction, LinkBin.layer, LinkBin.bin, LinkBin.bytes).where(
             *self._of(link, level), LinkBin.bin >= first, LinkBin.bin <= last
         )
         if direction is not None:
             query = query.where(LinkBin.direction == direction)
-        return rolled.fetch_whole(self._session, query, BIN_ROW)
+        rows = rolled.fetch_whole(self._session, query, BIN_ROW)
+        size = layers_per_row(len(self.job.layers)) if level else 1
+        return self.job.units.split(rows, link.party, size)
 
     def count_bins(self, link: LinkFacts, level: int, first: int, last: int, most: int) -> int:
         """How many rows `bins` answers; more than `most` are not counted."""

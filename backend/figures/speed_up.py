@@ -3,6 +3,7 @@ speed-up came about over time. Both are read as they were stored."""
 
 from __future__ import annotations
 
+import html
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,6 +12,7 @@ import plotly.graph_objects as go
 from backend.figures.base import finish, notice, wrap
 from backend.figures.compared import Compared, shown, stored
 from backend.figures.facts import JobFacts
+from backend.figures.markup import as_text
 from backend.figures.request import FigureRequest
 from backend.figures.source import Source
 from backend.figures.theme import COLOURS, ink
@@ -87,7 +89,9 @@ def _bars(figure: go.Figure, job: JobFacts, found: Compared, request: FigureRequ
     assert found.result.value is not None
     assert found.baseline_samples_per_s is not None
     colours, value = COLOURS[request.theme], found.result.value
-    ours, theirs = (_short(one) if request.narrow else one for one in (job.name, found.baseline_name))
+    ours, theirs = (
+        as_text(_short(one) if request.narrow else one) for one in (job.name, found.baseline_name)
+    )
     here, there = _workers(job.workers), _workers(found.baseline_workers)
     bars = [
         (f"{theirs}<br>baseline, {there}", 1.0, colours.other, False),
@@ -115,7 +119,7 @@ def _bars(figure: go.Figure, job: JobFacts, found: Compared, request: FigureRequ
                 hovertemplate=f"{rate:,.1f} samples/s, {times:.3f} ×{sure}<extra></extra>",
             )
         )
-    return NAME_PX * max(len(line) for name, *_ in bars for line in name.split("<br>"))
+    return NAME_PX * max(len(html.unescape(line)) for name, *_ in bars for line in name.split("<br>"))
 
 
 def _over_time(figure: go.Figure, past: Sequence[Compared], request: FigureRequest) -> None:

@@ -6,6 +6,7 @@ the layers. A percentage of the rate is shown only where the rate is known.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from backend.figures.bins import bin_window, neighbours, within
 from backend.figures.boxes import SHADES, shade
 from backend.figures.facts import JobFacts, LinkFacts, together
 from backend.figures.link_bytes import LinkBytes, read_links
+from backend.figures.markup import as_text
 from backend.figures.request import FigureRequest
 from backend.figures.rows import abbreviate
 from backend.figures.scene import add_layer_scale
@@ -79,7 +81,7 @@ def utilization(source: Source, request: FigureRequest) -> go.Figure:
     if not panels:
         return nothing("Nothing went over a link in this stretch of time")
     start_s = (first * window.bin_ns - window.origin_ns) / 1e9
-    figure = draw(job, panels, start_s, window.bin_ns, request)
+    figure = draw(job, panels, start_s, window.bin_ns, window.visible_s, request)
     figure.update_xaxes(range=window.visible_s)
     figure.update_layout(
         uirevision=f"{revision}:{window.origin_ns}",
@@ -123,14 +125,21 @@ def panel_of(job: JobFacts, one: LinkBytes, row: int) -> dict[str, Any]:
 
 
 def draw(
-    job: JobFacts, panels: Sequence[LinkBytes], start_s: float, bin_ns: int, request: FigureRequest
+    job: JobFacts,
+    panels: Sequence[LinkBytes],
+    start_s: float,
+    bin_ns: int,
+    visible_s: Sequence[float],
+    request: FigureRequest,
 ) -> go.Figure:
-    """The figure of panels whose first bin starts at `start_s` on the axis."""
+    """The figure of panels whose first bin starts at `start_s` on the axis, of which `visible_s` is in view."""
     colours = COLOURS[request.theme]
     columns = panels[0].other.shape[0]
     layers = max(len(p.layers) for p in panels)
     size = 1 if bin_ns == BIN_NS else layers_per_row(len(job.layers))
     groups = _groups(layers, columns, len(panels), size)
+    low, high = ((end - start_s) * 1e9 / bin_ns for end in visible_s)
+    shown = slice(max(math.floor(low + 1e-6), 0), max(math.ceil(high - 1e-6), 0))
     shades, areas = palette(request.theme, SHADES), []
     layout: dict[str, Any] = {"hovermode": "closest", "shapes": [], "annotations": []}
     layout["margin"] = {"b": TIME_BELOW_PX}
@@ -157,7 +166,7 @@ def draw(
             areas.append(
                 _area(row, one.other, bin_ns, name="other", fillcolor=colours.other, meta=none, **common)
             )
-        _add_panel(layout, row, len(panels), _title(job, one, bin_ns, request), request)
+        _add_panel(layout, row, len(panels), _title(job, one, bin_ns, shown, request), request)
         scale, lines = _scale(row, one, bin_ns, colours.rate)
         layout[_key(_axes(row)[1])] |= scale
         layout["shapes"] += lines
@@ -179,14 +188,15 @@ def draw(
 
 
 def _key_of_other(text: str, request: FigureRequest) -> dict[str, Any]:
-    """What grey means, in a line of its own: panels' titles may be as long as the drawing is wide."""
+    """What grey means, in a line of its own: panels' titles may be as long as the drawing is wide. It begins on the
+    left: on the right are the tools."""
     colours = COLOURS[request.theme]
     return {
         "text": f"<span style='color:{colours.other}'>■</span> {text}",
         "name": "key",
         "font": {"size": 12, "color": colours.text},
         "showarrow": False,
-        **{"xref": "paper", "x": 1, "xanchor": "right"},
+        **{"xref": "paper", "x": 0, "xanchor": "left"},
         **{"yref": "paper", "y": 1, "yanchor": "bottom", "yshift": TITLE_PX},
     }
 
@@ -232,7 +242,7 @@ def _area(row: int, share: np.ndarray, bin_ns: int, *, name: str, **common: Any)
         # The last one ends the bin before it.
         "y": link_bps(np.append(share, 0), bin_ns).astype(np.float32),
         "name": name,
-        "hovertemplate": f"<b>{name}</b> %{{y:.3s}}bit/s at %{{x:.3f}} s<extra></extra>",
+        "hovertemplate": f"<b>{as_text(name)}</b> %{{y:.3s}}bit/s at %{{x:.3f}} s<extra></extra>",
         **common,
     }
 
@@ -275,9 +285,9 @@ def _scale(row: int, one: LinkBytes, bin_ns: int, colour: str) -> tuple[dict[str
     return axis, [line]
 
 
-def _title(job: JobFacts, one: LinkBytes, bin_ns: int, request: FigureRequest) -> str:
+def _title(job: JobFacts, one: LinkBytes, bin_ns: int, shown: slice, request: FigureRequest) -> str:
     """Who, which direction, which interface, how layers are told apart where that is derived, how fast it may go, and
-    why there is more where there is."""
+    how much more the fullest of the bins holds that are `shown`: wider ones hold less of a burst."""
     link = one.link
     name = who_of(job, link)
     title = f"<b>{abbreviate(name) if request.narrow and not link.shared else name}</b> {DIRECTIONS[one.direction]}"
@@ -286,16 +296,20 @@ def _title(job: JobFacts, one: LinkBytes, bin_ns: int, request: FigureRequest) -
     if link.by_size:
         title += BY_SIZE_SHORT if request.narrow else BY_SIZE
     title += f": {rate_text(job, link, short=request.narrow)}"
-    most = link_utilization(one.total, bin_ns, link.rate)
-    if most is not None and most.max() > OVERFULL:
-        title += f"; {most.max():.0%} at most" + ("" if request.narrow else f": {overfull(link, bin_ns)}")
+    shares = link_utilization(one.total[shown], bin_ns, link.rate)
+    most = 0.0 if shares is None else float(shares.max(initial=0))
+    if most > OVERFULL:
+        wide = format_ms(bin_ns)
+        if request.narrow:
+            title += f"; peak {wide}: {most:.0%}"
+        else:
+            title += f"; fullest bin shown, {wide} wide: {most:.0%}, {overfull(link)}"
     return title
 
 
-def overfull(link: LinkFacts, bin_ns: int) -> str:
+def overfull(link: LinkFacts) -> str:
     """Why a bin may hold more than the rate allows. A rate that was only declared holds nothing back."""
-    burst = f"a burst within {format_ms(bin_ns)}"
-    return f"{burst}, or the link is faster than declared" if link.rate_source == "declared" else burst
+    return "a burst, or the link is faster than declared" if link.rate_source == "declared" else "a burst"
 
 
 def who_of(job: JobFacts, link: LinkFacts) -> str:

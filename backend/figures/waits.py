@@ -51,7 +51,7 @@ def longest(spans: np.ndarray, from_ns: int, to_ns: int, job: JobFacts) -> list[
     return [
         {
             **{name: int(wait[name]) for name in names},
-            "layer_name": job.named(int(wait["layer"])),
+            "layer_name": job.event_named(int(wait["layer"]), int(wait["unit"])),
             "ns": int(wait["end"] - wait["start"]),
         }
         for wait in waits

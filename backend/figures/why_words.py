@@ -55,7 +55,8 @@ def _queued(stretches: list[Stretch], job: JobFacts) -> str:
     own = stretches[0].layer
     named = [layer for layer, ns in ahead.most_common(2) if ns >= NAMED_AHEAD * total]
     named = named or [layer for layer, _ in ahead.most_common(1)]
-    names = [f"other slices of {job.named(layer)}" if layer == own else job.named(layer) for layer in named]
+    said = {layer: job.message_named(layer) for layer in named}
+    names = [f"other slices of {name}" if layer == own else name for layer, name in said.items()]
     return f"queued behind {_names(names) or 'control messages'}"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from backend.figures.facts import JobFacts
+from backend.figures.markup import as_text
 from engine.plan.units_of_measure import format_bytes
 from engine.telemetry.events import NONE, Clock, Kind
 
@@ -39,7 +40,7 @@ def hover_texts(spans: np.ndarray, job: JobFacts) -> np.ndarray:
             strict=True,
         )
     ):
-        what = f"<b>{job.title(layer)}</b> " if layer >= 0 else ""
+        what = f"<b>{as_text(job.event_title(layer, unit))}</b> " if layer >= 0 else ""
         slice_ = f", unit {unit}" if unit != NONE else ""
         lines = [f"{what}{kind_name(kind)}{slice_}", f"{job.party(party)}, step {step}"]
         if peer != NONE:
@@ -64,8 +65,8 @@ def numbers(spans: np.ndarray, job: int) -> np.ndarray:
 
 
 def labels(spans: np.ndarray, wide: np.ndarray, job: JobFacts) -> np.ndarray:
-    """(n) strings: the layer's name where the bar is `wide` enough to hold one, else empty."""
+    """(n) strings: the layer's name, or the bucket's, where the bar is `wide` enough to hold one, else empty."""
     texts = np.full(len(spans), "", object)
     for i in np.flatnonzero(wide):
-        texts[i] = job.named(int(spans["layer"][i]))
+        texts[i] = as_text(job.event_named(int(spans["layer"][i]), int(spans["unit"][i])))
     return texts

@@ -72,9 +72,10 @@ class StretchLayer(Schema):
     moved: list[StretchBytes]
     """Only the links over which it moved anything."""
     waits: int
-    """Exposed waits for the layer that fall into the stretch, of all workers."""
+    """Exposed waits for the layer that fall into the stretch, of all workers; one for a bucket of several layers is a
+    wait for each of them."""
     waited_ns: int
-    """How much of them lies in the stretch."""
+    """How much of them lies in the stretch; of a wait for a bucket, the layer's share by bytes."""
 
 
 class LinkStretch(Schema):
@@ -91,6 +92,10 @@ class LinkStretch(Schema):
     """Those that moved anything."""
     layers: list[StretchLayer]
     """Those that moved anything or were waited for, in the model's order; what is of no layer comes last."""
+    waits: int
+    """Exposed waits that fall into the stretch, of all workers."""
+    waited_ns: int
+    """How much of them lies in the stretch: the layers' sum."""
     steps_without_events: int
     """Steps in the stretch whose events were not kept: their waits are not counted."""
     revision: int

@@ -58,6 +58,8 @@ class Events(Schema):
     """Names by index."""
     layer_names: list[str]
     """The same as people read them: `4 (Conv2d)` of a layer called `4`."""
+    buckets: dict[str, str]
+    """What people read as names of units that carry several layers, by unit; `layer` is the first of them."""
     parties: list[str]
     """Names by number."""
     kinds: list[str]

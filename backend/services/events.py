@@ -97,6 +97,7 @@ def read(
         clock=[Clock(c).name.lower() for c in rows["clock"].tolist()],
         layers=list(job.layers),
         layer_names=list(job.titles),
+        buckets={str(unit): name for unit, name in job.buckets.items()},
         parties=list(job.parties),
         kinds=list(KINDS),
         newest_step=newest_step,

@@ -9,7 +9,8 @@ import numpy as np
 
 from backend.figures.facts import LinkFacts, together
 from backend.figures.link_bytes import LinkBytes, read_links
-from backend.figures.source import Source
+from backend.figures.shared_units import SharedUnits, divided
+from backend.figures.source import SPAN, Source
 from backend.figures.why import waits_of
 from backend.schemas import stretch as schema
 from engine.errors import UserError
@@ -34,15 +35,30 @@ class Waited(NamedTuple):
     """Of them, in the stretch."""
 
 
-def waits_within(spans: np.ndarray, from_ns: int, to_ns: int) -> dict[int, Waited]:
-    """The exposed waits among SPAN rows that fall into a stretch, by layer; each counts with its part in it."""
+def waits_within(
+    spans: np.ndarray, from_ns: int, to_ns: int, units: SharedUnits
+) -> tuple[dict[int, Waited], Waited]:
+    """The exposed waits among SPAN rows that fall into a stretch, by layer and all together; each counts with its part
+    in it. One for a unit of several layers is a wait for each of them, and its time is divided by their bytes."""
     waits = waits_of(spans)
     inside = np.minimum(waits["end"], to_ns) - np.maximum(waits["start"], from_ns)
-    found = {}
-    for layer in np.unique(waits["layer"][inside > 0]).tolist():
-        own = inside[(waits["layer"] == layer) & (inside > 0)]
-        found[layer] = Waited(len(own), int(own.sum()))
-    return found
+    waits, inside = waits[inside > 0], inside[inside > 0]
+    found: dict[int, Waited] = {}
+
+    def add(layer: int, count: int, ns: int) -> None:
+        before = found.get(layer, Waited(0, 0))
+        found[layer] = Waited(before.waits + count, before.ns + ns)
+
+    shared = np.isin(waits["unit"], list(units.parts))
+    for layer in np.unique(waits["layer"][~shared]).tolist():
+        own = inside[(waits["layer"] == layer) & ~shared]
+        add(layer, len(own), int(own.sum()))
+    for unit in np.unique(waits["unit"][shared]).tolist():
+        own = inside[waits["unit"] == unit]
+        layers, ends = units.parts[unit]
+        for layer, ns in zip(layers.tolist(), divided(own.sum(keepdims=True), ends)[0].tolist(), strict=True):
+            add(layer, len(own), ns)
+    return found, Waited(len(waits), int(inside.sum()))
 
 
 def layers_of(
@@ -96,7 +112,8 @@ def read(
     steps = source.steps_between(since, until)
     kept = np.intersect1d(source.detailed_steps(), np.arange(steps[0], steps[1] + 1))
     spans_too_many = source.count_events(since, until) > MOST_EVENTS
-    waits = {} if spans_too_many else waits_within(source.spans(since, until), since, until)
+    spans = np.empty(0, SPAN) if spans_too_many else source.spans(since, until)
+    waits, waited = waits_within(spans, since, until, job.units)
     return schema.LinkStretch(
         rehearsed=job.rehearsed,
         from_ns=since,
@@ -127,6 +144,8 @@ def read(
             job.layer,
             job.title,
         ),
+        waits=waited.waits,
+        waited_ns=waited.ns,
         steps_without_events=steps[1] - steps[0] + 1 - (0 if spans_too_many else len(kept)),
         revision=revision,
     )

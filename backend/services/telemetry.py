@@ -32,8 +32,8 @@ NEWEST_STEPS = 10
 """Steps of events that are answered where none are asked for."""
 ALL_LEFT_OUT = schema.Events(
     rehearsed=None, worker=[], step=[], layer=[], unit=[], kind=[], track=[], peer=[], priority=[], queued_ns=[],
-    start_ns=[], end_ns=[], bytes=[], clock=[], layers=[], layer_names=[], parties=[], kinds=list(events.KINDS),
-    newest_step=None, truncated=False, next_cursor=None,
+    start_ns=[], end_ns=[], bytes=[], clock=[], layers=[], layer_names=[], buckets={}, parties=[],
+    kinds=list(events.KINDS), newest_step=None, truncated=False, next_cursor=None,
 )  # fmt: skip
 
 
@@ -146,14 +146,15 @@ class Telemetry:
             else:
                 first, last = _steps(session, attempt.id, step_from, step_to) if attempt else (0, -1)
             facts = source.job
-            layers, titles = facts.layers, facts.titles  # read while the session is there
+            # Read while the session is there.
+            layers, titles, buckets = facts.layers, facts.titles, facts.buckets
         about = {
             "job": job.id,
             "name": job.name,
             "steps": f"{first} to {last}",
             "rehearsed": facts.rehearsed,
         }
-        written = trace.Trace(layers, titles, facts.parties, about)
+        written = trace.Trace(layers, titles, facts.parties, about, buckets)
 
         def pages() -> Iterator[np.ndarray]:
             after: events.Key | None = None

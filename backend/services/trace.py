@@ -8,7 +8,7 @@ many threads as it has events at one time ("send", "send 2", ...).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -49,9 +49,14 @@ class Trace:
     """
 
     def __init__(
-        self, layers: Sequence[str], titles: Sequence[str], parties: Sequence[str], about: dict[str, Any]
+        self,
+        layers: Sequence[str],
+        titles: Sequence[str],
+        parties: Sequence[str],
+        about: dict[str, Any],
+        buckets: Mapping[int, str] = {},
     ) -> None:
-        """`titles`: what people read as the layers' names."""
+        """`titles`: what people read as the layers' names; `buckets`: as those of units of several layers."""
         self._about = about
         self._parties = parties
         self._layers_text = list(map(json.dumps, layers))
@@ -60,6 +65,7 @@ class Trace:
             [json.dumps(f"{kind.name.lower()} {title}") for title in titles] for kind in sorted(Kind)
         ]
         self._kinds = [kind.name.lower() for kind in sorted(Kind)]
+        self._buckets = buckets
         self._clocks = [clock.name.lower() for clock in sorted(Clock)]
         self._busy_until: dict[tuple[int, int], list[int]] = {}
         """For each (party, track), when each of its threads is free."""
@@ -92,6 +98,8 @@ class Trace:
         kind = self._kinds[event.kind]
         named = 0 <= event.layer < len(self._layers_text)
         name = self._names[event.kind][event.layer] if named else f'"{kind}"'
+        if event.unit in self._buckets:
+            name = json.dumps(f"{kind} {self._buckets[event.unit]}")
         yield (
             f'{{"ph":"X","name":{name},"cat":"{kind}","pid":{event.party},"tid":{thread},'
             f'"ts":{event.start / 1e3},"dur":{(event.end - event.start) / 1e3},"args":{{{self._details(event)}}}}}'

@@ -31,7 +31,7 @@ def read(session: Session, job_id: str, attempt: int | None, wait: Wait) -> sche
         worker=job.party(int(why.wait["party"])),
         step=int(why.wait["step"]),
         layer=job.layer(int(why.wait["layer"])),
-        layer_name=job.title(int(why.wait["layer"])),
+        layer_name=job.event_title(int(why.wait["layer"]), int(why.wait["unit"])),
         unit=int(why.wait["unit"]),
         start_ns=int(why.wait["start"]),
         end_ns=int(why.wait["end"]),
@@ -44,7 +44,7 @@ def read(session: Session, job_id: str, attempt: int | None, wait: Wait) -> sche
                 party=job.party(stretch.party),
                 peer=None if stretch.peer == NONE else job.party(stretch.peer),
                 ahead=[
-                    schema.Ahead(layer=job.layer(layer), layer_name=job.title(layer), ns=ns)
+                    schema.Ahead(layer=job.layer(layer), layer_name=job.message_title(layer), ns=ns)
                     for layer, ns in stretch.ahead
                 ],
             )

@@ -36,6 +36,14 @@ WORDS: Mapping[str, str] = {
         "the fewest that prove a difference; a member that joins later runs the rounds that are over by itself, and is "
         "not compared in them"
     ),
+    "port": (
+        "a host's way into the network, with a rate for each direction; it limits a job where the busiest one is used "
+        "for most of its rate while workers wait"
+    ),
+    "processors": (
+        "those of the machine that the job may use; they limit a job where they are busy nearly all the time: how "
+        "much of that is the job's own is said beside it, and the rest is what other programs took"
+    ),
     "member": "of a race: a strategy with its options; all members run the same job",
 }
 """One sentence for each."""

@@ -288,8 +288,8 @@ DEFINITIONS: Mapping[str, str] = {
     ),
     "layer utilization": (
         "the layer's bytes by the transport's counters, spread over each slice's interval, over "
-        "(bin x rate); bytes of PyTorch's own collectives are split by the layers' sizes in each bucket, as far as the "
-        "kernel counted them; what the interface counts beyond the layers is other"
+        "(bin x rate); bytes of a bucket are split by its layers' sizes in it, those of PyTorch's own collectives as "
+        "far as the kernel counted them; what the interface counts beyond the layers is other"
     ),
     "speed-up": (
         "this job's throughput over its baseline's at equal global batch (strong scaling) or equal batch per "

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -65,6 +66,8 @@ def test_a_panel_says_whose_it_is_and_why_a_bin_holds_more_than_the_rate_allows(
     assert [(one["y"], one["link"], one["direction"]) for one in panels[:3]] == [
         ("y", "0:transport", "send"), ("y2", "0:transport", "receive"), ("y3", "1:transport", "send"),
     ]  # fmt: skip
+    (key,) = [note for note in content["layout"]["annotations"] if note.get("name") == "key"]
+    assert (key["x"], key["xanchor"]) == (0, "left"), "plotly.js has its tools on the right"
     assert {(one["rate_bps"], one["by_size"]) for one in panels} == {(300_000_000, False)}
     assert panels[4]["title"] == "server 0 sends"
     titles = [note["text"] for note in content["layout"]["annotations"] if note.get("name") != "key"]
@@ -73,7 +76,7 @@ def test_a_panel_says_whose_it_is_and_why_a_bin_holds_more_than_the_rate_allows(
         own = [t for t in traces(content, "scatter") if t.get("stackgroup") and t["yaxis"] == panel["y"]]
         most = max(sum(column(t["y"]) for t in own)) / panel["rate_bps"]
         bursts.append(most > 1.005)
-        assert title.endswith(f"; {most:.0%} at most: a burst within 10 ms") == bursts[-1]
+        assert title.endswith(f"; fullest bin shown, 10 ms wide: {most:.0%}, a burst") == bursts[-1]
     assert any(bursts)
     assert {one["declared"] for one in panels} == {False}
 
@@ -87,10 +90,36 @@ def test_above_a_rate_that_was_only_declared_the_link_may_be_faster(
         monkeypatch.setattr(source, "links", lambda: declared)
         content = answer(utilization(source, FigureRequest()))
     titles = [note["text"] for note in content["layout"]["annotations"] if note.get("name") != "key"]
-    assert any(
-        title.endswith(": a burst within 10 ms, or the link is faster than declared") for title in titles
-    )
+    assert any(title.endswith("%, a burst, or the link is faster than declared") for title in titles)
     assert {one["declared"] for one in content["layout"]["meta"]["panels"]} == {True}
+
+
+def test_the_fullest_bin_is_one_of_those_in_view(database: Database, run: Run) -> None:
+    """What is drawn beside them, for panning, does not count, and wider bins say that they are wider."""
+    start, end = run.starts[0, 5], run.starts[0, 6]
+    step = FigureRequest(from_ns=start, to_ns=end)
+    with database.read() as session:
+        source = Source(session, run.job_id)
+        close = answer(utilization(source, step))
+        far = answer(
+            utilization(source, FigureRequest(width=240, from_ns=start - 40 * (end - start), to_ns=end))
+        )
+    from_s, to_s = close["layout"]["xaxis"]["range"]
+    for panel, title in zip(close["layout"]["meta"]["panels"], titles_of(close), strict=True):
+        own = [t for t in traces(close, "scatter") if t.get("stackgroup") and t["yaxis"] == panel["y"]]
+        x = own[0]["x0"] + np.arange(len(column(own[0]["y"]))) * own[0]["dx"]
+        inside = (x > from_s - own[0]["dx"]) & (x < to_s)
+        most = sum(column(t["y"]) for t in own)[inside].max() / panel["rate_bps"]
+        said = re.search(r"fullest bin shown, 10 ms wide: (\d+)%", title)
+        assert (most > 1.005) == (said is not None)
+        assert said is None or said[1] == f"{100 * most:.0f}"
+    assert far["layout"]["meta"]["bin_ns"] > 10_000_000
+    wide = round(far["layout"]["meta"]["bin_ns"] / 1e6)
+    assert all(f"; peak {wide} ms: " in title for title in titles_of(far) if "peak" in title)
+
+
+def titles_of(content: dict[str, Any]) -> list[str]:
+    return [note["text"] for note in content["layout"]["annotations"] if note.get("name") != "key"]
 
 
 @pytest.mark.parametrize("width", [390, 1280])

@@ -6,6 +6,7 @@ import numpy as np
 
 from backend.figures.facts import LinkFacts
 from backend.figures.link_bytes import LinkBytes
+from backend.figures.shared_units import SharedUnits, parts_of
 from backend.figures.source import SPAN
 from backend.services.stretch import Waited, layers_of, waits_within
 from engine.telemetry.events import Direction, Kind, Track
@@ -34,8 +35,15 @@ def test_waits_count_with_what_lies_in_the_stretch() -> None:
         span(0, 0, 120), span(0, 150, 160), span(2, 190, 400), span(1, 0, 100), span(1, 200, 300),
         span(3, 110, 120, kind=Kind.FORWARD), span(4, 110, 120, track=Track.SEND), span(-1, 140, 141),
     ])  # fmt: skip
-    assert waits_within(spans, 100, 200) == {-1: (1, 1), 0: (2, 30), 2: (1, 10)}
-    assert waits_within(spans, 500, 600) == {}
+    assert waits_within(spans, 100, 200, SharedUnits()) == ({-1: (1, 1), 0: (2, 30), 2: (1, 10)}, (4, 41))
+    assert waits_within(spans, 500, 600, SharedUnits()) == ({}, (0, 0))
+
+
+def test_a_wait_for_a_bucket_is_one_for_each_of_its_layers_by_their_bytes() -> None:
+    spans = np.concatenate([span(0, 0, 100), span(0, 100, 150), span(1, 150, 160)])
+    spans["unit"] = [7, 7, 8]
+    units = SharedUnits(parts={7: parts_of({0: 10, 2: 30})})
+    assert waits_within(spans, 50, 200, units) == ({0: (2, 25), 1: (1, 10), 2: (2, 75)}, (3, 110))
 
 
 def test_a_row_is_a_layer_that_moved_or_was_waited_for() -> None:

@@ -136,6 +136,49 @@ def test_time_between_two_points_is_measured(page: Page, job: str) -> None:
     expect(page).not_to_have_url(re.compile("measure="))
 
 
+def test_two_clicks_measure_what_lies_between(page: Page, job: str) -> None:
+    """They explain no wait meanwhile, and a third one begins anew."""
+    chart = opened(page, job)
+    page.keyboard.press("m")
+    expect(page.get_by_test_id("measure-hint")).to_contain_text("click two points")
+    meta = chart.evaluate("c => c._fullLayout.meta")
+    left, length = chart.evaluate("c => [c._fullLayout.xaxis._offset, c._fullLayout.xaxis._length]")
+    box = chart.bounding_box()
+    assert box is not None
+    whole, y = meta["to_ns"] - meta["from_ns"], box["y"] + box["height"] / 2
+
+    def click(share: float) -> list[int]:
+        before = measured(page)
+        page.mouse.click(box["x"] + left + share * length, y)
+        page.wait_for_function("before => !location.href.includes(before)", arg=f"{before[0]}%2C{before[1]}")
+        return measured(page)
+
+    at = [meta["from_ns"] + share * whole for share in (0.3, 0.7, 0.5)]
+    near = whole / length * 2
+    assert click(0.3) == [pytest.approx(at[0], abs=near)] * 2
+    assert click(0.7) == [pytest.approx(at[0], abs=near), pytest.approx(at[1], abs=near)]
+    expect(page.get_by_test_id("measure-text")).to_be_visible()
+    assert click(0.5) == [pytest.approx(at[2], abs=near)] * 2
+    expect(page.get_by_test_id("why-panel")).to_have_count(0)
+    expect(page).not_to_have_url(re.compile("why="))
+    assert window_of(page) == {}, "a click selects no time"
+
+
+def test_enter_takes_the_first_layer_that_matches(page: Page, job: str) -> None:
+    chart = opened(page, job)
+    page.keyboard.press("/")
+    field = page.get_by_test_id("layer")
+    expect(field).to_be_focused()
+    page.get_by_role("option").first.wait_for()
+    name = page.get_by_role("option").last.inner_text()
+    field.fill(name)
+    expect(page.get_by_role("option")).to_have_count(1)
+    page.keyboard.press("Enter")
+    expect(field).to_have_value(name)
+    expect(page).to_have_url(re.compile(r"layer=[1-9]"))
+    expect(chart).to_be_focused()
+
+
 def test_what_is_measured_stays_where_it_can_be_reached(page: Page, job: str) -> None:
     chart = opened(page, job)
     meta = chart.evaluate("c => c._fullLayout.meta")

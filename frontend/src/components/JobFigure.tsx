@@ -49,6 +49,8 @@ interface Props {
   wheel?: boolean;
   /** What lies over the drawing. */
   overlay?: (area: PlotArea) => ReactNode;
+  /** Clicks are the overlay's: two in a row do not show everything again. */
+  measuring?: boolean;
   /** Each figure that arrives. Must be stable. */
   onFigure?: (figure: PlotlyFigure) => void;
   /** What its axes show, in place of their own ends. Must be stable. */
@@ -71,6 +73,7 @@ export function JobFigure({
   zoom,
   wheel,
   overlay,
+  measuring,
   ...view
 }: Props) {
   const frame = useRef<HTMLDivElement>(null);
@@ -124,6 +127,7 @@ export function JobFigure({
           layer={lit}
           wheel={wheel}
           overlay={overlay}
+          measuring={measuring}
           pending={query.isPlaceholderData}
         />
       ) : (

@@ -1,5 +1,5 @@
-import { type KeyboardEvent, type PointerEvent, useState } from "react";
-import { kept, lengthText, type Measured, movedBy } from "../lib/measure";
+import { type KeyboardEvent, type PointerEvent, useEffect, useRef, useState } from "react";
+import { clickedAt, kept, lengthText, type Measured, movedBy } from "../lib/measure";
 
 /** Where a drawing's panel lies in it, in pixels, and which times it shows, in s on its axis. */
 export interface PlotArea {
@@ -11,6 +11,9 @@ export interface PlotArea {
   to: number;
 }
 
+// A pointer that moves further between press and release drags, which looks closer.
+const CLICK_PX = 4;
+
 interface Props {
   area: PlotArea;
   /** Where the attempt's clock is 0 on the axis: times of `measured` are on the clock. */
@@ -19,9 +22,12 @@ interface Props {
   onMeasured: (measured: Measured) => void;
 }
 
-/** Two lines over a drawing, and how much time lies between them. Each is dragged, or moved with the arrow keys. */
+/** Two lines over a drawing, and how much time lies between them. Two clicks place them; each is dragged, or moved with
+ * the arrow keys. */
 export function Measure({ area, origin_ns, measured, onMeasured }: Props) {
   const [moving, setMoving] = useState<Measured>();
+  const [first, setFirst] = useState<number>();
+  const over = useRef<HTMLDivElement>(null);
   const [one, other] = moving ?? measured;
   const seconds = area.to - area.from;
   const pixelOf = (ns: number) => (((ns - origin_ns) / 1e9 - area.from) / seconds) * area.width;
@@ -32,6 +38,38 @@ export function Measure({ area, origin_ns, measured, onMeasured }: Props) {
 
   const clock = (second: number) => origin_ns + second * 1e9;
   const view = { from_ns: clock(area.from), to_ns: clock(area.to) };
+
+  const click = (x: number) => {
+    const box = over.current?.getBoundingClientRect();
+    if (box === undefined || x < box.left || x > box.right) return;
+    const ns = Math.round(clock(area.from + ((x - box.left) / area.width) * seconds));
+    onMeasured(clickedAt(ns, first));
+    setFirst(first === undefined ? ns : undefined);
+  };
+  const clicked = useRef(click);
+  clicked.current = click;
+  useEffect(() => {
+    // The drawing below keeps its wheel, its drags and what it says when pointed at: it is listened to from outside.
+    const drawing = over.current?.parentElement?.querySelector(".ty-figure");
+    if (!(drawing instanceof HTMLElement)) return;
+    let pressed: { x: number; y: number } | undefined;
+    const press = ({ button, clientX, clientY, target }: globalThis.PointerEvent) => {
+      const tool = target instanceof Element && target.closest(".modebar") !== null;
+      pressed = button === 0 && !tool ? { x: clientX, y: clientY } : undefined;
+    };
+    // While a drag may begin, plotly.js covers the page: the release is seen there only.
+    const release = ({ clientX, clientY }: globalThis.PointerEvent) => {
+      const near = pressed && Math.hypot(clientX - pressed.x, clientY - pressed.y) < CLICK_PX;
+      pressed = undefined;
+      if (near) clicked.current(clientX);
+    };
+    drawing.addEventListener("pointerdown", press, { capture: true });
+    window.addEventListener("pointerup", release);
+    return () => {
+      drawing.removeEventListener("pointerdown", press, { capture: true });
+      window.removeEventListener("pointerup", release);
+    };
+  }, []);
 
   const drag = (end: 0 | 1) => (event: PointerEvent<HTMLElement>) => {
     const handle = event.currentTarget;
@@ -53,6 +91,7 @@ export function Measure({ area, origin_ns, measured, onMeasured }: Props) {
   const text = lengthText(other - one);
   return (
     <div
+      ref={over}
       className="ty-measure"
       style={{ left: area.left, width: area.width, top: area.top, height: area.height }}
       data-testid="measure"

@@ -1,9 +1,9 @@
-import { Stack, Table, Text } from "@mantine/core";
+import { Stack, Table, Text, Tooltip } from "@mantine/core";
 import { memo, type Ref, useMemo, useState } from "react";
 import type { PlanView } from "../api/types";
 import { formatBytes } from "../lib/format";
 import { layerName } from "../lib/layerTitle";
-import { exchanged, wireHead } from "../lib/planRow";
+import { exchanged, unitsHead, wireHead } from "../lib/planRow";
 import { NearRows } from "./NearRows";
 import { PlanHead } from "./PlanHead";
 
@@ -70,7 +70,9 @@ export function PlanTable({ plan, brief = false, layer, onLayer, onPointed }: Pr
                 <Table.Th>Exchange</Table.Th>
                 {!brief && <Table.Th>Codec</Table.Th>}
                 {!brief && <Table.Th>Order</Table.Th>}
-                <Table.Th ta="right">Units</Table.Th>
+                <Table.Th ta="right">
+                  <Units plan={plan} />
+                </Table.Th>
                 {!brief && <Table.Th>Travels</Table.Th>}
                 {!brief && <Table.Th>Update</Table.Th>}
                 {!brief && <Table.Th>Barrier</Table.Th>}
@@ -95,6 +97,20 @@ export function PlanTable({ plan, brief = false, layer, onLayer, onPointed }: Pr
         </Table.ScrollContainer>
       )}
     </Stack>
+  );
+}
+
+/** The head over units: of a plan with buckets their sum is more than the plan's number of units. */
+function Units({ plan }: { plan: PlanView }) {
+  const head = unitsHead(plan);
+  if (head === "Units") return head;
+  return (
+    <Tooltip label={`Units that several layers share count once for each: there are ${plan.units} in all.`}>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: its explanation must be within reach of the keyboard, too */}
+      <span className="ty-term" tabIndex={0} data-testid="units-shared">
+        {head}
+      </span>
+    </Tooltip>
   );
 }
 

@@ -20,7 +20,7 @@ const CONFIG = {
   plotlyServerURL: "",
   // What is taken along is below the drawing, where a keyboard comes, too.
   modeBarButtonsToRemove: ["toImage", "sendChartToCloud", "select2d", "lasso2d", "autoScale2d"],
-  doubleClick: "reset+autosize",
+  doubleClick: "reset+autosize" as string | false,
 };
 
 const FINE = "(hover: hover) and (pointer: fine)";
@@ -48,6 +48,8 @@ interface Props {
   wheel?: boolean;
   /** What lies over the drawing. */
   overlay?: (area: PlotArea) => ReactNode;
+  /** Clicks are the overlay's: two in a row do not show everything again. */
+  measuring?: boolean;
   /** Another figure was asked for, and this one stays until it comes. */
   pending?: boolean;
 }
@@ -99,6 +101,7 @@ export function PlotlyChart(props: Props) {
     return () => target.removeEventListener("pointerdown", hold, { capture: true });
   }, []);
 
+  const { measuring = false } = props;
   const stacked = figure.layout.meta?.panels !== undefined;
   useEffect(() => {
     const [target, label] = [element.current, tip.current];
@@ -133,6 +136,7 @@ export function PlotlyChart(props: Props) {
       };
       const start = performance.now();
       const config = { ...CONFIG, scrollZoom: current.current.wheel ?? false };
+      if (measuring) config.doubleClick = false; // two clicks in a row measure
       const chart = await plotly.react(target, figure.data.map(copied), layout, config);
       current.current.onDrawn?.(performance.now() - start);
       shown.current = figure;
@@ -156,7 +160,7 @@ export function PlotlyChart(props: Props) {
     return () => {
       gone = true;
     };
-  }, [figure, testId, light, showFrames]);
+  }, [figure, testId, light, showFrames, measuring]);
 
   useEffect(() => {
     const target = element.current;

@@ -51,7 +51,7 @@ test("numbers stand by job, the first one is what the others are compared with",
   expect(row(rows, "on the wire")).toEqual(["2 KiB/step", "2 KiB/step"]);
   expect(row(rows, "speed-up")).toEqual(["1", "1.32×"]);
   expect(row(rows, "95 %")).toEqual(["–", "1.20 to 1.45"]);
-  expect(row(rows, "at equal")).toEqual(["–", "global batch (strong scaling)"]);
+  expect(row(rows, "compared at")).toEqual(["–", "equal global batch (strong scaling)"]);
   expect(row(rows, "processors")?.[0]).toBe("41 % busy, 38 % by this job");
   expect(row(rows, "compute")).toBeUndefined();
 });

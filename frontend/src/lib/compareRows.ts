@@ -21,7 +21,10 @@ export interface CompareRow {
   noneOfFirst?: string;
 }
 
-const EQUAL = { strong: "global batch (strong scaling)", weak: "batch per worker (weak scaling)" } as const;
+const EQUAL = {
+  strong: "equal global batch (strong scaling)",
+  weak: "equal batch per worker (weak scaling)",
+} as const;
 
 /** The rows of `trainyard compare`: the first job is the baseline. A summary that is still on its way is undefined. */
 export function compareRows(jobs: Job[], summaries: (Summary | undefined)[]): CompareRow[] {
@@ -81,7 +84,7 @@ export function compareRows(jobs: Job[], summaries: (Summary | undefined)[]): Co
       values: of(({ speed_up }, index) => (index === 0 ? NONE : intervalText(speed_up))),
     },
     {
-      label: "at equal",
+      label: "compared at",
       none: WHY_NONE.scaling,
       noneOfFirst: WHY_NONE.first,
       values: of(({ speed_up }, index) => (index === 0 || !speed_up?.kind ? NONE : EQUAL[speed_up.kind])),

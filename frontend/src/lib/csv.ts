@@ -1,11 +1,15 @@
 export type Cell = string | number | null | undefined;
 
-// What a spreadsheet calculates, where a cell begins with it.
-const FORMULA = /^[=+\-@\t\r]/;
+// What a spreadsheet calculates, where a cell begins with it: white space before it does not count, and in some
+// languages signs may be as wide as ideographs.
+const FORMULA = /^[\s\u200b]*[=+\-@＝＋－＠]|^[\t\r\n]/;
+// What some spreadsheets end a cell or a row at: some take semicolons or tabs for commas.
+const PARTS = /[",;\t\r\n]/;
 const NUMBER = /^[+-]?\d+(\.\d+)?(e[+-]?\d+)?$/i;
 
-/** Rows as CSV (RFC 4180): lines end in CRLF, and what holds a comma, a quote or a line break is quoted. Before a text that
- * a spreadsheet would take for a formula stands an apostrophe: names of jobs are anybody's words. */
+/** Rows as CSV (RFC 4180): lines end in CRLF, and what holds a comma, a semicolon, a tab, a quote or a line break is
+ * quoted. Before a text that a spreadsheet would take for a formula stands an apostrophe: names of jobs are anybody's
+ * words. */
 export function csvOf(rows: Cell[][]): string {
   return rows
     .map((row) => row.map(written).join(","))
@@ -41,7 +45,7 @@ function written(cell: Cell): string {
   if (cell === null || cell === undefined || (typeof cell === "number" && !Number.isFinite(cell))) return "";
   const plain = String(cell);
   const text = FORMULA.test(plain) && !NUMBER.test(plain) ? `'${plain}` : plain;
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  return PARTS.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
 /** A cell's words; what stands on lines of its own is parted by a space. */

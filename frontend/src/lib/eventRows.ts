@@ -21,8 +21,8 @@ export function eventAt(events: Events, at: number) {
     process: named(events.parties, events.worker),
     kind: kindName(events.kind[at]),
     layer: named(events.layers, events.layer),
-    /** As people read it. */
-    layer_name: named(events.layer_names, events.layer),
+    /** As people read it; of a unit that carries several layers, all of them. */
+    layer_name: events.buckets[number(events.unit)] ?? named(events.layer_names, events.layer),
     unit: known(events.unit),
     peer: named(events.parties, events.peer),
     queued_ns: queued === null ? null : start - queued,

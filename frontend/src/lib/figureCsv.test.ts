@@ -135,3 +135,8 @@ test("a layer that people read with its class keeps its name in files", () => {
   const map = { type: "heatmap", x: [0, 1], y: ["4 (Conv2d)"], z: [[2]], meta: { keys: ["4"] } };
   expect(csv([map])[1]).toBe("4,0,1,2,");
 });
+
+test("signs of markup in a name are the signs that they are", () => {
+  const line = { name: "&lt;a&gt; 5&#37;{x} &amp;lt;", x: [0], y: [8] };
+  expect(csv([line], { xaxis: { ticksuffix: "s" } })[0]).toContain("<a> 5%{x} &lt; (");
+});

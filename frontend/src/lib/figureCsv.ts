@@ -246,10 +246,14 @@ function rowNames(layout: PlotlyFigure["layout"], name: string): (y: Value | und
   };
 }
 
+// What the service writes for the signs of markup in names (`backend/figures/markup.py`).
+const SIGNS: Record<string, string> = { "&lt;": "<", "&gt;": ">", "&#37;": "%", "&amp;": "&" };
+
 /** Without markup; lines in one. */
 function plain(text: string | number | undefined): string {
   return String(text ?? "")
     .replace(/<br>/g, ", ")
     .replace(/<[^>]+>/g, "")
+    .replace(/&(?:lt|gt|#37|amp);/g, (sign) => SIGNS[sign] ?? sign)
     .trim();
 }

@@ -1,9 +1,15 @@
 import { expect, test } from "vitest";
-import { kept, lengthText, middleOf, movedBy } from "./measure";
+import { clickedAt, kept, lengthText, middleOf, movedBy } from "./measure";
 
 test("one begins with the middle third", () => {
   expect(middleOf({ from_ns: 300, to_ns: 600 })).toEqual([400, 500]);
   expect(middleOf({ from_ns: 300 })).toBeUndefined();
+});
+
+test("the first click puts both ends where it was, the second the other end", () => {
+  expect(clickedAt(5, undefined)).toEqual([5, 5]);
+  expect(clickedAt(9, 5)).toEqual([5, 9]);
+  expect(clickedAt(2, 5)).toEqual([5, 2]);
 });
 
 test("arrow keys move an end by a part of what is shown", () => {

@@ -13,6 +13,12 @@ export function middleOf({ from_ns, to_ns }: { from_ns?: number; to_ns?: number 
   return [Math.round(from_ns + third), Math.round(to_ns - third)];
 }
 
+/** What two clicks measure: the first puts both ends where it was, the second the other end; a third begins anew.
+ * `first`: where the click before was, undefined where the next one is a first. */
+export function clickedAt(ns: number, first: number | undefined): Measured {
+  return [first ?? ns, ns];
+}
+
 /** How far a key moves an end, in s; undefined: it is none of ours. */
 export function movedBy(key: string, fine: boolean, seconds: number): number | undefined {
   const step = (fine ? FINE : STEP) * seconds;

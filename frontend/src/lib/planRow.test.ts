@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { LayerPlan, PlanView } from "../api/types";
-import { exchanged, planRows, wireHead } from "./planRow";
+import { exchanged, planRows, unitsHead, wireHead } from "./planRow";
 
 const layer = (plan: Partial<LayerPlan>) => exchanged({ layer: "fc", ...plan } as LayerPlan);
 const plan = (mode: string) => ({ consistency: { mode } }) as PlanView;
@@ -15,6 +15,13 @@ test("a row says where its layer is, where not every worker has it", () => {
 test("bytes of workers that average are those of an average", () => {
   expect(wireHead(plan("every-step"))).toBe("Wire/step");
   expect(wireHead(plan("average"))).toBe("Wire/average");
+});
+
+test("units that several layers share are said to be shared", () => {
+  const of = (units: number, each: number[]) =>
+    unitsHead({ units, layers: each.map((own) => ({ row: { units: own } })) } as unknown as PlanView);
+  expect(of(3, [1, 2, 3])).toBe("Units, shared");
+  expect(of(6, [1, 2, 3])).toBe("Units");
 });
 
 test("a plan is taken along layer by layer, in bytes", () => {

@@ -8,6 +8,11 @@ export function wireHead(plan: PlanView): string {
   return plan.consistency.mode === "average" ? "Wire/average" : "Wire/step";
 }
 
+/** Over the layers' units: where layers share some, these count once for each, and their sum is more than there are. */
+export function unitsHead({ units, layers }: PlanView): "Units" | "Units, shared" {
+  return layers.reduce((sum, { row }) => sum + row.units, 0) > units ? "Units, shared" : "Units";
+}
+
 /** Where a layer is computed, unless every worker has it, and how its contributions meet. */
 export function exchanged(layer: LayerPlan): string {
   if (layer.placement === "device") return "on device";

@@ -17,7 +17,7 @@ test("a wait is taken along with every stretch, in ms since it began", () => {
   } as unknown as Why;
   expect(csvOf(whyRows(why)).split("\r\n")).toEqual([
     "what happened,where,to,after (ms),for (ms),layers ahead",
-    "Queued,worker 1,,0,0.2505,fc1 (Linear) (0.25 ms); control (0.0005 ms)",
+    'Queued,worker 1,,0,0.2505,"fc1 (Linear) (0.25 ms); control (0.0005 ms)"',
     "On the wire,worker 1,worker 0,0.2505,0.000001,",
     "",
   ]);

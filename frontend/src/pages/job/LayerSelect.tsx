@@ -26,6 +26,7 @@ export const LayerSelect = memo(function LayerSelect({
       value={layer === undefined ? null : String(layer)}
       clearable
       searchable
+      selectFirstOptionOnChange
       data-testid="layer"
       onChange={(value) => onLayer(value === null ? undefined : Number(value))}
     />

@@ -7,7 +7,7 @@ import { Problem } from "../../components/Problem";
 import { TakeTable } from "../../components/TakeTable";
 import { formatBytes, formatMs, formatPercent } from "../../lib/format";
 import { OVERFULL, whyOverfull } from "../../lib/overfull";
-import { movedHead, stretchRows } from "../../lib/stretchRows";
+import { movedHead, stretchRows, waitedWords } from "../../lib/stretchRows";
 
 interface Props {
   jobId: string;
@@ -66,7 +66,7 @@ export const StretchPanel = memo(function StretchPanel({
                   stickyHeader
                   data-testid="stretch-table"
                 >
-                  <Head links={found.links} />
+                  <Head found={found} />
                   <Table.Tbody>
                     {found.layers.map((row) => (
                       <Row
@@ -89,7 +89,8 @@ export const StretchPanel = memo(function StretchPanel({
   );
 });
 
-function Head({ links }: Pick<LinkStretch, "links">) {
+function Head({ found }: { found: LinkStretch }) {
+  const { links } = found;
   return (
     <Table.Thead>
       <Table.Tr>
@@ -109,7 +110,7 @@ function Head({ links }: Pick<LinkStretch, "links">) {
       </Table.Tr>
       <Table.Tr>
         <Table.Th scope="row">All</Table.Th>
-        <Table.Td />
+        <Waited of={found} />
         {links.map((link) => (
           <Table.Td key={`${link.key} ${link.direction}`} ta="right" className="ty-number" fw={600}>
             {moved(link)}
@@ -143,9 +144,7 @@ const Row = memo(function Row({ row, links, lit, onLayer, onPointed }: RowProps)
       <Table.Th scope="row" fw={400}>
         {row.index < 0 ? "of no layer" : row.layer_name}
       </Table.Th>
-      <Table.Td ta="right" className="ty-number" c={row.waits > 0 ? "var(--ty-wait)" : "dimmed"}>
-        {row.waits > 0 ? `${formatMs(row.waited_ns / 1e6)} in ${row.waits}` : ""}
-      </Table.Td>
+      <Waited of={row} />
       {cells.map((cell, link) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: a column is its link's place
         <Table.Td key={link} ta="right" className="ty-number">
@@ -155,6 +154,15 @@ const Row = memo(function Row({ row, links, lit, onLayer, onPointed }: RowProps)
     </Table.Tr>
   );
 });
+
+/** `129 ms in 7 waits`; nothing where there were none. */
+function Waited({ of }: { of: { waits: number; waited_ns: number } }) {
+  return (
+    <Table.Td ta="right" className="ty-number" c={of.waits > 0 ? "var(--ty-wait)" : "dimmed"}>
+      {waitedWords(of)}
+    </Table.Td>
+  );
+}
 
 /** `1.2 MiB (34.0 %)`: of the rate, where that is known. */
 function moved({ bytes, share }: { bytes: number; share: number | null }): string {
@@ -175,7 +183,7 @@ function wordsOf(
       ? "Nothing went over these links, and nothing was waited for."
       : "Percentages are of what the link's rate allows in this time.",
     most > OVERFULL &&
-      `The fullest bin holds ${formatPercent(most)}: ${whyOverfull(fullest?.rate_source === "declared")}`,
+      `The fullest of these bins, ${formatMs(bin_ns / 1e6)} wide, holds ${formatPercent(most)}: ${whyOverfull(fullest?.rate_source === "declared")}`,
     steps_without_events > 0 &&
       `Of ${steps_without_events} ${steps_without_events === 1 ? "step" : "steps"} here the events were not kept, and so no waits are counted.`,
   ];

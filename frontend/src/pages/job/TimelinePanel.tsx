@@ -1,4 +1,4 @@
-import { Button, Group, Kbd, Stack, Tooltip } from "@mantine/core";
+import { Button, Group, Kbd, Stack, Text, Tooltip } from "@mantine/core";
 import { useDebouncedCallback } from "@mantine/hooks";
 import { IconDownload, IconRuler } from "@tabler/icons-react";
 import { useNavigate } from "@tanstack/react-router";
@@ -101,26 +101,35 @@ export function TimelinePanel({ job, search }: { job: Job; search: JobSearch }) 
         why={search.why}
         layer={search.layer}
         onPoint={(point) => {
+          if (search.measure) return; // the click placed an end of what is measured
           const clicked = waitOfBar(point.customdata);
           if (clicked) explain(clicked.wait);
         }}
         footer={
           <Group justify="space-between" align="start" gap="xs">
-            <LongestWaits
-              waits={meta.waits ?? []}
-              label={(other) => `worker ${other.party}`}
-              isChosen={(other) => formatWait(keyOf(other)) === search.why}
-              onChoose={(other) => explain(keyOf(other))}
-            />
+            {search.measure ? (
+              <Text size="xs" fw={600} w="100%" data-testid="measure-hint">
+                Measuring: click two points of the drawing, or drag the lines; arrow keys move the line that
+                has the focus, with Shift finer. M or Escape ends it.
+              </Text>
+            ) : (
+              <LongestWaits
+                waits={meta.waits ?? []}
+                label={(other) => `worker ${other.party}`}
+                isChosen={(other) => formatWait(keyOf(other)) === search.why}
+                onChoose={(other) => explain(keyOf(other))}
+              />
+            )}
             <TimeKeys>
               , the wheel zooms; <Kbd size="xs">/</Kbd> finds a layer, <Kbd size="xs">N</Kbd>{" "}
-              <Kbd size="xs">P</Kbd> its events; <Kbd size="xs">M</Kbd> measures
+              <Kbd size="xs">P</Kbd> its events; <Kbd size="xs">M</Kbd> measures between two clicks
             </TimeKeys>
           </Group>
         }
         onMeta={setMeta}
         onXRange={zoomed}
         wheel
+        measuring={search.measure !== undefined}
         overlay={(area: PlotArea) =>
           search.measure &&
           meta.origin_ns !== undefined && (
@@ -141,7 +150,7 @@ export function TimelinePanel({ job, search }: { job: Job; search: JobSearch }) 
                 onWindow={look}
               />
             )}
-            <Tooltip label="How much time lies between two points: two lines to drag, or to move with the arrow keys (M)">
+            <Tooltip label="How much time lies between two points: click both, or drag the lines (M)">
               <Button
                 size="compact-sm"
                 variant={search.measure ? "filled" : "default"}
