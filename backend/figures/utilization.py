@@ -188,14 +188,15 @@ def draw(
 
 
 def _key_of_other(text: str, request: FigureRequest) -> dict[str, Any]:
-    """What grey means, in a line of its own: panels' titles may be as long as the drawing is wide."""
+    """What grey means, in a line of its own: panels' titles may be as long as the drawing is wide. It begins on the
+    left: on the right are the tools."""
     colours = COLOURS[request.theme]
     return {
         "text": f"<span style='color:{colours.other}'>■</span> {text}",
         "name": "key",
         "font": {"size": 12, "color": colours.text},
         "showarrow": False,
-        **{"xref": "paper", "x": 1, "xanchor": "right"},
+        **{"xref": "paper", "x": 0, "xanchor": "left"},
         **{"yref": "paper", "y": 1, "yanchor": "bottom", "yshift": TITLE_PX},
     }
 
@@ -300,7 +301,7 @@ def _title(job: JobFacts, one: LinkBytes, bin_ns: int, shown: slice, request: Fi
     if most > OVERFULL:
         wide = format_ms(bin_ns)
         if request.narrow:
-            title += f"; fullest {wide}: {most:.0%}"
+            title += f"; peak {wide}: {most:.0%}"
         else:
             title += f"; fullest bin shown, {wide} wide: {most:.0%}, {overfull(link)}"
     return title

@@ -66,6 +66,8 @@ def test_a_panel_says_whose_it_is_and_why_a_bin_holds_more_than_the_rate_allows(
     assert [(one["y"], one["link"], one["direction"]) for one in panels[:3]] == [
         ("y", "0:transport", "send"), ("y2", "0:transport", "receive"), ("y3", "1:transport", "send"),
     ]  # fmt: skip
+    (key,) = [note for note in content["layout"]["annotations"] if note.get("name") == "key"]
+    assert (key["x"], key["xanchor"]) == (0, "left"), "plotly.js has its tools on the right"
     assert {(one["rate_bps"], one["by_size"]) for one in panels} == {(300_000_000, False)}
     assert panels[4]["title"] == "server 0 sends"
     titles = [note["text"] for note in content["layout"]["annotations"] if note.get("name") != "key"]
@@ -113,7 +115,7 @@ def test_the_fullest_bin_is_one_of_those_in_view(database: Database, run: Run) -
         assert said is None or said[1] == f"{100 * most:.0f}"
     assert far["layout"]["meta"]["bin_ns"] > 10_000_000
     wide = round(far["layout"]["meta"]["bin_ns"] / 1e6)
-    assert all(f"fullest {wide} ms: " in title for title in titles_of(far) if "fullest" in title)
+    assert all(f"; peak {wide} ms: " in title for title in titles_of(far) if "peak" in title)
 
 
 def titles_of(content: dict[str, Any]) -> list[str]:
