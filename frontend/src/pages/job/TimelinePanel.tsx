@@ -107,19 +107,18 @@ export function TimelinePanel({ job, search }: { job: Job; search: JobSearch }) 
         }}
         footer={
           <Group justify="space-between" align="start" gap="xs">
-            {search.measure ? (
+            {search.measure && (
               <Text size="xs" fw={600} w="100%" data-testid="measure-hint">
                 Measuring: click two points of the drawing, or drag the lines; arrow keys move the line that
                 has the focus, with Shift finer. M or Escape ends it.
               </Text>
-            ) : (
-              <LongestWaits
-                waits={meta.waits ?? []}
-                label={(other) => `worker ${other.party}`}
-                isChosen={(other) => formatWait(keyOf(other)) === search.why}
-                onChoose={(other) => explain(keyOf(other))}
-              />
             )}
+            <LongestWaits
+              waits={meta.waits ?? []}
+              label={(other) => `worker ${other.party}`}
+              isChosen={(other) => formatWait(keyOf(other)) === search.why}
+              onChoose={(other) => explain(keyOf(other))}
+            />
             <TimeKeys>
               , the wheel zooms; <Kbd size="xs">/</Kbd> finds a layer, <Kbd size="xs">N</Kbd>{" "}
               <Kbd size="xs">P</Kbd> its events; <Kbd size="xs">M</Kbd> measures between two clicks
