@@ -332,7 +332,7 @@ def test_what_is_described_or_measured_ends_when_its_client_leaves(tmp_path: Pat
         leave(client)
         assert asked.exception() is not None
         expect_end(described(tmp_path)[0])
-        assert client.post(f"{server.url}/api/v1/plans", json=job_spec()).status_code == 200
+        assert client.post(f"{server.url}/api/v1/plans", json=job_spec(), timeout=120).status_code == 200
         assert len(described(tmp_path)) == 1, "no other cell is planned"
         kept = client.get(f"{server.url}/api/v1/{'races' if path == 'races' else 'jobs'}").json()
         assert kept["items"] == []
