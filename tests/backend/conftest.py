@@ -16,6 +16,7 @@ from backend.db.engine import sqlite_url
 from backend.db.models import Attempt
 from backend.executors import process
 from backend.services import describing
+from backend.services.racing import Racing
 from backend.settings import Settings
 from tests.backend import warm
 from tests.backend.guarded import application, browser
@@ -147,3 +148,10 @@ def house(server_lane: None, tmp_path: Path, new_url: Callable[[], str]) -> Iter
 def open_house(house: House) -> House:
     house.scheduler.start()
     return house
+
+
+@pytest.fixture
+def racing(api: TestClient) -> Racing:
+    """What submits the jobs of races; the tests say when it looks."""
+    context = api.app.state.context  # type: ignore[attr-defined]
+    return Racing(context.database, context.jobs)

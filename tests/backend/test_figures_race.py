@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,15 +12,12 @@ from sqlalchemy.orm import Session
 from backend.db import Database
 from backend.db.models import Attempt, Job, StepRow
 from backend.figures.compared import compare
-from backend.figures.headline import Contender, headline
 from backend.figures.race import Lane, Race, _before_finish, race
 from backend.figures.request import FigureRequest
 from backend.figures.source import SPAN, Source
-from backend.figures.speed import Speed, measure
+from backend.figures.speed import measure
 from backend.figures.step_time import step_time
 from backend.services.progress import ProgressReader
-from engine.telemetry.comparison import RunConditions
-from engine.telemetry.definitions import Estimate
 from engine.telemetry.events import Kind
 from tests.backend.figures_drawn import answer, column, notes, traces
 from tests.backend.recorded_run import Run, add_job, record_run
@@ -294,98 +289,6 @@ def test_a_race_before_the_first_step_says_so(database: Database, fifo: Run) -> 
     assert result.step is None
     assert result.headline == "Nobody can tell for sure: waiting ended 14 steps too early"
     assert "No events yet" in notes(answer(result.figure))
-
-
-def contender(name: str, ms: float, exposed: dict[int, float], compute: float = 10, **run: Any) -> Contender:
-    interval = (64e3 / (ms + 0.1), 64e3 / (ms - 0.1))
-    speed = Speed(
-        first=5,
-        last=50,
-        iteration_ns=ms * 1e6,
-        interval_ns=((ms - 0.1) * 1e6, (ms + 0.1) * 1e6),
-        throughput=Estimate(value=64e3 / ms, interval=interval),
-        exposed_ns=None,
-        compute_ns=compute * 1e6,
-    )
-    conditions = RunConditions(
-        samples_per_s=speed.throughput, name=name, model="m", data="d", precision="float32", global_batch=64,
-        workers=2, threads=1, device="cpu", alone=True,
-    )  # fmt: skip
-    return Contender(
-        run=replace(conditions, **run),
-        speed=speed,
-        exposed_ns={k: v * 1e6 for k, v in exposed.items()},
-        blocker=lambda _: None,
-    )
-
-
-def sends(who: Contender, count: float, *, link_limits: bool = True) -> Contender:
-    return replace(who, sent_bytes=count, link_limits=lambda: link_limits)
-
-
-A, B = contender("a", 10, {0: 1}), contender("b", 20, {0: 9})
-
-
-@pytest.mark.parametrize(
-    ("contenders", "said"),
-    [
-        ([A, B], "a finishes a step 2.00x sooner than b: conv0 no longer waits"),
-        ([contender("a", 10, {0: 4}), B], "a finishes a step 2.00x sooner than b: conv0 waits 5 ms less"),
-        (
-            [contender("a", 10, {}), contender("b", 20, {}, compute=20)],
-            "a finishes a step 2.00x sooner than b: it computes 10 ms less",
-        ),
-        (
-            [contender("a", 10, {}), contender("b", 20, {}), contender("c", 10, {})],
-            "a finishes a step 2.00x sooner than b, level with c",
-        ),
-        (
-            [A, B, contender("c", 15, {}, compute=20)],
-            "a finishes a step 1.50x sooner than c (it computes 10 ms less), 2.00x sooner than b (conv0 no longer "
-            "waits)",
-        ),
-        (
-            [sends(A, 650_000), sends(B, 12_800_000)],
-            "a finishes a step 2.00x sooner than b: it sends 634.8 KiB per step instead of 12.2 MiB",
-        ),
-        (
-            [sends(A, 650_000), sends(B, 12_800_000, link_limits=False)],
-            "a finishes a step 2.00x sooner than b: conv0 no longer waits",
-        ),
-        (
-            [sends(A, 10_000_000), sends(B, 12_800_000)],
-            "a finishes a step 2.00x sooner than b: conv0 no longer waits",
-        ),
-        (
-            [A, contender("one", 15, {}, workers=1)],
-            "a finishes a step 1.50x sooner than one (strong scaling: equal global batch, 2 and 1 workers)",
-        ),
-        (
-            [contender("a", 10, {}, alone=False), contender("b", 20, {})],
-            "a finishes a step 2.00x sooner than b. Mind: another job ran on the machine during a",
-        ),
-        (
-            [A, B, contender("c", 10, {}, threads=2)],
-            "a finishes a step 2.00x sooner than b: conv0 no longer waits. c does not compare with a (threads per "
-            "worker: 1 in a, 2 in c; they must be equal)",
-        ),
-    ],
-)
-def test_headlines_of_what_is_certain(contenders: list[Contender], said: str) -> None:
-    assert headline(contenders, "conv{}".format) == said
-
-
-def test_what_is_missing_is_said_with_its_number() -> None:
-    early = {"samples_per_s": Estimate(value=6400.0), "missing_steps": 9}
-    text = headline([contender("a", 10, {}, **early), B], str)
-    assert text == "Too early to tell: 9 more steps of a. So far a makes 2.00x the samples/s of b"
-    ended = headline([contender("a", 10, {}, **early, ended=True), B], str)
-    assert (
-        ended
-        == "Nobody can tell for sure: a ended 9 steps too early. So far a makes 2.00x the samples/s of b"
-    )
-    three = headline([A, B, contender("c", 10, {}, samples_per_s=None, missing_steps=1)], str)
-    assert three.endswith("no longer waits. Missing: 1 more step of c")
 
 
 def test_a_headline_never_contradicts_the_table(database: Database) -> None:
