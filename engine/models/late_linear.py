@@ -18,7 +18,6 @@ or whoever asked, as nn.Linear's own would; `why` then says what it was.
 from __future__ import annotations
 
 import threading
-import weakref
 from collections.abc import Collection
 from types import MethodType
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -65,10 +64,6 @@ class LateLinear:
         self.parameters = [p for name, p in module.named_parameters(recurse=False) if name in trained]
         self.own_hooks: set[int] = set()
         """Ids of post-accumulate hooks on the parameters that only want to know when they are called."""
-        self._made: weakref.ref[Tensor] | None = None
-        """The last copy of the weight that autocast's type asked for, while a use of it is to go backward."""
-        self._made_of: tuple[int, torch.dtype] | None = None
-        """The version of the weight that it is of, and its type."""
         self._module = module
         self._weight = module.weight
         self._bias = module.bias
@@ -86,19 +81,6 @@ class LateLinear:
             parameter._backward_hooks or set(parameter._post_accumulate_grad_hooks or ()) - self.own_hooks
             for parameter in self.parameters
         )
-
-    def weight_as_computed(self) -> Tensor | None:
-        """What autocast makes of the weight, one for all uses that are still to go backward; None where it takes the
-        weight as it is. Autocast itself keeps its copy until it ends, though the weight be written to meanwhile; the
-        next use of this one sees that."""
-        made = self._made() if self._made is not None else None
-        if made is not None and self._made_of == (self._weight._version, _computed_type(self._weight)):
-            return made
-        copy = _as_computed(self._weight)
-        if copy is self._weight:
-            return None
-        self._made, self._made_of = weakref.ref(copy), (self._weight._version, copy.dtype)
-        return copy
 
     def _can_take(self, inputs: Tensor) -> bool:
         """Whether a use can be left to its factors, as far as forward knows."""
@@ -155,7 +137,10 @@ def _forward(module: nn.Linear, input: Tensor) -> Tensor:
     if not torch.compiler.is_compiling():
         late = _LATE.get(module)
         if late is not None and late._can_take(input):
-            copy = late.weight_as_computed()
+            # One for each use: autocast's own cache is not to be asked, and whatever else is kept goes stale by writes
+            # that nobody counts.
+            weight = _as_computed(module.weight)
+            copy = None if weight is module.weight else weight
             result: Tensor = _Linear.apply(_as_computed(input), module.weight, module.bias, late, copy)
             return result
     return functional.linear(input, module.weight, module.bias)
@@ -163,15 +148,11 @@ def _forward(module: nn.Linear, input: Tensor) -> Tensor:
 
 def _as_computed(values: Tensor) -> Tensor:
     """In the type in which autocast computes with `values`; they themselves where it takes them as they are."""
-    return values.to(_computed_type(values))
-
-
-def _computed_type(values: Tensor) -> torch.dtype:
     device = values.device.type
     if values.dtype is torch.float64 or not values.is_floating_point():
-        return values.dtype
+        return values
     casts = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
-    return torch.get_autocast_dtype(device) if casts else values.dtype
+    return values.to(torch.get_autocast_dtype(device)) if casts else values
 
 
 class _Linear(torch.autograd.Function):
@@ -189,6 +170,7 @@ class _Linear(torch.autograd.Function):
         ctx.save_for_backward(inputs, weight if ctx.needs_input_grad[0] else None)
         ctx.set_materialize_grads(False)  # no derivative is another thing than zeros: nothing is decayed then
         ctx.late = late
+        ctx.names = ("inputs", "weight") if bias is None else ("inputs", "weight", "bias")
         return functional.linear(inputs, weight, bias)
 
     @staticmethod
@@ -196,7 +178,7 @@ class _Linear(torch.autograd.Function):
         """`errors`: the derivatives by the outputs. Differentiable where gradients are enabled."""
         if errors is None:
             return None, None, None, None, None
-        asked = _asked_of(ctx.next_functions)
+        asked = _asked_of(dict(zip(ctx.names, ctx.next_functions, strict=False)))
         inputs, weight = ctx.saved_tensors
         found: list[Tensor | None] = [None, None, None]
         if asked["inputs"] != "no":
@@ -219,11 +201,11 @@ def _rows(values: Tensor, dtype: torch.dtype) -> Tensor:
     return found
 
 
-def _asked_of(edges: tuple[tuple[Any, int], ...]) -> dict[str, _Asked]:
-    """What the backward pass that runs wants of each input: `ctx.needs_input_grad` says what forward knew, and in
-    `torch.autograd.grad(loss, inputs)` that is too much."""
+def _asked_of(edges: dict[str, tuple[Any, int]]) -> dict[str, _Asked]:
+    """What the backward pass that runs wants of each input, by name: `ctx.needs_input_grad` says what forward knew, and
+    in `torch.autograd.grad(loss, inputs)` that is too much."""
     found: dict[str, _Asked] = {"inputs": "no", "weight": "no", "bias": "no"}
-    for name, (node, _) in zip(found, edges, strict=False):
+    for name, (node, _) in edges.items():
         if node is not None:
             found[name] = _asked(node)
     return found

@@ -9,7 +9,9 @@ the parameters that it is asked about (`unasked.py`), and a module's call is tak
 put into one. A module that a user compiles so has his call, and is waited for when that is entered (`entries.py`); the
 compiler finds none of ours.
 
-A copy of a module is another module. FSDP's own hooks are counted, as in plain PyTorch.
+A copy of a module is another module. Not told of is a module whose class has a `__call__` that passes PyTorch's by, or
+whose `_compiled_call_impl` somebody sets: gates (`gate.py`) notice what is read there. FSDP's own hooks are counted, as
+in plain PyTorch.
 
 Cost: a third of a microsecond for each call of a module, of which somebody is told or not.
 """
@@ -45,8 +47,9 @@ class _Lookup:
     """`_compiled_call_impl` of all modules that have none of their own."""
 
     def __get__(self, module: nn.Module | None, owner: type) -> _Call | None:
-        # In compiled code, which has been entered elsewhere, the compiler looks into this.
-        return None if module is None or torch.compiler.is_compiling() else _CALLS.get(id(module))
+        # The compiler looks into this, and finds none: compiled code has been entered elsewhere. Of a compilation in
+        # another thread nothing shows here, because PyTorch asks twice in one call and means one answer.
+        return None if module is None or torch.compiler.is_dynamo_compiling() else _CALLS.get(id(module))
 
 
 _CALLS: dict[int, _Call] = {}
@@ -70,11 +73,12 @@ class Told:
         self._function = function
 
     def remove(self) -> None:
-        """Call it no more."""
-        functions = _CALLS[self._key].functions
-        functions.remove(self._function)
-        if not functions:
-            del _CALLS[self._key]
+        """Call it no more; it may be removed before. Nobody may be in a call of the module."""
+        call = _CALLS.get(self._key)
+        if call is not None and self._function in call.functions:
+            call.functions.remove(self._function)
+            if not call.functions:
+                del _CALLS[self._key]
 
 
 def before_forward(module: nn.Module, function: Callable[[], None]) -> Told:

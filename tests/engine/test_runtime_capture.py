@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import weakref
 from collections.abc import Callable
 
 import pytest
@@ -361,26 +360,45 @@ def test_under_autocast_what_is_written_to_after_the_use_is_no_matter(twice: boo
         assert torch.equal(mine, theirs)
 
 
-def test_under_autocast_all_uses_of_a_pass_have_one_copy_of_the_weight() -> None:
-    layer = nn.Linear(4, 4)
-    late = LateLinear(layer)
-
-    def copied() -> Tensor:
+@pytest.mark.parametrize("how", ["hook", "twice", "by itself"])
+def test_without_a_bias_under_autocast_gradients_come_where_factors_do_not(how: str) -> None:
+    grads = []
+    for late in (False, True):
+        layer, x = nn.Linear(4, 3, bias=False), torch.arange(8.0).view(2, 4).requires_grad_()
+        layer.load_state_dict({"weight": torch.arange(12.0).view(3, 4)})
+        capture = LinearCapture("late", layer) if late else None
+        if how == "hook":
+            layer.weight.register_hook(lambda gradient: gradient * 2)
         with torch.autocast("cpu", torch.bfloat16):
-            copy = late.weight_as_computed()
-        assert copy is not None
-        return copy
+            total = layer(x).float().sum()
+        if how == "twice":
+            (by_x,) = torch.autograd.grad(total, x, create_graph=True)
+            total = total + by_x.sum()
+        if how == "by itself":
+            total.backward()  # type: ignore[no-untyped-call]
+        else:
+            run(capture, lambda total=total: total)  # type: ignore[misc]
+        if capture is not None:
+            found = capture.take(0)
+            assert found.factors is None
+            capture.add([gradient.view(-1) for gradient in found.gradients], found.present)
+        grads.append([layer.weight.grad, x.grad])
+    for mine, theirs in zip(*grads, strict=True):
+        assert mine is not None
+        assert torch.equal(mine, theirs)
 
-    assert late.weight_as_computed() is None
-    first = copied()
-    assert copied() is first
-    with torch.no_grad():
-        layer.weight.mul_(2)
-    second = copied()
-    assert torch.equal(second, first * 2)
-    (gone,) = [weakref.ref(second)]
-    del second
-    assert gone() is None, "nobody but what is to go backward keeps it"
+
+def test_under_autocast_a_weight_that_is_written_to_uncounted_is_what_it_is() -> None:
+    """While an output of the pass before is kept."""
+    plain, layer = nn.Linear(4, 3), nn.Linear(4, 3)
+    layer.load_state_dict(plain.state_dict())
+    late, kept, x = LateLinear(layer), [], torch.ones(2, 4, requires_grad=True)
+    for _ in range(3):
+        with torch.autocast("cpu", torch.bfloat16):
+            kept.append((layer(x), plain(x)))
+        assert torch.equal(*kept[-1])
+        layer.weight.data.mul_(0.5)
+        plain.weight.data.mul_(0.5)
     late.remove()
 
 
