@@ -11,10 +11,9 @@ from sqlalchemy.orm import Session
 from backend.db import models
 from backend.services.racing import Racing
 from tests.backend.job_specs import job_spec, submit
-from tests.backend.test_api_races import next_job, race_spec, racing, show
-from tests.backend.test_api_races import submit as submit_race
+from tests.backend.raced_jobs import next_job, race_spec, show
+from tests.backend.raced_jobs import submit as submit_race
 
-__all__ = ["racing"]
 BAD = ("two\nlines", "ab\u202ecd", "zero\u200bwidth", "bell\x07")
 
 

@@ -10,9 +10,8 @@ from sqlalchemy.orm import Session
 
 from backend.db import models
 from backend.services.racing import Racing
-from tests.backend.test_api_races import next_job, racing, show, submit
+from tests.backend.raced_jobs import next_job, show, submit
 
-__all__ = ["racing"]
 OTHERS: dict[str, Any] = {
     "a strategy that is gone": {"members": [{"strategy": "gone"}]},
     "an unknown field": {"colour": "red"},
