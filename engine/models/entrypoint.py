@@ -78,12 +78,15 @@ def load_module(entrypoint: str, directory: str, field: str = "model") -> Module
 
 
 def _folder(directory: str, field: str) -> Path:
-    folder, rule = Path(os.path.realpath(directory)), None
+    folder, rule = Path(directory), None
     try:
+        folder = Path(os.path.realpath(directory))
         if not folder.is_dir():
             rule = "is not a directory on this machine"
     except OSError as error:  # a name that is too long, a folder that is closed to us
         rule = f"cannot be looked into: {(error.strerror or type(error).__name__).lower()}"
+    except ValueError as error:
+        rule = f"is no path: {error}"
     if rule is not None:
         remedy = "Name the folder to import from, as an absolute path"
         raise UserError(f"{field}.directory", directory, rule, remedy)
@@ -96,11 +99,11 @@ def _check_file(folder: Path, entrypoint: str, field: str) -> None:
         *entrypoint.partition(":")[0].split(".")
     )  # a package, or a module without its suffix
     file = Path(f"{path}.py")
-    if not os.path.lexists(file) or file.is_file() or path.is_dir():
+    if not os.path.lexists(file) or _seen(file.is_file) or _seen(path.is_dir):
         return
     if file.is_symlink():
         rule, remedy = (
-            f"{file} is a link that leads to no file",
+            f"{file} is a link that leads to no file that can be looked at",
             "Let it lead to your module, or put that in its place",
         )
     else:
@@ -111,7 +114,7 @@ def _check_file(folder: Path, entrypoint: str, field: str) -> None:
 def _holds(folder: Path, name: str) -> bool:
     """Whether the module, or the package that it would be in, is there."""
     top = name.partition(".")[0]
-    return (folder / top).is_dir() or (folder / f"{top}.py").is_file()
+    return _seen((folder / top).is_dir) or _seen((folder / f"{top}.py").is_file)
 
 
 def call(source: SourceSpec, field: str) -> Any:
@@ -139,9 +142,22 @@ def _failure(entrypoint: str, field: str, rule: str, error: BaseException, folde
 
 
 def _listing(folder: Path) -> str:
-    names = sorted(
-        p.stem
-        for p in folder.iterdir()
-        if (p.suffix == ".py" and p.is_file()) or (p / "__init__.py").is_file()
-    )
+    """Of what can be looked at; the rest is passed over, as Python passes it over."""
+    try:
+        paths = sorted(folder.iterdir())
+    except OSError as error:
+        return f"what cannot be listed ({(error.strerror or type(error).__name__).lower()})"
+    names = [
+        path.stem
+        for path in paths
+        if (path.suffix == ".py" and _seen(path.is_file)) or _seen((path / "__init__.py").is_file)
+    ]
     return ", ".join(names[:20]) or "no modules"
+
+
+def _seen(asks: Callable[[], bool]) -> bool:
+    """What `Path.is_file` or `Path.is_dir` answers; False where it may not look, into a closed folder, say."""
+    try:
+        return asks()
+    except OSError:
+        return False

@@ -100,6 +100,7 @@ class Device:
         self._ended = False
         self._changed = threading.Condition()
         self._failure: BaseException | None = None
+        self._told = ExitStack()  # when it is closed, nobody tells of calls any more
         self._watch_layers()
 
     # --- messages ---
@@ -143,6 +144,10 @@ class Device:
             assert hyper is not None, "worker 0 sends the step's hyper-parameters with its last piece"
             self._update(hyper)
         return True
+
+    def close(self) -> None:
+        """Watch the model's calls no more."""
+        self._told.close()
 
     def state(self) -> dict[str, Tensor]:
         """The trained state of the back, under the model's names, with averaged buffers."""
@@ -261,7 +266,8 @@ class Device:
         modules = dict(self.back.named_modules())
         for layer in self._layers:
             if layer.name in modules:
-                before_forward(modules[layer.name], partial(self._entering, layer))
+                told = before_forward(modules[layer.name], partial(self._entering, layer))
+                self._told.callback(told.remove)
             for parameter in layer.parameters.values():
                 parameter.register_post_accumulate_grad_hook(self._accumulated(layer))
 

@@ -5,13 +5,14 @@ Python or PyTorch notices the question. So the sources of what has been imported
 class, parameters of that class are not watched: what needs them waits early.
 
 A comparison by identity (`is`, or `operator.is_`) counts if one side is the class in question, as the module's names
-say, or if one side is a class that was asked for (`type(x)`, `x.__class__`, an attribute or a global name that was
-given one, or a variable in the same function, or a collection of them) and the other is not known before the code runs;
-`type(self)` does not, in a class that is none of the parameter's. So does the `id` of a class that was asked for,
-wherever it goes.
+say, or if one side is a class that was asked for and the other is not known before the code runs. Asked for is
+`type(x)`, `x.__class__`, what a function of the same file answers that returns one, and a variable, an attribute or a
+collection that was given one in the same function, or anywhere in the file if it is known everywhere. `type(self)` does
+not count in a class that is none of the parameter's. So does the `id` of a class that was asked for, wherever it goes.
 
-Not found: classes that pass through a function or a class of the user's own, or through `setattr`, `match` or
-`builtins.type`; `operator.is_` as an argument; the classes that a class inherits from (`type(p).__mro__`).
+Not found: classes that are given to a function of the user's own, that come from another file, or that pass through
+`setattr`, `match` or `builtins.type`; `operator.is_` as an argument; the classes that a class inherits from
+(`type(p).__mro__`).
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ _TAKE = frozenset({"add", "append", "appendleft", "extend", "insert", "setdefaul
 _GIVE = frozenset({"copy", "get", "items", "pop", "popleft", "setdefault", "values"})
 """Methods of collections that answer with what is in them."""
 _UNKNOWN = object()
+_LATER = ast.Name("?")
+"""Stands for what is known only when the code runs."""
 
 Comparison = tuple[int, tuple[ast.expr, ...], bool]
 """Line; what is compared; whether one side is a class that was asked for, which is left out then."""
@@ -87,22 +90,46 @@ def _read(module: ModuleType, own: type) -> str | tuple[Comparison, ...]:
         return tree or ()
     others_own = {below for node in tree.body for below in _of_no_parameter(node, names, own)}
     found = []
-    scopes = list(_scopes(tree))
-    everywhere = {name for scope in scopes for name in _given_everywhere(scope)}
+    scopes = _scopes(tree)
+    everywhere = _given_everywhere(scopes)
     for scope in scopes:
-        given = _given(scope, everywhere)
-        for node in scope:
+        given = scope.given(everywhere)
+        for node in scope.nodes:
             sides = _compared(node, names)
             if not sides or (node in others_own and any(map(_is_of_self, sides))):
                 continue
             asked = [side for side in sides if _has_class(side, given)]
-            others = tuple(side for side in sides if side not in asked)
-            found.append((getattr(node, "lineno", 1), others or (ast.Name("?"),), bool(asked)))
+            others = tuple(
+                _LATER if _first(side) in scope.own else side for side in sides if side not in asked
+            )
+            found.append((getattr(node, "lineno", 1), others or (_LATER,), bool(asked)))
     return tuple(sorted(found, key=itemgetter(0)))
 
 
-def _scopes(tree: ast.Module) -> Iterator[list[ast.AST]]:
-    """What stands in each outermost function, with those in it, and what stands in none."""
+class _Scope:
+    """What stands in an outermost function, with those in it, or in none of them.
+
+    `gifts` says who is given what there; `own` are the names that mean something else in there than outside.
+    """
+
+    def __init__(self, nodes: Sequence[ast.AST], is_function: bool) -> None:
+        self.nodes = nodes
+        self.is_function = is_function
+        self.gifts = [gift for node in nodes for gift in _gifts(node)]
+        self.own = _bound(nodes) if is_function else frozenset()
+
+    def given(self, everywhere: Collection[str]) -> set[str]:
+        """Names that are given a class that was asked for, or a collection with one in it; with a dot those of
+        attributes, with parentheses those of functions that answer with one. `everywhere` have been given one."""
+        given = {name for name in everywhere if _plain(name) not in self.own}
+        while (
+            more := {n for to, value in self.gifts if _has_class(value, given) for n in _names_in(to)} - given
+        ):
+            given |= more
+        return given
+
+
+def _scopes(tree: ast.Module) -> list[_Scope]:
     outside: list[ast.AST] = []
     functions: list[ast.AST] = []
     left: list[ast.AST] = [tree]
@@ -112,8 +139,51 @@ def _scopes(tree: ast.Module) -> Iterator[list[ast.AST]]:
             (functions if is_function else left).append(node)
             if not is_function:
                 outside.append(node)
-    yield outside
-    yield from (list(ast.walk(function)) for function in functions)
+    return [_Scope(outside, False), *(_Scope(list(ast.walk(each)), True) for each in functions)]
+
+
+def _bound(nodes: Sequence[ast.AST]) -> frozenset[str]:
+    """The arguments and variables of a function, the first of the nodes, and of those in it."""
+    bound: set[str] = set()
+    others: set[str] = set()
+    for node in nodes:
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            bound.add(node.id)
+        elif isinstance(node, ast.arg):
+            bound.add(node.arg)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node is not nodes[0]:
+            bound.add(node.name)
+        elif isinstance(node, ast.alias):
+            bound.add(node.asname or node.name.partition(".")[0])
+        elif isinstance(node, ast.Global):
+            others.update(node.names)
+    return frozenset(bound - others)
+
+
+def _given_everywhere(scopes: Sequence[_Scope]) -> set[str]:
+    """Those of the names that are known in more than one of the scopes."""
+    everywhere: set[str] = set()
+    while True:
+        before = len(everywhere)
+        for scope in scopes:
+            given = {name for name in scope.given(everywhere) if _plain(name) not in scope.own}
+            everywhere |= given
+            if not scope.is_function:  # a class's names, and a module's, are attributes, too
+                everywhere |= {f".{name}" for name in given if not name.startswith(".")}
+        if len(everywhere) == before:
+            return everywhere
+
+
+def _plain(name: str) -> str:
+    """The variable that a name of `_Scope.given` stands for; an attribute stays one."""
+    return name.removesuffix("()")
+
+
+def _first(node: ast.expr) -> str:
+    """The variable in whose attribute, or attribute's attribute, something is."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return _name(node)
 
 
 def _of_no_parameter(node: ast.AST, names: Mapping[str, Any], own: type) -> Iterator[ast.AST]:
@@ -153,40 +223,36 @@ def _compared(node: ast.AST, names: Mapping[str, Any]) -> list[ast.expr]:
     return []
 
 
-def _given(nodes: Collection[ast.AST], before: Collection[str] = ()) -> set[str]:
-    """Names, with a dot those of attributes, that are given a class that was asked for, or a collection with one in it;
-    those `before` have been."""
-    gifts = [gift for node in nodes for gift in _gifts(node)]
-    given = set(before)
-    while more := {n for to, value in gifts if _has_class(value, given) for n in _names_in(to)} - given:
-        given |= more
-    return given
-
-
-def _given_everywhere(nodes: Collection[ast.AST]) -> set[str]:
-    """Those of the names that are known outside of the function, too: attributes', and global ones."""
-    known = {name for node in nodes if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names}
-    return {name for name in _given(nodes) if name.startswith(".") or name in known}
-
-
 def _gifts(node: ast.AST) -> Iterable[tuple[ast.expr, ast.expr]]:
-    """Who is given what: `a, b = c, d` is two."""
-    if isinstance(node, ast.For | ast.comprehension):
-        return [(node.target, node.iter)]
-    if isinstance(node, ast.Assign):
-        return [pair for target in node.targets for pair in _pairs(target, node.value)]
-    if isinstance(node, ast.AnnAssign | ast.NamedExpr | ast.AugAssign):
-        return [(node.target, node.value)] if node.value is not None else []
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _TAKE:
-        return [(node.func.value, value) for value in (*node.args, *(each.value for each in node.keywords))]
-    if isinstance(node, ast.arguments):
-        with_defaults = (*node.posonlyargs, *node.args)[-len(node.defaults) :] if node.defaults else ()
-        pairs = (
-            *zip(with_defaults, node.defaults, strict=True),
-            *zip(node.kwonlyargs, node.kw_defaults, strict=True),
-        )
-        return [(ast.Name(each.arg), value) for each, value in pairs if value is not None]
-    return []
+    """Who is given what: `a, b = c, d` is two. Of a function it is its call that is given what it returns."""
+    gifts: list[tuple[ast.expr, ast.expr]] = []
+    match node:
+        case ast.FunctionDef() | ast.AsyncFunctionDef():
+            values = [each.value for each in ast.walk(node) if isinstance(each, ast.Return) and each.value]
+            names = ast.Name(node.name), ast.Attribute(_LATER, node.name)
+            gifts = [(_call(name), value) for name in names for value in values]
+        case ast.For() | ast.comprehension():
+            gifts = [(node.target, node.iter)]
+        case ast.Assign(value=ast.Lambda(body=body)):
+            gifts = [(_call(target), body) for target in node.targets]
+        case ast.Assign():
+            gifts = [pair for target in node.targets for pair in _pairs(target, node.value)]
+        case ast.AnnAssign() | ast.NamedExpr() | ast.AugAssign():
+            gifts = [(node.target, node.value)] if node.value is not None else []
+        case ast.Call(func=ast.Attribute(value=owner, attr=name)) if name in _TAKE:
+            gifts = [(owner, value) for value in (*node.args, *(each.value for each in node.keywords))]
+        case ast.arguments():
+            with_defaults = (*node.posonlyargs, *node.args)[-len(node.defaults) :] if node.defaults else ()
+            pairs = (
+                *zip(with_defaults, node.defaults, strict=True),
+                *zip(node.kwonlyargs, node.kw_defaults, strict=True),
+            )
+            gifts = [(ast.Name(each.arg), value) for each, value in pairs if value is not None]
+    return gifts
+
+
+def _call(function: ast.expr) -> ast.Call:
+    return ast.Call(function, [], [])
 
 
 def _pairs(target: ast.expr, value: ast.expr) -> Iterable[tuple[ast.expr, ast.expr]]:
@@ -198,9 +264,23 @@ def _pairs(target: ast.expr, value: ast.expr) -> Iterable[tuple[ast.expr, ast.ex
 
 def _has_class(node: ast.expr | None, given: Collection[str]) -> bool:
     """Whether it is a class that was asked for, or a collection with one in it."""
-    if isinstance(node, ast.Name | ast.Attribute) and _name(node) in given:
+    if node is None:
+        return False
+    if _name(node) in given or _asks(node) or _maps(node, given):
         return True
-    return node is not None and (_asks(node) or any(_has_class(part, given) for part in _parts(node)))
+    return any(_has_class(part, given) for part in _parts(node))
+
+
+def _maps(node: ast.expr, given: Collection[str]) -> bool:
+    """Whether it asks for the classes of many, as in `map(type, x)`."""
+    if not isinstance(node, ast.Call) or _name(node.func) not in ("map", "groupby"):
+        return False
+    return any(
+        _has_class(each.body, given)
+        if isinstance(each, ast.Lambda)
+        else _name(each) == "type" or f"{_name(each)}()" in given
+        for each in (*node.args, *(keyword.value for keyword in node.keywords))
+    )
 
 
 def _parts(node: ast.expr) -> Sequence[ast.expr]:
@@ -237,19 +317,23 @@ def _names_in(target: ast.expr) -> list[str]:
         return [name for each in target.elts for name in _names_in(each)]
     if isinstance(target, ast.Subscript | ast.Starred):
         return _names_in(target.value)
-    return [_name(target)]
+    name = _name(target)
+    return [name] if name else []
 
 
 def _name(node: ast.AST) -> str:
-    """Of a variable, or of an attribute with a dot before it; empty for all else."""
+    """Of a variable, of an attribute with a dot before it, of a call of one with parentheses; empty for all else."""
     if isinstance(node, ast.Attribute):
         return f".{node.attr}"
+    if isinstance(node, ast.Call):
+        called = _name(node.func)
+        return called and f"{called}()"
     return node.id if isinstance(node, ast.Name) else ""
 
 
 def _asks(node: ast.AST) -> bool:
-    """Whether it asks for the class of something: `type(x)`, `x.__class__`, `getattr(x, "__class__")`, or of many,
-    as in `map(type, x)`. What is known as it is written (`sources.value`) is none, as `type(None)`."""
+    """Whether it asks for the class of something: `type(x)`, `x.__class__`, `getattr(x, "__class__")`. What is known as
+    it is written (`sources.value`) is none, as `type(None)`."""
     if isinstance(node, ast.Attribute):
         return node.attr == "__class__"
     if not isinstance(node, ast.Call) or not node.args:
@@ -257,6 +341,4 @@ def _asks(node: ast.AST) -> bool:
     called = getattr(node.func, "id", None)
     if called == "type":
         return len(node.args) == 1 and not isinstance(node.args[0], ast.Constant)
-    if called in ("map", "groupby"):
-        return any(getattr(each, "id", None) == "type" for each in node.args)
     return called == "getattr" and len(node.args) > 1 and getattr(node.args[1], "value", None) == "__class__"

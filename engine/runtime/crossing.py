@@ -99,6 +99,8 @@ class Crossing:
     def end(self) -> dict[str, Tensor] | None:
         """See Place."""
         base, device = self._base, self._device
+        if device is not None:
+            device.close()
         if self._whole is not None:
             self._whole.prepare()
         if base.party.index == 0 and self._party >= self._launch.job.cluster.workers:

@@ -42,6 +42,7 @@ class DedicatedDevice:
         seed_everything(job.training.seed + 1 + job.cluster.workers, job.training.deterministic)
         while device.serve():
             pass
+        device.close()
         if launch.profile is None:
             home.give_state(device)
         base.part()

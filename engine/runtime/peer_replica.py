@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
 from importlib import import_module
 
@@ -152,20 +152,24 @@ class PeerReplica(ABC):
         self._step += 1
 
     def close(self) -> None:
+        self._told.close()
         leave_process_group(self._collectives)
 
     def _mark_layers(self) -> None:
         """Tell forward spans apart by the modules that own parameters, and of compiled ones by the first."""
         modules = dict(outside_regions(self.model))
         owners: dict[str, int] = {}
+        self._told = ExitStack()  # when it is closed, nobody tells of calls any more
         for name, index in self._layer_index.items():
             owners.setdefault(name.rpartition(".")[0], index)
         for owner, index in owners.items():
             if owner in modules:
-                before_forward(modules[owner], partial(self._entering, index))
+                told = before_forward(modules[owner], partial(self._entering, index))
+                self._told.callback(told.remove)
         index_of = {id(parameter): self._layer_index[name] for name, parameter in self._parameters.items()}
-        self._entries = Entries(self.model, partial(self._before_compiled, index_of))
-        self._entries.watch()
+        entries = Entries(self.model, partial(self._before_compiled, index_of))
+        self._told.callback(entries.close)
+        entries.watch()
 
     def _entering(self, layer: int) -> None:
         if self._forward:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from functools import partial
 from itertools import takewhile
 from typing import Any
@@ -108,8 +108,8 @@ class PlanReplica:
         self._guarded = self._parameters.keys() - never
         """Parameters whose next version may be outstanding."""
         self._owner_of = {id(p): layer for layer in layers for p in layer.parameters.values()}
-        self._install_waits()
-        self._entries = Entries(model, self._before_compiled)
+        self._told = self._install_waits()  # when it is closed, nobody tells of calls any more
+        self._entries = self._told.enter_context(closing(Entries(model, self._before_compiled)))
         self._layer_gradients: dict[str, int] = {}
         self._unit_gradients: dict[int, int] = {}
         self._accumulated: set[str] = set()
@@ -217,6 +217,7 @@ class PlanReplica:
         return nullcontext()
 
     def close(self) -> None:
+        self._told.close()
         for exchange in self._distinct:
             exchange.close()
 
@@ -228,12 +229,14 @@ class PlanReplica:
 
     # --- forward ---
 
-    def _install_waits(self) -> None:
+    def _install_waits(self) -> ExitStack:
         """A module waits for its own parameters when it is entered: its code may read them in ways no gate sees."""
+        told = ExitStack()
         for path, module in outside_regions(self.model):
             own = [id(parameter) for parameter in module.parameters(recurse=False)]
             if layers := list(dict.fromkeys(self._owner_of[each] for each in own if each in self._owner_of)):
-                before_forward(module, partial(self._before_module, path, layers))
+                told.callback(before_forward(module, partial(self._before_module, path, layers)).remove)
+        return told
 
     def _before_module(self, path: str, layers: list[Layer]) -> None:
         if not self._forward:

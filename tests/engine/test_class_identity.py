@@ -66,6 +66,41 @@ _ASKING = {
     "added": "import torch\ndef f(p, k):\n    ks = [k]\n    ks += [type(p)]\n    return k is ks[1]",
     "a default": "import torch\ndef f(p, q):\n    def g(k=type(p)):\n        return k is q",
     "a global name": "import torch\nK = None\ndef f(p):\n    global K; K = type(p)\ndef g(k):\n    return K is k",
+    "a global collection": (
+        "import torch\nKINDS = []\ndef f(p):\n    KINDS.append(type(p))\ndef g(k):\n    return KINDS[0] is k"
+    ),
+    "a global cache": (
+        "import torch\nKINDS = {{}}\ndef f(p):\n    KINDS['a'] = type(p)\ndef g(k):\n    return k is KINDS['a']"
+    ),
+    "one collection after another": (
+        "import torch\nA, B = [], []\ndef f():\n    B.extend(A)\ndef g(p):\n    A.append(type(p))\n"
+        "def h(k):\n    return any(each is k for each in B)"
+    ),
+    "a class's collection": (
+        "import torch\nclass A:\n    kinds = []\n    def f(self, p):\n        self.kinds.append(type(p))\n"
+        "    def g(self, k):\n        return k is self.kinds[0]"
+    ),
+    "a collection when it is imported": (
+        "import torch\nclass A:\n    kinds = [type(p) for p in ()]\n"
+        "    def g(self, k):\n        return k is self.kinds[0]"
+    ),
+    "an argument named like a class": "import torch\nkind = int\ndef f(p, kind):\n    return type(p) is kind",
+    "a variable named like a class": (
+        "import torch\nkind = int\ndef f(p, ks):\n    kind = ks[0]\n    return type(p) is kind"
+    ),
+    "an argument named like a module": "import torch\ndef f(p, torch):\n    return type(p) is torch.Tensor",
+    "what a function answers": (
+        "import torch\ndef kind(p):\n    return type(p)\ndef f(p, q):\n    return kind(p) is kind(q)"
+    ),
+    "what a lambda answers": "import torch\nkind = lambda p: type(p)\ndef f(p, q):\n    return kind(p) is kind(q)",
+    "what a method answers": (
+        "import torch\nclass A:\n    def kind(self, p):\n        return type(p)\n"
+        "    def f(self, p, q):\n        return self.kind(p) is self.kind(q)"
+    ),
+    "mapped by a lambda": "import torch\ndef f(ps, k):\n    return [e is k for e in map(lambda p: type(p), ps)]",
+    "mapped by a function": (
+        "import torch\ndef kind(p):\n    return p.__class__\ndef f(ps, k):\n    return [e is k for e in map(kind, ps)]"
+    ),
     "ids in a set": "import torch\ndef f(ps):\n    return len({{id(type(p)) for p in ps}}) == 1",
     "an id that is kept": "import torch\ndef f(p, q):\n    a = id(type(p))",
     "by an attribute's name": "import torch\ndef f(p, k):\n    return getattr(p, '__class__') is k",
@@ -90,6 +125,12 @@ _NOT_ASKING = {
     "its own class": "import torch\nclass A:\n    def f(self, p):\n        return type(self) is type(p)",
     "another of its attributes": "import torch\ndef f(self, p, k):\n    self.kind = type(p)\n    return self.x is k",
     "a variable of another function": "import torch\ndef g(p):\n    k = type(p)\ndef f(k, q):\n    return k is q",
+    "a variable named like a collection": (
+        "import torch\nks = []\ndef f(p):\n    ks.append(type(p))\ndef g(ks, k):\n    return ks[0] is k"
+    ),
+    "what is made by a class that was asked for": (
+        "import torch\ndef f(p, q):\n    kind = type(p)\n    return kind(p) is q"
+    ),
     "what a function makes of it": "import torch\ndef f(p, q):\n    k = str(type(p))\n    return k is q",
     "another's number": "import torch\ndef f(p, q):\n    return id(p) == id(q)",
     "ids of other things": "import torch\ndef f(ps):\n    k = type(ps)\n    return {{id(p) for p in ps}}",

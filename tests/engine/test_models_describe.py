@@ -260,11 +260,15 @@ def test_what_is_no_file_is_not_called_a_module_that_is_missing(tmp_path):
     file.symlink_to(file)
     assert f"{file} is a link that leads to no file" in refuse(str(tmp_path))
     file.unlink()
+    file.symlink_to("a" * 300)  # a link that cannot be followed, as one into a folder that is closed to us
+    assert f"{file} is a link that leads to no file" in refuse(str(tmp_path))
+    file.rename(tmp_path / "other.py")
     assert "The folder holds: no modules" in refuse(str(tmp_path))
     loop = tmp_path / "loop"
     loop.symlink_to(loop)
     assert "is not a directory on this machine" in refuse(str(loop))
     assert "cannot be looked into: file name too long. Name the folder" in refuse("/" + "a" * 5_000)
+    assert "is no path: embedded null byte. Name the folder" in refuse("/a\0b")
 
 
 def run_process(request: dict, cwd: Path) -> tuple[int, dict]:

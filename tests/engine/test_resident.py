@@ -130,6 +130,32 @@ def test_the_next_launch_may_bring_another_module_of_the_same_name(tmp_path: Pat
     assert residents.forked == 1
 
 
+@pytest.mark.parametrize(("strategy", "options"), [("p3", {}), ("ddp", {}), ("hybrid", {"cut": "2"})])
+def test_after_a_launch_nobody_is_told_of_calls(
+    strategy: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    """Who is told keeps his replica, with the model and all of its gradients."""
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "counts.py").write_text(
+        "import torch\n"
+        "from engine.runtime import module_calls\n"
+        "def build():\n"
+        "    print('told of', len(module_calls._CALLS), 'modules')\n"
+        "    layers = torch.nn.Flatten(), torch.nn.Linear(64, 10), torch.nn.Linear(10, 10)\n"
+        "    return torch.nn.Sequential(*layers)\n"
+    )
+    model = {"entrypoint": "counts:build", "directory": str(tmp_path / "code")}
+    residents = Residents()
+    for number in range(2):
+        spec = job(strategy={"name": strategy, "options": options}, model=model, training={"steps": 1})
+        end = finished(residents, spec, tmp_path / str(number))
+        assert end is not None
+        assert end.status == "succeeded", end.reason
+        for log in (tmp_path / str(number) / "logs").glob("*.log"):
+            assert "told of 0 modules" in log.read_text()
+    residents.close()
+
+
 def test_who_fails_is_replaced(tmp_path: Path) -> None:
     residents = Residents()
     model = {
