@@ -42,6 +42,13 @@ _TAKE = frozenset({"add", "append", "appendleft", "extend", "insert", "setdefaul
 """Methods of collections by which they are given something."""
 _GIVE = frozenset({"copy", "get", "items", "pop", "popleft", "setdefault", "values"})
 """Methods of collections that answer with what is in them."""
+_OF_OTHER_THINGS = {
+    "accelerate.utils.fsdp_utils": "type(model) is not FSDP",
+    "transformers.generation.utils": "type(custom) is type(default)",
+    "transformers.trainer_pt_utils": "type(tensors) is type(new_tensors)",
+}
+"""By module, comparisons that meet no parameter but wrappers, logits processors and predictions, which their sources do
+not show. Who trains a language model imports them."""
 _UNKNOWN = object()
 _LATER = ast.Name("?")
 """Stands for what is known only when the code runs."""
@@ -97,6 +104,8 @@ def _read(module: ModuleType, own: type) -> str | tuple[Comparison, ...]:
         for node in scope.nodes:
             sides = _compared(node, names)
             if not sides or (node in others_own and any(map(_is_of_self, sides))):
+                continue
+            if ast.unparse(node) == _OF_OTHER_THINGS.get(module.__name__):
                 continue
             asked = [side for side in sides if _has_class(side, given)]
             others = tuple(

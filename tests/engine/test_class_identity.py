@@ -170,6 +170,22 @@ def test_a_source_that_cannot_be_read_counts_as_asking(user_module: Callable[[st
     assert asks(Mine) == f"{NAME}.py, line 2, is not what was imported"
 
 
+def test_a_comparison_that_is_known_to_meet_no_parameter_does_not_count(
+    user_module: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user_module("import torch\ndef f(custom, default):\n    return type(custom) is type(default)")
+    monkeypatch.setattr(sys.modules[NAME], "__name__", "transformers.generation.utils")
+    assert asks(Mine) is None
+
+
+def test_one_that_such_a_module_gets_later_counts(
+    user_module: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user_module("import torch\ndef f(custom, other):\n    return type(custom) is type(other)")
+    monkeypatch.setattr(sys.modules[NAME], "__name__", "transformers.generation.utils")
+    assert asks(Mine) == f"{NAME}.py, line 3, compares the class of its parameters by identity"
+
+
 def test_what_an_object_answers_is_not_asked_of_it(user_module: Callable[[str], Path]) -> None:
     user_module(
         "import torch\nclass Lazy:\n    def __getattr__(self, name):\n        raise SystemExit(name)\n"
