@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import closing
 from typing import Annotated, Any
 
 from fastapi import Depends, Query, Request
@@ -29,7 +30,7 @@ async def _asker(request: Request) -> AsyncIterator[Asker]:
             pass
         asker.leave()
 
-    with Asker() as asker:
+    with closing(Asker()) as asker:
         watching = asyncio.create_task(watch(), name="watch a client")
         try:
             yield asker

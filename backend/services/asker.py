@@ -7,15 +7,13 @@ nobody at all once who asked has left.
 from __future__ import annotations
 
 import os
-from types import TracebackType
-from typing import Self
 
 from backend.services.errors import Left
 from engine.errors import UserError
 
 
 class Asker:
-    """Of one request. `fileno()` becomes readable when they leave. Close it, or use it as a context manager."""
+    """Of one request. `fileno()` becomes readable when they leave. Close it, as with `closing`."""
 
     def __init__(self) -> None:
         self._event = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
@@ -38,11 +36,3 @@ class Asker:
 
     def close(self) -> None:
         os.close(self._event)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

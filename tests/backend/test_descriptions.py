@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -350,7 +351,7 @@ def test_who_waits_for_the_same_model_gets_it_although_the_first_one_leaves(tmp_
     def describe(asker: Asker | None) -> ModelDescription:
         return descriptions.describe(model, SourceSpec(name="digits"), "float32", asker)
 
-    with Asker() as first, ThreadPoolExecutor(2) as threads:
+    with closing(Asker()) as first, ThreadPoolExecutor(2) as threads:
         one = threads.submit(describe, first)
         until(lambda: described(tmp_path), "the user's code runs")
         other = threads.submit(describe, None)

@@ -25,9 +25,9 @@ from backend.db.models import (
 from backend.ingest import MAX_BODY_BYTES, IngestError, accept, seal
 from engine.telemetry import batch as wire
 from engine.telemetry.batch_limits import MOST_AHEAD
-from engine.telemetry.detail import DetailPolicy
 from engine.telemetry.events import ALL_LAYERS, LEVELS, NO_LAYER, Direction, Kind, Track
 from engine.telemetry.recorder import Recorder
+from tests.backend.full_recorder import full_recorder
 from tests.backend.ingest_server import TOKEN, add_attempt
 
 MS = 1_000_000
@@ -41,15 +41,7 @@ def database(new_database: Database) -> Database:
 
 def recorded(attempt: int, *, party: int = 0, batches: int = 1, steps: int = 4) -> list[bytes]:
     """What a party of an attempt records: `steps` steps of two layers in each batch."""
-    recorder = Recorder(
-        party,
-        f"worker {party}",
-        lambda: 7,
-        None,
-        attempt=attempt,
-        flush_s=3600,
-        detail=DetailPolicy(mode="all"),
-    )
+    recorder = full_recorder(attempt, party, lambda: 7)
     for batch in range(batches):
         for step in range(batch * steps, (batch + 1) * steps):
             start = step * 50 * MS

@@ -24,10 +24,9 @@ from engine.plan.plan import Order, Plan
 from engine.plan.serde import to_plain
 from engine.plan.traffic import declared, wire_bytes_by_layer
 from engine.plan.units import cut
-from engine.telemetry.detail import DetailPolicy
 from engine.telemetry.events import Direction, Kind, Track
-from engine.telemetry.recorder import Recorder
 from tests.backend.figures_drawn import answer, traces
+from tests.backend.full_recorder import full_recorder
 from tests.plans import PLANNED, described, made_up, planned, resolved, ring
 
 WORKERS = 3
@@ -90,18 +89,6 @@ def stored(
     return job_id, database.writer.run(write)
 
 
-def recorder_of(attempt: int, party: int) -> Recorder:
-    return Recorder(
-        party,
-        f"worker {party}",
-        lambda: 0,
-        None,
-        attempt=attempt,
-        flush_s=3600,
-        detail=DetailPolicy(mode="all"),
-    )
-
-
 @pytest.mark.parametrize("strategy", BUCKETED)
 def test_bytes_of_buckets_are_their_layers_own(strategy: str, database: Database) -> None:
     """What workers record of the messages that the plan declares is by layer what the plan says of its layers."""
@@ -112,7 +99,7 @@ def test_bytes_of_buckets_are_their_layers_own(strategy: str, database: Database
     job_id, attempt = stored(database, plan, "resnet32", to_plain(model))
     place = {layer.name: layer.index for layer in model.layers}
     owner = {p.name: layer.index for layer in model.layers for p in layer.parameters}
-    recorders = [recorder_of(attempt, party) for party in range(WORKERS)]
+    recorders = [full_recorder(attempt, party) for party in range(WORKERS)]
     whole: Counter[int] = Counter()
     for at, transfer in enumerate(t for t in declared(plan, model, WORKERS) if t.wire):
         start = at % 50 * MS
@@ -188,7 +175,7 @@ def test_one_event_is_named_as_its_bucket(database: Database) -> None:
     order = Order(unit="bucket", size=10_000)
     plan = resolved(model, *(ring(f"l{i}", order=order) for i in range(4)), workers=WORKERS)
     job_id, attempt = stored(database, plan, None, to_plain(model))
-    recorder = recorder_of(attempt, 0)
+    recorder = full_recorder(attempt, 0)
     recorder.event(Kind.FORWARD, Track.COMPUTE, step=0, layer=0, start=60 * MS, end=90 * MS)
     recorder.event(Kind.WAIT, Track.COMPUTE, step=0, layer=0, unit=0, start=20 * MS, end=60 * MS)
     recorder.event(
@@ -197,7 +184,7 @@ def test_one_event_is_named_as_its_bucket(database: Database) -> None:
     recorder.step(0, start=0, end=100 * MS, samples=1)
     recorder.close()
     for party in (1, 2):
-        other = recorder_of(attempt, party)
+        other = full_recorder(attempt, party)
         other.event(Kind.FORWARD, Track.COMPUTE, step=0, layer=1, start=0, end=90 * MS)
         other.step(0, start=0, end=100 * MS, samples=1)
         other.close()
