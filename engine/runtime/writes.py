@@ -106,7 +106,8 @@ class Writes:
             self.came(here)
             return
         for name in here:
-            if name not in self._before:
+            # What an evaluation wrote since it came belongs to this step, even if nothing more is written in it.
+            if name in self._counts and name not in self._before and self._state(name) == self._known[name]:
                 self._look_before(name)
 
     def came(self, names: Iterable[str]) -> None:

@@ -74,6 +74,25 @@ def test_a_write_that_autograd_counts_is_seen_in_its_step_only(
     assert not writes.written
 
 
+@pytest.mark.parametrize("how", WRITES)
+@pytest.mark.parametrize("number", [1, 3, LATE])
+def test_what_an_evaluation_writes_is_seen_in_the_step_that_follows(
+    how: str, number: int, weight: Parameter
+) -> None:
+    """All versions have come before it, so that the step begins with what it wrote."""
+    writes = Writes({"w": weight}, served=["w"], compared=False)
+    for before in range(number):
+        step(writes, before, nothing)
+    with torch.no_grad():
+        weight.add_(1.0)
+        writes.came(["w"])
+        WRITES[how](weight)
+    writes.begin_step(number, ["w"])
+    writes.leaves("w")
+    writes.end_backward(())()
+    assert writes.written == {"w"}
+
+
 def test_to_write_what_was_there_is_not_to_write(weight: Parameter) -> None:
     writes = Writes({"w": weight}, served=["w"], compared=False)
     step(writes, 0, torch.no_grad()(lambda: weight.clamp_(min=-100.0)))

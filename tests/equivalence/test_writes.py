@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from engine.plan.job import EvaluationSpec
 from tests.equivalence.against_plain import holds, spec_of
-from tests.jobs import run
+from tests.jobs import distance, run, succeed
 
 pytestmark = pytest.mark.usefixtures("gang_lane")
 
@@ -42,6 +44,20 @@ def test_what_all_workers_write_alike_is_kept(strategy: str, workers: int, how: 
 @pytest.mark.parametrize("strategy", ["single", "p3", "parameter-server"])
 def test_one_worker_keeps_an_embeddings_rows_short(strategy: str, tmp_path: Path) -> None:
     holds("writes:looking", strategy, 1, tmp_path)
+
+
+@pytest.mark.parametrize(("strategy", "workers"), [("p3", 1), ("parameter-server-deferred", 2), ("ddp", 2)])
+def test_what_an_evaluation_writes_is_kept(strategy: str, workers: int, tmp_path: Path) -> None:
+    """As where the one worker updates the parameters itself."""
+    states = []
+    for evaluation in ({"every_epochs": None, "at_end": False}, {"every_epochs": 0.1, "at_end": False}):
+        for name, count in (("single", 1), (strategy, workers)):
+            spec = spec_of("writes:model", name, count, how="in_evaluation")
+            spec = replace(spec, evaluation=EvaluationSpec(**evaluation))
+            states.append(succeed(spec, tmp_path / str(len(states))).state)
+    without, same, expected, found = states
+    assert distance(same, without) <= 1e-11 < distance(expected, without)
+    assert distance(found, expected) <= 1e-11
 
 
 @pytest.mark.parametrize("strategy", ["p3", "ring-allreduce-overlap", "ddp"])
