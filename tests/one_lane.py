@@ -14,21 +14,19 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from tests.lanes import LANES, LEDGER
 
-_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _LEAVE_S = 20.0
 """How long processes that a lane left may take to end."""
 LIMIT_S = 3600
 """After this long a lane ends whatever it is doing, and says what that was: a run that continuous integration breaks
 off says nothing."""
-_NICENESS = 10
-"""Of tests that compute side by side. Those of the other lanes mostly wait: what they leave of the processors is
-enough for these."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,14 +56,16 @@ class Result:
 
 def main(name: str, path: str, arguments: list[str]) -> int:
     """Run the lane; pytest's exit status."""
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
     # Whoever loses its parent becomes ours, so that its processor seconds are counted, and nobody is left behind.
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    prctl(_PR_SET_PDEATHSIG, signal.SIGINT, 0, 0, 0)
     lane = next(lane for lane in LANES if lane.name == name)
     command = [sys.executable, "-m", "pytest", "--lane", name]
     # Threads of one process that wait for one another, on processors that others use, too, do nothing but wait.
     environment = dict(os.environ) | {LEDGER: path, "OMP_NUM_THREADS": "1"}
+    _be(lane.nice)
     if lane.side_by_side:
-        os.nice(_NICENESS)
         command += ["-n", str(max(2, min(8, len(os.sched_getaffinity(0))))), "--dist", "loadfile"]
     begun = time.monotonic()
     program = subprocess.Popen([*command, *arguments], env=environment)
@@ -81,7 +81,8 @@ def main(name: str, path: str, arguments: list[str]) -> int:
     try:
         code = _reap_until(program.pid)
         program.returncode = code
-    except BaseException:  # Ctrl-C reached it, too: it says what it has before it ends
+    except BaseException:  # it says what it has before it ends
+        program.send_signal(signal.SIGINT)
         program.wait(_LEAVE_S)
         raise
     signal.alarm(0)
@@ -100,6 +101,14 @@ def main(name: str, path: str, arguments: list[str]) -> int:
     )
     Path(path).write_text(json.dumps(asdict(result)), encoding="utf-8")
     return code
+
+
+def _be(nice: int) -> None:
+    """Of the processes in a session, and of the session among others, which goes before that (autogroup)."""
+    with suppress(PermissionError):
+        os.nice(nice)
+    with suppress(OSError):
+        Path("/proc/self/autogroup").write_text(str(nice), encoding="utf-8")
 
 
 def _read(path: str) -> dict[str, Any]:

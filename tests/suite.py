@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -63,7 +64,10 @@ def _start(
 ) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "tests.one_lane", name, str(folder / name), *arguments]
     with (folder / f"{name}.log").open("wb") as log:
-        return subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
+        # A session of its own: who comes first among processes is decided between sessions before it is within one.
+        return subprocess.Popen(
+            command, env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+        )
 
 
 def _ended(
@@ -88,7 +92,9 @@ def _ended(
                 loads.append(load_s())
                 how_far = (f"{name} {_percent(folder / f'{name}.log')}" for name in running)
                 print(f"after {said - begun:.0f} s: {', '.join(how_far)}", flush=True)
-    except BaseException:  # Ctrl-C reached them, too: they say what they have before they end
+    except BaseException:  # they say what they have before they end
+        for process in running.values():
+            process.send_signal(signal.SIGINT)
         for name, process in running.items():
             process.wait()
             print(f"\n== lane {name}\n{_text(folder / f'{name}.log')}", flush=True)
