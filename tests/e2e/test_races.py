@@ -146,6 +146,38 @@ def test_what_is_suggested_joins_the_race_or_fills_in_another_one(page: Page, cl
     expect(page).to_have_url(re.compile("rate=2Mbit&workers=2"))
 
 
+def test_a_race_that_waits_says_for_what(page: Page, client: Client) -> None:
+    """For a job that holds the devices, and for the race before it."""
+    held = client.submit(held_spec("holds the devices"))
+    members = [{"strategy": "p3"}, {"strategy": "ring-allreduce"}]
+    first, second = (
+        client.start_race({"job": job_spec(name), "members": members}) for name in ("first", "second")
+    )
+    state, progress = page.get_by_test_id("race-state"), page.get_by_test_id("race-progress")
+    for name in ("first", "second"):
+        page.goto("/races")
+        row = page.get_by_role("row").filter(has=page.get_by_role("link", name=name, exact=True))
+        expect(row.get_by_test_id("race-state")).to_have_text("waiting")
+        row.get_by_role("link").click()
+        expect(page.get_by_test_id("race-name")).to_have_text(name)
+        expect(state).to_have_text("waiting")
+        expect(state).to_have_attribute("data-state", "running")
+    expect(progress).to_have_text("Waits for the race 'first'; 0 of 6 jobs ended")
+    page.go_back()
+    page.go_back()
+    expect(progress).to_have_text(
+        re.compile("^Waits with its next job: .*'holds the devices'.*; 0 of 6 jobs ended$")
+    )
+    page.get_by_role("link", name="its job").click()
+    expect(page).to_have_url(re.compile("/jobs/"))
+    page.goto(f"/races/{second.id}")
+    client.cancel_race(first.id)
+    client.stop(held.id, timeout_s=FINISH_MS / 1e3)
+    expect(progress).to_contain_text("round 1 of 3")
+    expect(state).to_have_text("running")
+    client.cancel_race(second.id)
+
+
 def test_the_form_of_a_race_shows_all_that_it_sends(page: Page, client: Client) -> None:
     spec = job_spec("by hand", overrides=[{"layers": "*", "codec": "fp16"}])
     race = client.start_race({"job": spec, "members": [{"strategy": "p3"}]})
