@@ -17,6 +17,7 @@ from backend.schemas.telemetry import SpeedUp, Summary
 from engine.plan.units_of_measure import format_bytes
 
 EQUAL = {"strong": "global batch (strong scaling)", "weak": "batch per worker (weak scaling)"}
+"""What two jobs have in common whose throughputs are compared."""
 
 
 def compare(
@@ -58,11 +59,14 @@ def compare(
             *("1" if i == 0 else number(f.value if f else None, SPEED_UP) for i, f in enumerate(faster)),
         ),
         ("95 %", *(_interval(f) for f in faster)),
-        ("at equal", *("-" if f is None or f.kind is None else EQUAL[f.kind] for f in faster)),
         ("convergence speed-up", *_sooner(figures)),
     ]
     out(columns(head, rows))
     for job, compared in zip(jobs[1:], faster[1:], strict=True):
+        if compared is not None and compared.kind is not None and compared.comparable:
+            out(
+                f"The speed-up of {job.name} is over {jobs[0].name}; both have the same {EQUAL[compared.kind]}."
+            )
         if compared is not None and compared.why_not:
             out(f"{job.name}: {compared.why_not}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar, get_args
@@ -31,6 +31,17 @@ MOST_NAMED = 8
 def together(name: Callable[[int], str], first: int, last: int) -> str:
     """What layers that are drawn, or counted, as one are called: `conv1 to conv4`; of one layer its `name`."""
     return name(first) if first == last else f"{name(first)} to {name(last)}"
+
+
+def bucket(name: Callable[[int], str], layers: Sequence[int]) -> str:
+    """What layers that come as one, in forward order, are called: `the bucket of conv1 to conv4`, or `of conv1 and 2
+    more` where others lie between them; one layer has its `name`."""
+    first, *others = layers
+    if not others:
+        return name(first)
+    if others[-1] - first == len(others):
+        return f"the bucket of {together(name, first, others[-1])}"
+    return f"the bucket of {name(first)} and {len(others)} more"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from backend.figures.base import format_ms
+from backend.figures.facts import bucket
+from backend.figures.shared_units import SharedUnits
 from backend.figures.speed import Speed
 from engine.plan.units_of_measure import format_bytes
 from engine.telemetry.comparison import Outcome, RunConditions, SpeedUp, outcome, scaling_words
@@ -26,9 +29,11 @@ class Contender:
     """What the judgement knows of it, with the name that it has in this race."""
     speed: Speed
     exposed_ns: dict[int, float]
-    """Mean exposed wait of a worker and step, by layer."""
-    blocker: Callable[[int], int | None]
-    """Which layer was on the wire while this job waited for a layer (`blame.blocker`)."""
+    """Mean exposed wait of a worker and step, by the layer that it had reached."""
+    blocker: Callable[[Collection[int]], int | None]
+    """Which layer was on the wire while this job waited for layers (`blame.blocker`)."""
+    units: Callable[[], SharedUnits] = SharedUnits
+    """Which layers come as one."""
     sent_bytes: float | None = None
     """What all its parties send in a step. None: not known."""
     link_limits: Callable[[], bool] = lambda: False
@@ -112,20 +117,44 @@ def cause(fast: Contender, slow: Contender, layer: Callable[[int], str]) -> str 
     if fast.sent_bytes and (slow.sent_bytes or 0.0) >= FEWER * fast.sent_bytes and slow.link_limits():
         ours, theirs = (format_bytes(round(one.sent_bytes or 0)) for one in (fast, slow))
         return f"it sends {ours} per step instead of {theirs}"
-    shrunk = {one: ns - fast.exposed_ns.get(one, 0.0) for one, ns in slow.exposed_ns.items() if one >= 0}
-    if shrunk:
-        most = max(shrunk, key=shrunk.__getitem__)
-        if shrunk[most] >= CAUSE_SHARE * gain:
-            gone = fast.exposed_ns.get(most, 0.0) < GONE * slow.exposed_ns[most]
-            less = format_ms(shrunk[most])
+    before = _waits(slow)
+    if before:
+        after = {one: _still(fast, one) for one in before}
+        most = max(before, key=lambda one: before[one] - after[one])
+        shrunk = before[most] - after[most]
+        if shrunk >= CAUSE_SHARE * gain:
             ahead = slow.blocker(most)
-            if ahead is None:
-                return f"{layer(most)} no longer waits" if gone else f"{layer(most)} waits {less} less"
-            if gone:
-                return f"{layer(ahead)} no longer blocks {layer(most)}"
-            return f"{layer(most)} waits {less} less behind {layer(ahead)}"
+            behind = None if ahead is None else bucket(layer, slow.units().sent_with(ahead))
+            gone = after[most] < GONE * before[most]
+            return _went_away(bucket(layer, most), behind, None if gone else shrunk, joint=len(most) > 1)
     compute = (slow.speed.compute_ns or 0.0) - (fast.speed.compute_ns or 0.0)
     return f"it computes {format_ms(compute)} less" if compute >= 0.5 * gain else None
+
+
+def _waits(contender: Contender) -> dict[tuple[int, ...], float]:
+    """Mean exposed wait of a worker and step, by the layers that it was for: those of a bucket come as one."""
+    found: dict[tuple[int, ...], float] = defaultdict(float)
+    for one, ns in contender.exposed_ns.items():
+        if one >= 0:
+            found[contender.units().waited_for(one)] += ns
+    return found
+
+
+def _still(contender: Contender, layers: Collection[int]) -> float:
+    """How long this job waits for what these layers come in."""
+    wanted = {other for one in layers for other in contender.units().waited_for(one)}
+    return sum(ns for one, ns in contender.exposed_ns.items() if one in wanted)
+
+
+def _went_away(what: str, behind: str | None, less_ns: float | None, *, joint: bool) -> str:
+    """That `what` waits less, by `less_ns`, or no longer (None). Of several layers, `joint`, nobody says that they
+    wait."""
+    if less_ns is None and behind is not None:
+        return f"{behind} no longer blocks {what}"
+    if less_ns is None:
+        return f"{what} is no longer waited for" if joint else f"{what} no longer waits"
+    waits = "is waited for" if joint else "waits"
+    return f"{what} {waits} {format_ms(less_ns)} less" + (f" behind {behind}" if behind is not None else "")
 
 
 def _with_interval(contender: Contender) -> str:

@@ -11,7 +11,7 @@ from plotly.subplots import make_subplots
 
 from backend.figures.base import finish, notice, share_time_axis
 from backend.figures.bins import bin_window, neighbours, within
-from backend.figures.facts import JobFacts, together
+from backend.figures.facts import JobFacts, bucket, together
 from backend.figures.maps import Map
 from backend.figures.markup import as_text
 from backend.figures.request import FigureRequest
@@ -117,7 +117,8 @@ def draw(
     for note in figure.layout.annotations:
         note.update(x=0, xanchor="left", font={"size": 12, "color": colours.text})
     plain = [together(job.named, row[0], row[-1]) for row in rows]
-    names = np.array([as_text(name) for name in plain])
+    waited = [_waited(job, row) for row in rows]
+    names, waited_names = (np.array([as_text(name) for name in said]) for said in (plain, waited))
     meta = {  # for the page: which rows it frames, and their names in CSV
         "rows": [*(row.start for row in rows), rows[-1].stop if rows else 0],
         "keys": [together(job.short, row[0], row[-1]) for row in rows],
@@ -141,7 +142,11 @@ def draw(
     for panel, (grid, template, bar) in sorted(maps.items()):
         figure.add_trace(
             grid.pointed(
-                y=names, hovertemplate=template, colorbar=bar, showscale=not request.narrow, meta=meta
+                y=waited_names if panel == 1 else names,
+                hovertemplate=template,
+                colorbar=bar,
+                showscale=not request.narrow,
+                meta=meta,
             ),
             row=panel,
             col=1,
@@ -163,18 +168,22 @@ def draw(
     figure.update_yaxes(
         type="category",
         tickmode="array",
-        tickvals=names[chosen],
-        ticktext=[_label(job, rows[i], 10 if request.narrow else 17) for i in chosen],
         autorange="reversed",
         showgrid=False,
         fixedrange=True,
         ticks="",
         selector={"overlaying": None},
     )
+    room = 10 if request.narrow else 17
+    for axis, said, label in (
+        (figure.layout.yaxis, waited_names, _waited_label),
+        (figure.layout.yaxis2, names, _label),
+    ):
+        axis.update(tickvals=said[chosen], ticktext=[label(job, rows[i], room) for i in chosen])
     figure.update_xaxes(tickformat="~s", ticksuffix="s", showgrid=False)
     figure.update_layout(hovermode="closest", margin={"b": TIMES_PX})
     share_time_axis(figure, request)
-    alt = _words(plain, waits[1], sent)
+    alt = _words((waited, plain), waits[1], sent)
     return finish(figure, request, revision=f"heatmap:{job.id}", height=2 * map_px + TITLE_PX + 84, alt=alt)
 
 
@@ -194,17 +203,43 @@ def _label(job: JobFacts, row: range, room: int) -> str:
     return as_text(job.fitting(row.start, room)) + (f" +{len(row) - 1}" if len(row) > 1 else "")
 
 
-def _words(names: Sequence[str], waits: np.ndarray, sent: np.ndarray) -> str:
-    """The layers that are waited for most and that send most."""
+def _waited(job: JobFacts, row: range) -> str:
+    """What a row's waits are for: its layers, and the bucket, or buckets, in which they come. A wait for a bucket is
+    where forward had got to, most often at the bucket's first layer, and its other layers have none."""
+    name = together(job.named, row[0], row[-1])
+    buckets = {members for layer in row if len(members := job.units.waited_for(layer)) > 1}
+    if not buckets:
+        return name
+    if len(buckets) == 1:
+        return f"{name}, in {bucket(job.named, *buckets)}"
+    first, last = min(members[0] for members in buckets), max(members[-1] for members in buckets)
+    return f"{name}, in buckets of {together(job.named, first, last)}"
+
+
+def _waited_label(job: JobFacts, row: range, room: int) -> str:
+    """The same where there is little room: a bucket's first layer, and how many come with it."""
+    members = job.units.waited_for(row.start)
+    if len(row) > 1 or len(members) == 1 or members[0] != row.start:
+        return _label(job, row, room)
+    more = f" + {len(members) - 1}"
+    return as_text(job.fitting(row.start, room - len(more))) + more
+
+
+def _words(names: tuple[Sequence[str], Sequence[str]], waits: np.ndarray, sent: np.ndarray) -> str:
+    """The layers that are waited for most and that send most; `names`: of the two maps' rows."""
+    waited, sending = names
     said = []
     if waits.size and waits.any():
         share = waits.mean(axis=1)
         most = int(share.argmax())
-        said.append(f"layer {names[most]} is waited for most, {share[most]:.1%} of the step on average")
+        joint = "," if waited[most] != sending[most] else ""
+        said.append(
+            f"layer {waited[most]}{joint} is waited for most, {share[most]:.1%} of the step on average"
+        )
     if sent.any():
         size = sent.sum(axis=1)
         most = int(size.argmax())
-        said.append(f"layer {names[most]} sends most, {size[most] / size.sum():.0%} of the layers' bytes")
+        said.append(f"layer {sending[most]} sends most, {size[most] / size.sum():.0%} of the layers' bytes")
     return "; ".join(said) or "nothing is waited for, nothing is sent"
 
 

@@ -7,7 +7,7 @@ there is its finish, and what comes after it is veiled.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -316,7 +316,7 @@ def _edges(rows: Sequence[Row], party: int) -> tuple[float, float]:
 
 
 def _contender(source: Source, name: str, speed: Speed) -> Contender:
-    def blocked_by(layer: int) -> int | None:
+    def blocked_by(layers: Collection[int]) -> int | None:
         detailed = source.detailed_steps()
         warm = detailed[detailed >= WARM_UP_STEPS]
         chosen = (warm if len(warm) else detailed)[-BLAME_STEPS:]
@@ -325,7 +325,7 @@ def _contender(source: Source, name: str, speed: Speed) -> Contender:
         rows = source.step_rows(int(chosen[0]), int(chosen[-1]))
         rows = rows[np.isin(rows["step"], chosen)]
         spans = source.spans(int(rows["start"].min()), int(rows["end"].max()))
-        return blocker(spans, layer)
+        return blocker(spans, layers)
 
     def link_limits() -> bool:
         found = limits.limit(measured.figures(source, speed, None))
@@ -336,6 +336,7 @@ def _contender(source: Source, name: str, speed: Speed) -> Contender:
         speed=speed,
         exposed_ns=source.exposed_by_layer(speed.first, speed.last),
         blocker=blocked_by,
+        units=lambda: source.job.units,
         sent_bytes=source.sent_bytes(max(speed.first, speed.last - BYTES_STEPS), speed.last - 1),
         link_limits=link_limits,
     )

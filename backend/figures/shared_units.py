@@ -21,6 +21,7 @@ from engine.plan.scaling import scaled_model, scaled_plan
 from engine.plan.serde import from_plain
 from engine.plan.traffic import declared
 from engine.plan.units import Unit, carried, cut
+from engine.telemetry.events import NONE
 
 MOST_KNOWN = 256
 Parts = tuple[np.ndarray, np.ndarray]
@@ -36,6 +37,9 @@ class SharedUnits:
     """Of each unit that carries several layers, by its key on the wire."""
     begins: Mapping[int, int] = field(default_factory=dict)
     """The one such unit by its first layer, where nothing else has that layer in its events."""
+    awaited: Mapping[int, int] = field(default_factory=dict)
+    """The one such unit by each layer that comes in no other one. Sums of waits have the layer that forward had
+    reached; of one that comes in several units they do not tell for which of them it waited."""
     moved: Mapping[int, Mapping[int, Mapping[int, int]]] = field(default_factory=dict)
     """Bytes of a step by party, layer that the events have, and layer that they are of; of parties with such units."""
 
@@ -43,6 +47,14 @@ class SharedUnits:
         """The layers that a unit carries, in forward order; empty where it is not shared."""
         found = self.parts.get(unit)
         return () if found is None else tuple(found[0].tolist())
+
+    def waited_for(self, layer: int) -> tuple[int, ...]:
+        """The layers that come with one that is waited for, and it, in forward order."""
+        return self.layers(self.awaited.get(layer, NONE)) or (layer,)
+
+    def sent_with(self, layer: int) -> tuple[int, ...]:
+        """The layers that a message carries which is known by the layer in its events, in forward order."""
+        return self.layers(self.begins.get(layer, NONE)) or (layer,)
 
     def split(self, rows: np.ndarray, party: int, size: int) -> np.ndarray:
         """Rows with the columns `layer` and `bytes` of what went over a party's link, with every byte under its own
@@ -128,6 +140,11 @@ def shared_units(plan: Plan, model: ModelDescription, workers: int, hosts: int |
     shared = {index: sizes for index, sizes in units.items() if len(sizes) > 1}
     if not shared:
         return SharedUnits()
+    comes: dict[int, set[int]] = defaultdict(set)
+    """Units by the layers that they carry."""
+    for index, sizes in units.items():
+        for layer in sizes:
+            comes[layer].add(index)
     native = {layer.layer for layer in plan.layers if layer.exchange == "native"}
     counted = {unit.index for unit in pieces if unit.layers[0] in native}
     said: dict[int, set[int]] = defaultdict(set)
@@ -141,6 +158,7 @@ def shared_units(plan: Plan, model: ModelDescription, workers: int, hosts: int |
     return SharedUnits(
         parts={index: parts_of(sizes) for index, sizes in shared.items()},
         begins={first: one for first, (one, *more) in said.items() if one in shared and not more},
+        awaited={layer: one for layer, (one, *more) in comes.items() if one in shared and not more},
         moved={
             party: _by_layer(moved, units, counted)
             for party, moved in by_unit.items()

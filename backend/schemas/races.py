@@ -127,11 +127,12 @@ class Suggestion(Schema):
     """What to try next. One of the fields below `reason` says what it would take."""
 
     text: str
-    """`Let p3 race`."""
+    """`Let p3 race`; of a race that has ended, `Race again with p3`."""
     reason: str
     """By which figures."""
     member: MemberSpec | None = None
-    """Who might join: `POST /api/v1/races/{race_id}/members` takes it in `members`."""
+    """Who might join: `POST /api/v1/races/{race_id}/members` takes it in `members`. Of a race that has ended: who might
+    be one member more of another race."""
     condition: Condition | None = None
     """Where another race might be run."""
     rounds: int | None = None

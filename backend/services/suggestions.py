@@ -2,9 +2,9 @@
 
 In this order, at most MOST of them:
 
-1. Who has not raced: p3, where workers wait and one layer holds much of the model, because then small layers wait
-   behind a large one; p3+late-multiply, where p3 has raced, the port still limits the fastest, and that layer is fully
-   connected.
+1. Who has not raced, in this race while it runs, and afterwards in another one with all its members: p3, where workers
+   wait and one layer holds much of the model, because then small layers wait behind a large one; p3+late-multiply,
+   where p3 has raced, the port still limits the fastest, and that layer is fully connected.
 2. Where the processors of this machine limit a member, so that the ranking is this machine's: the same on a quieter
    machine, where others than the job took most of them; else a rehearsal.
 3. More rounds, where the race has ended and the two fastest differ, but it may be chance.
@@ -76,24 +76,25 @@ def _member(
     ]
     if largest is None or largest.share < LARGE or not waiting:
         return None
-    alone = ". It runs by itself, after the others: race again with it to compare them" if ended else ""
     holds = f"{largest.name} holds {100 * largest.share:.0f} % of the model's bytes"
     if not any(strategy.startswith("p3") for strategy in strategies):
         reason = (
             f"{holds}, and what is behind it waits ({waiting[0].sentence}); p3 sends the urgent layers first"
         )
-        return Suggestion(text="Let p3 race", reason=reason + alone, member=MemberSpec(strategy="p3"))
+        return _with("p3", reason, ended=ended)
     port = [limit for limit in waiting if limit.kind == "port"]
     if port and largest.fully_connected and not any("late-multiply" in one for one in strategies):
         reason = (
             f"{holds} and is fully connected: its factors are smaller than its gradient ({port[0].sentence})"
         )
-        return Suggestion(
-            text="Let p3+late-multiply race",
-            reason=reason + alone,
-            member=MemberSpec(strategy="p3+late-multiply"),
-        )
+        return _with("p3+late-multiply", reason, ended=ended)
     return None
+
+
+def _with(strategy: str, reason: str, *, ended: bool) -> Suggestion:
+    """Who joins a race that has ended would run by itself, and be compared with nobody: all race again."""
+    text = f"Race again with {strategy}" if ended else f"Let {strategy} race"
+    return Suggestion(text=text, reason=reason, member=MemberSpec(strategy=strategy))
 
 
 def _machine(spec: RaceSpec, rankings: Sequence[Ranking]) -> Suggestion | None:

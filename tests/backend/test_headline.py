@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from backend.figures.headline import Contender, headline
+from backend.figures.shared_units import SharedUnits, parts_of
 from backend.figures.speed import Speed
 from engine.telemetry.comparison import RunConditions
 from engine.telemetry.definitions import Estimate
@@ -90,6 +91,36 @@ A, B = contender("a", 10, {0: 1}), contender("b", 20, {0: 9})
 )
 def test_headlines_of_what_is_certain(contenders: list[Contender], said: str) -> None:
     assert headline(contenders, "conv{}".format) == said
+
+
+BUCKET = SharedUnits(
+    parts={7: parts_of({0: 10, 1: 30, 2: 60})}, begins={0: 7}, awaited=dict.fromkeys(range(3), 7)
+)
+
+
+@pytest.mark.parametrize(
+    ("fast", "slow", "ahead", "said"),
+    [
+        ({0: 1}, {0: 9}, None, "the bucket of conv0 to conv2 is no longer waited for"),
+        ({0: 1}, {0: 9}, 5, "conv5 no longer blocks the bucket of conv0 to conv2"),
+        ({1: 2, 2: 2}, {0: 9}, None, "the bucket of conv0 to conv2 is waited for 5 ms less"),
+        ({1: 2, 2: 2}, {0: 6, 1: 3}, 5, "the bucket of conv0 to conv2 is waited for 5 ms less behind conv5"),
+        ({}, {5: 9}, 0, "the bucket of conv0 to conv2 no longer blocks conv5"),
+    ],
+)
+def test_a_wait_for_a_bucket_is_for_all_its_layers(
+    fast: dict[int, float], slow: dict[int, float], ahead: int | None, said: str
+) -> None:
+    bucketed = replace(contender("b", 20, slow), units=lambda: BUCKET, blocker=lambda _: ahead)
+    text = headline([contender("a", 10, fast), bucketed], "conv{}".format)
+    assert text == f"a finishes a step 2.00x sooner than b: {said}"
+
+
+def test_what_comes_in_the_faster_ones_bucket_waits_as_long_as_it() -> None:
+    """Its layer itself has no wait there: forward waits where it gets to the bucket."""
+    bucketed = replace(contender("a", 10, {0: 4}), units=lambda: BUCKET)
+    text = headline([bucketed, contender("b", 20, {2: 9})], "conv{}".format)
+    assert text == "a finishes a step 2.00x sooner than b: conv2 waits 5 ms less"
 
 
 def test_what_is_missing_is_said_with_its_number() -> None:

@@ -11,6 +11,8 @@ from sqlalchemy.orm import Session
 
 from backend.db import Database
 from backend.db.models import Attempt, Job
+from backend.figures.facts import bucket
+from backend.figures.heatmap import heatmap
 from backend.figures.link_bytes import read_links
 from backend.figures.request import FigureRequest
 from backend.figures.shared_units import shared_units
@@ -140,6 +142,8 @@ def test_rows_of_neighbours_stay_rows_of_neighbours() -> None:
     order = Order(unit="bucket", size=260)
     plan = resolved(model, *(ring(f"l{i}", order=order) for i in range(4)))
     units = shared_units(plan, model, 2)
+    assert [units.waited_for(layer) for layer in range(4)] == [(0,), (1, 2, 3), (1, 2, 3), (1, 2, 3)]
+    assert bucket("l{}".format, (1, 3)) == "the bucket of l1 and 1 more", "what lies between is not in it"
     # From the last layer to the first: l3 and l2 reach 256 of 260 bytes, l1 is with them; l0 is alone.
     assert [units.layers(unit) for unit in range(3)] == [(1, 2, 3), (), ()]
     rows = np.zeros(2, BIN_ROW)
@@ -197,6 +201,7 @@ def test_one_event_is_named_as_its_bucket(database: Database) -> None:
         drawn = answer(timeline(source, FigureRequest()))
         explained = why.read(session, job_id, None, Wait(party=0, step=0, layer=0, unit=0))
         links = answer(utilization(source, FigureRequest()))
+        heat, narrow = (answer(heatmap(source, FigureRequest(width=width))) for width in (1280, 390))
     hovers = [text for bar in traces(drawn, "bar") for text in bar["hovertext"]]
     names = {text.split("<br>")[0] for text in hovers}
     assert "<b>bucket of l0, l1, l2, l3</b> receive, unit 0" in names
@@ -205,6 +210,14 @@ def test_one_event_is_named_as_its_bucket(database: Database) -> None:
     assert "l0 + 3" in {label for bar in traces(drawn, "bar") for label in bar["text"]}
     assert [wait["layer_name"] for wait in drawn["layout"]["meta"]["waits"]] == ["l0 + 3"]
     assert explained.layer_name == "bucket of l0, l1, l2, l3"
+    waited, moved = traces(heat, "heatmap")
+    assert moved["y"] == [f"l{layer}" for layer in range(4)]
+    assert waited["y"] == [f"l{layer}, in the bucket of l0 to l3" for layer in range(4)]
+    for drawn in (heat, narrow):
+        waits, sends = (drawn["layout"][axis] for axis in ("yaxis", "yaxis2"))
+        assert (waits["ticktext"], waits["tickvals"]) == (["l0 + 3", "l1", "l2", "l3"], waited["y"])
+        assert (sends["ticktext"], sends["tickvals"]) == (moved["y"], moved["y"])
+    assert "layer l0, in the bucket of l0 to l3, is waited for most" in heat["layout"]["meta"]["alt"]
     assert len({area["name"] for area in traces(links, "scatter") if area.get("stackgroup") == "s1"}) == 4
 
 
@@ -213,6 +226,7 @@ def test_a_bucket_of_very_many_layers_names_the_first_ones(database: Database) -
     job_id, _ = stored(database, plan, "resnet32", to_plain(described("resnet32")))
     with database.read() as session:
         job = Source(session, job_id).job
+        assert bucket(job.named, job.units.waited_for(3)).startswith("the bucket of ")
         (unit,) = [unit for unit in job.units.parts if len(job.units.layers(unit)) > 9][:1]
         count = len(job.units.layers(unit))
         assert job.event_title(0, unit).endswith(f" and {count - 8} more")

@@ -11,7 +11,7 @@ from backend.client import Client
 from tests.e2e.views import AT_REST, SCREEN_PX, TABS, views
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Page, Route
 
 pytestmark = pytest.mark.browser
 WIDTHS = (390, 320)
@@ -30,6 +30,11 @@ CUT = """() => Array.from(document.querySelectorAll(
             || top < frame.top || bottom > frame.bottom || one.scrollWidth > Math.ceil(width);
     })
     .map(one => one.textContent || one.ariaLabel)"""
+
+
+# Of badges: the texts that end in an ellipsis.
+ELLIPSES = """badges => badges.flatMap(badge => [badge, ...badge.children])
+    .filter(one => one.scrollWidth > one.clientWidth).map(one => one.textContent)"""
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -61,3 +66,22 @@ def test_no_page_is_wider_than_a_phone(page: Page, client: Client, recorded: lis
                 assert box["x"] >= 0, name
                 assert box["x"] + box["width"] <= width, f"{name}: the chosen tab is out of sight at {width}"
     assert not wide
+
+
+def test_what_limits_a_member_can_be_read_on_a_phone(page: Page, raced: str) -> None:
+    """Also where it is the longest word; the race's link limits its members, whatever this machine does."""
+
+    def by_processors(route: Route) -> None:
+        race = route.fetch().json()
+        for limit in (one["limit"] for ranking in race["rankings"] for one in ranking["standings"]):
+            if limit is not None:
+                limit["kind"] = "processors"
+        route.fulfill(json=race)
+
+    page.route(f"**/api/v1/races/{raced}", by_processors)
+    page.set_viewport_size({"width": min(WIDTHS), "height": SCREEN_PX})
+    page.goto(f"/races/{raced}")
+    limits = page.get_by_test_id("limit")
+    expect(limits.first).to_have_text("processors")
+    assert limits.evaluate_all(ELLIPSES) == []
+    assert page.evaluate(SCROLLED) <= min(WIDTHS)

@@ -116,22 +116,66 @@ def test_what_is_suggested_joins_the_race_or_fills_in_another_one(page: Page, cl
         {"job": spec, "members": members, "rates": ["500Kbit"], "workers": [2], "rounds": 1}
     )
     client.wait_for_race(race.id)
+    fields = page.get_by_test_id("race-fields")
+
     page.goto(f"/races/{race.id}")
-    expect(page.get_by_test_id("add-member")).to_have_text("Let p3 race")
-    page.get_by_test_id("add-member").click()
-    expect(page.get_by_text("mlp under parameter-server, p3")).to_be_visible()
+    page.get_by_role("link", name="Race again with p3").click()
+    expect(page.get_by_test_id("field-name")).to_have_value("what next")
+    for checked in ("500Kbit", "parameter-server", "p3"):
+        expect(fields.get_by_role("checkbox", name=checked, exact=True)).to_be_checked()
+    page.go_back()
+
+    held = client.submit(held_spec("holds the devices"))  # who joins waits, and so the race goes on
+    expect(page.get_by_test_id("add-member")).to_have_count(0)
+    expect(page.get_by_text("is not compared in them: Race again compares all")).to_be_visible()
     page.get_by_test_id("another-member").click()
     page.get_by_role("option", name="tree-allreduce", exact=True).click()
     page.get_by_test_id("add-another").click()
-    expect(page.get_by_text("mlp under parameter-server, p3, tree-allreduce")).to_be_visible()
-    assert client.cancel_race(race.id).members == ["parameter-server", "p3", "tree-allreduce"]
+    expect(page.get_by_text("mlp under parameter-server, tree-allreduce")).to_be_visible()
+    expect(page.get_by_test_id("add-member")).to_have_text("Let p3 race")
+    page.get_by_test_id("add-member").click()
+    expect(page.get_by_text("mlp under parameter-server, tree-allreduce, p3")).to_be_visible()
+    assert client.cancel_race(race.id).members == ["parameter-server", "tree-allreduce", "p3"]
+    client.stop(held.id, timeout_s=FINISH_MS / 1e3)
+
     page.get_by_role("link", name="Race at 2 Mbit/s").click()
     expect(page.get_by_test_id("field-name")).to_have_value("what next")
-    fields = page.get_by_test_id("race-fields")
     expect(fields.get_by_role("checkbox", name="2Mbit")).to_be_checked()
     expect(fields.get_by_role("checkbox", name="500Kbit")).to_have_count(0)
     expect(fields.get_by_role("checkbox", name="tree-allreduce")).to_be_checked()
     expect(page).to_have_url(re.compile("rate=2Mbit&workers=2"))
+
+
+def test_a_race_that_waits_says_for_what(page: Page, client: Client) -> None:
+    """For a job that holds the devices, and for the race before it."""
+    held = client.submit(held_spec("holds the devices"))
+    members = [{"strategy": "p3"}, {"strategy": "ring-allreduce"}]
+    first, second = (
+        client.start_race({"job": job_spec(name), "members": members}) for name in ("first", "second")
+    )
+    state, progress = page.get_by_test_id("race-state"), page.get_by_test_id("race-progress")
+    for name in ("first", "second"):
+        page.goto("/races")
+        row = page.get_by_role("row").filter(has=page.get_by_role("link", name=name, exact=True))
+        expect(row.get_by_test_id("race-state")).to_have_text("waiting")
+        row.get_by_role("link").click()
+        expect(page.get_by_test_id("race-name")).to_have_text(name)
+        expect(state).to_have_text("waiting")
+        expect(state).to_have_attribute("data-state", "running")
+    expect(progress).to_have_text("Waits for the race 'first'; 0 of 6 jobs ended")
+    page.go_back()
+    page.go_back()
+    expect(progress).to_have_text(
+        re.compile("^Waits with its next job: .*'holds the devices'.*; 0 of 6 jobs ended$")
+    )
+    page.get_by_role("link", name="its job").click()
+    expect(page).to_have_url(re.compile("/jobs/"))
+    page.goto(f"/races/{second.id}")
+    client.cancel_race(first.id)
+    client.stop(held.id, timeout_s=FINISH_MS / 1e3)
+    expect(progress).to_contain_text("round 1 of 3")
+    expect(state).to_have_text("running")
+    client.cancel_race(second.id)
 
 
 def test_the_form_of_a_race_shows_all_that_it_sends(page: Page, client: Client) -> None:

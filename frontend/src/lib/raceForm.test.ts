@@ -44,6 +44,15 @@ describe("a race's form", () => {
     expect([changed.form.rates, changed.form.rounds]).toEqual([["900Mbit"], 6]);
   });
 
+  it("lets one more race when a race is run again, with all who did", () => {
+    const race = { job: spec, members: form.members } as unknown as RaceSpec;
+    expect(againOf(race, { member: "ring-allreduce" }).form.members).toEqual([
+      ...form.members,
+      { strategy: "ring-allreduce" },
+    ]);
+    expect(againOf(race, { member: "ddp" }).form.members).toEqual(form.members);
+  });
+
   it("keeps all that varies when a race is run again, and says it", () => {
     const sliced = { strategy: "p3", options: {}, overrides: [{ layers: "fc*" }], name: "wide" };
     const more = { workers: [2, 4], batches: [64], beside: true };

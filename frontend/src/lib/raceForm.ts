@@ -82,16 +82,17 @@ export function raceOf(spec: Spec, form: RaceForm): Spec {
 /** The race again, with what is changed: a job's form, and the race's. */
 export function againOf(
   race: RaceSpec,
-  changed: Pick<LaunchSearch, "rate" | "workers" | "batch" | "rounds" | "fidelity">,
+  changed: Pick<LaunchSearch, "member" | "rate" | "workers" | "batch" | "rounds" | "fidelity">,
 ): { job: Spec; form: RaceForm } {
   const { job, members = [], rates = [], rounds: before = FEWEST_ROUNDS, beside } = race;
-  const { rate, rounds, fidelity } = changed;
+  const { member, rate, rounds, fidelity } = changed;
+  const there = member === undefined || members.some(({ strategy }) => strategy === member);
   const workers = changed.workers === undefined ? race.workers : [changed.workers];
   const batches = changed.batch === undefined ? race.batches : [changed.batch];
   return {
     job: { ...job, ...(fidelity && { fidelity }) },
     form: {
-      members,
+      members: there ? members : [...members, { strategy: member }],
       rates: rate ? [rate] : rates,
       rounds: rounds ?? before,
       ...(workers?.length && { workers }),

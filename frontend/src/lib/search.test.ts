@@ -89,6 +89,7 @@ test("a form is filled from one thing", () => {
   expect(launchSearch(parseQuery("start=own"))).toEqual({ start: "own" });
   const again = {
     again: "r1",
+    member: "p3+late-multiply",
     rate: "900Mbit",
     workers: 4,
     batch: 64,

@@ -128,8 +128,9 @@ export interface LaunchSearch {
   start?: Start;
   /** Whether strategies race, where a job or a template fills the form. */
   race?: boolean;
-  /** The race (its id) that is run again, and what of it is changed. */
+  /** The race (its id) that is run again, and what of it is changed; `member`: the strategy that races, too. */
   again?: string;
+  member?: string;
   rate?: string;
   workers?: number;
   batch?: number;
@@ -228,7 +229,8 @@ export function launchSearch(raw: Raw): LaunchSearch {
   if (again !== undefined) {
     const fidelity = word(raw.fidelity) === "rehearse" ? "rehearse" : undefined;
     const [workers, batch, rounds] = [raw.workers, raw.batch, raw.rounds].map(whole);
-    return compact({ again, rate: word(raw.rate), workers, batch, rounds, fidelity });
+    const [member, rate] = [word(raw.member), word(raw.rate)];
+    return compact({ again, member, rate, workers, batch, rounds, fidelity });
   }
   if (from !== undefined) return compact({ from, race });
   if (template !== undefined) return compact({ template, race });

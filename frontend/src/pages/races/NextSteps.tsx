@@ -26,12 +26,12 @@ export function NextSteps({ race }: { race: RaceView }) {
   );
 }
 
-/** A member joins this race; all else is another race, which Launch shows first. */
+/** A member joins this race while it runs; all else is another race, which Launch shows first. */
 function Do({ race, suggestion }: { race: RaceView; suggestion: Suggestion }) {
   const { text, member, condition, rounds, fidelity } = suggestion;
   const join = useJoin(race);
   const look = { size: "compact-sm", variant: "light", style: { flex: "none" } } as const;
-  if (member && race.state !== "cancelled")
+  if (member && race.state === "running")
     return (
       <Button {...look} loading={join.isPending} onClick={() => join.mutate(member)} data-testid="add-member">
         {text}
@@ -39,6 +39,7 @@ function Do({ race, suggestion }: { race: RaceView; suggestion: Suggestion }) {
     );
   const search = {
     again: race.id,
+    member: member?.strategy,
     rate: condition?.rate ?? undefined,
     workers: condition?.workers ?? undefined,
     batch: condition?.batch ?? undefined,

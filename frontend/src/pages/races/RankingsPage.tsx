@@ -4,6 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { rankingsQuery } from "../../api/raceQueries";
 import type { RaceView } from "../../api/types";
+import { capital } from "../../components/Explained";
 import { HowToReadThis } from "../../components/HowToReadThis";
 import { LinkAnchor, LinkButton } from "../../components/links";
 import { Problem } from "../../components/Problem";
@@ -115,8 +116,8 @@ export function RankingsPage() {
 }
 
 function HowFar({ race }: { race: RaceView }) {
-  const far = race.waits ?? `round ${race.round} of ${race.spec.rounds ?? 3}`;
-  const words = `${far}, ${race.jobs_ended} of ${race.jobs} jobs ended`;
+  const far = race.waits ? `${capital(race.waits)};` : `round ${race.round} of ${race.spec.rounds ?? 3},`;
+  const words = `${far} ${race.jobs_ended} of ${race.jobs} jobs ended`;
   return (
     <Stack gap={4}>
       <Progress value={(100 * race.jobs_ended) / Math.max(1, race.jobs)} aria-label={words} />
