@@ -133,7 +133,8 @@ class ShardedUse:
         model.register_forward_pre_hook(OwnHook(self._enter))
         model.register_forward_hook(OwnHook(self._leave))
         for number, group in enumerate(groups):
-            group.register_forward_pre_hook(OwnHook(partial(self._gathered, number)))
+            # Before fully_shard's own, which puts what it gathers in the place of what the modules have.
+            group.register_forward_pre_hook(OwnHook(partial(self._gathering, number)), prepend=True)
         for name, parameter in model.named_parameters():
             if parameter.requires_grad:
                 parameter.register_hook(partial(_reached, name))
@@ -201,9 +202,20 @@ class ShardedUse:
             if tensor.requires_grad:
                 tensor.register_hook(_once_only)
 
-    def _gathered(self, number: int, module: nn.Module, inputs: object) -> None:
+    def _gathering(self, number: int, module: nn.Module, inputs: object) -> None:
         if module.training:
             self._order = zlib.crc32(number.to_bytes(4, "little"), self._order)
+        parts = module._get_fsdp_state()._fsdp_param_group  # type: ignore[operator]
+        for part in () if parts is None or parts.is_unsharded else parts.fsdp_params:
+            owner, name = part._module_info.module, part._module_info.param_name
+            if owner._parameters.get(name) is not part.sharded_param:
+                path = next(path for path, one in self._model.named_modules() if one is owner)
+                raise TrainingError(
+                    f"{path}.{name}".removeprefix(".") + " has been replaced by another tensor"
+                    " (torch.func.functional_call does so), and `fsdp` puts the parameter that it gathers in the place"
+                    " of that. Set `group_bytes` so high that one group holds the module and whoever calls it, or"
+                    " choose ddp, or another strategy"
+                )
 
 
 def _once_only(gradient: torch.Tensor) -> None:

@@ -17,11 +17,12 @@ pytestmark = pytest.mark.usefixtures("gang_lane")
 def spec_of(how: str, **changes: Any) -> Any:
     """Every layer is a group of its own."""
     model = {"entrypoint": "sharded:model", "directory": str(USER_CODE), "options": {"how": how}}
-    return job(
-        strategy={"name": "fsdp", "options": {"group_bytes": 100}},
-        cluster={"workers": 2},
-        **{"model": model, "training": {"steps": 5, "precision": "float32"}, **changes},
-    )
+    usual = {
+        "strategy": {"name": "fsdp", "options": {"group_bytes": 100}},
+        "model": model,
+        "training": {"steps": 5, "precision": "float32"},
+    }
+    return job(cluster={"workers": 2}, **{**usual, **changes})
 
 
 @pytest.mark.parametrize(
@@ -38,6 +39,8 @@ def spec_of(how: str, **changes: Any) -> Any:
         ("kept_view", "second.weight: something other than the module"),
         ("given", "outside of the module that owns it, where `fsdp` holds a part"),
         ("read", "use parameters in their own module only"),
+        ("swapped", "second.weight has been replaced by another tensor"),
+        ("swapped_by_parameters", "second.weight has been replaced by another tensor"),
         ("parts", "the loss calls parts of the model, and never the model"),
         ("twice", "differentiates a gradient"),
         ("order", "workers called the model's layers in different orders"),
@@ -66,6 +69,16 @@ def test_a_transformer_that_goes_another_way_in_evaluation_is_named(tmp_path: Pa
     model = {"entrypoint": "reads:teacher", "directory": str(USER_CODE), "options": {"how": "layer"}}
     logs = succeed(spec_of("", model=model), tmp_path).logs()
     assert logs.count("warning: encoder: `fsdp` gathers these transformer layers") == 2, "each worker says it"
+
+
+def test_what_replaces_gathered_parameters_trains(tmp_path: Path) -> None:
+    """The remedy of the refusal: one group holds all."""
+    changes: dict[str, Any] = {
+        "strategy": {"name": "fsdp", "options": {"group_bytes": 1_000_000}},
+        "training": {"steps": 5, "precision": "float64"},
+    }
+    found = succeed(spec_of("swapped", **changes), tmp_path)
+    assert distance(found.state, plain.train(spec_of("swapped", **changes), 2)) <= 1e-11
 
 
 def test_a_gradient_that_comes_in_parts_is_refused(tmp_path: Path) -> None:

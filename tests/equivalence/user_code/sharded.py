@@ -77,6 +77,10 @@ class Net(nn.Module):
         x = torch.tanh(self.first(x.flatten(1)))
         if self.how == "given":
             x = Given.apply(x, self.second, *self.second.parameters())  # type: ignore[no-untyped-call]
+        if late and self.how in ("swapped", "swapped_by_parameters"):
+            kind = nn.Parameter if self.how == "swapped_by_parameters" else Tensor.clone
+            others = {name: kind(0.9 * value) for name, value in self.second.named_parameters()}
+            x = torch.func.functional_call(self.second, others, (x,))
         if late and self.how == "read":
             x = x + functional.linear(x, self.second.weight)
         if late and self.how == "numpy":
