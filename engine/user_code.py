@@ -1,5 +1,5 @@
-"""Where a user's own code failed: its file and line, and what was raised, without the frames of this program or of
-PyTorch. No torch here."""
+"""Where a user's own code is, and where it failed: its file and line, and what was raised, without the frames of this
+program or of PyTorch. No torch here."""
 
 from __future__ import annotations
 
@@ -7,9 +7,16 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
+FOLDERS: set[str] = set()
+"""Whatever a user's code has been imported from in this process."""
 _MOST_CHARACTERS = 600
 _NATIVE_STACK = "\nException raised from "
 """PyTorch appends its own stack behind this."""
+
+
+def belongs(file: str) -> bool:
+    """Whether the file of a module is a user's: below one of the folders, and not in an installed package there."""
+    return any(file.startswith(f"{folder}/") for folder in FOLDERS) and "/site-packages/" not in file
 
 
 def explain(error: BaseException, folders: Sequence[str | None]) -> str:

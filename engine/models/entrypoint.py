@@ -12,7 +12,7 @@ from typing import Any
 
 from engine.errors import UserError
 from engine.plan.job import SourceSpec
-from engine.user_code import explain
+from engine.user_code import FOLDERS, explain
 
 
 def load(entrypoint: str, directory: str, field: str = "model") -> Callable[..., Any]:
@@ -46,6 +46,7 @@ def load(entrypoint: str, directory: str, field: str = "model") -> Callable[...,
 def load_module(entrypoint: str, directory: str, field: str = "model") -> ModuleType:
     """Import the module part of `entrypoint`; errors as in `load`."""
     folder = _folder(directory, field)
+    FOLDERS.add(str(folder))
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
         importlib.invalidate_caches()

@@ -18,19 +18,22 @@ Not found: classes that are given to a function of the user's own, that come fro
 from __future__ import annotations
 
 import ast
-import operator
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import itemgetter
 from types import ModuleType
 from typing import Any
 
 from engine.runtime import sources
+from engine.runtime.class_questions import (
+    asks_for_class,
+    asks_for_class_of_self,
+    compared,
+    in_other_classes,
+)
 
 _IDENTITY = re.compile(r"\bis\b|\bis_|\bid\b")
 _CLASSES = re.compile(r"\btype\b|__class__")
-_FUNCTIONS = (operator.is_, operator.is_not)
-_NAMES = frozenset(each.__name__ for each in _FUNCTIONS)
 _PASS = frozenset(
     {
         "chain", "deque", "dict", "enumerate", "filter", "frozenset", "groupby", "iter", "list", "max", "min", "next",
@@ -78,7 +81,10 @@ def asks(own: type) -> str | None:
 def _comparisons(module: ModuleType, own: type) -> str | tuple[Comparison, ...]:
     key = id(module), own
     if key not in _READ:
-        _READ[key] = module, _read(module, own)
+        try:
+            _READ[key] = module, _read(module, own)
+        except RecursionError:
+            _READ[key] = module, sources.too_deep(module)
     return _READ[key][1]
 
 
@@ -95,7 +101,7 @@ def _read(module: ModuleType, own: type) -> str | tuple[Comparison, ...]:
     tree = sources.tree(module, has)
     if tree is None or isinstance(tree, str):
         return tree or ()
-    others_own = {below for node in tree.body for below in _of_no_parameter(node, names, own)}
+    others_own = set(in_other_classes(tree, names, own))
     found = []
     scopes = _scopes(tree)
     everywhere = _given_everywhere(scopes)
@@ -103,7 +109,7 @@ def _read(module: ModuleType, own: type) -> str | tuple[Comparison, ...]:
         given = scope.given(everywhere)
         for node in scope.nodes:
             sides = _compared(node, names)
-            if not sides or (node in others_own and any(map(_is_of_self, sides))):
+            if not sides or (node in others_own and any(map(asks_for_class_of_self, sides))):
                 continue
             if ast.unparse(node) == _OF_OTHER_THINGS.get(module.__name__):
                 continue
@@ -195,41 +201,11 @@ def _first(node: ast.expr) -> str:
     return _name(node)
 
 
-def _of_no_parameter(node: ast.AST, names: Mapping[str, Any], own: type) -> Iterator[ast.AST]:
-    """What stands in a class that the parameter's does not inherit from; of the classes in it nothing is known."""
-    known = names.get(node.name) if isinstance(node, ast.ClassDef) else None
-    if sources.bases(known) and not any(each is known for each in own.__mro__):
-        below: list[ast.AST] = [node]
-        while below:
-            inner = [each for each in ast.iter_child_nodes(below.pop()) if not isinstance(each, ast.ClassDef)]
-            below += inner
-            yield from inner
-
-
-def _is_of_self(node: ast.expr) -> bool:
-    """Whether it is `type(self)` or `self.__class__`."""
-    of = (
-        node.value
-        if isinstance(node, ast.Attribute)
-        else node.args[0]
-        if isinstance(node, ast.Call) and node.args
-        else None
-    )
-    return _asks(node) and isinstance(of, ast.Name) and of.id == "self"
-
-
 def _compared(node: ast.AST, names: Mapping[str, Any]) -> list[ast.expr]:
-    """What is compared by identity here, or is about to be; nothing where nothing is."""
-    if isinstance(node, ast.Compare):
-        is_by_identity = any(isinstance(op, ast.Is | ast.IsNot) for op in node.ops)
-        return [node.left, *node.comparators] if is_by_identity else []
-    if isinstance(node, ast.Call):
-        called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", None)
-        compares = called in _NAMES or any(
-            sources.value(node.func, names, None) is each for each in _FUNCTIONS
-        )
-        return node.args if compares or called == "id" else []
-    return []
+    """What is compared by identity here, or is about to be, as its `id`; nothing where nothing is."""
+    if isinstance(node, ast.Call) and _name(node.func).lstrip(".") == "id":
+        return node.args
+    return compared(node, names)
 
 
 def _gifts(node: ast.AST) -> Iterable[tuple[ast.expr, ast.expr]]:
@@ -275,7 +251,7 @@ def _has_class(node: ast.expr | None, given: Collection[str]) -> bool:
     """Whether it is a class that was asked for, or a collection with one in it."""
     if node is None:
         return False
-    if _name(node) in given or _asks(node) or _maps(node, given):
+    if _name(node) in given or asks_for_class(node) or _maps(node, given):
         return True
     return any(_has_class(part, given) for part in _parts(node))
 
@@ -338,16 +314,3 @@ def _name(node: ast.AST) -> str:
         called = _name(node.func)
         return called and f"{called}()"
     return node.id if isinstance(node, ast.Name) else ""
-
-
-def _asks(node: ast.AST) -> bool:
-    """Whether it asks for the class of something: `type(x)`, `x.__class__`, `getattr(x, "__class__")`. What is known as
-    it is written (`sources.value`) is none, as `type(None)`."""
-    if isinstance(node, ast.Attribute):
-        return node.attr == "__class__"
-    if not isinstance(node, ast.Call) or not node.args:
-        return False
-    called = getattr(node.func, "id", None)
-    if called == "type":
-        return len(node.args) == 1 and not isinstance(node.args[0], ast.Constant)
-    return called == "getattr" and len(node.args) > 1 and getattr(node.args[1], "value", None) == "__class__"

@@ -1,7 +1,7 @@
 """Sources: what has been imported that may hold code of a user's own for tensors, as Python's syntax trees.
 
-Read are modules whose source speaks of PyTorch, or which have something of it by another module's help, except
-PyTorch's own, Python's and ours. What is imported later is not read, nor is a module without a source.
+Read are the user's modules, and those whose source speaks of PyTorch, or which have something of it by another module's
+help, except PyTorch's own, Python's and ours. What is imported later is not read, nor is a module without a source.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import Module
+
+from engine import user_code
 
 _OF_TORCH = re.compile(r"\btorch\b|__torch_function__|DisableTorchFunction|swap_tensors|has_torch_function")
 _OF_TORCH_IN_PART = ("torch", "Torch", "swap_tensors")
@@ -57,7 +59,12 @@ def tree(module: ModuleType, has: Callable[[str], bool]) -> ast.Module | str | N
     except SyntaxError as error:
         return f"{place(module, error.lineno or 1)}, is not what was imported"
     except (RecursionError, MemoryError, ValueError):
-        return f"{place(module, 1)}, cannot be read as Python: it nests too deeply"
+        return too_deep(module)
+
+
+def too_deep(module: ModuleType) -> str:
+    """Why nothing is known of it, as `tree` says it."""
+    return f"{place(module, 1)}, cannot be read as Python: it nests too deeply"
 
 
 def names(module: ModuleType) -> Mapping[str, Any]:
@@ -122,7 +129,9 @@ def _of_torch(module: ModuleType) -> str | None:
     """The source of a module that has to do with PyTorch; None of one that has not, or has no source."""
     if id(module) not in _READ:
         source = _source(module)
-        of_torch = source is not None and (_speaks_of_torch(source) or _has_of_torch(module))
+        of_torch = source is not None and (
+            user_code.belongs(file_of(module)) or _speaks_of_torch(source) or _has_of_torch(module)
+        )
         _READ[id(module)] = module, source if of_torch else None
     return _READ[id(module)][1]
 

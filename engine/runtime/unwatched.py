@@ -8,6 +8,7 @@ import torch
 
 from engine.runtime.class_identity import asks
 from engine.runtime.own_dispatch import dispatches
+from engine.runtime.users_classes import may_compare
 
 ASKS_NOBODY = torch._C._disabled_torch_function_impl
 """What a class has in place of a `__torch_function__` where PyTorch is to ask nobody. Parameter has it, Tensor not."""
@@ -15,7 +16,7 @@ ASKS_NOBODY = torch._C._disabled_torch_function_impl
 
 def why_unwatched(own: Any) -> str:
     """Why a parameter of the class `own` is not watched, as "model.py, line 12, does this"; empty where it may be."""
-    if code := asks(own) or dispatches():
+    if code := asks(own) or may_compare(own) or dispatches():
         return code
     if own.__torch_function__ is not ASKS_NOBODY:
         return f"{own.__name__}, the class of its parameters, decides itself what PyTorch's functions do with them"

@@ -165,6 +165,13 @@ def test_self_may_be_a_parameter_where_its_class_inherits_from_the_one_that_asks
     )
 
 
+def test_a_source_that_nests_too_deeply_counts_as_asking(user_module: Callable[[str], Path]) -> None:
+    user_module(
+        "import torch\ndef f(p, k):\n    x = " + " + ".join(["'line'"] * 900) + "\n    return type(p) is k"
+    )
+    assert asks(Mine) == f"{NAME}.py, line 1, cannot be read as Python: it nests too deeply"
+
+
 def test_a_source_that_cannot_be_read_counts_as_asking(user_module: Callable[[str], Path]) -> None:
     user_module("import torch").write_text("import torch\ntype(x) is (")
     assert asks(Mine) == f"{NAME}.py, line 2, is not what was imported"

@@ -22,6 +22,12 @@ def test_the_class_is_what_it_is_in_plain_pytorch(
     holds("classes:asking", strategy, workers, tmp_path, how=how)
 
 
+@pytest.mark.parametrize("how", ["keys", "helper"])
+@pytest.mark.parametrize(("strategy", "workers"), [("p3", 2), ("parameter-server", 1)])
+def test_wherever_the_class_goes(how: str, strategy: str, workers: int, tmp_path: Path) -> None:
+    holds("grouped:model", strategy, workers, tmp_path, how=how)
+
+
 @pytest.mark.parametrize("how", ["identity", "equality"])
 def test_between_two_micro_batches_too(how: str, tmp_path: Path) -> None:
     spec = job(
