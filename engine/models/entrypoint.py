@@ -26,11 +26,13 @@ def load(entrypoint: str, directory: str, field: str = "model") -> Callable[...,
     name = entrypoint.partition(":")[2]
     function = getattr(module, name, None)
     if function is None:
-        offered = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
+        offered = [
+            key for key in dir(module) if not key.startswith("_") and callable(getattr(module, key, None))
+        ]
         raise UserError(
             f"{field}.entrypoint",
             entrypoint,
-            f"the module {module.__name__} has no {name!r}",
+            f"the module {entrypoint.partition(':')[0]} has no {name!r}",
             f"It has: {', '.join(sorted(offered)) or 'nothing that can be called'}",
         )
     if not callable(function):
@@ -63,10 +65,10 @@ def load_module(entrypoint: str, directory: str, field: str = "model") -> Module
                 f"The folder holds: {_listing(folder)}",
             ) from error
         raise _failure(entrypoint, field, "its import fails", error, directory) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise _failure(entrypoint, field, "its import fails", error, directory) from error
-    found = [Path(path).resolve() for path in (module.__file__ and [module.__file__]) or module.__path__]
-    if not any(path.is_relative_to(folder) for path in found):
+    found = _places(module)
+    if found and not any(path.is_relative_to(folder) for place in found for path in (place, place.resolve())):
         rule = f"the module {name!r} was found in {found[0]}, not in {folder}"
         if not _holds(folder, name):
             remedy = (
@@ -76,6 +78,17 @@ def load_module(entrypoint: str, directory: str, field: str = "model") -> Module
         remedy = "Rename your module: an installed or already imported one has the same name"
         raise UserError(f"{field}.entrypoint", entrypoint, rule, remedy)
     return module
+
+
+def _places(module: Any) -> list[Path]:
+    """Where it lies. A module may have put another object in its own place: that lies nowhere."""
+    if not isinstance(module, ModuleType):
+        return []
+    known = vars(module)
+    if isinstance(known.get("__file__"), str):
+        return [Path(known["__file__"])]
+    origin = getattr(known.get("__spec__"), "origin", None)
+    return [Path(each) for each in known.get("__path__", None) or [origin] if each]
 
 
 def _folder(directory: str, field: str) -> Path:
@@ -128,7 +141,7 @@ def call(source: SourceSpec, field: str) -> Any:
         return function(**source.options)
     except UserError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         rule = f"it fails when called with {source.options}" if source.options else "it fails when called"
         raise _failure(source.entrypoint, field, rule, error, source.directory) from error
 

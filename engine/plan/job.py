@@ -61,7 +61,7 @@ def _check_entry_point(text: str) -> None:
         remedy = f"Write {file.stem}:{function or 'function'}"
         folder = f", and {file.parent} as directory" if file.is_absolute() else ""
         raise UserError("entrypoint", text, rule, remedy + folder)
-    if not (module and function):
+    if not all(part.isidentifier() for part in (*module.split("."), function)):
         rule, remedy = "must read module:function", "Example: net:build, or mymodel.net:build in a package"
         raise UserError("entrypoint", text, rule, remedy)
 

@@ -7,12 +7,13 @@ class, parameters of that class are not watched: what needs them waits early.
 A comparison by identity (`is`, or `operator.is_`) counts if one side is the class in question, as the module's names
 say, or if one side is a class that was asked for and the other is not known before the code runs. Asked for is
 `type(x)`, `x.__class__`, what a function of the same file answers that returns one, and a variable, an attribute or a
-collection that was given one in the same function, or anywhere in the file if it is known everywhere. `type(self)` does
-not count in a class that is none of the parameter's. So does the `id` of a class that was asked for, wherever it goes.
+collection that was given one in the same function, or anywhere in the file if it is known everywhere. The `id` of a
+class that was asked for counts wherever it goes. `type(self)` does not count in a class that is none of the parameter's.
 
-Not found: classes that are given to a function of the user's own, that come from another file, or that pass through
-`setattr`, `match` or `builtins.type`; `operator.is_` as an argument; the classes that a class inherits from
-(`type(p).__mro__`).
+Not found: classes that are given to a function of the code's own, that come from another file, that a generator or a
+property answers, that are keys, or that pass through `setattr`, `match` or another name of `type`; `operator.is_` as an
+argument; the classes that a class inherits from (`type(p).__mro__`). In a user's own files less is asked for
+(`users_classes.py`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from operator import itemgetter
 from types import ModuleType
 from typing import Any
@@ -59,26 +61,36 @@ _LATER = ast.Name("?")
 Comparison = tuple[int, tuple[ast.expr, ...], bool]
 """Line; what is compared; whether one side is a class that was asked for, which is left out then."""
 
-_READ: dict[tuple[int, type], tuple[ModuleType, str | tuple[Comparison, ...]]] = {}
-"""By id of a module, which is kept so that no other one gets it, and by the class in question: its comparisons, or why
-nothing is known of them."""
+
+@dataclass(frozen=True, kw_only=True)
+class _Found:
+    """In one module."""
+
+    comparisons: tuple[Comparison, ...]
+    names: Mapping[str, Any]
+    """What they may be of."""
+
+
+_READ: dict[tuple[int, type], tuple[ModuleType, str | _Found]] = {}
+"""By id of a module, which is kept so that no other one gets it, and by the class in question: what is in it, or why
+nothing is known of it."""
 
 
 def asks(own: type) -> str | None:
     """What the first module that was imported does which compares a class with `own` by identity, e.g. "model.py, line
     12, compares the class of its parameters by identity"; None if none does."""
     for module in sources.imported():
-        comparisons = _comparisons(module, own)
-        if isinstance(comparisons, str):
-            return comparisons
-        for line, others, asked in comparisons:
-            values = [sources.value(other, sources.names(module), _UNKNOWN) for other in others]
+        found = _found(module, own)
+        if isinstance(found, str):
+            return found
+        for line, others, asked in found.comparisons:
+            values = [sources.value(other, found.names, _UNKNOWN) for other in others]
             if any(value is own or (asked and value is _UNKNOWN) for value in values):
                 return f"{sources.place(module, line)}, compares the class of its parameters by identity"
     return None
 
 
-def _comparisons(module: ModuleType, own: type) -> str | tuple[Comparison, ...]:
+def _found(module: ModuleType, own: type) -> str | _Found:
     key = id(module), own
     if key not in _READ:
         try:
@@ -88,19 +100,17 @@ def _comparisons(module: ModuleType, own: type) -> str | tuple[Comparison, ...]:
     return _READ[key][1]
 
 
-def _read(module: ModuleType, own: type) -> str | tuple[Comparison, ...]:
-    names = sources.names(module)
-
+def _read(module: ModuleType, own: type) -> str | _Found:
     def has(text: str) -> bool:
         if not _IDENTITY.search(text):
             return False
-        return (
-            bool(_CLASSES.search(text)) or own.__name__ in text or any(v is own for v in list(names.values()))
-        )
+        named = own.__name__ in text or any(v is own for v in list(sources.names(module).values()))
+        return named or bool(_CLASSES.search(text))
 
     tree = sources.tree(module, has)
     if tree is None or isinstance(tree, str):
-        return tree or ()
+        return tree or _Found(comparisons=(), names={})
+    names = sources.known(module, tree)
     others_own = set(in_other_classes(tree, names, own))
     found = []
     scopes = _scopes(tree)
@@ -118,7 +128,7 @@ def _read(module: ModuleType, own: type) -> str | tuple[Comparison, ...]:
                 _LATER if _first(side) in scope.own else side for side in sides if side not in asked
             )
             found.append((getattr(node, "lineno", 1), others or (_LATER,), bool(asked)))
-    return tuple(sorted(found, key=itemgetter(0)))
+    return _Found(comparisons=tuple(sorted(found, key=itemgetter(0))), names=names)
 
 
 class _Scope:
@@ -168,8 +178,6 @@ def _bound(nodes: Sequence[ast.AST]) -> frozenset[str]:
             bound.add(node.arg)
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node is not nodes[0]:
             bound.add(node.name)
-        elif isinstance(node, ast.alias):
-            bound.add(node.asname or node.name.partition(".")[0])
         elif isinstance(node, ast.Global):
             others.update(node.names)
     return frozenset(bound - others)

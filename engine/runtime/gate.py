@@ -14,7 +14,7 @@ What does not pass here, and who cares for it:
     what torch.compile has compiled                 `before_compiled`: what it may read is read when it is entered
     a transformer's fast path                       `unasked.py`: its question for `__torch_function__` asks
     torch.DoubleTensor(p) and other typed ones      nobody: they cannot be replaced. p.clone() asks
-    `type(p) is Parameter`                          `class_identity.py` finds such code; the layer waits before forward
+    `type(p) is Parameter`                          `class_identity.py` and `users_classes.py` find it; layers wait
     who decides what PyTorch's functions do         `own_dispatch.py` finds such code, and all layers wait
     a forked process                                who forks waits first, but in backward; the other waits for none
 

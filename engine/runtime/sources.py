@@ -12,6 +12,7 @@ import re
 import sys
 import sysconfig
 import tokenize
+from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -71,6 +72,21 @@ def names(module: ModuleType) -> Mapping[str, Any]:
     """Without importing what the module imports when it is first used."""
     found: Mapping[str, Any] = object.__getattribute__(module, "__dict__")
     return found
+
+
+def known(module: ModuleType, tree: ast.AST) -> Mapping[str, Any]:
+    """The names of a module, and what its functions import for themselves, as far as that is imported by now."""
+    found: dict[str, Any] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for each in node.names:
+                whole = each.name if each.asname else each.name.partition(".")[0]
+                if whole in sys.modules:
+                    found[each.asname or whole] = sys.modules[whole]
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module in sys.modules:
+            owner = names(sys.modules[node.module])
+            found |= {each.asname or each.name: owner[each.name] for each in node.names if each.name in owner}
+    return ChainMap(dict(names(module)), found)
 
 
 def file_of(module: ModuleType) -> str:

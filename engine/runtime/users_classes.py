@@ -74,7 +74,7 @@ def _found(module: ModuleType, own: type) -> str | _Found:
         if tree is None or isinstance(tree, str):
             _READ[key] = module, tree or _Found(asks=None, compares=None)
         else:
-            names = sources.names(module)
+            names = sources.known(module, tree)
             nodes = list(_read(tree))
             selves = set(in_other_classes(tree, names, own))
             asks = min((_line(node) for node in _askers(nodes, selves)), default=None)

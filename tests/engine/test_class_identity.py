@@ -46,6 +46,9 @@ _ASKING = {
         "def f(p):\n    return type(p) is Kinds.own"
     ),
     "by another's help": "from {here} import Mine\ndef f(p):\n    return type(p) is Mine",
+    "a class that a function imports": (
+        "import torch\ndef f(p):\n    from {here} import Mine as K\n    return type(p) is K"
+    ),
     "by another's help and name": "from {here} import Mine as K\ndef f(kind):\n    return kind is K",
     "mapped": "import torch\nfrom {here} import Mine as K\ndef f(ps):\n    return [k is K for k in map(type, ps)]",
     "two classes": "import torch\ndef f(p, q):\n    return type(p) is type(q)",
@@ -111,6 +114,10 @@ _ASKING = {
     ),
 }
 _NOT_ASKING = {
+    "a class that a function imports": (
+        "import torch\ndef f(p):\n    from torch.nn.parallel import DistributedDataParallel as DDP\n"
+        "    import collections.abc as c\n    return type(p) is DDP or type(p) is c.Mapping"
+    ),
     "another class": "import torch\ndef f(p):\n    return type(p) is torch.Tensor",
     "none": "import torch\ndef f(p):\n    return type(p) is None",
     "the class of none": "import torch\ndef f(p):\n    return type(p) is type(None)",

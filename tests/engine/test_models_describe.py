@@ -271,6 +271,39 @@ def test_what_is_no_file_is_not_called_a_module_that_is_missing(tmp_path):
     assert "is no path: embedded null byte. Name the folder" in refuse("/a\0b")
 
 
+@pytest.mark.parametrize(
+    ("entrypoint", "expected"),
+    [
+        ("time:build", "the module 'time' was found in built-in, not in"),
+        ("args:build", "its import fails: SystemExit: 2 (args.py, line 2"),
+        ("leaves:build", "it fails when called: SystemExit: no weights (leaves.py, line 4, in build"),
+        (":build", "must read module:function. Example: net:build"),
+        ("..leaves:build", "must read module:function"),
+        ("leaves:no name", "must read module:function"),
+    ],
+)
+def test_what_cannot_be_an_entry_point_is_said(entrypoint: str, expected: str, tmp_path: Path) -> None:
+    (tmp_path / "time.py").write_text("def build(): ...\n")
+    (tmp_path / "args.py").write_text("import argparse\nargparse.ArgumentParser().parse_args(['--no'])\n")
+    (tmp_path / "leaves.py").write_text("import sys\n\ndef build():\n    sys.exit('no weights')\n")
+    with pytest.raises(UserError) as caught:
+        describe_request({"model": {"entrypoint": entrypoint, "directory": str(tmp_path)}, "data": DIGITS})
+    assert expected in str(caught.value)
+
+
+def test_a_module_may_be_a_link_or_put_another_object_in_its_place(tmp_path: Path) -> None:
+    code = "import sys\nfrom torch import nn\ndef build():\n    return nn.Sequential(nn.Flatten(), nn.Linear(64, 10))\n"
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "here").mkdir()
+    (tmp_path / "elsewhere" / "other.py").write_text(code)
+    (tmp_path / "here" / "linked_of_a_test.py").symlink_to(tmp_path / "elsewhere" / "other.py")
+    lazy = "class Lazy:\n    build = staticmethod(build)\nsys.modules[__name__] = Lazy()\n"
+    (tmp_path / "here" / "lazy_of_a_test.py").write_text(code + lazy)
+    for name in ("linked_of_a_test", "lazy_of_a_test"):
+        model = {"entrypoint": f"{name}:build", "directory": str(tmp_path / "here")}
+        assert [each.name for each in describe_request({"model": model, "data": DIGITS}).layers] == ["1"]
+
+
 def run_process(request: dict, cwd: Path) -> tuple[int, dict]:
     done = subprocess.run(
         [sys.executable, "-m", "engine.models"],
