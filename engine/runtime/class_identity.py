@@ -8,7 +8,7 @@ A comparison by identity (`is`, or `operator.is_`) counts if one side is the cla
 say, or if one side is a class that was asked for and the other is not known before the code runs. Asked for is
 `type(x)`, `x.__class__`, what a function of the same file answers that returns one, and a variable, an attribute or a
 collection that was given one in the same function, or anywhere in the file if it is known everywhere. The `id` of a
-class that was asked for counts wherever it goes. `type(self)` does not count in a class that is none of the parameter's.
+class that was asked for counts wherever it goes. `type(self)` does not count in a class that is not the parameter's.
 
 Not found: classes that are given to a function of the code's own, that come from another file, that a generator or a
 property answers, that are keys, or that pass through `setattr`, `match` or another name of `type`; `operator.is_` as an
