@@ -51,7 +51,8 @@ def main() -> int:
         how = "passed" if done.returncode == 0 else "FAILED"
         where = " beside a busy loop" if beside else ""
         print(f"== run {run + 1} of {arguments.runs}{where}: {how} in {time.monotonic() - begun:.0f} s")
-        for line in lines[lines.index("== the lanes") + 1 :] if "== the lanes" in lines else lines[-20:]:
+        lanes = next((n for n, line in enumerate(lines) if line.startswith("== the lanes")), len(lines) - 20)
+        for line in lines[max(0, lanes) :]:
             print(f"   {line}", flush=True)
     print(f"{arguments.runs - failed} of {arguments.runs} runs passed; their output is in {folder}")
     return 1 if failed else 0
