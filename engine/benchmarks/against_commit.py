@@ -12,7 +12,7 @@ import shutil
 import statistics
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,10 +22,13 @@ from engine.benchmarks.harness.report import Report, arguments
 from engine.benchmarks.harness.turns import METHOD, job_program_of, take_turns
 
 WARM_UP = 3
-CELL_S = 150
+SETS = 3
+"""Of processes for each cell: memory lies differently in each process, and for as long as it runs a step may take two
+in a hundred more or less for that, as a commit against itself shows."""
+CELL_S = 100
 """What one takes, its start included, for the plan's minutes."""
 HERE, THERE = "here", "there"
-COLUMNS = ("model", "strategy", "here, ms", "there, ms", "rounds", "here over there")
+COLUMNS = ("model", "strategy", "here, ms", "there, ms", "rounds", "here over there", "by set of processes")
 
 
 @contextmanager
@@ -58,7 +61,7 @@ def main() -> None:
         "--batches", type=int, nargs="+", default=[16, 32], help="of a worker, one for each model"
     )
     parser.add_argument(
-        "--steps", type=int, nargs="+", default=[300, 6000], help="of each run, one for each model"
+        "--steps", type=int, nargs="+", default=[100, 1500], help="of each run, one for each model"
     )
     parser.add_argument("--strategies", nargs="+", default=["p3", "ring-allreduce-overlap", "late-multiply"])
     parser.add_argument("--workers", type=int, default=2)
@@ -90,28 +93,42 @@ def main() -> None:
         )
         report.method(
             f"{options.workers} workers on this machine without a limit of the network, synthetic data. {METHOD} The"
-            f" first {WARM_UP} steps are left out. More than 1: a step takes longer here."
+            f" first {WARM_UP} steps are left out. {SETS} sets of processes for each; a difference is marked (*) where"
+            " all sets say it. More than 1: a step takes longer here."
         )
         rows = []
         for model, strategy, job in cells:
-            programs = {HERE: ROOT, THERE: there}
-            found = take_turns(
+            programs = {
+                who: job_program_of(tree, model=model, strategy=strategy, **job)
+                for who, tree in ((HERE, ROOT), (THERE, there))
+            }
+            sets = [take_turns(programs, warm_up=WARM_UP) for _ in range(SETS)]
+            report.raw(
                 {
-                    who: job_program_of(tree, model=model, strategy=strategy, **job)
-                    for who, tree in programs.items()
-                },
-                warm_up=WARM_UP,
-            )
-            for who, times in found.items():
-                report.raw(
-                    {"model": model, "strategy": strategy, "round": number, "who": who, "iteration_ns": ns}
-                    for number, ns in enumerate(times)
-                )
-            slower = ratio(found[HERE], found[THERE])
-            medians = [statistics.median(found[who]) / 1e6 for who in found]
-            longer = f"{slower}{' *' if slower.significant else ''}"
-            rows.append([model, strategy, *medians, slower.pairs, longer])
+                    "model": model, "strategy": strategy, "set": one, "round": number, "who": who,
+                    "iteration_ns": ns,
+                }
+                for one, found in enumerate(sets)
+                for who, times in found.items()
+                for number, ns in enumerate(times)
+            )  # fmt: skip
+            rows.append([model, strategy, *_judged(sets)])
             report.table("An iteration", COLUMNS, rows)
+
+
+def _judged(sets: Sequence[Mapping[str, Sequence[float]]]) -> list[float | int | str]:
+    """What stands in a row: medians in ms, rounds, the ratio over all of these, and the ratios of the sets."""
+    here, there = ([ns for found in sets for ns in found[who]] for who in (HERE, THERE))
+    slower = ratio(here, there)
+    each = [ratio(found[HERE], found[THERE]).median for found in sets]
+    agreed = slower.significant and (min(each) > 1 or max(each) < 1)
+    return [
+        statistics.median(here) / 1e6,
+        statistics.median(there) / 1e6,
+        slower.pairs,
+        f"{slower}{' *' if agreed else ''}",
+        ", ".join(f"{median:.3f}" for median in each),
+    ]
 
 
 if __name__ == "__main__":
