@@ -37,6 +37,8 @@ WATCH = """() => {
     new PerformanceObserver(list => window.events.push(...list.getEntries().map(one => one.duration)))
         .observe({type: 'event', durationThreshold: 16, buffered: false});
 }"""
+THERE = "id => document.querySelector(`[data-testid='${id}']`)?.checkVisibility() ?? false"
+"""Asked in every frame: a locator waits up to half a second before it looks again, and that would be the page's."""
 PAINTED = "() => new Promise(done => requestAnimationFrame(() => setTimeout(() => done(performance.now()))))"
 HIDE = ("job-unknown", "launch-refused", "plan-editor", "launch-cluster")
 """Views in which somebody does something first, or that have no data."""
@@ -60,7 +62,7 @@ def opened(browser: Browser, url: str) -> Iterator[Page]:
 def paint_ms(page: Page, view: View) -> float:
     """From the beginning of the navigation until what is on screen has its data and is painted."""
     page.goto(view.address, wait_until="commit")
-    page.get_by_test_id(view.shows).first.wait_for()
+    page.wait_for_function(THERE, arg=view.shows, polling="raf")
     page.wait_for_function(AT_REST, polling="raf")
     return float(page.evaluate(PAINTED))
 
