@@ -8,6 +8,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from engine.runtime.raw_memory import NUMPY, POINTER
+
 _SMALL_BYTES = 2**18
 """Up to here a CRC costs no more than the calls that the other way takes."""
 _ROW = 509
@@ -18,10 +20,10 @@ are not those of a matrix."""
 def checksum(flat: Tensor) -> Tensor:
     """An int64 scalar on the device of `flat` (1-D, contiguous), which another tensor of its size hardly has."""
     if flat.device.type == "cpu" and flat.nbytes <= _SMALL_BYTES:
-        return torch.tensor(zlib.crc32(memoryview(flat.view(torch.uint8).numpy())), device="cpu")  # type: ignore[arg-type]
+        return torch.tensor(zlib.crc32(memoryview(NUMPY(flat.view(torch.uint8)))), device="cpu")
     octets = flat.view(torch.uint8)
     whole = len(octets) // 8 * 8
-    if octets.data_ptr() % 8 or octets.storage_offset() % 8:
+    if POINTER(octets) % 8 or octets.storage_offset() % 8:
         octets = octets.clone()
     words = octets[:whole].view(torch.int64)
     rows = len(words) // _ROW

@@ -19,12 +19,13 @@ from engine.plan.units import Segment, Unit
 from engine.runtime.gate import past_gates
 from engine.runtime.landing import Landing
 from engine.runtime.presence import Presence
+from engine.runtime.raw_memory import NUMPY
 from engine.runtime.sharing import Sharing
 
 
 def as_bytes(part: Tensor) -> memoryview:
     """A contiguous 1-D host tensor as the bytes that it occupies, without a copy."""
-    return memoryview(part.detach().view(torch.uint8).numpy())  # type: ignore[arg-type]
+    return memoryview(NUMPY(part.detach().view(torch.uint8)))
 
 
 def as_tensor(payload: memoryview | None, dtype: torch.dtype) -> Tensor:

@@ -13,10 +13,13 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
+from engine.runtime.raw_memory import STORAGE
+
 
 def memory_of(tensor: Tensor) -> int:
     """The same for tensors that lie in the same memory."""
-    return tensor.untyped_storage()._cdata
+    address: int = STORAGE(tensor)._cdata
+    return address
 
 
 def _holders(memory: int) -> int:

@@ -27,7 +27,7 @@ from engine.errors import TrainingError
 from engine.plan.units import Unit
 from engine.runtime.checksum import Rounds, checksum
 from engine.runtime.gate import past_gates
-from engine.runtime.raw_memory import listen, memory_of
+from engine.runtime.raw_memory import POINTER, listen, memory_of
 
 _State: TypeAlias = tuple[int, int]
 
@@ -202,7 +202,7 @@ class Writes:
     def _state(self, name: str) -> _State:
         """How often autograd has seen it change, and where it lies."""
         parameter = self.parameters[name]
-        found = parameter._version, parameter.data_ptr()
+        found = parameter._version, POINTER(parameter)
         if name in self._known and found[1] != self._known[name][1]:
             self._lies(name)
         return found
