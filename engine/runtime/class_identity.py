@@ -30,6 +30,7 @@ from engine.runtime import sources
 from engine.runtime.class_questions import (
     asks_for_class,
     asks_for_class_of_self,
+    bound_in,
     compared,
     in_other_classes,
 )
@@ -141,7 +142,7 @@ class _Scope:
         self.nodes = nodes
         self.is_function = is_function
         self.gifts = [gift for node in nodes for gift in _gifts(node)]
-        self.own = _bound(nodes) if is_function else frozenset()
+        self.own = bound_in(nodes) if is_function else frozenset()
 
     def given(self, everywhere: Collection[str]) -> set[str]:
         """Names that are given a class that was asked for, or a collection with one in it; with a dot those of
@@ -165,22 +166,6 @@ def _scopes(tree: ast.Module) -> list[_Scope]:
             if not is_function:
                 outside.append(node)
     return [_Scope(outside, False), *(_Scope(list(ast.walk(each)), True) for each in functions)]
-
-
-def _bound(nodes: Sequence[ast.AST]) -> frozenset[str]:
-    """The arguments and variables of a function, the first of the nodes, and of those in it."""
-    bound: set[str] = set()
-    others: set[str] = set()
-    for node in nodes:
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            bound.add(node.id)
-        elif isinstance(node, ast.arg):
-            bound.add(node.arg)
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node is not nodes[0]:
-            bound.add(node.name)
-        elif isinstance(node, ast.Global):
-            others.update(node.names)
-    return frozenset(bound - others)
 
 
 def _given_everywhere(scopes: Sequence[_Scope]) -> set[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from engine.runtime import sources
@@ -68,3 +68,19 @@ def compared(node: ast.AST, names: Mapping[str, Any]) -> list[ast.expr]:
 def is_identity(node: ast.expr, names: Mapping[str, Any]) -> bool:
     """Whether it is one of Python's functions that compare by identity."""
     return any(sources.value(node, names, None) is each for each in IDENTITY)
+
+
+def bound_in(nodes: Sequence[ast.AST]) -> frozenset[str]:
+    """The arguments and variables of a function, the first of the nodes, and of those in it."""
+    bound: set[str] = set()
+    others: set[str] = set()
+    for node in nodes:
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            bound.add(node.id)
+        elif isinstance(node, ast.arg):
+            bound.add(node.arg)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node is not nodes[0]:
+            bound.add(node.name)
+        elif isinstance(node, ast.Global):
+            others.update(node.names)
+    return frozenset(bound - others)

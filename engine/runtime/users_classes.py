@@ -22,6 +22,7 @@ from engine.runtime import sources
 from engine.runtime.class_questions import (
     asks_for_class,
     asks_for_class_of_self,
+    bound_in,
     compared,
     in_other_classes,
     is_identity,
@@ -75,6 +76,14 @@ def _found(module: ModuleType, own: type) -> str | _Found:
             _READ[key] = module, tree or _Found(asks=None, compares=None)
         else:
             names = sources.known(module, tree)
+            functions = (
+                n
+                for n in ast.walk(tree)
+                if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            )
+            # What a function calls so may be another thing than the module does.
+            local = {name for function in functions for name in bound_in(list(ast.walk(function)))}
+            names = {name: value for name, value in names.items() if name not in local}
             nodes = list(_read(tree))
             selves = set(in_other_classes(tree, names, own))
             asks = min((_line(node) for node in _askers(nodes, selves)), default=None)

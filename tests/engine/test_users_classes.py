@@ -42,6 +42,9 @@ _MAY = {
     "the classes that it inherits from": "def f(p, k):\n    return type(p).__mro__[1] is k",
     "the function that compares": "import operator\ndef f(p, ks):\n    return map(operator.is_, ks, [type(p)])",
     "a class given": "from {here} import Mine\ndef f(p, kind):\n    print(kind is Mine)\n    return [type(p)]",
+    "an argument named like another class": (
+        "kind = int\ndef f(d, p):\n    d[type(p)] = p\ndef g(d, kind):\n    return [e is kind for e in d]"
+    ),
     "without pytorch": "def f(a, b):\n    return type(a) is type(b)",
 }
 _MAY_NOT = {
