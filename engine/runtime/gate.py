@@ -116,13 +116,16 @@ class Gate:
             return None
         return closed
 
-    def close(self, parameter: Parameter) -> None:
-        """From now on, who reads the parameter is told. One that cannot be closed stays open."""
-        if id(parameter) not in self._closed and self.can_close(parameter):
+    def close(self, parameter: Parameter) -> bool:
+        """From now on, who reads the parameter is told. Answers False for one that cannot be closed; it stays open."""
+        if not self.can_close(parameter):
+            return False
+        if id(parameter) not in self._closed:
             closed = self._closed_class[type(parameter)]
             assert closed is not None
             self._closed[id(parameter)] = parameter
             parameter.__class__ = closed
+        return True
 
     def open(self, parameter: Parameter) -> None:
         """The parameter may be read."""

@@ -25,7 +25,7 @@ from engine.runtime.sharing import Sharing
 
 def as_bytes(part: Tensor) -> memoryview:
     """A contiguous 1-D host tensor as the bytes that it occupies, without a copy."""
-    return memoryview(NUMPY(part.detach().view(torch.uint8)))
+    return memoryview(NUMPY(_without_history(part).view(torch.uint8)))
 
 
 def as_tensor(payload: memoryview | None, dtype: torch.dtype) -> Tensor:
@@ -91,7 +91,7 @@ class HostMemory:
     @past_gates
     def gradients(self, segments: Sequence[Segment]) -> list[Tensor]:
         """Views of the present gradients of `segments`."""
-        return [self._flat_gradient(s.parameter)[s.start : s.stop] for s in segments]
+        return [self._flat_gradient(s) for s in segments]
 
     def sums(self, segments: Sequence[Segment]) -> list[Tensor]:
         """Views of where the summed gradients of `segments` belong; absent gradients become zeros first."""
@@ -105,7 +105,7 @@ class HostMemory:
                 parameter = self._parameters[segment.parameter]
                 if parameter.grad is None:
                     parameter.grad = torch.zeros_like(parameter, memory_format=torch.contiguous_format)
-        return [self._flat_gradient(s.parameter)[s.start : s.stop] for s in segments]
+        return [self._flat_gradient(s) for s in segments]
 
     @past_gates
     def drop_gradients(self, segments: Iterable[Segment]) -> None:
@@ -187,10 +187,19 @@ class HostMemory:
         self._about_to_write(unit.segments)
         FullPrecision().decode(received, self.parameters(unit.segments))
 
-    def _flat_gradient(self, name: str) -> Tensor:
-        gradient = self._parameters[name].grad
-        assert gradient is not None, f"the gradient of {name} was taken away while it was summed"
-        return gradient.detach().view(-1)
+    def _flat_gradient(self, segment: Segment) -> Tensor:
+        gradient = self._parameters[segment.parameter].grad
+        assert gradient is not None, f"the gradient of {segment.parameter} was taken away while it was summed"
+        flat = _without_history(gradient)
+        if flat.ndim != 1:
+            flat = flat.view(-1)
+        return flat if segment.count == len(flat) else flat[segment.start : segment.stop]
+
+
+def _without_history(tensor: Tensor) -> Tensor:
+    """The same memory. Each operation lets another thread have the interpreter, so what has no history is left as it
+    is."""
+    return tensor.detach() if tensor.requires_grad else tensor
 
 
 def contiguous_parameters(parameters: Mapping[str, Parameter]) -> list[str]:

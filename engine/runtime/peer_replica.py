@@ -137,8 +137,7 @@ class PeerReplica(ABC):
             return
         self._recording.collectives_awaited()
         if self._watch is not None:
-            for name in self._parameters:
-                self._watch.leaves(name)
+            self._watch.leaves(self._parameters)
             self._watch.end_backward(self._step, ())
         if self._clip_norm is not None:
             clip_gradients(self._parameters, self._clip_norm)

@@ -8,7 +8,7 @@ the layer waits before the next forward pass begins.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from torch import Tensor
@@ -98,13 +98,14 @@ class Reads:
         """Whether the parameter's next version is outstanding."""
         return self._gate.is_closed(self._parameters[name])
 
-    def close(self, name: str) -> None:
-        """The parameter's next version is outstanding."""
-        parameter = self._parameters[name]
-        if self._memory.sharing.is_shared(name) or not self._gate.can_close(parameter):
-            self.before_forward[name] = self._layer_of[name]
-            self._memory.landing.hold(name, self._units_of[name])
-        self._gate.close(parameter)
+    def close(self, names: Iterable[str]) -> None:
+        """The parameters' next versions are outstanding."""
+        for name in names:
+            parameter = self._parameters[name]
+            shared = self._memory.sharing.is_shared(name)
+            if not self._gate.close(parameter) or shared:
+                self.before_forward[name] = self._layer_of[name]
+                self._memory.landing.hold(name, self._units_of[name])
 
     def before_compiled(self, parameters: Collection[int] | None) -> None:
         """See `Gate`."""

@@ -393,8 +393,7 @@ class PlanReplica:
 
     def _close(self, names: Iterable[str]) -> None:
         """The parameters' next version is outstanding. Other names are of what travels beside parameters."""
-        for name in names:
-            if name in self._guarded and not self._reads.is_closed(name):
-                if self._watch is not None:
-                    self._watch.leaves(name)
-                self._reads.close(name)
+        leaving = [name for name in names if name in self._guarded and not self._reads.is_closed(name)]
+        if self._watch is not None:
+            self._watch.leaves(leaving)
+        self._reads.close(leaving)

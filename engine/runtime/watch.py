@@ -33,9 +33,9 @@ class Watch:
         """Some tensor shares the parameter's memory."""
         self._writes.handed_out(name)
 
-    def leaves(self, name: str) -> None:
-        """The parameter's gradient is about to leave."""
-        self._writes.leaves(name)
+    def leaves(self, names: Iterable[str]) -> None:
+        """The parameters' gradients are about to leave."""
+        self._writes.leaves(names)
 
     def end_backward(self, step: int, read: Iterable[str]) -> None:
         """`read`: parameters that were read in backward after their gradient had left."""

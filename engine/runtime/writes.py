@@ -93,6 +93,7 @@ class Writes:
         """Whether a part of the unit was written to in the step, as far as autograd counts."""
         return any(segment.parameter in self.written for segment in unit.segments)
 
+    @past_gates
     def begin_step(self, step: int, here: Iterable[str]) -> None:
         """`here`: the parameters whose version has come already."""
         self._due = self._rounds.due(step)
@@ -110,12 +111,14 @@ class Writes:
             if name in self._counts and name not in self._before and self._state(name) == self._known[name]:
                 self._look_before(name)
 
+    @past_gates
     def came(self, names: Iterable[str]) -> None:
         """The parameters hold their version now, and may be read."""
         for name in names:
             self._known[name] = self._state(name)
             self._look_before(name)
 
+    @past_gates
     def handed_out(self, name: str) -> None:
         """Somebody is given the parameter's memory, or has kept it, and may write there."""
         if name not in self._served:
@@ -133,8 +136,13 @@ class Writes:
         for name in self._at.get(memory, ()):
             self.handed_out(name)
 
-    def leaves(self, name: str) -> None:
-        """The parameter's gradient is about to leave."""
+    @past_gates
+    def leaves(self, names: Iterable[str]) -> None:
+        """The parameters' gradients are about to leave."""
+        for name in names:
+            self._leaves(name)
+
+    def _leaves(self, name: str) -> None:
         self._left[name] = self._state(name)
         if name not in self._counts:  # updated here, and nobody else has it: what was written stays
             return
@@ -148,6 +156,7 @@ class Writes:
             self.written.add(name)
             self._writers.add(name)
 
+    @past_gates
     def end_backward(self, read: Iterable[str]) -> Callable[[], Seen]:
         """`read`: parameters that were read in backward after their gradient had left. Raises TrainingError where
         something has been written to one of them.
@@ -198,7 +207,6 @@ class Writes:
             self._said[name] = self._after[name] if alike else self._checksum(name, part)
             self._after.setdefault(name, self._said[name])
 
-    @past_gates
     def _state(self, name: str) -> _State:
         """How often autograd has seen it change, and where it lies."""
         parameter = self.parameters[name]
@@ -207,7 +215,6 @@ class Writes:
             self._lies(name)
         return found
 
-    @past_gates
     def _lies(self, name: str) -> None:
         """Note where a parameter that a server updates is now."""
         if name in self._served:
@@ -215,7 +222,6 @@ class Writes:
             self._address[name] = memory_of(self.parameters[name])
             self._at.setdefault(self._address[name], set()).add(name)
 
-    @past_gates
     def _checksum(self, name: str, part: tuple[int, int]) -> Tensor:
         return checksum(self.parameters[name].detach().reshape(-1)[slice(*part)])
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import select
 import threading
 import time
@@ -14,6 +13,7 @@ from engine.transport.dialogue import Dialogue, PingAnswered
 from engine.transport.lane import Lane
 from engine.transport.pacing import PacedLink
 from engine.transport.peer import Peer
+from engine.transport.waker import Waker
 
 TURN_BYTES = 1 << 20
 WORK_NS = 300_000
@@ -51,13 +51,13 @@ class Loop:
         self._woken = False
         self._again = False
         """The I/O thread itself, in a handler, has left something to look at."""
-        self._wake_lock = threading.Lock()
         self._closing = False
         self._stopping = False
         self._abort: Frame | None = None
         self._turn_number = 0
         self._epoll = select.epoll()
-        self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._waker = Waker()
+        self._wake_fd = self._waker.fileno()
         self._epoll.register(self._wake_fd, select.EPOLLIN)
         self._by_fd: dict[int, tuple[Peer, bool]] = {}
         for peer in self._peers.values():
@@ -78,10 +78,8 @@ class Loop:
             return
         if self._woken:
             return
-        with self._wake_lock:
-            self._woken = True
-            if self._wake_fd >= 0:
-                os.eventfd_write(self._wake_fd, 1)
+        self._woken = True
+        self._waker.wake()
 
     def handled(self, peer: int, cost_bytes: int) -> None:
         """A consumer finished a message from `peer`."""
@@ -230,7 +228,7 @@ class Loop:
         readable: list[Peer] = []
         for fd, event in events:
             if fd == self._wake_fd:
-                os.eventfd_read(self._wake_fd)
+                self._waker.clear()
                 continue
             peer, is_data = self._by_fd[fd]
             peer.changed = True
@@ -307,6 +305,4 @@ class Loop:
             peer.data.close()
             peer.control.sock.close()
         self._epoll.close()
-        with self._wake_lock:
-            os.close(self._wake_fd)
-            self._wake_fd = -1
+        self._waker.close()

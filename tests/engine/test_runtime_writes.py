@@ -31,7 +31,7 @@ def step(writes: Writes, number: int, model: Callable[[], object]) -> Seen:
         writes.came(names)
     model()
     for name in names:
-        writes.leaves(name)
+        writes.leaves([name])
     return writes.end_backward(())()
 
 
@@ -88,7 +88,7 @@ def test_what_an_evaluation_writes_is_seen_in_the_step_that_follows(
         writes.came(["w"])
         WRITES[how](weight)
     writes.begin_step(number, ["w"])
-    writes.leaves("w")
+    writes.leaves(["w"])
     writes.end_backward(())()
     assert writes.written == {"w"}
 
@@ -136,7 +136,7 @@ def test_so_does_one_between_two_steps(how: str, weight: Parameter) -> None:
     writes.came(["w"])
     UNCOUNTED[how](weight)
     writes.begin_step(LATE, ["w"])
-    writes.leaves("w")
+    writes.leaves(["w"])
     with pytest.raises(TrainingError, match="w was written to in a way that autograd does not see"):
         writes.end_backward(())()
 
@@ -148,7 +148,7 @@ def test_so_does_one_in_backward_after_the_gradient_has_left(how: str, weight: P
         step(writes, before, nothing)
     writes.came(["w"])
     writes.begin_step(LATE, ["w"])
-    writes.leaves("w")
+    writes.leaves(["w"])
     UNCOUNTED[how](weight)
     with pytest.raises(TrainingError, match="after its gradient had left"):
         writes.end_backward(["w"])
@@ -209,7 +209,7 @@ def test_frozen_parameters_are_looked_at_where_workers_compare() -> None:
 def test_a_write_after_the_gradient_has_left_ends_the_job(weight: Parameter) -> None:
     writes = Writes({"w": weight}, served=["w"], compared=False)
     writes.begin_step(0, ["w"])
-    writes.leaves("w")
+    writes.leaves(["w"])
     with torch.no_grad():
         weight.zero_()
     with pytest.raises(TrainingError, match="after its gradient had left"):
