@@ -1,15 +1,36 @@
-"""every-step: synchronous SGD. A unit is updated when every worker's contribution of the step is there."""
+"""every-step: synchronous SGD. A unit is updated when every worker's contribution of the step is there.
+
+Update: w <- step(w, sum over workers of g_r(w)). Papers 000, section 2. Loses where one worker is late: all wait.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from engine.consistency.policy import Apply, Clocks, Contribution, Verdict
 
 
 class EveryStep:
     """No worker uses parameters of version t before all contributions of step t-1 are in them."""
 
-    def complete(self, arrived: int, workers: int) -> bool:
-        """Whether a unit with contributions of `arrived` workers may be updated."""
-        return arrived == workers
+    lockstep = True
 
-    def version_needed(self, step: int) -> int:
-        """The version that the forward pass of `step` (0 first) reads: all updates before it."""
+    def __init__(self, workers: int) -> None:
+        self._workers = workers
+
+    def admit(self, contribution: Contribution, clocks: Clocks) -> Verdict:
+        return Apply()
+
+    def due(self, joined: Sequence[Contribution], clocks: Clocks) -> bool:
+        return len(joined) == self._workers
+
+    def readable(self, rank: int, clocks: Clocks) -> bool:
+        return clocks.version >= clocks.contributed[rank]
+
+    def needs(self, step: int) -> int:
         return step
+
+    def too_few(self, alive: Collection[int]) -> str | None:
+        if len(alive) < self._workers:
+            return f"every step needs all {self._workers} workers, and {len(alive)} are left"
+        return None

@@ -1,0 +1,47 @@
+"""asynchronous: a contribution is applied when it arrives, to whatever the unit is by then.
+
+Update: w <- step(w, a(s) g_r(w_s)), where s, the staleness, counts the updates of the unit since the version that the
+gradient was computed on. a = 1 (`constant`), or 1 / max(1, s) (`staleness`: papers 001, after Zhang et al. 2016,
+"Staleness-aware async-SGD"). Deviation: staleness is counted for each unit by itself, not for the whole model, since
+units are updated one by one.
+Bytes: as every-step, n gradients up and n answers down in each n contributions.
+Loses where workers are equally fast: gradients are stale, and a step learns less, while every-step would not wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from engine.consistency.policy import Apply, Clocks, Contribution, Verdict
+
+SCALES: dict[str, Callable[[int], float]] = {
+    "constant": lambda staleness: 1.0,
+    "staleness": lambda staleness: 1.0 / max(1, staleness),
+}
+"""By name: what a contribution is multiplied by. A new rule is one line."""
+
+
+class Asynchronous:
+    """Nobody waits for another worker."""
+
+    lockstep = False
+
+    def __init__(self, scaling: str = "constant", *, own_writes: bool = True) -> None:
+        """`own_writes`: whether a worker waits for the answer to its last push; else for that to the one before."""
+        self._scale = SCALES[scaling]
+        self._own_writes = own_writes
+
+    def admit(self, contribution: Contribution, clocks: Clocks) -> Verdict:
+        return Apply(self._scale(clocks.staleness(contribution)))
+
+    def due(self, joined: Sequence[Contribution], clocks: Clocks) -> bool:
+        return len(joined) == 1
+
+    def readable(self, rank: int, clocks: Clocks) -> bool:
+        return clocks.applied[rank] == clocks.contributed[rank]
+
+    def needs(self, step: int) -> int:
+        return step if self._own_writes else step - 1
+
+    def too_few(self, alive: Collection[int]) -> str | None:
+        return None if alive else "no worker is left"

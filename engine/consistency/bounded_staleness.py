@@ -1,0 +1,50 @@
+"""bounded-staleness: the fastest worker waits when it would be more than s steps ahead of the slowest.
+
+Stale synchronous parallel (papers 001, after Ho et al. 2013, "More effective distributed ML via a stale synchronous
+parallel parameter server"): a worker at clock c reads what has all contributions of clocks before c - s, and of later
+ones what happens to be there. `arrival` applies each contribution as it comes. `clock` applies all of one clock as one
+update, in the order of clocks, so that bound 0 is every-step.
+Bytes: as every-step. Loses where a worker is always slower than the others: they wait for it all the same, s steps
+later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Literal
+
+from engine.consistency.policy import Apply, Clocks, Contribution, Hold, Verdict
+
+
+class BoundedStaleness:
+    """Reads wait, contributions do not."""
+
+    lockstep = False
+
+    def __init__(self, bound: int, *, apply: Literal["arrival", "clock"] = "arrival") -> None:
+        """`bound`: s, at least 0."""
+        self._bound = bound
+        self._by_clock = apply == "clock"
+
+    def admit(self, contribution: Contribution, clocks: Clocks) -> Verdict:
+        if self._by_clock and contribution.step > clocks.version:
+            return Hold()
+        return Apply()
+
+    def due(self, joined: Sequence[Contribution], clocks: Clocks) -> bool:
+        if not self._by_clock:
+            return len(joined) == 1
+        return bool(joined) and all(clocks.contributed[rank] > clocks.version for rank in clocks.active)
+
+    def readable(self, rank: int, clocks: Clocks) -> bool:
+        own = clocks.contributed[rank]
+        if self._by_clock:
+            return clocks.version >= own - self._bound
+        slowest = min((clocks.applied[each] for each in clocks.active), default=own)
+        return clocks.applied[rank] == own and slowest >= own - self._bound
+
+    def needs(self, step: int) -> int:
+        return step
+
+    def too_few(self, alive: Collection[int]) -> str | None:
+        return None if alive else "no worker is left"

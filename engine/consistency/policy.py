@@ -1,0 +1,91 @@
+"""Policy: the few questions that modes of consistency answer differently, asked by every driver.
+
+A worker's clock counts the steps that it has contributed. A unit's version counts its updates. Under every-step both
+are the same; where workers drift, a unit has seen some workers' steps and not yet others'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol, TypeAlias
+
+
+class Contribution(NamedTuple):
+    """What one worker adds to one unit in one of its steps."""
+
+    rank: int
+    step: int
+    """The worker's own, 0 first."""
+    read: int
+    """Version of the unit that it was computed on."""
+
+
+@dataclass(kw_only=True)
+class Clocks:
+    """What a unit's home knows of who has come how far."""
+
+    version: int = 0
+    """How many updates the unit has seen."""
+    contributed: dict[int, int] = field(default_factory=dict)
+    """By worker that is alive: how many of its steps have arrived."""
+    applied: dict[int, int] = field(default_factory=dict)
+    """By worker: how many of its steps are in the unit, or have been dropped."""
+    finished: set[int] = field(default_factory=set)
+    """Workers that contribute nothing more."""
+
+    @property
+    def active(self) -> set[int]:
+        """Workers whose contributions may still come."""
+        return set(self.contributed) - self.finished
+
+    def staleness(self, contribution: Contribution) -> int:
+        """Updates of the unit since the version that the contribution was computed on."""
+        return self.version - contribution.read
+
+
+class Apply(NamedTuple):
+    """The contribution joins the update that is next, times `scale`."""
+
+    scale: float = 1.0
+
+
+class Hold(NamedTuple):
+    """The contribution waits for a later update."""
+
+
+class Refuse(NamedTuple):
+    """The contribution is dropped."""
+
+    reason: str
+
+
+Verdict: TypeAlias = Apply | Hold | Refuse
+
+
+class Policy(Protocol):
+    """One mode. Pure: the same answers to the same questions."""
+
+    lockstep: bool
+    """Whether no update can begin before every worker has the answer to the one before: answers need no copy, and may
+    overwrite a worker's parameters where they are."""
+
+    def admit(self, contribution: Contribution, clocks: Clocks) -> Verdict:
+        """What becomes of a contribution that has arrived, or was held."""
+        ...
+
+    def due(self, joined: Sequence[Contribution], clocks: Clocks) -> bool:
+        """Whether those that have joined make an update now."""
+        ...
+
+    def readable(self, rank: int, clocks: Clocks) -> bool:
+        """Whether a worker that has contributed all its steps so far may have the unit for its next one."""
+        ...
+
+    def needs(self, step: int) -> int:
+        """The clock that an answer must have before the worker's own forward pass of `step` may use the unit."""
+        ...
+
+    def too_few(self, alive: Collection[int]) -> str | None:
+        """Why training cannot go on with these workers; None where it can."""
+        ...

@@ -1,0 +1,48 @@
+"""softsync: an update for every s contributions, whoever sent them.
+
+Update: w <- step(w, sum of s contributions g_r(w_s)). Papers 001, after Gupta et al. 2016 ("Model accuracy and runtime
+tradeoff in distributed deep learning"): s = 1 is asynchronous, and s = n is every-step where a worker waits until its
+contribution is in. Deviation: they average the s contributions; here each carries its weight in the global batch, and
+they are summed. A worker that does not wait may contribute twice to an update.
+Waiting is for s = 1 and s = n only. Units are updated one by one, and with another s they group contributions
+differently: then one worker may wait for its contribution to one unit, a second one to another, each for the other's
+next step.
+Bytes: as every-step. Loses against every-step where all workers are equally fast, and against asynchronous where one is
+so slow that s contributions take long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from engine.consistency.policy import Apply, Clocks, Contribution, Verdict
+
+
+class Softsync:
+    """The unit waits for s contributions."""
+
+    lockstep = False
+
+    def __init__(self, contributions: int, *, own_writes: bool = False) -> None:
+        """`contributions`: s, from 1 to the number of workers. `own_writes`: whether a worker waits until its last
+        contribution is in what it reads; else it gets the unit as it is."""
+        self._contributions = contributions
+        self._own_writes = own_writes
+
+    def admit(self, contribution: Contribution, clocks: Clocks) -> Verdict:
+        return Apply()
+
+    def due(self, joined: Sequence[Contribution], clocks: Clocks) -> bool:
+        """Fewer than s make the last update, when nobody contributes any more."""
+        return len(joined) == self._contributions or not clocks.active
+
+    def readable(self, rank: int, clocks: Clocks) -> bool:
+        return not self._own_writes or clocks.applied[rank] == clocks.contributed[rank]
+
+    def needs(self, step: int) -> int:
+        return step
+
+    def too_few(self, alive: Collection[int]) -> str | None:
+        if len(alive) < self._contributions:
+            return f"an update takes {self._contributions} contributions, and {len(alive)} workers are left"
+        return None

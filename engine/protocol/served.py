@@ -1,0 +1,86 @@
+"""Served: a worker's side of the units that have homes on servers.
+
+A unit's gradient is pushed when it is ready. The answer comes by itself (`push`), is asked for when all of a layer's
+units have been notified (`notify-pull`: papers 004, section 4.1), or when the next step begins (`deferred-pull`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from engine.protocol.home import Returns
+from engine.protocol.instructions import Advance, Content, Instruction, Put, Send
+from engine.protocol.kinds import Message
+
+
+class ServedUnit(NamedTuple):
+    """What the machine knows of a unit."""
+
+    layer: str
+    """The first of its layers."""
+    count: int
+    """Elements."""
+    home: int
+    """The party that its shard is on."""
+    returns: Returns
+
+
+class Served:
+    """One worker's. Every method answers what the driver has to do, in order."""
+
+    def __init__(self, units: Mapping[int, ServedUnit]) -> None:
+        """`units` by index."""
+        self._units = units
+        self._of_layer: dict[str, list[int]] = defaultdict(list)
+        for index, unit in units.items():
+            self._of_layer[unit.layer].append(index)
+        self._read = dict.fromkeys(units, 0)
+        """By unit: the home's version of what is here."""
+        self._notified: dict[str, dict[int, int]] = defaultdict(dict)
+        """By layer: its units that have been updated -> the step of the notification."""
+        self._pulled = 0
+
+    def step_began(self, step: int) -> list[Instruction]:
+        """The forward pass of `step` is about to need what the steps before it have made."""
+        if step <= self._pulled:  # nothing to pull yet, or an evaluation has pulled it already
+            return []
+        self._pulled = step
+        return [
+            self._pull(index, step - 1)
+            for index, unit in self._units.items()
+            if unit.returns == "deferred-pull"
+        ]
+
+    def ready(self, index: int, step: int) -> list[Instruction]:
+        """The unit's gradient of `step` is final."""
+        unit = self._units[index]
+        return [
+            Send(
+                (unit.home,), Message.PUSH, index, step, Content.GRADIENT,
+                stop=unit.count, version=self._read[index],
+            )
+        ]  # fmt: skip
+
+    def notified(self, index: int, step: int) -> list[Instruction]:
+        """The unit's home has an answer for the worker's `step`. A layer is asked for as a whole."""
+        layer = self._units[index].layer
+        notified = self._notified[layer]
+        notified[index] = step
+        if len(notified) < len(self._of_layer[layer]):
+            return []
+        self._notified[layer] = {}
+        return [self._pull(each, notified[each]) for each in self._of_layer[layer]]
+
+    def answered(self, index: int, step: int) -> list[Instruction]:
+        """The unit has come as the home has it for who has contributed `step`."""
+        unit = self._units[index]
+        return [Put(index, unit.home, step, stop=unit.count), Advance(index, step + 1)]
+
+    def installed(self, index: int, version: int) -> None:
+        """The worker's next pass computes on this version of the unit."""
+        self._read[index] = version
+
+    def _pull(self, index: int, step: int) -> Send:
+        return Send((self._units[index].home,), Message.PULL, index, step)

@@ -1,0 +1,215 @@
+"""Workers and homes of a few units, without tensors: what may happen next is chosen from outside.
+
+Sums are lists of the contributions in them, so that a test sees which were applied, how often, and together with which.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import NamedTuple
+
+from engine.consistency.policy import Policy
+from engine.protocol.home import Home, Returns
+from engine.protocol.instructions import Add, Advance, Drop, Instruction, Keep, Put, Send, Update
+from engine.protocol.kinds import Message
+from engine.protocol.served import Served, ServedUnit
+
+SERVER = 100
+"""The party that all homes are on; workers are parties from 0."""
+
+
+class Given(NamedTuple):
+    """One worker's contribution to one unit."""
+
+    unit: int
+    rank: int
+    step: int
+    life: int
+
+
+class Travelling(NamedTuple):
+    kind: Message
+    source: int
+    peer: int
+    unit: int
+    step: int
+    version: int
+    life: int
+    """Which of the worker's lives it belongs to."""
+
+
+@dataclass
+class Worker:
+    """Runs steps: a forward pass that needs every unit, then a push of each in any order."""
+
+    machine: Served
+    life: int = 0
+    step: int = 0
+    to_push: list[int] = field(default_factory=list)
+    clock: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+    """By unit: what the last answer was for."""
+    came: dict[int, int] = field(default_factory=dict)
+    """By unit: version of the last answer."""
+    done: bool = False
+    alive: bool = True
+
+
+class World:
+    """Everything, and a log of what was applied."""
+
+    def __init__(
+        self,
+        policy: Callable[[], Policy],
+        *,
+        workers: int,
+        units: int,
+        steps: int,
+        returns: Returns,
+        rank_order: bool,
+        random: Random,
+    ) -> None:
+        self.policy = policy()
+        self.steps = steps
+        self.random = random
+        self.units = {
+            index: ServedUnit(f"layer{index // 2}", index + 1, SERVER, returns) for index in range(units)
+        }
+        self.homes = {
+            index: Home(
+                index, unit.count, workers=workers, policy=policy(), returns=returns, rank_order=rank_order
+            )
+            for index, unit in self.units.items()
+        }
+        self.workers = {rank: Worker(Served(self.units)) for rank in range(workers)}
+        self.travelling: list[Travelling] = []
+        self.kept: set[Given] = set()
+        self.sums: dict[int, list[Given]] = defaultdict(list)
+        self.updates: dict[int, list[list[Given]]] = defaultdict(list)
+        """By unit: what each of its updates consisted of."""
+        self.dropped: dict[Given, str] = {}
+        self.sent: list[Given] = []
+        self.begun: list[tuple[int, int, dict[int, int]]] = []
+        """(rank, step, by unit the version that it computes on)."""
+
+    def run(self, happens: Callable[[World], None] = lambda world: None) -> None:
+        """Until nothing can happen any more; `happens` before each event."""
+        while moves := self._moves():
+            happens(self)
+            self.random.choice(moves)()
+
+    def lose(self, rank: int) -> None:
+        """A worker dies. What it has sent may still arrive, and even after its return."""
+        self.workers[rank].alive = False
+        for home in self.homes.values():
+            self._carry_out(SERVER, home.lost(rank))
+
+    def bring_back(self, rank: int) -> None:
+        """It joins again where the slowest of the others is, but not before what it has contributed."""
+        before, others = self.workers[rank], [w for r, w in self.workers.items() if r != rank and w.alive]
+        step = max(before.step + bool(before.to_push), min((w.step for w in others), default=0))
+        life = before.life + 1
+        self.workers[rank] = Worker(Served(self.units), life=life, step=step)
+        for home in self.homes.values():
+            self._carry_out(SERVER, home.returned(rank, life, step))
+        if step == self.steps:
+            self._ends(rank)
+
+    def _ends(self, rank: int) -> None:
+        for unit in self.units:
+            self.travelling.append(Travelling(Message.END, rank, SERVER, unit, 0, 0, self.workers[rank].life))
+
+    def _moves(self) -> list[Callable[[], None]]:
+        moves: list[Callable[[], None]] = []
+        first: set[tuple[int, int, int]] = set()
+        for message in self.travelling:  # those of one unit between two parties do not overtake each other
+            way = message.source, message.peer, message.unit
+            if way not in first:
+                first.add(way)
+                moves.append(lambda message=message: self._arrives(message))  # type: ignore[misc]
+        for rank, worker in self.workers.items():
+            if worker.alive and not worker.done and (worker.to_push or self._may_begin(worker)):
+                moves.append(lambda rank=rank: self._works(rank))  # type: ignore[misc]
+        return moves
+
+    def _may_begin(self, worker: Worker) -> bool:
+        needed = self.policy.needs(worker.step)
+        return all(worker.clock[unit] >= needed for unit in self.units)
+
+    def _works(self, rank: int) -> None:
+        worker = self.workers[rank]
+        if worker.to_push:
+            unit = worker.to_push.pop(self.random.randrange(len(worker.to_push)))
+            self.sent.append(Given(unit, rank, worker.step, worker.life))
+            self._carry_out(rank, worker.machine.ready(unit, worker.step))
+            if not worker.to_push:
+                worker.step += 1
+                if worker.step == self.steps:
+                    self._ends(rank)
+                self._carry_out(rank, worker.machine.step_began(worker.step))
+            return
+        if worker.step == self.steps:
+            worker.done = True
+            return
+        for unit, version in worker.came.items():
+            worker.machine.installed(unit, version)
+        self.begun.append((rank, worker.step, dict(worker.came)))
+        worker.to_push = list(self.units)
+
+    def _arrives(self, message: Travelling) -> None:
+        self.travelling.remove(message)
+        kind, source, peer, unit, step, version, life = message
+        if peer == SERVER:
+            home = self.homes[unit]
+            if kind == Message.PUSH:
+                found = home.pushed(source, step, version, life)
+            elif kind == Message.PULL:
+                found = home.pulled(source, step + 1, life)
+            else:
+                found = home.finished(source, life)
+            self._carry_out(SERVER, found, Given(unit, source, step, life))
+        elif self.workers[peer].alive and life == self.workers[peer].life:
+            worker = self.workers[peer]
+            if kind == Message.NOTIFY:
+                self._carry_out(peer, worker.machine.notified(unit, step))
+            else:
+                worker.came[unit] = version
+                self._carry_out(peer, worker.machine.answered(unit, step))
+
+    def _carry_out(self, party: int, found: Sequence[Instruction], arrived: Given | None = None) -> None:
+        for instruction in found:
+            match instruction:
+                case Send(peers, kind, unit, step, version=version):
+                    for peer in peers:
+                        life = self.workers[party if peer == SERVER else peer].life
+                        self.travelling.append(Travelling(kind, party, peer, unit, step, version, life))
+                case Keep(unit, origin, step):
+                    assert arrived is not None
+                    assert arrived[:3] == (unit, origin, step)
+                    self.kept.add(arrived)
+                case Add(unit, origin, step, first=first, kept=kept):
+                    given = self._given(unit, origin, step, kept, arrived)
+                    if first:
+                        assert not self.sums[unit]
+                    self.sums[unit].append(given)
+                case Drop(unit, origin, step, reason, kept=kept):
+                    self.dropped[self._given(unit, origin, step, kept, arrived)] = reason
+                case Update(unit, version):
+                    self.updates[unit].append(self.sums.pop(unit))
+                    assert version == len(self.updates[unit])
+                case Advance(unit, clock):
+                    assert clock >= self.workers[party].clock[unit]
+                    self.workers[party].clock[unit] = clock
+                case Put():
+                    pass
+
+    def _given(self, unit: int, origin: int, step: int, kept: bool, arrived: Given | None) -> Given:
+        if not kept:
+            assert arrived is not None
+            assert arrived[:3] == (unit, origin, step)
+            return arrived
+        (found,) = [each for each in self.kept if each[:3] == (unit, origin, step)]
+        self.kept.remove(found)
+        return found

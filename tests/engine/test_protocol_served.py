@@ -1,0 +1,121 @@
+"""Servers under every mode of consistency: whatever comes in whatever order, nothing is applied twice or lost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.consistency.asynchronous import Asynchronous
+from engine.consistency.bounded_staleness import BoundedStaleness
+from engine.consistency.every_step import EveryStep
+from engine.consistency.policy import Policy
+from engine.consistency.softsync import Softsync
+from engine.protocol.home import Returns
+from tests.engine.served_world import World
+
+WORKERS = 3
+MODES: dict[str, Callable[[], Policy]] = {
+    "every-step": lambda: EveryStep(WORKERS),
+    "asynchronous": Asynchronous,
+    "staleness-aware": lambda: Asynchronous("staleness"),
+    "asynchronous, going on": lambda: Asynchronous(own_writes=False),
+    "softsync 1": lambda: Softsync(1, own_writes=True),
+    "softsync 2": lambda: Softsync(2),
+    "softsync 3": lambda: Softsync(3),
+    "softsync 3, waiting": lambda: Softsync(3, own_writes=True),
+    "bounded 0": lambda: BoundedStaleness(0),
+    "bounded 2": lambda: BoundedStaleness(2),
+    "bounded 0 by clock": lambda: BoundedStaleness(0, apply="clock"),
+    "bounded 1 by clock": lambda: BoundedStaleness(1, apply="clock"),
+}
+TOGETHER = {"every-step", "softsync 3, waiting", "bounded 0 by clock"}
+"""Modes that are synchronous SGD: every update has all workers' contributions of one step, and is read by the next."""
+BOUND = {"bounded 0": 0, "bounded 2": 2, "bounded 0 by clock": 0, "bounded 1 by clock": 1}
+SIZE = {"asynchronous": 1, "staleness-aware": 1, "asynchronous, going on": 1, "softsync 1": 1, "softsync 2": 2,
+        "softsync 3": 3, "bounded 0": 1, "bounded 2": 1}  # fmt: skip
+"""Contributions of an update."""
+OWN = {"asynchronous", "staleness-aware", "softsync 1", "bounded 0", "bounded 2"} | TOGETHER
+"""Modes in which a worker reads its own writes."""
+
+
+def world(mode: str, returns: Returns, rank_order: bool, random: Random, *, steps: int = 4) -> World:
+    return World(
+        MODES[mode],
+        workers=WORKERS,
+        units=3,
+        steps=steps,
+        returns=returns,
+        rank_order=rank_order,
+        random=random,
+    )
+
+
+returns = st.sampled_from(["push", "notify-pull", "deferred-pull"])
+
+
+@pytest.mark.parametrize("mode", MODES)
+@given(returns=returns, rank_order=st.booleans(), random=st.randoms(use_true_random=False))
+@settings(max_examples=60, deadline=None)
+def test_every_contribution_is_applied_once(
+    mode: str, returns: Returns, rank_order: bool, random: Random
+) -> None:
+    it = world(mode, returns, rank_order, random)
+    it.run()
+    assert all(worker.done for worker in it.workers.values()), "deadlock"
+    applied = [given for updates in it.updates.values() for update in updates for given in update]
+    assert Counter(applied) == Counter(it.sent)
+    assert not it.dropped
+    assert not it.kept
+    for update in (update for updates in it.updates.values() for update in updates[:-1]):
+        if mode in SIZE:
+            assert len(update) == SIZE[mode]
+        if mode in TOGETHER or "by clock" in mode:
+            assert sorted(each.rank for each in update) == list(range(WORKERS))
+            assert len({each.step for each in update}) == 1
+        if rank_order:
+            assert update == sorted(update, key=lambda each: (each.rank, each.step))
+    for rank, step, versions in it.begun:
+        for unit, version in versions.items():
+            read = {each for update in it.updates[unit][:version] for each in update}
+            if mode in TOGETHER:
+                assert version == step
+            if mode in OWN:
+                assert {each.step for each in read if each.rank == rank} == set(range(step))
+            if mode in BOUND:
+                assert {(r, s) for r in range(WORKERS) for s in range(step - BOUND[mode])} <= {
+                    (each.rank, each.step) for each in read
+                }
+
+
+@pytest.mark.parametrize("mode", [mode for mode in MODES if mode not in TOGETHER | {"softsync 3"}])
+@given(
+    returns=returns, rank_order=st.booleans(), random=st.randoms(use_true_random=False), back=st.booleans()
+)
+@settings(max_examples=60, deadline=None)
+def test_a_worker_that_is_lost_stops_nobody(
+    mode: str, returns: Returns, rank_order: bool, random: Random, back: bool
+) -> None:
+    """And if it comes back, it contributes again; nothing of either life is applied twice."""
+    it = world(mode, returns, rank_order, random, steps=5)
+    lost_at, back_at = sorted(random.sample(range(150), 2))
+    events = iter(range(10**9))
+
+    def happens(world: World) -> None:
+        now = next(events)
+        if now == lost_at:
+            world.lose(1)
+        if now == back_at and back and not world.workers[1].alive:
+            world.bring_back(1)
+
+    it.run(happens)
+    assert all(worker.done for worker in it.workers.values() if worker.alive), "deadlock"
+    applied = Counter(given for updates in it.updates.values() for update in updates for given in update)
+    assert max(applied.values()) == 1
+    assert not applied.keys() & it.dropped.keys()
+    assert applied.keys() | it.dropped.keys() == set(it.sent)
+    assert not it.kept
