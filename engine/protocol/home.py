@@ -10,14 +10,11 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, TypeAlias
 
 from engine.consistency.policy import Apply, Clocks, Contribution, Hold, Policy, Verdict
+from engine.protocol.errors import OutOfStepError
 from engine.protocol.instructions import Add, Content, Drop, Instruction, Keep, Send, Update
 from engine.protocol.kinds import Message
 
 Returns: TypeAlias = Literal["push", "notify-pull", "deferred-pull"]
-
-
-class OutOfStepError(Exception):
-    """A party does not follow the protocol."""
 
 
 class Home:

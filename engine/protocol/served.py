@@ -20,8 +20,7 @@ class ServedUnit(NamedTuple):
 
     layer: str
     """The first of its layers."""
-    count: int
-    """Elements."""
+    elements: int
     home: int
     """The party that its shard is on."""
     returns: Returns
@@ -59,7 +58,7 @@ class Served:
         return [
             Send(
                 (unit.home,), Message.PUSH, index, step, Content.GRADIENT,
-                stop=unit.count, version=self._read[index],
+                stop=unit.elements, version=self._read[index],
             )
         ]  # fmt: skip
 
@@ -76,7 +75,7 @@ class Served:
     def answered(self, index: int, step: int) -> list[Instruction]:
         """The unit has come as the home has it for who has contributed `step`."""
         unit = self._units[index]
-        return [Put(index, unit.home, step, stop=unit.count), Advance(index, step + 1)]
+        return [Put(index, unit.home, step, stop=unit.elements), Advance(index, step + 1)]
 
     def installed(self, index: int, version: int) -> None:
         """The worker's next pass computes on this version of the unit."""

@@ -79,7 +79,7 @@ class World:
         }
         self.homes = {
             index: Home(
-                index, unit.count, workers=workers, policy=policy(), returns=returns, rank_order=rank_order
+                index, unit.elements, workers=workers, policy=policy(), returns=returns, rank_order=rank_order
             )
             for index, unit in self.units.items()
         }
