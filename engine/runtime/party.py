@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
 
 from engine.codec import CODEC
-from engine.exchange import EXCHANGE
 from engine.exchange.base import Choice
 from engine.lab import address
-from engine.order import RANK
-from engine.order.keys import fifo_beside_priorities
+from engine.order.ranks import ranks_of
 from engine.plan.cluster import Party, shard_party
-from engine.plan.plan import LayerPlan, Plan
+from engine.plan.plan import Plan
 from engine.plan.telemetry import TelemetrySpec
-from engine.plan.units import Unit, cut
+from engine.plan.units import cut
 from engine.runtime.dispatch import Dispatch, largest_message
 from engine.runtime.launch import Launch
 from engine.runtime.links import PartyLinks
@@ -134,7 +131,7 @@ def load_choices(launch: Launch) -> dict[int, Choice]:
     by_layer = {layer.layer: layer for layer in plan.layers}
     units = cut(plan, launch.model)
     codecs: dict[str, Any] = {}
-    ranks = _ranks([(by_layer[unit.layers[0]], unit) for unit in units])
+    ranks = ranks_of([(by_layer[unit.layers[0]], unit) for unit in units])
     found = {}
     for unit in units:
         layer = by_layer[unit.layers[0]]
@@ -142,20 +139,6 @@ def load_choices(launch: Launch) -> dict[int, Choice]:
         rank = ranks[layer.order.rank]
         found[unit.index] = Choice(unit=unit, layer=layer, codec=codec, rank=rank, layer_index=unit.position)
     return found
-
-
-def _ranks(units: Sequence[tuple[LayerPlan, Unit]]) -> dict[str, Callable[[Unit, int], int]]:
-    """How the units' messages are ranked, by the value of the axis."""
-    names = {layer.order.rank for layer, _ in units}
-    ranks = {name: RANK[name].load() for name in names}
-    if len(names) > 1:
-        queued = (
-            unit.position
-            for layer, unit in units
-            if layer.order.rank == "fifo" and "counted" in EXCHANGE[layer.exchange].traits
-        )
-        ranks["fifo"] = partial(fifo_beside_priorities, min(queued, default=0))
-    return ranks
 
 
 def of_shard(choices: Mapping[int, Choice], shard: int) -> dict[int, Choice]:

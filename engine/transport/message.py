@@ -22,7 +22,7 @@ MAGIC = 0x7A
 """First byte of a new message."""
 _CONTINUES = 0x7B
 """First byte of a header before the rest of the message that was interrupted last."""
-_WIRE = struct.Struct("<BBBxHHIIIiiqQI")
+_WIRE = struct.Struct("<BBBxHHIIIiiqQII")
 _FRAGMENT = struct.Struct("<H")
 _FRAGMENT_AT = 6
 FRAGMENT_UNIT = 1024
@@ -56,6 +56,8 @@ class Header(NamedTuple):
     """When it was queued, on the attempt's clock."""
     payload_bytes: int = 0
     """Size of the payload."""
+    version: int = 0
+    """Of the unit: the one that a contribution was computed on, or that an answer is of."""
     meta: bytes = b""
     """A small variable part (presence masks, JSON); counted as overhead, never as payload."""
 
@@ -64,7 +66,7 @@ class Header(NamedTuple):
         try:
             fixed = _WIRE.pack(
                 MAGIC, self.kind, self.lane, self.origin, 0, self.step, self.unit, self.part, self.layer,
-                self.priority, self.queued_ns, self.payload_bytes, len(self.meta),
+                self.priority, self.queued_ns, self.payload_bytes, self.version, len(self.meta),
             )  # fmt: skip
         except struct.error as error:
             raise ProtocolError(f"{self} does not fit the wire format: {error}") from error

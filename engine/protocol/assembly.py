@@ -1,0 +1,93 @@
+"""Which machines a plan makes of its units: for every worker and every home. The same on every party."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from engine.consistency.policy import Policy
+from engine.plan.cluster import shard_party
+from engine.plan.plan import LayerPlan, Plan
+from engine.plan.rounds import Programmer, halving_doubling, ring, tree
+from engine.plan.units import Unit
+from engine.protocol.gathered import Gathered
+from engine.protocol.home import Home, Returns
+from engine.protocol.rounds import Rounds
+from engine.protocol.served import Served, ServedUnit
+
+PROGRAMS: Mapping[str, Programmer] = {
+    "ring-allreduce": ring,
+    "tree-allreduce": tree,
+    "recursive-halving-doubling": halving_doubling,
+    "native": ring,
+}
+"""Exchanges in rounds. What a backend does by itself is taken for a ring, which moves the least there is to move."""
+
+
+@dataclass(kw_only=True)
+class WorkerMachines:
+    """One worker's, by unit."""
+
+    served: dict[int, Served] = field(default_factory=dict)
+    rounds: dict[int, Rounds] = field(default_factory=dict)
+    gathered: dict[int, Gathered] = field(default_factory=dict)
+    alone: set[int] = field(default_factory=set)
+    """Units of which nothing travels."""
+
+
+def worker_machines(plan: Plan, units: Sequence[Unit], *, rank: int, workers: int) -> WorkerMachines:
+    """What worker `rank` runs."""
+    choices = {layer.layer: layer for layer in plan.layers}
+    found = WorkerMachines()
+    served: dict[int, ServedUnit] = {}
+    rounds: dict[str, dict[int, int]] = defaultdict(dict)
+    gathered = Gathered(rank=rank, workers=workers)
+    for unit in units:
+        layer = choices[unit.layers[0]]
+        if unit.shard is not None:
+            home = shard_party(plan, workers, unit.shard)
+            served[unit.index] = ServedUnit(unit.layers[0], unit.count, home, _returns(layer))
+        elif layer.exchange in PROGRAMS and workers > 1:
+            rounds[layer.exchange][unit.index] = unit.count
+        elif layer.exchange == "factors":
+            found.gathered[unit.index] = gathered
+        else:
+            found.alone.add(unit.index)
+    if served:
+        found.served = dict.fromkeys(served, Served(served))
+    for name, counts in rounds.items():
+        machine = Rounds(PROGRAMS[name], rank=rank, workers=workers, counts=counts)
+        found.rounds |= dict.fromkeys(counts, machine)
+    return found
+
+
+def homes(
+    plan: Plan,
+    units: Sequence[Unit],
+    *,
+    shard: int,
+    workers: int,
+    policy: Callable[[], Policy],
+    rank_order: bool,
+) -> dict[int, Home]:
+    """What server shard `shard` runs, by unit."""
+    choices = {layer.layer: layer for layer in plan.layers}
+    return {
+        unit.index: Home(
+            unit.index,
+            unit.count,
+            workers=workers,
+            policy=policy(),
+            returns=_returns(choices[unit.layers[0]]),
+            rank_order=rank_order,
+        )
+        for unit in units
+        if unit.shard == shard
+    }
+
+
+def _returns(layer: LayerPlan) -> Returns:
+    returns = layer.order.returns
+    assert returns in ("push", "notify-pull", "deferred-pull")
+    return returns

@@ -1,0 +1,226 @@
+"""Links with numbers: every host has a port with a rate for each direction, and all ports meet in one switch.
+
+A sender's messages leave as the transport lets them (`Backlog`): by priority, in fragments, on the receiver's credit.
+A fragment occupies its sender's port and its receiver's for its size over the rate, both at once (cut through); where
+the receiver's is busy, it waits in the switch, in the order of arrival. Credit frames take the latency and no room.
+
+Left out: processors, the kernel's buffers, loss, what the switch itself can carry. So it is a bound that a real
+transport stays below.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from engine.simulate.clock import VirtualClock
+from engine.transport.backlog import Backlog
+from engine.transport.credit import ReceiverCredit, SenderCredit, Window
+from engine.transport.message import HEADER_BYTES, Header
+
+BACKLOG_BYTES = 8 * 2**20
+"""As the transport's default."""
+
+
+class Passed(NamedTuple):
+    """A fragment that has crossed the network."""
+
+    source: int
+    destination: int
+    header: Header
+    bytes: int
+    """Payload."""
+    start_ns: int
+    """It began to leave."""
+    end_ns: int
+    """It was there."""
+
+
+class Numbered:
+    """A message of which only the size matters; see `backlog.Leaving`."""
+
+    __slots__ = ("_head", "_payload_left", "fragment_left", "header", "on_sent")
+
+    def __init__(self, header: Header, on_sent: Callable[[], None] | None) -> None:
+        self.header = header
+        self.on_sent = on_sent
+        self._head = HEADER_BYTES
+        self._payload_left = self.fragment_left = header.payload_bytes
+
+    @property
+    def left_bytes(self) -> int:
+        return self._head + self._payload_left
+
+    @property
+    def start_bytes(self) -> int:
+        return self._head + self.fragment_left
+
+    @property
+    def interruptible_now(self) -> bool:
+        return self.fragment_left == 0 < self._payload_left
+
+    def cut(self, fragment_bytes: int) -> None:
+        self.fragment_left = min(self._payload_left, fragment_bytes)
+
+    def go_on(self, fragment_bytes: int) -> None:
+        self._head = HEADER_BYTES
+        self.fragment_left = min(self._payload_left, fragment_bytes)
+
+    def leaves(self) -> tuple[int, int]:
+        """The fragment leaves: (bytes on the wire, of them payload)."""
+        gone = self._head, self.fragment_left
+        self._payload_left -= self.fragment_left
+        self._head = self.fragment_left = 0
+        return sum(gone), gone[1]
+
+
+@dataclass(kw_only=True)
+class _Port:
+    """One direction of one host."""
+
+    rate_bps: float
+    free_ns: int = 0
+
+    def takes_ns(self, count_bytes: int) -> int:
+        return round(count_bytes * 8e9 / self.rate_bps) if self.rate_bps else 0
+
+
+@dataclass(kw_only=True)
+class _Way:
+    """From one party to another."""
+
+    backlog: Backlog[Numbered]
+    given: ReceiverCredit
+    served: int = 0
+
+
+@dataclass(kw_only=True)
+class _Host:
+    out: _Port
+    into: _Port
+    ways: dict[tuple[int, int], _Way] = field(default_factory=dict)
+    """By sender and receiver: what leaves here."""
+    busy: bool = False
+    """A fragment leaves at the moment."""
+
+
+class VirtualNetwork:
+    """Delivers messages between parties."""
+
+    def __init__(
+        self,
+        clock: VirtualClock,
+        hosts: Mapping[int, str],
+        deliver: Callable[[int, Header], None],
+        *,
+        rate_bps: float = 0,
+        rates_bps: Mapping[str, float] | None = None,
+        latency_ns: int = 0,
+        credit_bytes: int | None = None,
+    ) -> None:
+        """`hosts`: of each party. `deliver(party, header)`: a message has come whole. `rate_bps`: of each port and
+        direction, 0 for no limit; `rates_bps`: of single hosts. `credit_bytes`: as the transport's."""
+        self._clock = clock
+        self._of = hosts
+        self._deliver = deliver
+        self._latency_ns = latency_ns
+        self._window = Window(credit_bytes)
+        self._turn = 0
+        rates = {host: (rates_bps or {}).get(host, rate_bps) for host in set(hosts.values())}
+        self._hosts = {
+            host: _Host(out=_Port(rate_bps=rate), into=_Port(rate_bps=rate)) for host, rate in rates.items()
+        }
+        self.passed: list[Passed] = []
+        self.busy_ns: dict[str, int] = defaultdict(int)
+        """By host: for how long something left."""
+
+    def send(
+        self, source: int, destination: int, header: Header, on_sent: Callable[[], None] | None = None
+    ) -> None:
+        """Queue a message. Between parties of one host it is there at once."""
+        if self._of[source] == self._of[destination]:
+            self._clock.at(self._clock.now_ns, lambda: self._local(destination, header, on_sent))
+            return
+        host = self._hosts[self._of[source]]
+        way = host.ways.get((source, destination))
+        if way is None:
+            way = host.ways[source, destination] = _Way(
+                backlog=Backlog(SenderCredit(), lambda message: None), given=ReceiverCredit(BACKLOG_BYTES)
+            )
+            self._grant(way)
+        way.backlog.put(Numbered(header, on_sent))
+        self._clock.at(self._clock.now_ns, lambda: self._leave(host))
+
+    def _local(self, destination: int, header: Header, on_sent: Callable[[], None] | None) -> None:
+        self._deliver(destination, header)
+        if on_sent is not None:
+            on_sent()
+
+    def _leave(self, host: _Host) -> None:
+        """Give the port what is most urgent; among equals, whose turn was longest ago."""
+        if host.busy:
+            return
+        able = [
+            (urgency, way.served, key)
+            for key, way in host.ways.items()
+            if (urgency := way.backlog.urgency()) is not None
+        ]
+        if not able:
+            return
+        source, destination = min(able)[2]
+        way = host.ways[source, destination]
+        message = way.backlog.choose()
+        assert message is not None
+        self._turn += 1
+        way.served = self._turn
+        header = message.header
+        size, payload = message.leaves()
+        whole = message.left_bytes == 0
+        if whole:
+            way.backlog.ended()
+        host.busy = True
+        start_ns = self._clock.now_ns
+        left_ns = start_ns + host.out.takes_ns(size)
+        way.given.announce(size)
+        into = self._hosts[self._of[destination]].into
+        there_ns = max(left_ns, max(into.free_ns, start_ns) + into.takes_ns(size)) + self._latency_ns
+        into.free_ns = there_ns - self._latency_ns
+        self.busy_ns[self._of[source]] += left_ns - start_ns
+        if payload:
+            self.passed.append(Passed(source, destination, header, payload, start_ns, there_ns))
+
+        def left() -> None:
+            host.busy = False
+            if whole and message.on_sent is not None:
+                message.on_sent()
+            self._leave(host)
+
+        def arrived() -> None:
+            way.given.arrived += size
+            if whole:
+                self._deliver(destination, header)
+                way.given.handled = way.given.arrived
+                way.given.unfinished = 0
+            else:
+                way.given.unfinished += size
+            self._window.passed(size, self._clock.now_ns, amid=True)
+            self._grant(way, host)
+
+        self._clock.at(left_ns, left)
+        self._clock.at(there_ns, arrived)
+
+    def _grant(self, way: _Way, host: _Host | None = None) -> None:
+        count = way.given.take_grant(self._window.share(1), alone=True)
+        if not count:
+            return
+        if host is None:  # before anything was sent
+            way.backlog.credit.granted(count)
+            return
+
+        def granted() -> None:
+            way.backlog.credit.granted(count)
+            self._leave(host)
+
+        self._clock.at(self._clock.now_ns + self._latency_ns, granted)
