@@ -13,12 +13,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from engine.simulate.clock import VirtualClock
 from engine.transport.backlog import Backlog
 from engine.transport.credit import ReceiverCredit, SenderCredit, Window
 from engine.transport.message import HEADER_BYTES, Header
+
+Direction: TypeAlias = Literal["out", "in"]
 
 BACKLOG_BYTES = 8 * 2**20
 """As the transport's default."""
@@ -116,21 +118,25 @@ class VirtualNetwork:
         deliver: Callable[[int, Header], None],
         *,
         rate_bps: float = 0,
-        rates_bps: Mapping[str, float] | None = None,
+        rates_bps: Mapping[tuple[str, Direction], float] | None = None,
         latency_ns: int = 0,
         credit_bytes: int | None = None,
     ) -> None:
         """`hosts`: of each party. `deliver(party, header)`: a message has come whole. `rate_bps`: of each port and
-        direction, 0 for no limit; `rates_bps`: of single hosts. `credit_bytes`: as the transport's."""
+        direction, 0 for no limit; `rates_bps`: of single ones. `credit_bytes`: as the transport's."""
         self._clock = clock
         self._of = hosts
         self._deliver = deliver
         self._latency_ns = latency_ns
         self._window = Window(credit_bytes)
         self._turn = 0
-        rates = {host: (rates_bps or {}).get(host, rate_bps) for host in set(hosts.values())}
+        own = rates_bps or {}
         self._hosts = {
-            host: _Host(out=_Port(rate_bps=rate), into=_Port(rate_bps=rate)) for host, rate in rates.items()
+            host: _Host(
+                out=_Port(rate_bps=own.get((host, "out"), rate_bps)),
+                into=_Port(rate_bps=own.get((host, "in"), rate_bps)),
+            )
+            for host in sorted(set(hosts.values()))
         }
         self.passed: list[Passed] = []
         self.busy_ns: dict[str, int] = defaultdict(int)

@@ -1,7 +1,7 @@
 """A job on the virtual clock: its workers compute for as long as they are told to, and all else is the plan's machines.
 
 A forward pass reaches a layer when the one before it has been computed and the layer's units have the version that it
-needs; backward goes the other way, and lets units leave as the plan says. Servers and updates take no time.
+needs; backward goes the other way, and lets units leave as the plan says. Updates on workers take no time.
 """
 
 from __future__ import annotations
@@ -191,7 +191,9 @@ class _Run:
         network: Callable[..., VirtualNetwork],
         hosts: int | None,
         rank_order: bool,
+        update_ns: Callable[[Unit], int],
     ) -> None:
+        self._update_ns = update_ns
         self.plan, self.model, self.workers, self.steps = plan, model, workers, steps
         self.units = cut(plan, model)
         self.choices = {layer.layer: layer for layer in plan.layers}
@@ -233,13 +235,17 @@ class _Run:
 
     def carry_out(self, party: int, found: Sequence[Instruction]) -> None:
         """What a machine of `party` says."""
-        for instruction in found:
+        for number, instruction in enumerate(found):
             if isinstance(instruction, Send):
                 self._send(party, instruction)
             elif isinstance(instruction, Advance):
                 self._workers[party].advanced(instruction.unit, instruction.clock)
-            elif isinstance(instruction, Update):
-                continue
+            elif isinstance(instruction, Update) and (
+                takes_ns := self._update_ns(self._unit[instruction.unit])
+            ):
+                rest = partial(self.carry_out, party, found[number + 1 :])
+                self.clock.at(self.clock.now_ns + takes_ns, rest)
+                return
 
     def _send(self, party: int, send: Send) -> None:
         size = self._bytes(party, send)
@@ -297,10 +303,12 @@ def simulate(
     network: Callable[..., VirtualNetwork] = VirtualNetwork,
     hosts: int | None = None,
     rank_order: bool = False,
+    update_ns: Callable[[Unit], int] = lambda unit: 0,
 ) -> Simulated:
     """`steps` steps of a resolved plan whose layers are all on every worker. `compute`: by layer; those left out take
-    no time. `network(clock, hosts, deliver)` makes the links."""
+    no time. `network(clock, hosts, deliver)` makes the links. `update_ns`: how long a server updates a unit; it updates
+    several at once."""
     return _Run(
         plan, model, workers=workers, steps=steps, policy=policy, compute=compute or {}, network=network,
-        hosts=hosts, rank_order=rank_order,
+        hosts=hosts, rank_order=rank_order, update_ns=update_ns,
     ).run()  # fmt: skip

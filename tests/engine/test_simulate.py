@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 
 import pytest
 
 from engine.consistency.every_step import EveryStep
+from engine.plan.description import ModelDescription
+from engine.plan.plan import LayerPlan, Order, Servers
 from engine.plan.traffic import declared
-from engine.simulate.run import simulate
-from tests.plans import PLANNED, described, planned
+from engine.simulate.network import VirtualNetwork
+from engine.simulate.run import Compute, simulate
+from engine.transport.backlog import LEAST_FRAGMENT_BYTES
+from tests.plans import PLANNED, described, made_up, planned, resolved
+
+REPLICATED = [name for name in PLANNED if name not in ("hybrid", "model-parallel")]
+"""Strategies whose layers are all on every worker."""
+UNIT_NS = 1_000_000_000
 
 
 @pytest.mark.parametrize("workers", [2, 3, 4])
-@pytest.mark.parametrize("strategy", PLANNED)
+@pytest.mark.parametrize("strategy", REPLICATED)
 def test_what_moves_is_what_is_declared(strategy: str, workers: int) -> None:
     model = described("alexnet")
     plan = planned(strategy, model, workers)
@@ -22,3 +31,46 @@ def test_what_moves_is_what_is_declared(strategy: str, workers: int) -> None:
     for one in declared(plan, model, workers):
         expected[one.source, one.destination, one.unit] += one.bytes
     assert found.moved == expected
+
+
+DEDICATED = Servers(count=1, where="dedicated")
+
+
+def served(model: ModelDescription, order: Order) -> list[LayerPlan]:
+    return [LayerPlan(layer=layer.name, exchange="parameter-server", order=order) for layer in model.layers]
+
+
+@pytest.mark.parametrize(("rank", "delay"), [("fifo", 4), ("priority", 2)])
+def test_priorities_halve_the_delay_between_two_steps(rank: str, delay: int) -> None:
+    """Papers 004, figure 4: a layer is computed in 1 unit of time and synchronized in 2, one after the other."""
+    model = made_up((250_000,), (250_000,), (250_000,))
+    order = Order(unit="layer", depart="when-ready", rank=rank, returns="push")
+    plan = resolved(model, *served(model, order), servers=DEDICATED)
+    rate = 8 * 1_000_000 / 2  # a layer's gradient takes two units, and its header a moment more
+    network = partial(VirtualNetwork, rates_bps={("host0", "out"): rate})
+    found = simulate(
+        plan, model, workers=1, steps=2, policy=lambda: EveryStep(1), network=network,
+        compute={layer.name: Compute(UNIT_NS, UNIT_NS) for layer in model.layers},
+    )  # fmt: skip
+    # The second step's forward pass begins when the first layer has come: 3 + 3 units of computation before.
+    first = next(wait for wait in found.waited if wait.step == 1)
+    assert first.layer == 0
+    fragment = LEAST_FRAGMENT_BYTES * 8 / rate  # what has begun to leave is not taken back
+    assert delay <= (first.end_ns - first.start_ns) / UNIT_NS <= delay + fragment + 0.01
+
+
+@pytest.mark.parametrize(("unit", "size", "units"), [("layer", None, 10), ("slice", 250_000, 7)])
+def test_slices_overlap_both_directions_with_updates(unit: str, size: int | None, units: int) -> None:
+    """Papers 004, figure 6: the second of three layers takes thrice as long to send, to update and to return."""
+    model = made_up((250_000,), (750_000,), (250_000,))
+    order = Order(unit=unit, size=size, depart="when-ready", rank="fifo", returns="push")
+    plan = resolved(model, *served(model, order), servers=DEDICATED)
+    network = partial(VirtualNetwork, rate_bps=8 * 1_000_000)
+    found = simulate(
+        plan, model, workers=1, steps=1, policy=lambda: EveryStep(1), network=network,
+        compute={layer.name: Compute(UNIT_NS, UNIT_NS) for layer in model.layers},
+        update_ns=lambda unit: unit.count * UNIT_NS // 250_000,
+    )  # fmt: skip
+    began = min(each.start_ns for each in found.passed)
+    ended = max(each.end_ns for each in found.passed)
+    assert (ended - began) / UNIT_NS == pytest.approx(units, abs=0.01)
