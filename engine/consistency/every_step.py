@@ -9,6 +9,8 @@ from collections.abc import Collection, Sequence
 
 from engine.consistency.policy import Apply, Clocks, Contribution, Verdict
 
+_APPLY = Apply()
+
 
 class EveryStep:
     """No worker uses parameters of version t before all contributions of step t-1 are in them."""
@@ -19,13 +21,13 @@ class EveryStep:
         self._workers = workers
 
     def admit(self, contribution: Contribution, clocks: Clocks) -> Verdict:
-        return Apply()
+        return _APPLY
 
     def due(self, joined: Sequence[Contribution], clocks: Clocks) -> bool:
         return len(joined) == self._workers
 
     def readable(self, rank: int, clocks: Clocks) -> bool:
-        return clocks.version >= clocks.contributed[rank]
+        return clocks.applied[rank] == clocks.contributed[rank]
 
     def needs(self, step: int) -> int:
         return step

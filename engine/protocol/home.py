@@ -6,7 +6,7 @@ answer where answers are pushed; elsewhere it is told that there is one (`NOTIFY
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Literal, TypeAlias
 
 from engine.consistency.policy import Apply, Clocks, Contribution, Hold, Policy, Verdict
@@ -41,15 +41,17 @@ class Home:
         self.clocks = Clocks(
             contributed=dict.fromkeys(range(workers), 0), applied=dict.fromkeys(range(workers), 0)
         )
-        self._joined: list[tuple[Contribution, float]] = []
-        """What the next update consists of, each with its scale."""
+        self._joined: list[Contribution] = []
+        """What the next update consists of."""
+        self._scales: list[float] = []
+        """Each of these is multiplied by its own."""
         self._added = 0
         """How many of these are in the sum."""
         self._held: list[Contribution] = []
-        self._told: dict[int, int] = {}
-        """By worker: the clock up to which it has been answered, or notified."""
-        self._asking: dict[int, int] = {}
-        """Workers that wait for an answer -> the clock that it has to have."""
+        self._untold: set[int] = set()
+        """Workers that have contributed since they were last answered, or notified."""
+        self._asking: set[int] = set()
+        """Workers that wait for an answer."""
         self._incarnation: dict[int, int] = {}
 
     def pushed(self, rank: int, step: int, read: int, incarnation: int = 0) -> list[Instruction]:
@@ -62,32 +64,35 @@ class Home:
                 f" {self.clocks.contributed[rank]} steps of it"
             )
         self.clocks.contributed[rank] = step + 1
-        contribution = Contribution(rank, step, read)
-        return [*self._take(contribution, arrives=True), *self._go_on()]
+        self._untold.add(rank)
+        found: list[Instruction] = []
+        self._take(Contribution(rank, step, read), found, arrives=True)
+        return self._go_on(found)
 
-    def pulled(self, rank: int, clock: int, incarnation: int = 0) -> list[Instruction]:
-        """A worker asks for the unit as it is to be for its step `clock`."""
+    def pulled(self, rank: int, incarnation: int = 0) -> list[Instruction]:
+        """A worker asks for the unit as it is to be for the step after those that it has contributed."""
         if not self._is_here(rank, incarnation):
             return []
-        self._asking[rank] = clock
-        return list(self._answers())
+        self._asking.add(rank)
+        return self._go_on([])
 
     def finished(self, rank: int, incarnation: int = 0) -> list[Instruction]:
         """A worker contributes nothing after what it has pushed."""
         if not self._is_here(rank, incarnation):
             return []
         self.clocks.finished.add(rank)
-        return self._go_on()
+        return self._go_on([])
 
     def lost(self, rank: int) -> list[Instruction]:
         """A worker is gone. What it contributed stays where it is in the sum; what was held is dropped."""
         self.clocks.contributed.pop(rank, None)
-        self._asking.pop(rank, None)
-        self._told.pop(rank, None)
+        self._asking.discard(rank)
+        self._untold.discard(rank)
         dropped = [each for each in self._held if each.rank == rank]
         self._held = [each for each in self._held if each.rank != rank]
-        drops = [Drop(self._unit, rank, each.step, f"worker {rank} was lost", kept=True) for each in dropped]
-        return [*drops, *self._go_on()]
+        return self._go_on(
+            [Drop(self._unit, rank, each.step, f"worker {rank} was lost", kept=True) for each in dropped]
+        )
 
     def returned(self, rank: int, incarnation: int, clock: int) -> list[Instruction]:
         """A worker joins again and will contribute from its step `clock` on, which is after all that it has
@@ -95,7 +100,6 @@ class Home:
         self._incarnation[rank] = incarnation
         self.clocks.contributed[rank] = self.clocks.applied[rank] = clock
         self.clocks.finished.discard(rank)
-        self._told[rank] = clock
         return [self._answer((rank,), clock)]
 
     def overdue(self) -> list[int]:
@@ -105,81 +109,81 @@ class Home:
         furthest = max(self.clocks.contributed.values(), default=0)
         return sorted(r for r in self.clocks.active if self.clocks.contributed[r] < furthest)
 
-    def _take(self, contribution: Contribution, *, arrives: bool) -> Iterator[Instruction]:
+    def _take(self, contribution: Contribution, found: list[Instruction], *, arrives: bool) -> None:
         verdict: Verdict = self._policy.admit(contribution, self.clocks)
         unit, (rank, step, _) = self._unit, contribution
-        if isinstance(verdict, Hold):
+        if isinstance(verdict, Apply):
+            self._joined.append(contribution)
+            self._scales.append(verdict.scale)
+            if not self._rank_order:
+                found.append(self._add(contribution, verdict.scale, kept=not arrives))
+            elif arrives:
+                found.append(Keep(unit, rank, step))
+        elif isinstance(verdict, Hold):
             self._held.append(contribution)
             if arrives:
-                yield Keep(unit, rank, step)
-        elif isinstance(verdict, Apply):
-            self._joined.append((contribution, verdict.scale))
-            if not self._rank_order:
-                yield self._add(contribution, verdict.scale, kept=not arrives)
-            elif arrives:
-                yield Keep(unit, rank, step)
+                found.append(Keep(unit, rank, step))
         else:
             self.clocks.applied[rank] = step + 1
-            yield Drop(unit, rank, step, verdict.reason, kept=not arrives)
+            found.append(Drop(unit, rank, step, verdict.reason, kept=not arrives))
 
     def _add(self, contribution: Contribution, scale: float, *, kept: bool) -> Add:
         self._added += 1
-        return Add(
-            self._unit,
-            contribution.rank,
-            contribution.step,
-            stop=self._count,
-            scale=scale,
-            first=self._added == 1,
-            kept=kept,
-        )
+        rank, step, _ = contribution
+        return Add(self._unit, rank, step, 0, 0, self._count, scale, self._added == 1, kept)
 
-    def _go_on(self) -> list[Instruction]:
-        """Whatever can happen now."""
-        found: list[Instruction] = []
-        while self._joined and self._policy.due([each for each, _ in self._joined], self.clocks):
-            found += self._update()
+    def _go_on(self, found: list[Instruction]) -> list[Instruction]:
+        """And whatever can happen now."""
+        while self._joined and self._policy.due(self._joined, self.clocks):
+            self._update(found)
             held, self._held = self._held, []
             for contribution in held:
-                found += self._take(contribution, arrives=False)
-        return [*found, *self._answers()]
+                self._take(contribution, found, arrives=False)
+        if self._untold or self._asking:
+            self._answers(found)
+        return found
 
-    def _update(self) -> Iterator[Instruction]:
+    def _update(self, found: list[Instruction]) -> None:
         if self._rank_order:
-            for contribution, scale in sorted(self._joined):
-                yield self._add(contribution, scale, kept=True)
-        self.clocks.version += 1
-        for (rank, step, _), _ in self._joined:
-            self.clocks.applied[rank] = max(self.clocks.applied[rank], step + 1)
-        last = max(each.step for each, _ in self._joined)
-        self._joined, self._added = [], 0
-        yield Update(self._unit, self.clocks.version, last)
+            in_order = sorted(zip(self._joined, self._scales, strict=True))
+            found += [self._add(each, scale, kept=True) for each, scale in in_order]
+        clocks = self.clocks
+        clocks.version += 1
+        last = 0
+        for rank, step, _ in self._joined:
+            clocks.applied[rank] = max(clocks.applied[rank], step + 1)
+            last = max(last, step)
+        self._joined, self._scales, self._added = [], [], 0
+        found.append(Update(self._unit, clocks.version, last))
 
-    def _answers(self) -> Iterator[Instruction]:
+    def _answers(self, found: list[Instruction]) -> None:
         """To whom may read now, and asks or is to be told."""
-        ready = [r for r in sorted(self.clocks.contributed) if self._policy.readable(r, self.clocks)]
+        readable, clocks = self._policy.readable, self.clocks
         if self._returns == "push":
-            self._asking |= {r: self.clocks.contributed[r] for r in ready if self._is_news(r)}
-        elif self._returns == "notify-pull":
-            news = tuple(r for r in ready if self._is_news(r))
-            self._told |= {r: self.clocks.contributed[r] for r in news}
-            for clock, ranks in _by_clock(news, self.clocks.contributed):
-                yield Send(ranks, Message.NOTIFY, self._unit, clock - 1, version=self.clocks.version)
-        served = tuple(
-            r for r in ready if r in self._asking and self._asking[r] <= self.clocks.contributed[r]
-        )
-        for r in served:
-            del self._asking[r]
-        self._told |= {r: self.clocks.contributed[r] for r in served}
-        for clock, ranks in _by_clock(served, self.clocks.contributed):
-            yield self._answer(ranks, clock)
+            self._answer_all({r for r in self._untold if readable(r, clocks)}, found)
+            return
+        if self._returns == "notify-pull":
+            news = {r for r in self._untold if readable(r, clocks)}
+            self._untold -= news
+            for clock, ranks in self._by_clock(news):
+                found.append(Send(ranks, Message.NOTIFY, self._unit, clock - 1, version=clocks.version))
+        self._answer_all({r for r in self._asking if readable(r, clocks)}, found)
+
+    def _answer_all(self, ranks: set[int], found: list[Instruction]) -> None:
+        if ranks:
+            self._untold -= ranks
+            self._asking -= ranks
+            found += [self._answer(alike, clock) for clock, alike in self._by_clock(ranks)]
+
+    def _by_clock(self, ranks: set[int]) -> Iterator[tuple[int, tuple[int, ...]]]:
+        """Those that are answered alike, together: what they get is encoded once."""
+        clocks = self.clocks.contributed
+        for clock in sorted({clocks[r] for r in ranks}):
+            yield clock, tuple(sorted(r for r in ranks if clocks[r] == clock))
 
     def _is_here(self, rank: int, incarnation: int) -> bool:
         """Whether it is not a worker that was lost, or one in whose place another has come."""
         return rank in self.clocks.contributed and incarnation == self._incarnation.get(rank, 0)
-
-    def _is_news(self, rank: int) -> bool:
-        return self.clocks.contributed[rank] > self._told.get(rank, 0)
 
     def _answer(self, ranks: tuple[int, ...], clock: int) -> Send:
         return Send(
@@ -192,9 +196,3 @@ class Home:
             version=self.clocks.version,
             snapshot=not self._policy.lockstep,
         )
-
-
-def _by_clock(ranks: Sequence[int], clocks: dict[int, int]) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Those that are answered alike, together: what they get is encoded once."""
-    for clock in sorted({clocks[r] for r in ranks}):
-        yield clock, tuple(r for r in ranks if clocks[r] == clock)
