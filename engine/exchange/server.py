@@ -1,21 +1,23 @@
-"""The worker's side of the server exchanges: `central-reducer` (one shard) and `parameter-server` (N shards).
+"""The worker's side of the server exchanges, `central-reducer` (one shard) and `parameter-server` (N shards), with
+tensors: it carries out what `protocol/served.py` says.
 
 A unit's gradient is pushed to its shard; the answer is the updated parameters (update on the server) or the
-summed gradient (update on the worker). How the answer returns is the plan's: pushed at once, pulled after the
-notification of every part of the layer (papers 004, section 4.1), or pulled when the next forward begins. Where the
-server updates, and the model has written to the parameters itself, what it wrote goes ahead of the gradient.
-The other side is `shard.py`.
+summed gradient (update on the worker). Where the server updates, and the model has written to the parameters itself,
+what it wrote goes ahead of the gradient. The other side is `shard.py`.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections.abc import Iterable
 from functools import partial
 
 from torch import Tensor
 
 from engine.exchange.base import Choice, Context
 from engine.plan.units import Unit
+from engine.protocol.assembly import returns_of
+from engine.protocol.instructions import Advance, Content, Instruction, Put, Send
+from engine.protocol.served import Served, ServedUnit
 from engine.runtime.checksum import packed
 from engine.runtime.host_memory import as_bytes, as_tensor, present
 from engine.runtime.messages import Lane, Message, Payload
@@ -29,19 +31,10 @@ class ServerExchange:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._of_layer: dict[str, list[Unit]] = defaultdict(list)
-        for choice in context.choices.values():
-            self._of_layer[choice.unit.layers[0]].append(choice.unit)
-        self._notified: dict[str, set[int]] = defaultdict(set)
-        self._pulled = 0
+        self._machine = Served({index: _served(context, choice) for index, choice in context.choices.items()})
 
     def begin_step(self, step: int) -> None:
-        if step <= self._pulled:  # nothing to pull yet, or an evaluation has pulled it already
-            return
-        self._pulled = step
-        for choice in self._context.choices.values():
-            if choice.layer.order.returns == "deferred-pull":
-                self._pull(choice, step - 1)
+        self._send_all(self._machine.step_began(step))
 
     def start(self, unit: Unit, step: int) -> None:
         choice = self._context.choices[unit.index]
@@ -53,16 +46,20 @@ class ServerExchange:
         def push() -> None:
             parts = memory.gradients(present(unit, mask))
             with self._context.recording.encoding(choice, step):
-                payload = choice.codec.encode(parts)
-            self._send(choice, Message.PUSH, step, [as_bytes(p) for p in payload], mask)
+                payload = [as_bytes(p) for p in choice.codec.encode(parts)]
+            for instruction in self._machine.ready(unit.index, step):
+                assert isinstance(instruction, Send)
+                self._send(choice, instruction, payload, mask)
 
         memory.when_gradients_are_readable(unit, push)
 
     def _assign(self, choice: Choice, step: int, values: list[Tensor]) -> None:
         """Every worker says what it has written, and worker 0 sends it."""
-        meta = packed(values)
+        unit = choice.unit
+        assert unit.shard is not None
         payload = [as_bytes(value) for value in values] if self._context.rank == 0 else []
-        self._send(choice, Message.ASSIGN, step, payload, meta)
+        home = self._context.shard_party(unit.shard)
+        self._send(choice, Send((home,), Message.ASSIGN, unit.index, step), payload, packed(values))
 
     def place(self, header: Header) -> list[memoryview] | None:
         choice = self._context.choices[header.unit]
@@ -76,22 +73,16 @@ class ServerExchange:
         return [as_bytes(p) for p in memory.sums(present(unit, header.meta))]
 
     def handle(self, header: Header, payload: Payload) -> None:
-        choice = self._context.choices[header.unit]
         if header.kind == Message.NOTIFY:
-            self._on_notify(choice, header.step)
+            self._send_all(self._machine.notified(header.unit, header.step))
             return
-        memory, unit = self._context.memory, choice.unit
-        if choice.layer.update == "server":
-            memory.land(unit, payload)
-        else:
-            segments = present(unit, header.meta)
-            if payload is not None and segments:
-                with self._context.recording.decoding(choice, header.step):
-                    parts = memory.sums(segments)
-                    choice.codec.decode(as_tensor(payload, choice.codec.wire_dtype(parts[0].dtype)), parts)
-            memory.drop_gradients(set(unit.segments) - set(segments))
-            memory.sums_written(unit, segments)
-        self._context.versions.advance(unit.index, header.step + 1)
+        for instruction in self._machine.answered(header.unit, header.step):
+            if isinstance(instruction, Put):
+                self._put(self._context.choices[header.unit], header, payload)
+            else:
+                assert isinstance(instruction, Advance)
+                self._machine.installed(header.unit, header.version)
+                self._context.versions.advance(instruction.unit, instruction.clock)
 
     def finish(self, unit: Unit, step: int) -> None:
         """Nothing is left to compute."""
@@ -103,32 +94,48 @@ class ServerExchange:
     def close(self) -> None:
         """Nothing is held."""
 
-    def _on_notify(self, choice: Choice, step: int) -> None:
-        """Pull a layer when every part of it has been updated."""
-        layer = choice.unit.layers[0]
-        notified = self._notified[layer]
-        notified.add(choice.unit.index)
-        if len(notified) == len(self._of_layer[layer]):
-            notified.clear()
-            for unit in self._of_layer[layer]:
-                self._pull(self._context.choices[unit.index], step)
+    def _put(self, choice: Choice, header: Header, payload: Payload) -> None:
+        """The answer is there: parameters, or the sum of the step."""
+        memory, unit = self._context.memory, choice.unit
+        if choice.layer.update == "server":
+            memory.land(unit, payload)
+            return
+        segments = present(unit, header.meta)
+        if payload is not None and segments:
+            with self._context.recording.decoding(choice, header.step):
+                parts = memory.sums(segments)
+                choice.codec.decode(as_tensor(payload, choice.codec.wire_dtype(parts[0].dtype)), parts)
+        memory.drop_gradients(set(unit.segments) - set(segments))
+        memory.sums_written(unit, segments)
 
-    def _pull(self, choice: Choice, step: int) -> None:
-        self._send(choice, Message.PULL, step, [], b"")
+    def _send_all(self, found: Iterable[Instruction]) -> None:
+        """What has no content."""
+        for instruction in found:
+            assert isinstance(instruction, Send)
+            assert instruction.content is Content.NOTHING
+            self._send(self._context.choices[instruction.unit], instruction, [], b"")
 
-    def _send(self, choice: Choice, kind: Message, step: int, payload: list[memoryview], meta: bytes) -> None:
-        context, unit = self._context, choice.unit
-        assert unit.shard is not None
+    def _send(self, choice: Choice, send: Send, payload: list[memoryview], meta: bytes) -> None:
+        context = self._context
         header = Header(
-            kind=kind,
+            kind=send.kind,
             lane=Lane.SERVER,
             origin=context.endpoint.index,
-            step=step,
-            unit=unit.index,
+            step=send.step,
+            unit=send.unit,
             layer=choice.layer_index,
-            priority=choice.priority(step),
+            priority=choice.priority(send.step),
             queued_ns=context.recording.now_ns(),
             payload_bytes=sum(map(len, payload)),
+            version=send.version,
             meta=meta,
         )
-        context.endpoint.send(context.shard_party(unit.shard), header, payload)
+        for peer in send.peers:
+            context.endpoint.send(peer, header, payload)
+
+
+def _served(context: Context, choice: Choice) -> ServedUnit:
+    unit = choice.unit
+    assert unit.shard is not None
+    home = context.shard_party(unit.shard)
+    return ServedUnit(unit.layers[0], unit.count, home, returns_of(choice.layer))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 from engine.consistency.policy import Policy
 from engine.plan.cluster import shard_party
@@ -47,7 +48,7 @@ def worker_machines(plan: Plan, units: Sequence[Unit], *, rank: int, workers: in
         layer = choices[unit.layers[0]]
         if unit.shard is not None:
             home = shard_party(plan, workers, unit.shard)
-            served[unit.index] = ServedUnit(unit.layers[0], unit.count, home, _returns(layer))
+            served[unit.index] = ServedUnit(unit.layers[0], unit.count, home, returns_of(layer))
         elif layer.exchange in PROGRAMS and workers > 1:
             rounds[layer.exchange][unit.index] = unit.count
         elif layer.exchange == "factors":
@@ -79,7 +80,7 @@ def homes(
             unit.count,
             workers=workers,
             policy=policy(),
-            returns=_returns(choices[unit.layers[0]]),
+            returns=returns_of(choices[unit.layers[0]]),
             rank_order=rank_order,
         )
         for unit in units
@@ -87,7 +88,7 @@ def homes(
     }
 
 
-def _returns(layer: LayerPlan) -> Returns:
-    returns = layer.order.returns
-    assert returns in ("push", "notify-pull", "deferred-pull")
-    return returns
+def returns_of(layer: LayerPlan) -> Returns:
+    """How a served layer's answers return."""
+    assert layer.order.returns != "none", "resolve the plan first"
+    return cast(Returns, layer.order.returns)

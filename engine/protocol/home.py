@@ -50,18 +50,19 @@ class Home:
         self._held: list[Contribution] = []
         self._untold: set[int] = set()
         """Workers that have contributed since they were last answered, or notified."""
-        self._asking: set[int] = set()
-        """Workers that wait for an answer."""
+        self._asking: dict[int, int] = {}
+        """Workers that wait for an answer -> how many steps they will have contributed: a request may overtake a
+        contribution."""
         self._incarnation: dict[int, int] = {}
 
     def pushed(self, rank: int, step: int, read: int, incarnation: int = 0) -> list[Instruction]:
         """A worker's contribution of `step` has arrived, computed on version `read`. Raises OutOfStepError."""
         if not self._is_here(rank, incarnation):
             return [Drop(self._unit, rank, step, f"worker {rank} was lost")]
-        if step != self.clocks.contributed[rank]:
+        if step < self.clocks.contributed[rank]:  # workers that average leave steps out
             raise OutOfStepError(
-                f"worker {rank} pushed step {step} of unit {self._unit}, and it has pushed"
-                f" {self.clocks.contributed[rank]} steps of it"
+                f"worker {rank} pushed step {step} of unit {self._unit}, which is at"
+                f" {self.clocks.contributed[rank]}"
             )
         self.clocks.contributed[rank] = step + 1
         self._untold.add(rank)
@@ -69,11 +70,11 @@ class Home:
         self._take(Contribution(rank, step, read), found, arrives=True)
         return self._go_on(found)
 
-    def pulled(self, rank: int, incarnation: int = 0) -> list[Instruction]:
-        """A worker asks for the unit as it is to be for the step after those that it has contributed."""
+    def pulled(self, rank: int, clock: int, incarnation: int = 0) -> list[Instruction]:
+        """A worker asks for the unit as it is to be for its step `clock`."""
         if not self._is_here(rank, incarnation):
             return []
-        self._asking.add(rank)
+        self._asking[rank] = clock
         return self._go_on([])
 
     def finished(self, rank: int, incarnation: int = 0) -> list[Instruction]:
@@ -86,7 +87,7 @@ class Home:
     def lost(self, rank: int) -> list[Instruction]:
         """A worker is gone. What it contributed stays where it is in the sum; what was held is dropped."""
         self.clocks.contributed.pop(rank, None)
-        self._asking.discard(rank)
+        self._asking.pop(rank, None)
         self._untold.discard(rank)
         dropped = [each for each in self._held if each.rank == rank]
         self._held = [each for each in self._held if each.rank != rank]
@@ -102,10 +103,18 @@ class Home:
         self.clocks.finished.discard(rank)
         return [self._answer((rank,), clock)]
 
-    def overdue(self) -> list[int]:
-        """Workers of which something is missing, where an update or an answer waits for others."""
-        if not (self._joined or self._held or self._asking):
-            return []
+    @property
+    def waits(self) -> bool:
+        """Whether something has come after which other workers' contributions are waited for."""
+        return bool(self._joined or self._held or self._untold or self._asking)
+
+    @property
+    def behind(self) -> int:
+        """The step of which something is missing."""
+        return min((self.clocks.contributed[r] for r in self.clocks.active), default=0)
+
+    def missing(self) -> list[int]:
+        """Workers that are behind others."""
         furthest = max(self.clocks.contributed.values(), default=0)
         return sorted(r for r in self.clocks.active if self.clocks.contributed[r] < furthest)
 
@@ -167,12 +176,16 @@ class Home:
             self._untold -= news
             for clock, ranks in self._by_clock(news):
                 found.append(Send(ranks, Message.NOTIFY, self._unit, clock - 1, version=clocks.version))
-        self._answer_all({r for r in self._asking if readable(r, clocks)}, found)
+        asking = self._asking.items()
+        self._answer_all(
+            {r for r, clock in asking if clocks.contributed[r] >= clock and readable(r, clocks)}, found
+        )
 
     def _answer_all(self, ranks: set[int], found: list[Instruction]) -> None:
         if ranks:
             self._untold -= ranks
-            self._asking -= ranks
+            for rank in ranks & self._asking.keys():
+                del self._asking[rank]
             found += [self._answer(alike, clock) for clock, alike in self._by_clock(ranks)]
 
     def _by_clock(self, ranks: set[int]) -> Iterator[tuple[int, tuple[int, ...]]]:

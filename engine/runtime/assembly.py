@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn import Parameter
 
 from engine.consistency.average import Average
+from engine.consistency.policies import policy_of
 from engine.exchange import EXCHANGE
 from engine.exchange.base import Choice, Context, Exchange
 from engine.exchange.native import join_process_group
@@ -33,7 +34,7 @@ from engine.runtime.pinned_memory import PinnedMemory
 from engine.runtime.pipeline import Stage
 from engine.runtime.place import Place, Whole
 from engine.runtime.replica import PlanReplica
-from engine.runtime.servers import announce, make_shard
+from engine.runtime.servers import make_shard
 from engine.runtime.subject import (
     Subject,
     autocasting,
@@ -138,7 +139,12 @@ class Assembly:
         base.endpoint.on_failure(versions.fail)
         if base.party.shard is not None:
             shard = make_shard(
-                launch, of_shard(choices, base.party.shard), initial.tensors, base, base.party.shard
+                launch,
+                of_shard(choices, base.party.shard),
+                initial.tensors,
+                base,
+                base.party.shard,
+                total_steps,
             )
             self._server_lane.add(Shard.kinds, shard)
             versions.watch(shard.overdue)
@@ -150,8 +156,6 @@ class Assembly:
         served = [name for layer in layers if layer.updater is None for name in layer.parameters]
         writes = self._writes(model, trainable, served)
         exchanges = self._exchanges(choices, captures, memory, versions, writes)
-        shards = {c.unit.shard for c in choices.values() if c.layer.update == "server"}
-        hosts = sorted({home_of(launch, index) for index in shards if index is not None})
         kind: Callable[..., PlanReplica] = PlanReplica
         if launch.consistency.mode == "average":
             average = Average(launch.consistency, workers=launch.job.cluster.workers, total_steps=total_steps)
@@ -166,7 +170,7 @@ class Assembly:
             versions=versions,
             recording=base.recording,
             hyper=schedule.at,
-            announce=partial(announce, base.endpoint, hosts) if self.rank == 0 else lambda step, hyper: None,
+            policy=policy_of(launch.consistency, self.team.size),
             clip_norm=job.training.clip_norm,
             watch=self._watch(writes, place),
             # A replayed device runs beside its host, which has time for an update between two layers only.

@@ -22,8 +22,8 @@ class Message(IntEnum):
 
     INIT = 1
     """Worker 0's initial value of a parameter or buffer [the tensor]; unit = its position in the state."""
-    HYPER = 2
-    """The optimizer's hyper-parameters of a step, ahead of the step's gradients [none; JSON in meta]."""
+    LENGTH = 2
+    """Worker 0 tells dedicated servers how many steps the job has [none; `step` is their number]."""
     PUSH = 3
     """A worker's gradient of a unit for its server [present pieces; presence mask in meta]."""
     NOTIFY = 4

@@ -200,6 +200,11 @@ class Recording:
         """A contribution has been added."""
         self._server(Kind.REDUCE, choice, step, origin, start_ns)
 
+    def dropped(self, choice: Choice, step: int, origin: int, reason: str) -> None:
+        """A contribution is applied never."""
+        layer = choice.unit.layers[0]
+        print(f"worker {origin}'s contribution to {layer} in step {step} was dropped: {reason}", flush=True)
+
     def updated(self, choice: Choice, step: int, start_ns: int) -> None:
         """A server has updated a unit."""
         self._server(Kind.UPDATE, choice, step, NONE, start_ns)

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn import Parameter
 from torch.utils.hooks import RemovableHandle
 
-from engine.consistency.every_step import EveryStep
+from engine.consistency.policy import Policy
 from engine.errors import TrainingError
 from engine.exchange.base import Choice, Exchange
 from engine.inputs.loader import StepBatch
@@ -59,14 +59,13 @@ class PlanReplica:
         versions: Versions,
         recording: Recording,
         hyper: Callable[[int], Hyper],
-        announce: Callable[[int, Hyper], None],
+        policy: Policy,
         clip_norm: float | None,
         watch: Watch | None,
         together: bool,
     ) -> None:
-        """`choices`, `exchanges` and `captures` by unit index. `announce(step, hyper)` tells the servers;
-        called by every worker, done by worker 0. `watch`: where somebody else has to know what a model writes.
-        `together`: whether layers that have come are updated in one go; otherwise each when it is read."""
+        """`choices`, `exchanges` and `captures` by unit index. `watch`: where somebody else has to know what a model
+        writes. `together`: whether layers that have come are updated in one go; otherwise each when it is read."""
         self.model = model
         self._frozen = Frozen(model)
         self._layers = layers
@@ -77,11 +76,10 @@ class PlanReplica:
         self._versions = versions
         self._recording = recording
         self._hyper = hyper
-        self._announce = announce
         self._clip_norm = clip_norm
         self._watch = watch
         self._together = together
-        self._consistency = EveryStep()
+        self._policy = policy
         self._step = 0
         self._forward = False
         self._departing = False
@@ -167,7 +165,6 @@ class PlanReplica:
         for capture in self._captures:
             capture.begin_backward()
         if last:
-            self._announce(self._step, self._hyper(self._step))
             self._accumulated.clear()
             self._started.clear()
             if self._watch is not None:
@@ -264,7 +261,7 @@ class PlanReplica:
         return False
 
     def _wait(self, layer: Layer) -> None:
-        if layer.version < (needed := self._consistency.version_needed(self._step)):
+        if layer.version < (needed := self._policy.needs(self._step)):
             self._bring_once(layer, needed)
 
     @undisturbed
@@ -292,7 +289,7 @@ class PlanReplica:
     @past_gates
     def _bring_what_has_come(self) -> None:
         """A part of the exchange has ended by the end of backward; for a single worker, all of it."""
-        needed = self._consistency.version_needed(self._step)
+        needed = self._policy.needs(self._step)
         with self._lock:
             come = [layer for layer in self._layers if self._has_come(needed, layer)]
             if come and (not self._clips() or len(come) == len(self._layers)):

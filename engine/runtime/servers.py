@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from torch import Tensor
 
+from engine.consistency.policies import policy_of
 from engine.exchange.base import Choice
 from engine.exchange.shard import Shard
 from engine.plan.cluster import Party
@@ -15,7 +16,7 @@ from engine.runtime.initial import InitialState, empty_state
 from engine.runtime.launch import Launch
 from engine.runtime.messages import Lane, Message, Payload
 from engine.runtime.party import PartyBase, exchanged_parameters, load_choices, of_shard
-from engine.runtime.updates import Hyper, PieceUpdater
+from engine.runtime.updates import HyperSchedule, PieceUpdater
 from engine.transport.endpoint import Endpoint
 from engine.transport.message import Header
 
@@ -23,13 +24,21 @@ _WATCH_S = 1.0
 
 
 def make_shard(
-    launch: Launch, choices: Mapping[int, Choice], initial: Mapping[str, Tensor], base: PartyBase, index: int
+    launch: Launch,
+    choices: Mapping[int, Choice],
+    initial: Mapping[str, Tensor],
+    base: PartyBase,
+    index: int,
+    total_steps: int,
 ) -> Shard:
-    """A shard with worker 0's initial parameters."""
+    """A shard with worker 0's initial parameters. `total_steps`: of the job."""
+    workers = launch.job.cluster.workers
     return Shard(
         index=index,
-        workers=launch.job.cluster.workers,
+        workers=workers,
         choices=choices,
+        policy=partial(policy_of, launch.consistency, workers),
+        hyper=HyperSchedule(launch.job.optimizer, launch.job.schedule, total_steps).at,
         make_updater=lambda choice, pieces: PieceUpdater(
             launch.job.optimizer, [s.parameter for s in choice.unit.segments], pieces
         ),
@@ -39,16 +48,6 @@ def make_shard(
         deterministic=launch.job.training.deterministic,
         deadline_s=launch.deadline_s,
     )
-
-
-def announce(endpoint: Endpoint, hosts: Iterable[int], step: int, hyper: Hyper) -> None:
-    """Tell every server the hyper-parameters of `step`, ahead of any gradient of it."""
-    meta = json.dumps(hyper).encode()
-    for host in hosts:
-        header = Header(
-            kind=Message.HYPER, lane=Lane.SERVER, origin=endpoint.index, step=step, priority=-1, meta=meta
-        )
-        endpoint.send(host, header)
 
 
 class Server:
@@ -75,22 +74,27 @@ class Server:
         initial = InitialState(empty_state(shapes), launch.deadline_s)
         base.endpoint.on_failure(initial.fail)
         lane.add(initial.kinds, initial)
+        length, end = _Told(Message.LENGTH), _Told(Message.END)
+        for told in (length, end):
+            lane.add(told.kinds, told)
         base.connect()
         base.rendezvous.agree("model and key order", launch.model.checksum)
         initial.wait(base.names[0])
+        if not length.there.wait(launch.deadline_s):
+            raise TimeoutError(
+                f"{base.names[0]} did not say within {launch.deadline_s:.0f} s how long the job is"
+            )
         choices = of_shard(load_choices(launch), self._shard_index)
         lane.expect(choice.unit for choice in choices.values())
-        shard = make_shard(launch, choices, initial.tensors, base, self._shard_index)
+        shard = make_shard(launch, choices, initial.tensors, base, self._shard_index, length.step)
         lane.add(Shard.kinds, shard)
-        end = _End()
-        lane.add(_End.kinds, end)
         base.rendezvous.barrier("ready")
         self._serve(shard, end, failed)
         base.part()
 
-    def _serve(self, shard: Shard, end: _End, failed: threading.Event) -> None:
+    def _serve(self, shard: Shard, end: _Told, failed: threading.Event) -> None:
         """Until worker 0 says that training is over; the lane's thread does the work."""
-        while not end.reached.wait(_WATCH_S):
+        while not end.there.wait(_WATCH_S):
             if failed.is_set():
                 assert self._base.endpoint.failure is not None
                 raise self._base.endpoint.failure
@@ -99,19 +103,26 @@ class Server:
                 raise TimeoutError(late)
 
 
-class _End:
-    """Waits for the message that training is over."""
+class _Told:
+    """Waits for one message of a kind."""
 
-    kinds = (Message.END,)
-
-    def __init__(self) -> None:
-        self.reached = threading.Event()
+    def __init__(self, kind: Message) -> None:
+        self.kinds = (kind,)
+        self.step = 0
+        self.there = threading.Event()
 
     def place(self, header: Header) -> None:
         """It has no payload."""
 
     def handle(self, header: Header, payload: Payload) -> None:
-        self.reached.set()
+        self.step = header.step
+        self.there.set()
+
+
+def tell_length(endpoint: Endpoint, parties: Iterable[int], steps: int) -> None:
+    """Worker 0: tell dedicated servers how many steps the job has."""
+    for party in parties:
+        endpoint.send(party, Header(kind=Message.LENGTH, lane=Lane.SERVER, origin=endpoint.index, step=steps))
 
 
 def end_training(endpoint: Endpoint, parties: Iterable[int], lane: Lane = Lane.SERVER) -> None:

@@ -3,7 +3,7 @@
 A worker has one optimizer, and updates those of its parameters whose sums are there; a server has one for each unit,
 and a device that layers are placed on has one for each layer.
 Every optimizer here updates each parameter by itself, so that this equals one step over all of them. Hyper-parameters
-that a schedule changes come from one place, worker 0, stamped with their step.
+that a schedule changes are computed where the update runs, for the step that it belongs to.
 """
 
 from __future__ import annotations
@@ -191,10 +191,14 @@ class HyperSchedule:
         self._scheduler = _scheduler(self._optimizer, optimizer, schedule, total_steps)
         self._spec = schedule
         self._step = 0
+        self._values = self._read()
 
     def at(self, step: int) -> Hyper:
-        """The values of `step`; steps are asked for in order. Raises UserError where the schedule has none."""
-        while self._scheduler is not None and self._step < step:
+        """The values of `step`, or of the latest step that was asked for. Raises UserError where the schedule has
+        none."""
+        if self._scheduler is None or self._step >= step:
+            return self._values
+        while self._step < step:
             with warnings.catch_warnings():
                 # Of a schedule that ends before the job does, and of an optimizer that never steps: this one does not.
                 warnings.simplefilter("ignore", UserWarning)
@@ -203,6 +207,10 @@ class HyperSchedule:
                 except Exception as error:
                     raise _no_rate(self._spec, f"{error} in step {self._step + 1}") from error
             self._step += 1
+        self._values = self._read()
+        return self._values
+
+    def _read(self) -> Hyper:
         return [
             {key: group[key] for key in _SCHEDULED if key in group} for group in self._optimizer.param_groups
         ]

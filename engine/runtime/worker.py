@@ -25,7 +25,7 @@ from engine.runtime.initial import share
 from engine.runtime.launch import Launch, write_json
 from engine.runtime.party import PartyBase
 from engine.runtime.refused import refused_by_pytorch
-from engine.runtime.servers import end_training
+from engine.runtime.servers import end_training, tell_length
 from engine.runtime.subject import Subject, rehearsal_summary
 from engine.runtime.trainer import Outcome, Trainer
 from engine.telemetry.memory import MemorySampler
@@ -94,6 +94,9 @@ class Worker:
             share(initial, place.shared, self._launch, base)
         model = place.model.to(parts.device)
         subject = replace(subject, model=model, parts=None)  # what is computed elsewhere goes
+        servers = [p.index for p in self._launch.parties if p.rank is None and p.shard is not None]
+        if parts.rank == 0:
+            tell_length(base.endpoint, servers, loader.steps)
         replica = parts.replica(place, model, initial, loader.steps)
         initial.forget()
         passes, measure = place.open(replica, loader.steps)
@@ -131,7 +134,6 @@ class Worker:
                 save_state(model, place.team, path, elsewhere)
         replica.close()
         if parts.rank == 0:
-            servers = [p.index for p in self._launch.parties if p.rank is None and p.shard is not None]
             end_training(base.endpoint, servers)
         base.part()
         self._write_summary(outcome, subject)  # everything has left by now, so that its byte counts are final

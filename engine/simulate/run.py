@@ -275,7 +275,7 @@ class _Run:
                 self._homes[header.unit][1].pushed(header.origin, header.step, header.version),
             )
         elif header.kind == Message.PULL:
-            self.carry_out(party, self._homes[header.unit][1].pulled(header.origin))
+            self.carry_out(party, self._homes[header.unit][1].pulled(header.origin, header.step + 1))
         else:
             self.carry_out(party, self._workers[party].arrived(header))
 

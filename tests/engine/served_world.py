@@ -166,7 +166,7 @@ class World:
             if kind == Message.PUSH:
                 found = home.pushed(source, step, version, life)
             elif kind == Message.PULL:
-                found = home.pulled(source, life)
+                found = home.pulled(source, step + 1, life)
             else:
                 found = home.finished(source, life)
             self._carry_out(SERVER, found, Given(unit, source, step, life))

@@ -38,7 +38,7 @@ def test_a_late_pull_gets_its_own_step(tmp_path: Path) -> None:
         choices = load_choices(launch)
         choice = choices[0]
         initial = {p.name: torch.zeros(p.shape) for layer in launch.model.layers for p in layer.parameters}
-        shard = make_shard(launch, choices, initial, base, 0)
+        shard = make_shard(launch, choices, initial, base, 0, 2)
 
         def say(kind: Message, rank: int, step: int, value: float | None = None) -> None:
             data = None if value is None else as_bytes(torch.full((choice.unit.count,), value))
