@@ -98,6 +98,14 @@ class Update(NamedTuple):
     """Which step's hyper-parameters hold."""
 
 
+class Summed(NamedTuple):
+    """All of the unit's sums are in their places. The driver tells the machine when it has carried this out: until then
+    a part that leaves meanwhile must not complete the unit."""
+
+    unit: int
+    step: int
+
+
 class Advance(NamedTuple):
     """The worker's unit holds the result of all steps before `clock`."""
 
@@ -105,4 +113,4 @@ class Advance(NamedTuple):
     clock: int
 
 
-Instruction: TypeAlias = Send | Add | Put | Keep | Drop | Update | Advance
+Instruction: TypeAlias = Send | Add | Put | Keep | Drop | Update | Summed | Advance

@@ -14,7 +14,7 @@ from functools import cache, partial
 from engine.plan.rounds import Program, Programmer, Receive
 from engine.plan.rounds import Send as Hand
 from engine.protocol.errors import OutOfStepError
-from engine.protocol.instructions import Add, Advance, Content, Instruction, Keep, Put, Send
+from engine.protocol.instructions import Add, Advance, Content, Instruction, Keep, Put, Send, Summed
 from engine.protocol.kinds import Message
 
 
@@ -75,6 +75,10 @@ class Rounds:
         """A part has left."""
         return self._settle(unit, step, self._turns[unit, step])
 
+    def summed(self, unit: int, step: int) -> list[Instruction]:
+        """The driver has carried out the program's last instruction."""
+        return self._settle(unit, step, self._turns[unit, step])
+
     def place(self, unit: int, step: int, part: int, origin: int) -> tuple[int, int] | None:
         """Where finished sums may be received, also before their turn: they hold this rank's part, so it has been sent,
         and nothing here reads or adds to these elements any more. None for what is to be added."""
@@ -109,7 +113,7 @@ class Rounds:
                 found.append(_take(unit, step, now, kept=True))
             else:
                 return found
-        return [*found, *self._settle(unit, step, turn)]
+        return [*found, Summed(unit, step)]
 
     def _settle(self, unit: int, step: int, turn: _Turn) -> list[Instruction]:
         turn.open -= 1

@@ -20,7 +20,7 @@ from engine.plan.plan import Plan
 from engine.plan.traffic import factor_bytes, item_bytes
 from engine.plan.units import Unit, cut
 from engine.protocol.assembly import homes, worker_machines
-from engine.protocol.instructions import Advance, Content, Instruction, Send, Update
+from engine.protocol.instructions import Advance, Content, Instruction, Send, Summed, Update
 from engine.protocol.kinds import Message
 from engine.simulate.clock import VirtualClock
 from engine.simulate.network import Passed, VirtualNetwork
@@ -240,6 +240,9 @@ class _Run:
                 self._send(party, instruction)
             elif isinstance(instruction, Advance):
                 self._workers[party].advanced(instruction.unit, instruction.clock)
+            elif isinstance(instruction, Summed):
+                machine = self._workers[party].machines.rounds[instruction.unit]
+                self.carry_out(party, machine.summed(instruction.unit, instruction.step))
             elif isinstance(instruction, Update) and (
                 takes_ns := self._update_ns(self._unit[instruction.unit])
             ):
