@@ -1,8 +1,14 @@
-"""Consistency: how far may workers drift from one another?"""
+"""Consistency: how far may workers drift from one another?
+
+A mode is one file with a class: `of(consistency, workers)` makes the policy (`policy.py`) that a plan asks for, and
+`check(consistency, workers)` raises UserError for settings that it does not have.
+
+Traits, which the compatibility rules ask for:
+  drifts     workers do not wait for one another in every step: their parameters differ, and an update has some
+             workers' contributions
+"""
 
 from engine.catalogue import Axis, Mechanism
-
-_LATER = "only synchronous training is built yet"
 
 CONSISTENCY = Axis(
     "consistency",
@@ -18,10 +24,23 @@ CONSISTENCY = Axis(
             summary="Workers train alone and average every k steps.",
             implementation="engine.consistency.average:Average",
         ),
-        Mechanism(name="asynchronous", summary="A contribution is applied when it arrives.", missing=_LATER),
         Mechanism(
-            name="softsync", summary="An update for every s contributions, whoever sent them.", missing=_LATER
+            name="asynchronous",
+            summary="A contribution is applied when it arrives.",
+            implementation="engine.consistency.asynchronous:Asynchronous",
+            traits=frozenset({"drifts"}),
         ),
-        Mechanism(name="bounded-staleness", summary="No worker is more than s steps ahead.", missing=_LATER),
+        Mechanism(
+            name="softsync",
+            summary="An update for every s contributions, whoever sent them.",
+            implementation="engine.consistency.softsync:Softsync",
+            traits=frozenset({"drifts"}),
+        ),
+        Mechanism(
+            name="bounded-staleness",
+            summary="No worker is more than s steps ahead of the slowest.",
+            implementation="engine.consistency.bounded_staleness:BoundedStaleness",
+            traits=frozenset({"drifts"}),
+        ),
     ),
 )

@@ -11,8 +11,13 @@ Loses where workers are equally fast: gradients are stale, and a step learns les
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING
 
 from engine.consistency.policy import Apply, Clocks, Contribution, Verdict
+from engine.errors import UserError
+
+if TYPE_CHECKING:
+    from engine.plan.consistency import Consistency
 
 SCALES: dict[str, Callable[[int], float]] = {
     "constant": lambda staleness: 1.0,
@@ -30,6 +35,19 @@ class Asynchronous:
         """`own_writes`: whether a worker waits for the answer to its last push; else for that to the one before."""
         self._scale = SCALES[scaling]
         self._own_writes = own_writes
+
+    @classmethod
+    def of(cls, consistency: Consistency, workers: int) -> Asynchronous:
+        """See `engine/consistency/__init__.py`."""
+        return cls(consistency.scaling or "constant")
+
+    @staticmethod
+    def check(consistency: Consistency, workers: int) -> None:
+        """See there."""
+        if consistency.scaling is not None and consistency.scaling not in SCALES:
+            raise UserError(
+                "consistency.scaling", consistency.scaling, "no such rule", f"Use one of: {', '.join(SCALES)}"
+            )
 
     def admit(self, contribution: Contribution, clocks: Clocks) -> Verdict:
         return Apply(self._scale(clocks.staleness(contribution)))

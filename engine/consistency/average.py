@@ -22,7 +22,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from engine.consistency.every_step import EveryStep
 from engine.consistency.outer import OUTER
+from engine.consistency.policy import Policy
 from engine.plan.consistency import Consistency
 
 if TYPE_CHECKING:
@@ -41,6 +43,15 @@ class Average:
         self._period = consistency.period
         self._workers = workers
         self._total_steps = total_steps
+
+    @staticmethod
+    def of(consistency: Consistency, workers: int) -> Policy:
+        """See `engine/consistency/__init__.py`: at every average, workers wait for one another."""
+        return EveryStep(workers)
+
+    @staticmethod
+    def check(consistency: Consistency, workers: int) -> None:
+        """See there: `Consistency` does, when it is made."""
 
     def follows(self, step: int) -> bool:
         """Whether `step` (0 first) ends with an average. -1 does: all begin with the same parameters."""

@@ -11,9 +11,16 @@ later.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from engine.consistency.policy import Apply, Clocks, Contribution, Hold, Verdict
+from engine.errors import UserError
+
+if TYPE_CHECKING:
+    from engine.plan.consistency import Consistency
+
+
+MOST = 1_000_000
 
 
 class BoundedStaleness:
@@ -25,6 +32,23 @@ class BoundedStaleness:
         """`bound`: s, at least 0."""
         self._bound = bound
         self._by_clock = apply == "clock"
+
+    @classmethod
+    def of(cls, consistency: Consistency, workers: int) -> BoundedStaleness:
+        """See `engine/consistency/__init__.py`."""
+        assert consistency.bound is not None, "resolve the plan first"
+        return cls(consistency.bound, apply=consistency.apply or "arrival")
+
+    @staticmethod
+    def check(consistency: Consistency, workers: int) -> None:
+        """See there."""
+        if consistency.bound is None or not 0 <= consistency.bound <= MOST:
+            raise UserError(
+                "consistency.bound",
+                consistency.bound,
+                f"must be from 0 (nobody is ahead) to {MOST} steps",
+                "Use 2 or 3, say; asynchronous has no bound",
+            )
 
     def admit(self, contribution: Contribution, clocks: Clocks) -> Verdict:
         if self._by_clock and contribution.step > clocks.version:

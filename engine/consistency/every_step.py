@@ -6,8 +6,12 @@ Update: w <- step(w, sum over workers of g_r(w)). Papers 000, section 2. Loses w
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
 from engine.consistency.policy import Apply, Clocks, Contribution, Verdict
+
+if TYPE_CHECKING:
+    from engine.plan.consistency import Consistency
 
 _APPLY = Apply()
 
@@ -19,6 +23,15 @@ class EveryStep:
 
     def __init__(self, workers: int) -> None:
         self._workers = workers
+
+    @classmethod
+    def of(cls, consistency: Consistency, workers: int) -> EveryStep:
+        """See `engine/consistency/__init__.py`."""
+        return cls(workers)
+
+    @staticmethod
+    def check(consistency: Consistency, workers: int) -> None:
+        """There is nothing to set."""
 
     def admit(self, contribution: Contribution, clocks: Clocks) -> Verdict:
         return _APPLY

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from engine.consistency.every_step import EveryStep
+from typing import TYPE_CHECKING
+
+from engine.consistency import CONSISTENCY
 from engine.consistency.policy import Policy
-from engine.plan.consistency import Consistency
+
+if TYPE_CHECKING:
+    from engine.plan.consistency import Consistency
 
 
 def policy_of(consistency: Consistency, workers: int) -> Policy:
-    """For one unit's home, or one worker. Workers that average wait for one another at every average."""
-    assert consistency.mode in ("every-step", "average"), consistency.mode
-    return EveryStep(workers)
+    """A new one, for one unit's home or one worker."""
+    policy: Policy = CONSISTENCY[consistency.mode].load().of(consistency, workers)
+    return policy
+
+
+def drifts(consistency: Consistency) -> bool:
+    """Whether workers do not wait for one another in every step."""
+    return "drifts" in CONSISTENCY[consistency.mode].traits

@@ -14,8 +14,13 @@ so slow that s contributions take long.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
 from engine.consistency.policy import Apply, Clocks, Contribution, Verdict
+from engine.errors import UserError
+
+if TYPE_CHECKING:
+    from engine.plan.consistency import Consistency
 
 
 class Softsync:
@@ -28,6 +33,24 @@ class Softsync:
         contribution is in what it reads; else it gets the unit as it is."""
         self._contributions = contributions
         self._own_writes = own_writes
+
+    @classmethod
+    def of(cls, consistency: Consistency, workers: int) -> Softsync:
+        """See `engine/consistency/__init__.py`."""
+        assert consistency.contributions is not None, "resolve the plan first"
+        return cls(consistency.contributions, own_writes=consistency.contributions in (1, workers))
+
+    @staticmethod
+    def check(consistency: Consistency, workers: int) -> None:
+        """See there."""
+        contributions = consistency.contributions
+        if contributions is None or not 1 <= contributions <= workers:
+            raise UserError(
+                "consistency.contributions",
+                contributions,
+                f"must be from 1 (asynchronous) to the number of workers, {workers} (all of them)",
+                f"Use {max(1, workers // 2)}, say",
+            )
 
     def admit(self, contribution: Contribution, clocks: Clocks) -> Verdict:
         return Apply()

@@ -73,6 +73,8 @@ class Context:
     rendezvous: str
     """Where process groups meet (native exchange)."""
     deadline_s: float
+    lockstep: bool = True
+    """Whether all workers use the same version of a unit in the same step."""
     written: Callable[[Unit], bool] = lambda unit: False
     """Whether something has written to the unit's parameters in this step, besides the update."""
 
@@ -96,6 +98,11 @@ class Exchange(Protocol):
 
     def start(self, unit: Unit, step: int) -> None:
         """The unit's gradients of `step` are final; they must stay unchanged until its version advances."""
+        ...
+
+    def finished(self, steps: int) -> None:
+        """This worker has contributed `steps` steps, and contributes nothing more. Where workers drift, version
+        `steps` + 1 of every unit comes when that holds for all of them."""
         ...
 
     def place(self, header: Header) -> list[memoryview] | None:

@@ -103,6 +103,9 @@ class FactorsExchange:
             flat = [gradient.view(-1) for gradient in found.gradients]
             context.memory.when_readable(flat, partial(self._leave_whole, choice, step, found.present))
 
+    def finished(self, steps: int) -> None:
+        """All workers have the same already."""
+
     def place(self, header: Header) -> list[memoryview] | None:
         """A buffer of its own: the message is needed until all others are there."""
         if header.payload_bytes == 0:

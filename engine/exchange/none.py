@@ -22,6 +22,9 @@ class NoExchange:
     def start(self, unit: Unit, step: int) -> None:
         self._versions.advance(unit.index, step + 1)
 
+    def finished(self, steps: int) -> None:
+        """All workers have the same already."""
+
     def place(self, header: Header) -> None:
         """Nothing arrives."""
 

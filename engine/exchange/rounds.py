@@ -58,6 +58,9 @@ class RoundsAllreduce:
         start = Send((context.rank,), Message.ROUND_START, unit.index, step)
         context.memory.when_gradients_are_readable(unit, lambda: self._send(choice, start, [], mask))
 
+    def finished(self, steps: int) -> None:
+        """All workers have the same already."""
+
     def place(self, header: Header) -> list[memoryview] | None:
         """Finished sums in their place. What is to be added comes in a scratch buffer."""
         choice = self._context.choices[header.unit]

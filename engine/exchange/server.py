@@ -13,6 +13,7 @@ from functools import partial
 
 from torch import Tensor
 
+from engine.errors import TrainingError
 from engine.exchange.base import Choice, Context
 from engine.plan.units import Unit
 from engine.protocol.assembly import returns_of
@@ -41,6 +42,12 @@ class ServerExchange:
         memory = self._context.memory
         mask = memory.mask(unit, step)
         if choice.layer.update == "server" and self._context.written(unit):
+            if not self._context.lockstep:
+                raise TrainingError(
+                    f"{unit.layers[0]} was written to by the model or its loss. Where workers do not wait for one"
+                    " another they hold different parameters, so a server cannot take what one of them writes. Use"
+                    " consistency every-step, or keep what is written in a buffer"
+                )
             memory.when_readable(memory.values(unit.segments), partial(self._assign, choice, step))
 
         def push() -> None:
@@ -60,6 +67,9 @@ class ServerExchange:
         payload = [as_bytes(value) for value in values] if self._context.rank == 0 else []
         home = self._context.shard_party(unit.shard)
         self._send(choice, Send((home,), Message.ASSIGN, unit.index, step), payload, packed(values))
+
+    def finished(self, steps: int) -> None:
+        self._send_all(self._machine.finished(steps))
 
     def place(self, header: Header) -> list[memoryview] | None:
         choice = self._context.choices[header.unit]

@@ -66,7 +66,7 @@ class _Room:
 class Shard:
     """Server shard `index`, living in the process that owns `endpoint`."""
 
-    kinds = (Message.PUSH, Message.PULL, Message.ASSIGN)
+    kinds = (Message.PUSH, Message.PULL, Message.FINISH, Message.ASSIGN)
 
     def __init__(
         self,
@@ -109,6 +109,8 @@ class Shard:
             return
         if header.kind == Message.PULL:
             found = room.home.pulled(header.origin, header.step + 1)
+        elif header.kind == Message.FINISH:
+            found = room.home.finished(header.origin, header.step + 1)
         else:
             if not room.home.waits:
                 room.first_arrival_s = time.monotonic()

@@ -24,6 +24,7 @@ _BELONGS: dict[str, tuple[str, ...]] = {
     "scaling": ("asynchronous",),
     "contributions": ("softsync",),
     "bound": ("bounded-staleness",),
+    "apply": ("bounded-staleness",),
 }
 """Which modes read which setting."""
 
@@ -56,12 +57,15 @@ class Consistency:
     """`average`: learning rate of the outer optimizer. Null: 1, which with `sgd` is plain averaging."""
     outer_momentum: float | None = None
     """`average`: momentum of the outer optimizer. Null: 0."""
-    scaling: Literal["constant", "staleness"] | None = None
+    scaling: str | None = None
     """`asynchronous`: `staleness` divides a contribution's step by its staleness (papers 001)."""
     contributions: int | None = None
     """`softsync`: contributions that make one update."""
     bound: int | None = None
     """`bounded-staleness`: steps that the fastest worker may be ahead of the slowest."""
+    apply: Literal["arrival", "clock"] | None = None
+    """`bounded-staleness`: whether a contribution is applied on `arrival` (the default), or all of one clock as one
+    update, in the order of clocks."""
 
     def __post_init__(self) -> None:
         CONSISTENCY.require(self.mode, "mode")

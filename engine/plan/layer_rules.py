@@ -12,6 +12,7 @@ from engine.exchange import EXCHANGE
 from engine.plan.averaging import check_layer_averages
 from engine.plan.cluster import Cluster
 from engine.plan.description import LayerDescription, ModelDescription
+from engine.plan.drift_rules import check_layer_drifts
 from engine.plan.job import JobSpec
 from engine.plan.plan import LayerPlan, Plan, Servers
 from engine.plan.stage_rules import check_layer_in_stage
@@ -38,6 +39,7 @@ def layer_refusals(
     yield from refusals(_factors_have_a_product, layer, described, field)
     yield from refusals(_factors_travel_whole, layer, field)
     yield from refusals(check_layer_averages, layer, plan)
+    yield from refusals(check_layer_drifts, layer, plan)
     yield from refusals(_servers_update_by_themselves, layer, job, field)
 
 

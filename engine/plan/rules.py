@@ -14,6 +14,7 @@ from engine.errors import UnknownNameError, UserError, refusals, refuse
 from engine.plan.averaging import settle_averaging
 from engine.plan.cluster import Cluster, workload_of
 from engine.plan.description import ModelDescription
+from engine.plan.drift_rules import check_consistency
 from engine.plan.job import JobSpec
 from engine.plan.layer_rules import is_served, layer_refusals, why_only_workers_update
 from engine.plan.placement_rules import check_placement, settle_workload
@@ -46,6 +47,7 @@ def resolve(plan: Plan | Peer, model: ModelDescription, cluster: Cluster, job: J
             *refusals(_servers_fit, plan, cluster),
             *refusals(check_placement, plan, model, cluster, job),
             *refusals(check_stages, plan, model, cluster, job),
+            *refusals(check_consistency, plan, job),
             *(error for layer in plan.layers for error in layer_refusals(layer, plan, model, cluster, job)),
             *refusals(_native_cannot_be_paced, native, cluster),
         ]

@@ -53,6 +53,8 @@ class Home:
         self._asking: dict[int, int] = {}
         """Workers that wait for an answer -> how many steps they will have contributed: a request may overtake a
         contribution."""
+        self._finishing: dict[int, int] = {}
+        """Workers that have said how many steps they contribute."""
         self._incarnation: dict[int, int] = {}
 
     def pushed(self, rank: int, step: int, read: int, incarnation: int = 0) -> list[Instruction]:
@@ -77,17 +79,19 @@ class Home:
         self._asking[rank] = clock
         return self._go_on([])
 
-    def finished(self, rank: int, incarnation: int = 0) -> list[Instruction]:
-        """A worker contributes nothing after what it has pushed."""
+    def finished(self, rank: int, clock: int, incarnation: int = 0) -> list[Instruction]:
+        """A worker contributes nothing after its step `clock` - 1. It gets the unit, as if it had contributed one more
+        step, when nobody contributes any more: then all have the same."""
         if not self._is_here(rank, incarnation):
             return []
-        self.clocks.finished.add(rank)
+        self._finishing[rank] = clock
         return self._go_on([])
 
     def lost(self, rank: int) -> list[Instruction]:
         """A worker is gone. What it contributed stays where it is in the sum; what was held is dropped."""
         self.clocks.contributed.pop(rank, None)
         self._asking.pop(rank, None)
+        self._finishing.pop(rank, None)
         self._untold.discard(rank)
         dropped = [each for each in self._held if each.rank == rank]
         self._held = [each for each in self._held if each.rank != rank]
@@ -143,6 +147,10 @@ class Home:
 
     def _go_on(self, found: list[Instruction]) -> list[Instruction]:
         """And whatever can happen now."""
+        clocks = self.clocks
+        for rank, clock in self._finishing.items():
+            if clocks.contributed.get(rank) == clock:  # it may have overtaken the last contribution
+                clocks.finished.add(rank)
         while self._joined and self._policy.due(self._joined, self.clocks):
             self._update(found)
             held, self._held = self._held, []
@@ -150,7 +158,16 @@ class Home:
                 self._take(contribution, found, arrives=False)
         if self._untold or self._asking:
             self._answers(found)
+        if clocks.finished and not clocks.active and not self._joined:
+            self._answer_last(found)
         return found
+
+    def _answer_last(self, found: list[Instruction]) -> None:
+        """Nobody contributes any more."""
+        ranks = {r for r in self.clocks.finished if r in self._finishing and r in self.clocks.contributed}
+        for rank in ranks:
+            del self._finishing[rank]
+        found += [self._answer(alike, clock + 1) for clock, alike in self._by_clock(ranks)]
 
     def _update(self, found: list[Instruction]) -> None:
         if self._rank_order:

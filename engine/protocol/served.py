@@ -62,6 +62,10 @@ class Served:
             )
         ]  # fmt: skip
 
+    def finished(self, clock: int) -> list[Instruction]:
+        """This worker has contributed `clock` steps, and contributes nothing more."""
+        return [Send((unit.home,), Message.FINISH, index, clock - 1) for index, unit in self._units.items()]
+
     def notified(self, index: int, step: int) -> list[Instruction]:
         """The unit's home has an answer for the worker's `step`. A layer is asked for as a whole."""
         layer = self._units[index].layer

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import Parameter
 
 from engine.consistency.average import Average
-from engine.consistency.policies import policy_of
+from engine.consistency.policies import drifts, policy_of
 from engine.exchange import EXCHANGE
 from engine.exchange.base import Choice, Context, Exchange
 from engine.exchange.native import join_process_group
@@ -35,6 +35,7 @@ from engine.runtime.pipeline import Stage
 from engine.runtime.place import Place, Whole
 from engine.runtime.replica import PlanReplica
 from engine.runtime.servers import make_shard
+from engine.runtime.stop import Stop
 from engine.runtime.subject import (
     Subject,
     autocasting,
@@ -76,6 +77,9 @@ class Assembly:
         self._server_lane = base.dispatch(Lane.SERVER)
         self._worker_lane.add(self.gather.kinds, self.gather)
         base.endpoint.on_failure(self.gather.fail)
+        self.stop = Stop(base.endpoint, workers) if drifts(launch.consistency) else None
+        if self.stop is not None:
+            self._worker_lane.add(self.stop.kinds, self.stop)
 
     def subject(self) -> Subject:
         """The job's model, on the host, and its data. What travels is laid out for it: where nothing does, the last bit
@@ -181,7 +185,8 @@ class Assembly:
         self, model: nn.Module, trainable: Mapping[str, Parameter], served: Collection[str]
     ) -> Writes | None:
         """What looks at the parameters, where another worker or a server has to know what a model writes to them."""
-        launch, compared = self._launch, self.team.size > 1
+        launch = self._launch
+        compared = self.team.size > 1 and not drifts(launch.consistency)
         if launch.profile is not None or launch.consistency.mode == "average" or not (compared or served):
             return None
         parameters = dict(model.named_parameters()) if compared else trainable
@@ -191,7 +196,7 @@ class Assembly:
         if writes is None:
             return None
         agreement: Agreement | None = None
-        if self.team.size > 1:
+        if self.team.size > 1 and not drifts(self._launch.consistency):
             agreement = Agreement(
                 writes.parameters,
                 sender=self.team.sender,
@@ -232,6 +237,7 @@ class Assembly:
                 device=str(self.device),
                 rendezvous=launch.rendezvous + "-native",
                 deadline_s=launch.deadline_s,
+                lockstep=policy_of(launch.consistency, self.team.size).lockstep,
                 written=(lambda unit: False) if writes is None else writes.in_unit,
             )
             exchange: Exchange = EXCHANGE[name].load()(context)

@@ -24,6 +24,8 @@ class Message(IntEnum):
     """Worker 0's initial value of a parameter or buffer [the tensor]; unit = its position in the state."""
     LENGTH = 2
     """Worker 0 tells dedicated servers how many steps the job has [none; `step` is their number]."""
+    FINISH = 15
+    """A worker contributes nothing to a unit after `step`, and wants it when nobody does any more [none]."""
     PUSH = 3
     """A worker's gradient of a unit for its server [present pieces; presence mask in meta]."""
     NOTIFY = 4
@@ -40,6 +42,8 @@ class Message(IntEnum):
     """One worker's part of an all-gather outside the training exchange [tensors]; `step` is its number."""
     TEAM_GATHER = 23
     """The same among the workers that hold one stage [tensors]."""
+    STOP = 16
+    """Worker 0 tells workers that drift that the model is good enough [none]."""
     END = 10
     """Worker 0 tells the dedicated servers and devices that training is over [none]."""
     FACTORS = 11

@@ -98,6 +98,9 @@ class PeerReplica(ABC):
     def settle(self) -> None:
         """Let the model hold the result of every step so far, whole. Collective."""
 
+    def finish(self) -> None:
+        self.settle()
+
     def passing(self, task: Task) -> Callable[[Tensor, Tensor], BatchLoss]:
         return partial(task, self.model)
 

@@ -15,11 +15,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from functools import partial
 from itertools import takewhile
-from typing import Any
 
 from torch import Tensor, nn
-from torch.nn import Parameter
-from torch.utils.hooks import RemovableHandle
 
 from engine.consistency.policy import Policy
 from engine.errors import TrainingError
@@ -33,6 +30,7 @@ from engine.runtime.capture import Capture
 from engine.runtime.entries import Entries, Parameters
 from engine.runtime.frozen import Frozen
 from engine.runtime.gate import past_gates
+from engine.runtime.gradient_hooks import GradientHooks
 from engine.runtime.host_memory import HostMemory
 from engine.runtime.layer import Layer, update_here
 from engine.runtime.module_calls import before_forward
@@ -119,14 +117,7 @@ class PlanReplica:
         }
         self._captures = list(captures.values())
         captured = {s.parameter: capture for i, capture in captures.items() for s in choices[i].unit.segments}
-        self._hooks: dict[str, RemovableHandle] = {}
-        self._hook: dict[str, Callable[[], RemovableHandle]] = {}
-        """By parameter: hook it to know when its gradient is final."""
-        for name, parameter in self._parameters.items():
-            plain = Parameter.register_post_accumulate_grad_hook
-            hook = captured[name].when_final if name in captured else plain
-            self._hook[name] = partial(hook, parameter, self._on_gradient(name))
-            self._hooks[name] = self._hook[name]()
+        self._hooks = GradientHooks(self._parameters, captured, self._on_gradient)
 
     # --- what the trainer calls ---
 
@@ -170,7 +161,7 @@ class PlanReplica:
             if self._watch is not None:
                 self._watch.tell()
             self._reads.begin_backward()
-            self._keep_hooks_last()
+            self._hooks.keep_last()
             self._layer_gradients = {layer.name: len(layer.parameters) for layer in self._layers}
             self._unit_gradients = {
                 index: len({s.parameter for s in choice.unit.segments}) + self._reads.late(choice.unit)
@@ -206,6 +197,17 @@ class PlanReplica:
         self._tell_exchanges(self._step)
         for layer in self._layers:
             self._wait(layer)
+
+    def finish(self) -> None:
+        """Block until this worker holds what all workers have contributed: it contributes nothing more."""
+        self.settle()
+        if self._policy.lockstep:
+            return
+        for exchange in self._distinct:
+            exchange.finished(self._step)
+        for layer in self._layers:
+            if layer.units:
+                self._bring_once(layer, self._step + 1)
 
     def common(self) -> AbstractContextManager[None]:
         """Around an evaluation or a saved state: all workers hold the same parameters once settled, or it ends here."""
@@ -336,14 +338,6 @@ class PlanReplica:
         clip_gradients(self._as_registered, self._clip_norm)
 
     # --- backward ---
-
-    def _keep_hooks_last(self) -> None:
-        """What hooks of the user's own do to a gradient, they do before it leaves."""
-        for name, handle in self._hooks.items():
-            parameter: Any = self._parameters[name]
-            if next(reversed(parameter._post_accumulate_grad_hooks)) != handle.id and parameter.requires_grad:
-                handle.remove()
-                self._hooks[name] = self._hook[name]()
 
     def _on_gradient(self, name: str) -> Callable[[Tensor], None]:
         layer, units = self._layer_of[name], self._units_of[name]

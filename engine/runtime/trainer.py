@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +24,7 @@ from engine.inputs.loader import Loader, MicroBatch, StepBatch
 from engine.inputs.task import BatchLoss, Task, enough_samples
 from engine.plan.job import JobSpec
 from engine.runtime.recording import Recording
+from engine.runtime.stop import Stop
 
 
 class Replica(Protocol):
@@ -39,6 +40,10 @@ class Replica(Protocol):
     def begin_backward(self, last: bool) -> None: ...
     def end_backward(self) -> None: ...
     def settle(self) -> None: ...
+    def finish(self) -> None:
+        """After the last step: `settle`, and where workers drift, until all have contributed all. Collective."""
+        ...
+
     def close(self) -> None: ...
     def accumulating(self) -> AbstractContextManager[None]: ...
     def common(self) -> AbstractContextManager[None]:
@@ -190,6 +195,19 @@ class Outcome:
     """CPU time of the whole process in that time, its transport and server threads included."""
 
 
+Evaluate: TypeAlias = Callable[[int], tuple[float | None, float]]
+"""After so many steps: (test accuracy, None where the task counts nothing; mean test loss)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Meanwhile:
+    """Where workers drift they do not meet for an evaluation: worker 0 measures its own model at its own step."""
+
+    evaluate: Evaluate | None
+    """On worker 0."""
+    stop: Stop
+
+
 class Trainer:
     """Runs the steps of one worker."""
 
@@ -201,16 +219,19 @@ class Trainer:
         passes: Passes,
         loader: Loader,
         recording: Recording,
-        evaluate: Callable[[int], tuple[float | None, float]],
+        evaluate: Evaluate,
+        meanwhile: Meanwhile | None,
         after_step: Callable[[int], None],
     ) -> None:
-        """`evaluate(steps)` -> (test accuracy, test loss), collective. `after_step(step)`: faults."""
+        """`evaluate` is collective. `meanwhile`: where workers drift, how the model is looked at before they have
+        finished. `after_step(step)`: faults."""
         self._job = job
         self._replica = replica
         self._passes = passes
         self._loader = loader
         self._recording = recording
         self._evaluate = evaluate
+        self._meanwhile = meanwhile
         self._after_step = after_step
 
     def train(self) -> Outcome:
@@ -234,14 +255,21 @@ class Trainer:
             self._after_step(step)
             steps, samples = step + 1, samples + batch.global_samples
             if self._loader.evaluation_due(steps):
-                accuracy, loss = self._measure(steps)
-                evaluated = steps
+                if self._meanwhile is None:
+                    accuracy, loss = self._measure(steps, self._evaluate)
+                    evaluated = steps
+                elif self._meanwhile.evaluate is not None:
+                    accuracy, loss = self._measure(steps, self._meanwhile.evaluate)
                 if job.training.target_accuracy and (accuracy or 0.0) >= job.training.target_accuracy:
                     target_step = steps
-                    break
-        replica.settle()
+                    if self._meanwhile is None:
+                        break
+                    self._meanwhile.stop.tell()
+            if self._meanwhile is not None and self._meanwhile.stop.told:
+                break
+        replica.finish()
         if job.evaluation.at_end and evaluated != steps:
-            accuracy, loss = self._measure(steps)
+            accuracy, loss = self._measure(steps, self._evaluate)
             if job.training.target_accuracy and (accuracy or 0.0) >= job.training.target_accuracy:
                 target_step = steps
         return Outcome(
@@ -254,10 +282,10 @@ class Trainer:
             cpu_ns=time.process_time_ns() - cpu_ns,
         )
 
-    def _measure(self, steps: int) -> tuple[float | None, float]:
+    def _measure(self, steps: int, evaluate: Evaluate) -> tuple[float | None, float]:
         self._replica.settle()
         with self._replica.common():
-            accuracy, loss = self._evaluate(steps)
+            accuracy, loss = evaluate(steps)
         if accuracy is not None:
             self._recording.recorder.metric("test_accuracy", steps, accuracy)
         self._recording.recorder.metric("test_loss", steps, loss)

@@ -6,6 +6,7 @@ import contextlib
 import gc
 import os
 import random
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -21,13 +22,14 @@ from engine.runtime.buffers import agree_on_buffers
 from engine.runtime.cuda_clock import span_clock
 from engine.runtime.evaluation import Evaluator, save_state
 from engine.runtime.faults import Faults
+from engine.runtime.gather import Gather
 from engine.runtime.initial import share
 from engine.runtime.launch import Launch, write_json
 from engine.runtime.party import PartyBase
 from engine.runtime.refused import refused_by_pytorch
 from engine.runtime.servers import end_training, tell_length
 from engine.runtime.subject import Subject, rehearsal_summary
-from engine.runtime.trainer import Outcome, Trainer
+from engine.runtime.trainer import Meanwhile, Outcome, Trainer
 from engine.telemetry.memory import MemorySampler
 from engine.telemetry.processors import ProcessorSampler
 
@@ -106,23 +108,22 @@ class Worker:
         seed_everything(
             job.training.seed + 1 + parts.rank, job.training.deterministic
         )  # random masks differ by rank
+        evaluator = partial(
+            Evaluator,
+            model=model,
+            loss=measure,
+            test=subject.test,
+            device=parts.device,
+            dtype=parts.dtype,
+        )
         trainer = Trainer(
             job=job,
             replica=replica,
             passes=passes,
             loader=loader,
             recording=base.recording,
-            evaluate=Evaluator(
-                model=model,
-                loss=measure,
-                test=subject.test,
-                gather=parts.gather,
-                team=place.team,
-                rank=team.rank,
-                workers=team.size,
-                device=parts.device,
-                dtype=parts.dtype,
-            ),
+            evaluate=evaluator(gather=parts.gather, team=place.team, rank=team.rank, workers=team.size),
+            meanwhile=self._meanwhile(evaluator),
             after_step=self.after_step,
         )
         with self._processors_sampled():  # now that all of the job's processes are there
@@ -137,6 +138,15 @@ class Worker:
             end_training(base.endpoint, servers)
         base.part()
         self._write_summary(outcome, subject)  # everything has left by now, so that its byte counts are final
+
+    def _meanwhile(self, evaluator: Callable[..., Evaluator]) -> Meanwhile | None:
+        stop = self._parts.stop
+        if stop is None:
+            return None
+        if self._parts.rank:
+            return Meanwhile(evaluate=None, stop=stop)
+        alone = Gather(self._base.endpoint, 0, 1, self._launch.deadline_s)
+        return Meanwhile(evaluate=evaluator(gather=alone, team=alone, rank=0, workers=1), stop=stop)
 
     def _write_summary(self, outcome: Outcome, subject: Subject) -> None:
         traffic = self._base.endpoint.counters.snapshot()

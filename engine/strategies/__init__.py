@@ -16,6 +16,8 @@ from engine.plan.serde import from_plain
 from engine.plan.updates import check_updates
 from engine.profile import profile_of
 from engine.strategies import (
+    async_sgd,
+    bounded_staleness,
     central_reduce,
     ddp,
     diloco,
@@ -34,6 +36,8 @@ from engine.strategies import (
     ring_allreduce,
     ring_allreduce_overlap,
     single,
+    softsync,
+    staleness_aware,
     tree_allreduce,
 )
 from engine.strategies.base import Strategy
@@ -56,6 +60,10 @@ STRATEGIES: tuple[Strategy, ...] = (
     parameter_averaging.STRATEGY,
     model_average.STRATEGY,
     diloco.STRATEGY,
+    async_sgd.STRATEGY,
+    staleness_aware.STRATEGY,
+    softsync.STRATEGY,
+    bounded_staleness.STRATEGY,
     ddp.STRATEGY,
     fsdp.STRATEGY,
 )

@@ -1,0 +1,81 @@
+"""What a plan must hold in which workers do not wait for one another in every step. One rule, one function, one reason,
+as in `rules.py`, which calls them."""
+
+from __future__ import annotations
+
+from engine.consistency import CONSISTENCY
+from engine.consistency.policies import drifts
+from engine.errors import UserError, refusals, refuse
+from engine.exchange import EXCHANGE
+from engine.plan.job import JobSpec
+from engine.plan.plan import LayerPlan, Plan
+
+
+def check_consistency(plan: Plan, job: JobSpec) -> None:
+    """Raises UserError, for all that is wrong, where the mode does not have these settings, or cannot train the job."""
+    workers = job.cluster.workers
+    mode = CONSISTENCY[plan.consistency.mode].load()
+    found = [*refusals(mode.check, plan.consistency, workers)]
+    if drifts(plan.consistency):
+        for rule in (_nothing_needs_all_gradients, _sums_have_no_order):
+            found += refusals(rule, plan, job)
+    refuse(found)
+
+
+def check_layer_drifts(layer: LayerPlan, plan: Plan) -> None:
+    """Raises UserError, for all that is wrong, where workers drift and this layer cannot be trained so."""
+    if drifts(plan.consistency):
+        refuse(
+            error
+            for rule in (_somebody_holds_the_truth, _servers_update)
+            for error in refusals(rule, layer, plan)
+        )
+
+
+def _somebody_holds_the_truth(layer: LayerPlan, plan: Plan) -> None:
+    if "server" not in EXCHANGE[layer.exchange].traits:
+        able = ", ".join(m.name for m in EXCHANGE if m.available and "server" in m.traits)
+        raise UserError(
+            f"layers.{layer.layer}.exchange",
+            layer.exchange,
+            f"under {plan.consistency.mode} workers contribute at different times, and it needs all of them at once",
+            f"Use one of: {able}; or consistency every-step",
+        )
+
+
+def _servers_update(layer: LayerPlan, plan: Plan) -> None:
+    if layer.update == "worker":
+        raise UserError(
+            f"layers.{layer.layer}.update",
+            "worker",
+            f"under {plan.consistency.mode} workers hold different parameters, so only the server knows what to update",
+            "Use server",
+        )
+
+
+def _nothing_needs_all_gradients(plan: Plan, job: JobSpec) -> None:
+    if job.training.clip_norm is not None:
+        raise UserError(
+            "training.clip_norm",
+            job.training.clip_norm,
+            f"nobody knows the norm of all gradients under {plan.consistency.mode}: layers are updated one by one, with"
+            " some workers' contributions",
+            "Leave it out, or use consistency every-step",
+        )
+    if not job.optimizer.elementwise:
+        raise UserError(
+            "optimizer.name",
+            job.optimizer.name,
+            f"it looks at whole parameters, and under {plan.consistency.mode} servers update parts of them",
+            "Choose an element-wise optimizer such as sgd or adamw",
+        )
+
+
+def _sums_have_no_order(plan: Plan, job: JobSpec) -> None:
+    if job.training.deterministic:
+        raise UserError(
+            "training.deterministic",
+            True,
+            f"under {plan.consistency.mode} what is added when depends on how fast workers and network are",
+            "Leave it out, or use consistency every-step",
+        )

@@ -1,0 +1,52 @@
+"""What strategies share whose workers do not wait for one another: servers, and how contributions travel to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from engine.plan.cluster import Cluster
+from engine.plan.consistency import Consistency
+from engine.plan.description import ModelDescription
+from engine.plan.plan import Order, Plan, Servers
+from engine.strategies.base import uniform
+from engine.strategies.options import CodecOptions, at_least_one
+
+
+@dataclass(frozen=True, kw_only=True)
+class AsynchronousOptions(CodecOptions):
+    """Where the server shards are, and how gradients travel."""
+
+    servers: int | None = None
+    """Number of shards. Null: one beside every worker."""
+    where: Literal["beside", "dedicated"] = "beside"
+    """`beside`: in the workers' processes; `dedicated`: processes of their own."""
+    slice_size: int = 50_000
+    """Elements of a slice, at most (papers 004, section 5.6)."""
+    rank: Literal["priority", "fifo"] = "priority"
+    """`priority`: what the next forward pass needs first goes first, as in p3; `fifo`: first come, first served."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.servers is not None:
+            at_least_one("servers", self.servers, "shards")
+        at_least_one("slice_size", self.slice_size, "elements")
+
+    def drifting(
+        self, strategy: str, model: ModelDescription, cluster: Cluster, consistency: Consistency
+    ) -> Plan:
+        """Slices to servers that update, and push the answer back to who contributed."""
+        plan = uniform(
+            strategy,
+            model,
+            servers=Servers(
+                count=cluster.workers if self.servers is None else self.servers, where=self.where
+            ),
+            exchange="parameter-server",
+            update="server",
+            codec=self.codec,
+            order=Order(
+                unit="slice", size=self.slice_size, depart="when-ready", rank=self.rank, returns="push"
+            ),
+        )
+        return replace(plan, consistency=consistency)
