@@ -1,0 +1,87 @@
+"""Where workers do not wait for one another: at its trivial setting each mode is synchronous SGD, exactly; elsewhere the
+job ends, everybody holds the same at its end, and every contribution was applied."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.errors import UserError
+from tests.jobs import distance, job, plan_of, reference, succeed
+from tests.traffic import counted_bytes, declared_bytes
+
+pytestmark = pytest.mark.usefixtures("gang_lane")
+
+FLOAT64 = {"precision": "float64"}
+COLLAPSED: list[tuple[str, int, dict[str, Any]]] = [
+    ("async-sgd", 1, {}),
+    ("staleness-aware", 1, {}),
+    ("softsync", 3, {"contributions": 3}),
+    ("softsync", 2, {"contributions": 2, "where": "dedicated"}),
+    ("bounded-staleness", 3, {"bound": 0, "apply": "clock"}),
+    ("bounded-staleness", 2, {"bound": 0, "apply": "clock", "where": "dedicated", "servers": 1}),
+]
+LOOSE: list[tuple[str, int, dict[str, Any]]] = [
+    ("async-sgd", 3, {}),
+    ("async-sgd", 2, {"where": "dedicated", "servers": 1, "rank": "fifo"}),
+    ("staleness-aware", 3, {}),
+    ("softsync", 3, {"contributions": 2}),
+    ("softsync", 3, {"contributions": 1}),
+    ("bounded-staleness", 3, {"bound": 2}),
+    ("bounded-staleness", 3, {"bound": 1, "apply": "clock"}),
+]
+
+
+def spec_of(strategy: str, workers: int, options: dict[str, Any], **changes: Any) -> Any:
+    return job(
+        strategy={"name": strategy, "options": {"slice_size": 100, **options}},
+        cluster={"workers": workers},
+        training=FLOAT64 | changes.pop("training", {}),
+        **changes,
+    )
+
+
+@pytest.mark.parametrize(("strategy", "workers", "options"), COLLAPSED)
+def test_the_trivial_setting_is_synchronous_sgd(
+    strategy: str, workers: int, options: dict[str, Any], tmp_path: Path
+) -> None:
+    spec = spec_of(strategy, workers, options)
+    run = succeed(spec, tmp_path)
+    assert distance(run.state, reference(spec, workers)) < 1e-12
+    # Ten steps of gradients and answers, and at the end one answer more, which is the same for everybody.
+    assert 20 * sum(counted_bytes(run).values()) == 21 * sum(declared_bytes(run).values())
+
+
+@pytest.mark.parametrize(("strategy", "workers", "options"), LOOSE)
+def test_nothing_is_lost_where_workers_drift(
+    strategy: str, workers: int, options: dict[str, Any], tmp_path: Path
+) -> None:
+    """Ten steps of a small rate end near what synchronous SGD ends at, and nearer than where it began."""
+    spec = spec_of(strategy, workers, options, optimizer={"name": "sgd", "learning_rate": 1e-4})
+    run = succeed(spec, tmp_path)
+    begun, ended = reference(spec, workers, steps=1), reference(spec, workers)
+    moved = distance(ended, begun)
+    # A gradient that counts less leaves them nearer to where they began.
+    assert distance(run.state, ended) < (0.9 if strategy == "staleness-aware" else 0.1) * moved
+
+
+@pytest.mark.parametrize(
+    ("strategy", "options", "changes", "words"),
+    [
+        ("softsync", {"contributions": 4}, {}, "from 1"),
+        ("softsync", {"contributions": 0}, {}, "from 1"),
+        ("bounded-staleness", {"bound": -1}, {}, "from 0"),
+        ("async-sgd", {}, {"training": {"clip_norm": 1.0}}, "norm of all gradients"),
+        ("async-sgd", {}, {"training": {"deterministic": True}}, "depends on how fast"),
+        ("async-sgd", {}, {"optimizer": {"name": "muon", "learning_rate": 0.1}}, "whole parameters"),
+        ("async-sgd", {}, {"overrides": [{"layers": "*", "exchange": "ring-allreduce", "returns": "none"}]}, "different times"),
+    ],
+)
+def test_what_cannot_be_is_refused(
+    strategy: str, options: dict[str, Any], changes: dict[str, Any], words: str
+) -> None:
+    spec = spec_of(strategy, 3, options, **changes)
+    with pytest.raises(UserError, match=words):
+        plan_of(spec)
