@@ -10,9 +10,9 @@ from typing import Any
 from engine.codec import CODEC
 from engine.exchange.base import Choice
 from engine.lab import address
-from engine.order.ranks import ranks_of
 from engine.plan.cluster import Party, shard_party
 from engine.plan.plan import Plan
+from engine.plan.ranks import ranks_of
 from engine.plan.telemetry import TelemetrySpec
 from engine.plan.units import cut
 from engine.runtime.dispatch import Dispatch, largest_message

@@ -98,7 +98,7 @@ def test_members_of_one_strategy_are_told_apart_by_their_options() -> None:
     ("members", "fields", "said"),
     [
         ([], {}, "members = []: nobody races"),
-        (["p4"], {}, "members.0.strategy = 'p4': no such strategy. Known: central-reduce, ddp"),
+        (["p4"], {}, "members.0.strategy = 'p4': no such strategy. Known: async-sgd, bounded-staleness"),
         (["p3", "p3"], {}, "two members are called 'p3'"),
         (["p3"], {"rounds": 0}, "rounds = 0"),
         (["p3"], {"rates": ["fast"]}, "rates.0 = 'fast'"),

@@ -27,7 +27,7 @@ from engine.strategies import STRATEGIES, build_plan, strategy
 from engine.strategies.base import Strategy
 from tests.plans import WORKERS, built, described, job
 
-SHARED = {"averaging", "base", "options"}
+SHARED = {"averaging", "base", "drifting", "options"}
 """Files of the folder that hold no strategy."""
 NAMES = ("cnn", "tied", "frozen", "mixed", "resnet32", "alexnet")
 
@@ -154,7 +154,8 @@ def test_wrong_options_are_named_as_the_job_names_them(
 
 def test_an_unknown_strategy_lists_the_known_ones() -> None:
     with pytest.raises(
-        UnknownNameError, match=r"Did you mean 'single'\? Known: central-reduce, ddp"
+        UnknownNameError,
+        match=r"Did you mean 'single'\? Known: async-sgd, bounded-staleness, central-reduce, ddp",
     ) as caught:
         build_plan(job("singel", 2), described("cnn"))
     assert caught.value.field == "strategy.name"

@@ -76,7 +76,12 @@ def test_nothing_is_lost_where_workers_drift(
         ("async-sgd", {}, {"training": {"clip_norm": 1.0}}, "norm of all gradients"),
         ("async-sgd", {}, {"training": {"deterministic": True}}, "depends on how fast"),
         ("async-sgd", {}, {"optimizer": {"name": "muon", "learning_rate": 0.1}}, "whole parameters"),
-        ("async-sgd", {}, {"overrides": [{"layers": "*", "exchange": "ring-allreduce", "returns": "none"}]}, "different times"),
+        (
+            "async-sgd",
+            {},
+            {"overrides": [{"layers": "*", "exchange": "ring-allreduce", "returns": "none"}]},
+            "different times",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused(
