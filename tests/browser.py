@@ -15,6 +15,9 @@ process of Chromium's would imitate; and a browser of tests has nobody to call."
 
 ONE_RENDERER = "--process-per-site"
 """The pages of a context share a process, and with it the scripts that it has compiled."""
+SHORT_LIVED = "--js-flags=--no-opt --no-maglev --single-threaded"
+"""No page of a test lives for so long that what it calls most is worth an optimizing compiler, nor a collector of
+garbage beside it: without them it takes a sixth less. Where speed or memory is the subject, a browser has them."""
 
 
 def find_chromium() -> str | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser import ARGUMENTS, ONE_RENDERER, find_chromium
+from tests.browser import ARGUMENTS, ONE_RENDERER, SHORT_LIVED, find_chromium
 from tests.facilities import unavailable
 from tests.modules import forget_modules
 
@@ -46,6 +46,7 @@ def browser() -> Iterator[Browser]:
     from playwright.sync_api import sync_playwright  # noqa: PLC0415  (only browser tests need it)
 
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=path, args=[*ARGUMENTS, ONE_RENDERER])
+        arguments = [*ARGUMENTS, ONE_RENDERER, SHORT_LIVED]
+        chromium = playwright.chromium.launch(executable_path=path, args=arguments)
         yield chromium
         chromium.close()

@@ -115,7 +115,8 @@ class _Ledger:
         if self._path:
             _write(f"{self._path}.collected", {"collected": len(items), "lanes": Counter(lanes)})
         chosen = [item for item, lane in zip(items, lanes, strict=True) if self._wants(lane)]
-        config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
+        left = set(items).difference(chosen)
+        config.hook.pytest_deselected(items=[item for item in items if item in left])
         items[:] = chosen
 
     def _wants(self, lane: str) -> bool:

@@ -14,6 +14,7 @@ import sysconfig
 import tokenize
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -134,6 +135,7 @@ def place(module: ModuleType, line: int) -> str:
     return f"{Path(file_of(module) or names(module).get('__name__', '?')).name}, line {line}"
 
 
+@cache
 def _is_known(file: str) -> bool:
     """Whether the file is PyTorch's, Python's or ours."""
     if file.startswith(_NOT_READ):

@@ -9,8 +9,11 @@ import { RouterProvider } from "@tanstack/react-router";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { Access } from "./access/Access";
+import { sessionQuery } from "./access/session";
 import { ApiProblem } from "./api/client";
+import { parseQuery } from "./lib/search";
 import { LiveProvider } from "./live/LiveProvider";
+import { prefetchDrawing } from "./prefetch";
 import { createAppRouter } from "./router";
 import { readable, theme } from "./theme";
 
@@ -31,9 +34,13 @@ const queries = new QueryClient({
 });
 
 const router = createAppRouter(queries);
-// The page's code comes while the service says whether it asks for its token.
+// The page's code comes, and what draws its figures, while the service says whether it asks for its token.
+void queries.prefetchQuery(sessionQuery);
 const [matched] = router.getMatchedRoutes(location.pathname);
-for (const route of matched) void router.loadRouteChunk(route);
+for (const route of matched) {
+  void router.loadRouteChunk(route);
+  if (route.options.staticData?.draws?.(parseQuery(location.search))) prefetchDrawing();
+}
 const root = document.getElementById("root");
 if (root === null) throw new Error("index.html has no element #root");
 

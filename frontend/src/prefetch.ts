@@ -35,7 +35,7 @@ export function prefetchJobs(queries: QueryClient, search: JobsSearch): void {
 }
 
 export function prefetchCompared(queries: QueryClient, { jobs = [] }: CompareSearch): void {
-  if (jobs.length > 0) prefetchDrawing();
+  if (drawsCompared({ jobs })) prefetchDrawing();
   jobs.forEach((id, index) => {
     void queries.prefetchQuery(jobQuery(id));
     void queries.prefetchQuery(summaryQuery(id, index === 0 ? undefined : jobs[0]));
@@ -49,12 +49,22 @@ export function prefetchDevices(queries: QueryClient): void {
 
 export function prefetchJob(queries: QueryClient, id: string, search: JobSearch): void {
   void queries.prefetchQuery(jobQuery(id));
-  if (search.tab === undefined || search.tab === "timeline" || search.tab === "links") prefetchDrawing();
-  if (search.tab === undefined) {
+  if (drawsJob(search)) prefetchDrawing();
+  if ((search.tab ?? "overview") === "overview") {
     void queries.prefetchQuery(summaryQuery(id, search.baseline, search.attempt));
   } else if (search.tab === "spec") {
     void queries.prefetchQuery(specificationQuery(id, "yaml", false));
   }
+}
+
+/** Whether the page of a job shows figures. */
+export function drawsJob({ tab = "overview" }: JobSearch): boolean {
+  return tab === "overview" || tab === "timeline" || tab === "links";
+}
+
+/** Whether jobs were chosen, whose curves are drawn. */
+export function drawsCompared({ jobs = [] }: CompareSearch): boolean {
+  return jobs.length > 0;
 }
 
 /** What draws figures, which is larger than everything else, need not wait for their data. */

@@ -18,6 +18,8 @@ import {
   rankingsSearch,
 } from "./lib/search";
 import {
+  drawsCompared,
+  drawsJob,
   prefetchCompared,
   prefetchDevices,
   prefetchDrawing,
@@ -42,6 +44,7 @@ export const raceRoute = createRoute({
   getParentRoute: () => root,
   path: "/race",
   validateSearch: raceSearch,
+  staticData: { draws: () => true },
   loader: prefetchDrawing,
   component: lazyRouteComponent(() => import("./pages/race/RacePage"), "RacePage"),
 });
@@ -72,6 +75,7 @@ export const jobsRoute = createRoute({
 export const jobRoute = createRoute({
   getParentRoute: () => root,
   path: "/jobs/$jobId",
+  staticData: { draws: (raw) => drawsJob(jobSearch(raw)) },
   loaderDeps: ({ search: { tab, baseline, attempt } }) => ({ tab, baseline, attempt }),
   loader: ({ context, params, deps }) => prefetchJob(context.queries, params.jobId, deps),
   validateSearch: jobSearch,
@@ -89,6 +93,7 @@ export const compareRoute = createRoute({
   getParentRoute: () => root,
   path: "/compare",
   validateSearch: compareSearch,
+  staticData: { draws: (raw) => drawsCompared(compareSearch(raw)) },
   loaderDeps: ({ search: { jobs } }) => ({ jobs }),
   loader: ({ context, deps }) => prefetchCompared(context.queries, deps),
   component: lazyRouteComponent(() => import("./pages/compare/ComparePage"), "ComparePage"),
@@ -125,6 +130,10 @@ export function createAppRouter(queries: QueryClient) {
 }
 
 declare module "@tanstack/react-router" {
+  interface StaticDataRouteOption {
+    /** Whether the page shows figures, by what the address says. */
+    draws?: (raw: Record<string, unknown>) => boolean;
+  }
   interface Register {
     router: ReturnType<typeof createAppRouter>;
   }

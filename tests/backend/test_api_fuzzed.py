@@ -74,7 +74,7 @@ def known(
             recorded.spec, recorded.plan, recorded.description = source.spec, source.plan, source.description
 
         database.writer.run(copy_plan)
-    with LiveServer(data_dir, scheduler=False) as server:
+    with LiveServer(data_dir, scheduler=False, warm_jobs=True) as server:
         yield server, job_id
 
 

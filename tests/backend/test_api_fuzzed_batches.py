@@ -39,7 +39,7 @@ def served(server_lane: None, tmp_path_factory: pytest.TempPathFactory) -> Itera
     add_others(database, 2)
     large = add_large(database, LAYERS, LAYERS * PER_LAYER * WORKERS * STEPS)
     database.close()
-    with LiveServer(data_dir, scheduler=False) as server:
+    with LiveServer(data_dir, scheduler=False, warm_jobs=True) as server:
         yield server, large
 
 

@@ -119,7 +119,7 @@ def test_a_full_disk_under_the_database_loses_nothing(tmp_path: Path, descriptio
     with small_disk(tmp_path / "disk", 24) as disk:
         url = f"sqlite:///{disk.path / 'trainyard.db'}"
         with (
-            LiveServer(tmp_path / "data", cpu_devices=2, database_url=url) as server,
+            LiveServer(tmp_path / "data", cpu_devices=2, database_url=url, warm_jobs=True) as server,
             Client(server.url) as client,
         ):
             job_id = client.submit(held_spec("goes on", at=STEPS - 20, steps=STEPS)).id
@@ -146,7 +146,10 @@ def test_a_full_disk_under_the_spool_loses_no_totals(tmp_path: Path, description
     with small_disk(tmp_path / "disk", 64) as disk:
         (disk.path / "cache").symlink_to(descriptions)
         url = f"sqlite:///{tmp_path / 'trainyard.db'}"
-        with LiveServer(disk.path, cpu_devices=2, database_url=url) as server, Client(server.url) as client:
+        with (
+            LiveServer(disk.path, cpu_devices=2, database_url=url, warm_jobs=True) as server,
+            Client(server.url) as client,
+        ):
             # It does not end while the disk is full: its result would have no room either.
             job_id = client.submit(held_spec("goes on", at=STEPS - 20, steps=STEPS)).id
             wait_for_step(client, job_id, 10)
@@ -231,7 +234,7 @@ def test_a_process_that_leaves_in_the_middle_of_a_batch(live: LiveServer) -> Non
 @pytest.fixture
 def server(tmp_path: Path, descriptions: Path) -> LiveServer:
     (tmp_path / "cache").symlink_to(descriptions)
-    return LiveServer(tmp_path, cpu_devices=2)
+    return LiveServer(tmp_path, cpu_devices=2, warm_jobs=True)
 
 
 def test_a_job_whose_directory_vanishes_ends_and_says_so(server: LiveServer) -> None:

@@ -43,7 +43,7 @@ def start(session: Session, job_id: str) -> None:
 
 @pytest.mark.usefixtures("server_lane")
 def test_what_runs_is_seen_above_a_long_queue(tmp_path: Path) -> None:
-    with LiveServer(tmp_path, scheduler=False) as server, Client(server.url) as client:
+    with LiveServer(tmp_path, scheduler=False, warm_jobs=True) as server, Client(server.url) as client:
         runs = client.submit(job_spec("runs"))
         database = Database(sqlite_url(tmp_path / "trainyard.db"))
         database.writer.run(lambda session: start(session, runs.id))
@@ -62,7 +62,7 @@ def test_who_waits_for_a_job_waits_for_a_server_that_restarts(
     """`wait`, `follow` and `top` go on with the next server, on the same port."""
     monkeypatch.setattr(connection, "AGAIN_S", 0.05)
     heard: list[str] = []
-    with LiveServer(tmp_path, scheduler=False) as server:
+    with LiveServer(tmp_path, scheduler=False, warm_jobs=True) as server:
         url, port = server.url, int(server.url.rpartition(":")[2])
         client = Client(url, on_away=heard.append)
         job_id = client.submit(job_spec("outlives the server")).id

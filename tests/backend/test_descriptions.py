@@ -208,7 +208,10 @@ def test_slow_models_do_not_take_every_thread(tmp_path: Path) -> None:
     )
     slow = job_spec(model={"entrypoint": "slow:build", "directory": str(tmp_path)})
     room, more = AT_ONCE + WAITING, 3
-    with LiveServer(tmp_path / "data", scheduler=False) as server, Client(server.url) as client:
+    with (
+        LiveServer(tmp_path / "data", scheduler=False, warm_jobs=True) as server,
+        Client(server.url) as client,
+    ):
         client.preview(job_spec())
         with ThreadPoolExecutor(room + more) as threads:
             asked = [threads.submit(client.preview, slow) for _ in range(room + more)]
@@ -274,7 +277,10 @@ def wide_race(model: dict[str, str]) -> dict[str, Any]:
 @pytest.mark.usefixtures("server_lane")
 def test_a_failure_is_not_met_again_in_every_cell_of_a_race(tmp_path: Path) -> None:
     race = wide_race(counts(tmp_path, "return missing"))
-    with LiveServer(tmp_path / "data", scheduler=False) as server, Client(server.url) as client:
+    with (
+        LiveServer(tmp_path / "data", scheduler=False, warm_jobs=True) as server,
+        Client(server.url) as client,
+    ):
         with pytest.raises(ApiError, match="'missing' is not defined"):
             client.start_race(race)
         assert len(described(tmp_path)) == 1
@@ -302,7 +308,10 @@ def test_a_measurement_that_nobody_waits_for_is_in_nobodys_way(tmp_path: Path) -
         "    return torch.nn.Sequential(Sleeps(), torch.nn.Linear(64, 10))"
     )
     spec = job_spec(model=counts(tmp_path, body))
-    with LiveServer(tmp_path / "data", scheduler=False) as server, ThreadPoolExecutor(1) as threads:
+    with (
+        LiveServer(tmp_path / "data", scheduler=False, warm_jobs=True) as server,
+        ThreadPoolExecutor(1) as threads,
+    ):
         client = httpx.Client(trust_env=False)
         url = f"{server.url}/api/v1/profiles"
         asked = threads.submit(client.post, url, json=spec, timeout=300)
@@ -326,7 +335,10 @@ def test_a_measurement_that_nobody_waits_for_is_in_nobodys_way(tmp_path: Path) -
 def test_what_is_described_or_measured_ends_when_its_client_leaves(tmp_path: Path, path: str) -> None:
     model = counts(tmp_path, "time.sleep(600)")
     body = wide_race(model) if path == "races" else job_spec(model=model)
-    with LiveServer(tmp_path / "data", scheduler=False) as server, ThreadPoolExecutor(1) as threads:
+    with (
+        LiveServer(tmp_path / "data", scheduler=False, warm_jobs=True) as server,
+        ThreadPoolExecutor(1) as threads,
+    ):
         client = httpx.Client(trust_env=False)
         asked = threads.submit(client.post, f"{server.url}/api/v1/{path}", json=body, timeout=300)
         until(lambda: described(tmp_path), "the user's code runs")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import resource
 import socket
 import time
@@ -12,8 +13,14 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from fastapi import FastAPI
+from uvicorn import Config
+from uvicorn.server import ServerState
 
 from backend.client import Client
+from backend.server import listen
+from backend.sockets.accepting import accept
+from backend.sockets.punctual import Patience, Punctual
 from tests.backend.job_specs import job_spec
 from tests.backend.live_server import LiveServer
 
@@ -74,6 +81,34 @@ def drip(connections: list[socket.socket]) -> None:
     for connection in connections:
         with suppress(OSError):  # it has been ended
             connection.sendall(b"x")
+
+
+def test_the_parts_of_an_answer_wait_for_no_acknowledgement() -> None:
+    """A body was 40 ms behind its head, in every answer."""
+    patience = Patience(head_s=HEAD_S, bytes_per_s=BYTES_PER_S, unread_s=HEAD_S)
+    config, state = Config(FastAPI(), lifespan="off", log_config=None), ServerState()
+
+    async def option() -> int:
+        with listen("127.0.0.1", 0, for_others=False) as sock:
+            accepting = asyncio.create_task(
+                accept(
+                    sock, lambda: Punctual(config, state, {}, patience), state.connections, most=1, wanted=1
+                )
+            )
+            _, writer = await asyncio.open_connection(*sock.getsockname())
+            while not state.connections:
+                await asyncio.sleep(0)
+            (protocol,) = state.connections
+            assert isinstance(protocol, Punctual)
+            found: int = protocol.transport.get_extra_info("socket").getsockopt(
+                socket.IPPROTO_TCP, socket.TCP_NODELAY
+            )
+            accepting.cancel()
+            writer.close()
+            protocol.transport.close()
+            return found
+
+    assert asyncio.run(option()) == 1
 
 
 def test_who_does_not_go_on_is_not_waited_for(server: LiveServer) -> None:
