@@ -82,9 +82,8 @@ def wait_shares(
     rows: np.ndarray, waits: np.ndarray, shape: tuple[int, int], stride: int = 1
 ) -> tuple[np.ndarray, np.ndarray]:
     """`(edges (n+1) ns, shares (layers, n))` of STEP_ROW and WAIT_ROW: the mean share (0 to 1) of every
-    group of
-    `stride` steps that a worker waited for each layer. Groups follow one another from start to start.
-    `shape` is (layers, workers)."""
+    group of `stride` steps that a worker waited for each layer. Groups follow one another from start to start; a worker
+    that waited after its own step had ended, as at a job's end, has that time besides. `shape` is (layers, workers)."""
     layers, workers = shape
     group = rows["step"] // stride
     groups = np.unique(group)
@@ -95,7 +94,10 @@ def wait_shares(
     waited = np.zeros((layers, len(groups)))
     own = waits[(waits["layer"] >= 0) & np.isin(waits["step"] // stride, groups)]
     np.add.at(waited, (own["layer"], np.searchsorted(groups, own["step"] // stride)), own["exposed"])
-    return edges, waited / max(workers, 1) / np.maximum(np.diff(edges), 1)
+    everything = np.zeros(len(groups))
+    of_all = waits[np.isin(waits["step"] // stride, groups)]
+    np.add.at(everything, np.searchsorted(groups, of_all["step"] // stride), of_all["exposed"])
+    return edges, waited / np.maximum(np.diff(edges) * max(workers, 1), np.maximum(everything, 1))
 
 
 def draw(

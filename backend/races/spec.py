@@ -126,6 +126,10 @@ class NewMembers:
 
     members: tuple[MemberSpec, ...]
 
+    def __post_init__(self) -> None:
+        if not self.members:
+            raise UserError("members", [], "nobody joins", "Name at least one strategy")
+
 
 def labels(members: tuple[MemberSpec, ...]) -> list[str]:
     """What each is called: its name, else its strategy; with options where another member has the same strategy."""

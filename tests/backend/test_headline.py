@@ -49,6 +49,10 @@ A, B = contender("a", 10, {0: 1}), contender("b", 20, {0: 9})
     [
         ([A, B], "a finishes a step 2.00x sooner than b: conv0 no longer waits"),
         ([contender("a", 10, {0: 4}), B], "a finishes a step 2.00x sooner than b: conv0 waits 5 ms less"),
+        (  # what PyTorch's own collectives hold up is known for no layer
+            [contender("a", 10, {-1: 4}), B],
+            "a finishes a step 2.00x sooner than b: it waits 5 ms less in all",
+        ),
         (
             [contender("a", 10, {}), contender("b", 20, {}, compute=20)],
             "a finishes a step 2.00x sooner than b: it computes 10 ms less",

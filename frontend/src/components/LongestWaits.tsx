@@ -38,7 +38,7 @@ export function LongestWaits({ waits, label, isChosen, onChoose }: Props) {
           aria-pressed={isChosen(wait)}
           onClick={() => onChoose(wait)}
         >
-          {formatMs(wait.ns / 1e6)} {label(wait)}, for {wait.layer_name}
+          {formatMs(wait.ns / 1e6)} {label(wait)}, for {wait.layer_name || "what belongs to no layer"}
         </Button>
       ))}
     </Group>
