@@ -81,8 +81,8 @@ def heatmap(source: Source, request: FigureRequest) -> go.Figure:
 def wait_shares(
     rows: np.ndarray, waits: np.ndarray, shape: tuple[int, int], stride: int = 1
 ) -> tuple[np.ndarray, np.ndarray]:
-    """`(edges (n+1) ns, shares (layers, n))` of STEP_ROW and WAIT_ROW: the mean share (0 to 1) of every
-    group of `stride` steps that a worker waited for each layer. Groups follow one another from start to start; a worker
+    """`(edges (n+1) ns, shares (layers, n))` of STEP_ROW and WAIT_ROW: the mean share (0 to 1) of every group of
+    `stride` steps that a worker waited for each layer. Groups follow one another from start to start; a worker
     that waited after its own step had ended, as at a job's end, has that time besides. `shape` is (layers, workers)."""
     layers, workers = shape
     group = rows["step"] // stride

@@ -85,7 +85,8 @@ def _member(
     port = [limit for limit in waiting if limit.kind == "port"]
     if port and largest.fully_connected and not any("late-multiply" in one for one in strategies):
         reason = (
-            f"{holds} and is fully connected: its factors are smaller than its gradient ({port[0].sentence})"
+            f"{holds} and is fully connected: with few samples in a step its factors are smaller than its gradient"
+            f" ({port[0].sentence})"
         )
         return _with("p3+late-multiply", reason, ended=ended)
     return None

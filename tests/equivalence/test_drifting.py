@@ -1,5 +1,5 @@
-"""Where workers do not wait for one another: at its trivial setting each mode is synchronous SGD, exactly; elsewhere the
-job ends, everybody holds the same at its end, and every contribution was applied."""
+"""Where workers do not wait for one another: at its trivial setting each mode is synchronous SGD, exactly; elsewhere
+the job ends near what synchronous SGD ends at."""
 
 from __future__ import annotations
 
