@@ -43,25 +43,30 @@ def blocks(made: Mapping[Run, int], condition: int) -> dict[Run, Block]:
 
 def _waves(made: Mapping[Run, int], condition: int) -> tuple[dict[int, int], dict[int, int]]:
     """Each member's wave, and when it began."""
-    begun: dict[int, int] = {}
+    first: dict[int, Run] = {}
     for run, at in made.items():
         if run.cell.condition == condition:
-            begun[run.cell.member] = min(at, begun.get(run.cell.member, at))
+            known = first.get(run.cell.member)
+            if known is None or at < made[known]:
+                first[run.cell.member] = run
+    begun = {member: made[run] for member, run in first.items()}
     waves: dict[int, int] = {}
     for member in sorted(begun, key=lambda one: (begun[one], one)):
         fitting = (
             wave
             for wave in sorted(set(waves.values()))
-            if not _late(begun[member], condition, made, {one for one in waves if waves[one] == wave})
+            if not _late(first[member], made, {one for one in waves if waves[one] == wave})
         )
         waves[member] = next(fitting, len(set(waves.values())))
     return waves, begun
 
 
-def _late(begun: int, condition: int, made: Mapping[Run, int], others: set[int]) -> bool:
-    """Whether one of the others had gone on to another condition or round before: so much is known of a member whose
-    first job was made then."""
+def _late(first: Run, made: Mapping[Run, int], others: set[int]) -> bool:
+    """Whether one of the others had gone on to another condition or round before the first job of a member that is
+    known was made. That need not be of the first round: jobs may be deleted."""
     return any(
-        run.cell.member in others and at < begun and (run.round, run.cell.condition) > (0, condition)
+        run.cell.member in others
+        and at < made[first]
+        and (run.round, run.cell.condition) > (first.round, first.cell.condition)
         for run, at in made.items()
     )

@@ -323,6 +323,15 @@ def test_a_member_that_joins_later_shares_no_block_with_rounds_that_were_over() 
     ]
 
 
+def test_who_lost_the_figures_of_the_first_round_has_not_joined_later() -> None:
+    ran = made((0, 0), (1, 0), (1, 1), (0, 1), (0, 2), (1, 2))
+    del ran[Run(0, Cell(0, 0))]
+    found = blocks(ran, 0)
+    assert joined_ns(ran, 0) == {}
+    for round_ in (1, 2):
+        assert found[Run(round_, Cell(0, 0))] == found[Run(round_, Cell(1, 0))]
+
+
 def test_who_joins_while_a_round_is_under_way_shares_it_and_all_that_follow() -> None:
     ran = made((0, 0), (1, 0), (1, 1), (2, 0), (3, 0), (0, 1), (2, 1), (3, 1), (2, 2), (0, 2))
     found = blocks(ran, 0)

@@ -16,7 +16,7 @@ import { useState } from "react";
 import { labQuery } from "../../api/queries";
 import { Term } from "../../components/Term";
 import { type Errors, errorAt, errorWithin } from "../../form/errors";
-import { COMMON_RATES, chosen, type RaceForm } from "../../lib/raceForm";
+import { COMMON_RATES, chosen, FEWEST_ROUNDS, type RaceForm } from "../../lib/raceForm";
 import { MoreStrategies } from "./StrategyPicker";
 import classes from "./StrategyPicker.module.css";
 import { StrategyText } from "./StrategyText";
@@ -65,18 +65,31 @@ export function RaceFields({ form, errors, workers, hosts, onForm, onHosts }: Pr
         <MoreStrategies hidden={hidden} onShow={showAll} />
         <Rates form={form} errors={errors} onForm={onForm} />
         <Hosts workers={workers} hosts={hosts} onHosts={onHosts} />
-        <NumberInput
-          label={<Term name="round">Rounds</Term>}
-          description="How often everybody runs. Three are the fewest that prove a difference."
-          w={220}
-          min={1}
-          value={form.rounds}
-          error={errorAt(errors, "rounds")}
-          onChange={(rounds) => onForm({ ...form, rounds: Number(rounds) || 1 })}
-          data-testid="race-rounds"
-        />
+        <Rounds form={form} errors={errors} onForm={onForm} />
       </Stack>
     </Paper>
+  );
+}
+
+/** An empty field means the usual number, and stays empty while somebody types another one. */
+function Rounds({ form, errors, onForm }: Pick<Props, "form" | "errors" | "onForm">) {
+  const [empty, setEmpty] = useState(false);
+  return (
+    <NumberInput
+      label={<Term name="round">Rounds</Term>}
+      description="How often everybody runs. Three are the fewest that prove a difference."
+      w={220}
+      min={1}
+      allowDecimal={false}
+      placeholder={String(FEWEST_ROUNDS)}
+      value={empty ? "" : form.rounds}
+      error={errorAt(errors, "rounds")}
+      onChange={(rounds) => {
+        setEmpty(rounds === "");
+        onForm({ ...form, rounds: typeof rounds === "number" && rounds >= 1 ? rounds : FEWEST_ROUNDS });
+      }}
+      data-testid="race-rounds"
+    />
   );
 }
 
