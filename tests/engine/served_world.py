@@ -119,7 +119,9 @@ class World:
 
     def _ends(self, rank: int) -> None:
         for unit in self.units:
-            self.travelling.append(Travelling(Message.END, rank, SERVER, unit, 0, 0, self.workers[rank].life))
+            self.travelling.append(
+                Travelling(Message.FINISH, rank, SERVER, unit, self.steps, 0, self.workers[rank].life)
+            )
 
     def _moves(self) -> list[Callable[[], None]]:
         moves: list[Callable[[], None]] = []
@@ -168,7 +170,7 @@ class World:
             elif kind == Message.PULL:
                 found = home.pulled(source, step + 1, life)
             else:
-                found = home.finished(source, life)
+                found = home.finished(source, step, life)
             self._carry_out(SERVER, found, Given(unit, source, step, life))
         elif self.workers[peer].alive and life == self.workers[peer].life:
             worker = self.workers[peer]

@@ -52,7 +52,11 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"period_epochs": 1.0}, "period", "exactly one of period and period_epochs"),
     ({"period": None, "period_epochs": -1.0}, "period_epochs", "must be greater than zero"),
     ({"mode": "every-step"}, "period", "means nothing for every-step. Leave it out; it belongs to average"),
-    ({"mode": "asynchronous"}, "mode", "not available"),
+    (
+        {"mode": "asynchronous"},
+        "period",
+        "means nothing for asynchronous. Leave it out; it belongs to average",
+    ),
     ({"mode": "every-step", "period": None, "outer": "sgd"}, "outer", "means nothing for every-step"),
     ({"outer_learning_rate": 0.7}, "outer_learning_rate", "means nothing without an outer optimizer"),
     ({"outer": "adam"}, "outer", "Known: nesterov, sgd"),
