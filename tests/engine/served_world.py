@@ -114,8 +114,6 @@ class World:
         self.workers[rank] = Worker(Served(self.units), life=life, step=step)
         for home in self.homes.values():
             self._carry_out(SERVER, home.returned(rank, life, step))
-        if step == self.steps:
-            self._ends(rank)
 
     def _ends(self, rank: int) -> None:
         for unit in self.units:
@@ -148,12 +146,11 @@ class World:
             self._carry_out(rank, worker.machine.ready(unit, worker.step))
             if not worker.to_push:
                 worker.step += 1
-                if worker.step == self.steps:
-                    self._ends(rank)
                 self._carry_out(rank, worker.machine.step_began(worker.step))
             return
         if worker.step == self.steps:
             worker.done = True
+            self._ends(rank)
             return
         for unit, version in worker.came.items():
             worker.machine.installed(unit, version)
