@@ -74,7 +74,7 @@ class Home:
 
     def pulled(self, rank: int, clock: int, incarnation: int = 0) -> list[Instruction]:
         """A worker asks for the unit as it is to be for its step `clock`."""
-        if not self._is_here(rank, incarnation):
+        if not self._is_here(rank, incarnation) or self._has_all(rank):
             return []
         self._asking[rank] = clock
         return self._go_on([])
@@ -167,6 +167,8 @@ class Home:
         ranks = {r for r in self.clocks.finished if r in self._finishing and r in self.clocks.contributed}
         for rank in ranks:
             del self._finishing[rank]
+            self._untold.discard(rank)
+            self._asking.pop(rank, None)
         found += [self._answer(alike, clock + 1) for clock, alike in self._by_clock(ranks)]
 
     def _update(self, found: list[Instruction]) -> None:
@@ -210,6 +212,10 @@ class Home:
         clocks = self.clocks.contributed
         for clock in sorted({clocks[r] for r in ranks}):
             yield clock, tuple(sorted(r for r in ranks if clocks[r] == clock))
+
+    def _has_all(self, rank: int) -> bool:
+        """Whether it has had the last answer: what it asked for meanwhile is older."""
+        return rank in self.clocks.finished and rank not in self._finishing
 
     def _is_here(self, rank: int, incarnation: int) -> bool:
         """Whether it is not a worker that was lost, or one in whose place another has come."""
