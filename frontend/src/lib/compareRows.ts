@@ -87,7 +87,9 @@ export function compareRows(jobs: Job[], summaries: (Summary | undefined)[]): Co
       label: "compared at",
       none: WHY_NONE.scaling,
       noneOfFirst: WHY_NONE.first,
-      values: of(({ speed_up }, index) => (index === 0 || !speed_up?.kind || !speed_up.comparable ? NONE : EQUAL[speed_up.kind])),
+      values: of(({ speed_up }, index) =>
+        index === 0 || !speed_up?.kind || !speed_up.comparable ? NONE : EQUAL[speed_up.kind],
+      ),
     },
     {
       label: "convergence speed-up",
