@@ -30,10 +30,10 @@ from engine.benchmarks.harness.report import Report, arguments
 from engine.exchange.base import Context
 from engine.exchange.ring_allreduce import RingAllreduce
 from engine.plan.description import LayerDescription, ModelDescription, ParameterDescription
+from engine.protocol.messages import Lane
 from engine.runtime.dispatch import Dispatch
 from engine.runtime.host_memory import HostMemory
 from engine.runtime.launch import Launch, prepare
-from engine.runtime.messages import Lane
 from engine.runtime.party import load_choices
 from engine.runtime.recording import Recording
 from engine.runtime.versions import Versions

@@ -10,7 +10,7 @@ Loses where workers are equally fast: gradients are stale, and a step learns les
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from engine.consistency.policy import Apply, Clocks, Contribution, Verdict
@@ -60,6 +60,3 @@ class Asynchronous:
 
     def needs(self, step: int) -> int:
         return step if self._own_writes else step - 1
-
-    def too_few(self, alive: Collection[int]) -> str | None:
-        return None if alive else "no worker is left"

@@ -10,7 +10,7 @@ later.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from engine.consistency.policy import Apply, Clocks, Contribution, Hold, Verdict
@@ -69,6 +69,3 @@ class BoundedStaleness:
 
     def needs(self, step: int) -> int:
         return step
-
-    def too_few(self, alive: Collection[int]) -> str | None:
-        return None if alive else "no worker is left"

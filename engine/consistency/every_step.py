@@ -5,7 +5,7 @@ Update: w <- step(w, sum over workers of g_r(w)). Papers 000, section 2. Loses w
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from engine.consistency.policy import Apply, Clocks, Contribution, Verdict
@@ -44,8 +44,3 @@ class EveryStep:
 
     def needs(self, step: int) -> int:
         return step
-
-    def too_few(self, alive: Collection[int]) -> str | None:
-        if len(alive) < self._workers:
-            return f"every step needs all {self._workers} workers, and {len(alive)} are left"
-        return None

@@ -6,7 +6,7 @@ are the same; where workers drift, a unit has seen some workers' steps and not y
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -30,7 +30,7 @@ class Clocks:
     contributed: dict[int, int] = field(default_factory=dict)
     """By worker that is alive: how many of its steps have arrived."""
     applied: dict[int, int] = field(default_factory=dict)
-    """By worker: how many of its steps are in the unit, or have been dropped."""
+    """By worker: how many of its steps are in the unit."""
     finished: set[int] = field(default_factory=set)
     """Workers that contribute nothing more."""
 
@@ -54,13 +54,7 @@ class Hold(NamedTuple):
     """The contribution waits for a later update."""
 
 
-class Refuse(NamedTuple):
-    """The contribution is dropped."""
-
-    reason: str
-
-
-Verdict: TypeAlias = Apply | Hold | Refuse
+Verdict: TypeAlias = Apply | Hold
 
 
 class Policy(Protocol):
@@ -84,8 +78,4 @@ class Policy(Protocol):
 
     def needs(self, step: int) -> int:
         """The clock that an answer must have before the worker's own forward pass of `step` may use the unit."""
-        ...
-
-    def too_few(self, alive: Collection[int]) -> str | None:
-        """Why training cannot go on with these workers; None where it can."""
         ...

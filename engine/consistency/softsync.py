@@ -13,7 +13,7 @@ so slow that s contributions take long.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from engine.consistency.policy import Apply, Clocks, Contribution, Verdict
@@ -64,8 +64,3 @@ class Softsync:
 
     def needs(self, step: int) -> int:
         return step
-
-    def too_few(self, alive: Collection[int]) -> str | None:
-        if len(alive) < self._contributions:
-            return f"an update takes {self._contributions} contributions, and {len(alive)} workers are left"
-        return None

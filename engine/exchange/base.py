@@ -13,9 +13,9 @@ from engine.codec import CODEC
 from engine.codec.base import Codec
 from engine.plan.plan import LayerPlan
 from engine.plan.units import Unit
+from engine.protocol.messages import Message, Payload
 from engine.runtime.capture import Capture
 from engine.runtime.host_memory import HostMemory
-from engine.runtime.messages import Message, Payload
 from engine.runtime.recording import Recording
 from engine.runtime.versions import Versions
 from engine.telemetry.collectives import Collectives

@@ -44,9 +44,12 @@ from torch import Tensor
 from engine.exchange.base import Choice, Context
 from engine.models.late_linear import Present
 from engine.plan.units import Unit
+from engine.protocol.errors import OutOfStepError
+from engine.protocol.gathered import Gathered
+from engine.protocol.instructions import Advance, Instruction, Send
+from engine.protocol.messages import Lane, Message, Payload
 from engine.runtime.capture import Capture
 from engine.runtime.host_memory import as_bytes
-from engine.runtime.messages import Lane, Message, Payload
 from engine.transport.message import Header
 
 _META = struct.Struct("<BIh")
@@ -83,6 +86,7 @@ class FactorsExchange:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._lock = threading.Lock()
+        self._machine = Gathered(rank=context.rank, workers=context.workers)
         self._parts: dict[tuple[int, int], dict[int, _Factors | _Whole]] = {}
         """By unit and step, then by rank: who is ahead may already send the next step's. Under the lock: own parts come
         from the training or a staging thread, the others' from the lane's."""
@@ -120,7 +124,14 @@ class FactorsExchange:
         if received is None:
             received = torch.empty(0, dtype=torch.uint8)
         read = self._factors if header.kind == Message.FACTORS else self._whole
-        self._add(choice, header.step, header.origin, read(choice, header, received))
+        key, part = (header.unit, header.step), read(choice, header, received)
+        try:
+            with self._lock:
+                found = self._machine.arrived(*key, header.origin)
+                self._parts.setdefault(key, {})[header.origin] = part
+        except OutOfStepError as error:
+            raise RuntimeError(str(error)) from error
+        self._advance(found)
 
     def _factors(self, choice: Choice, header: Header, received: Tensor) -> _Factors:
         capture = self._context.captures[header.unit]
@@ -191,19 +202,49 @@ class FactorsExchange:
             inputs, errors = choice.codec.encode([inputs, errors])
         dtype = str(factors[0].dtype).removeprefix("torch.").encode()
         meta = _META.pack(_mask(present), rows, power) + dtype
-        self._send(choice, step, Message.FACTORS, [inputs, errors], meta)
         part = _Factors(present=present, rows=rows, power=power, inputs=inputs, errors=errors)
-        self._add(choice, step, self._context.rank, part)
+        self._ready(choice, step, part, Message.FACTORS, [inputs, errors], meta)
 
     def _leave_whole(self, choice: Choice, step: int, present: Present, gradients: Sequence[Tensor]) -> None:
         """As `_leave`, of the gradients of those that are `present`, each 1-D."""
         with self._context.recording.encoding(choice, step):
             encoded = choice.codec.encode(gradients)
-        self._send(choice, step, Message.WHOLE_GRADIENT, encoded, bytes([_mask(present)]))
-        self._add(choice, step, self._context.rank, _Whole(present=present, flat=torch.cat(encoded)))
+        part = _Whole(present=present, flat=torch.cat(encoded))
+        self._ready(choice, step, part, Message.WHOLE_GRADIENT, encoded, bytes([_mask(present)]))
 
-    def _send(self, choice: Choice, step: int, kind: Message, parts: Sequence[Tensor], meta: bytes) -> None:
-        """To everybody else."""
+    def _ready(
+        self,
+        choice: Choice,
+        step: int,
+        part: _Factors | _Whole,
+        kind: Message,
+        tensors: Sequence[Tensor],
+        meta: bytes,
+    ) -> None:
+        """This rank's part is there, and travels as `tensors`."""
+        key = choice.unit.index, step
+        with self._lock:
+            found = self._machine.ready(*key)
+            self._parts.setdefault(key, {})[self._context.rank] = part
+        for instruction in found:
+            if isinstance(instruction, Send):
+                self._send(choice, step, instruction.peers, kind, tensors, meta)
+        self._advance(found)
+
+    def _advance(self, found: Sequence[Instruction]) -> None:
+        for instruction in found:
+            if isinstance(instruction, Advance):
+                self._context.versions.advance(instruction.unit, instruction.clock)
+
+    def _send(
+        self,
+        choice: Choice,
+        step: int,
+        peers: Sequence[int],
+        kind: Message,
+        parts: Sequence[Tensor],
+        meta: bytes,
+    ) -> None:
         context, payload = self._context, [as_bytes(part) for part in parts if len(part)]
         header = Header(
             kind=kind,
@@ -217,22 +258,8 @@ class FactorsExchange:
             payload_bytes=sum(map(len, payload)),
             meta=meta,
         )
-        for distance in range(
-            1, context.workers
-        ):  # each begins with another, so that they do not all meet at one
-            context.endpoint.send((context.rank + distance) % context.workers, header, payload)
-
-    def _add(self, choice: Choice, step: int, rank: int, part: _Factors | _Whole) -> None:
-        """What one worker has is there; the last one's complete the unit."""
-        unit = choice.unit.index
-        with self._lock:
-            parts = self._parts.setdefault((unit, step), {})
-            if rank in parts:
-                raise RuntimeError(f"worker {rank} sent its part of step {step} of unit {unit} twice")
-            parts[rank] = part
-            complete = len(parts) == self._context.workers
-        if complete:
-            self._context.versions.advance(unit, step + 1)
+        for peer in peers:
+            context.endpoint.send(peer, header, payload)
 
 
 def _mask(present: Present) -> int:

@@ -20,8 +20,8 @@ from torch import Tensor
 
 from engine.exchange.base import Context
 from engine.plan.units import Segment, Unit
+from engine.protocol.messages import Message, Payload
 from engine.runtime.host_memory import has
-from engine.runtime.messages import Message, Payload
 from engine.telemetry.collectives import Collectives
 from engine.transport.message import Header
 

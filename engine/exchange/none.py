@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.exchange.base import Context
 from engine.plan.units import Unit
-from engine.runtime.messages import Message, Payload
+from engine.protocol.messages import Message, Payload
 from engine.transport.message import Header
 
 

@@ -18,9 +18,9 @@ from engine.plan.rounds import Programmer, Receive
 from engine.plan.units import Segment, Unit
 from engine.protocol.errors import OutOfStepError
 from engine.protocol.instructions import Add, Advance, Instruction, Keep, Put, Send, Summed
+from engine.protocol.messages import Lane, Message, Payload
 from engine.protocol.rounds import Rounds
 from engine.runtime.host_memory import as_bytes, as_tensor, present, union
-from engine.runtime.messages import Lane, Message, Payload
 from engine.transport.message import Header
 
 

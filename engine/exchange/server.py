@@ -18,10 +18,10 @@ from engine.exchange.base import Choice, Context
 from engine.plan.units import Unit
 from engine.protocol.assembly import returns_of
 from engine.protocol.instructions import Advance, Content, Instruction, Put, Send
+from engine.protocol.messages import Lane, Message, Payload
 from engine.protocol.served import Served, ServedUnit
 from engine.runtime.checksum import packed
 from engine.runtime.host_memory import as_bytes, as_tensor, present
-from engine.runtime.messages import Lane, Message, Payload
 from engine.transport.message import Header
 
 

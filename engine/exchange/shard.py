@@ -21,8 +21,8 @@ from engine.protocol.assembly import returns_of
 from engine.protocol.errors import OutOfStepError
 from engine.protocol.home import Home
 from engine.protocol.instructions import Add, Content, Drop, Instruction, Keep, Send, Update
+from engine.protocol.messages import Lane, Message, Payload
 from engine.runtime.host_memory import as_bytes, as_tensor, has, union
-from engine.runtime.messages import Lane, Message, Payload
 from engine.runtime.recording import Recording
 from engine.runtime.updates import Hyper, PieceUpdater
 from engine.runtime.writes import unequal
@@ -214,7 +214,7 @@ class Shard:
     def _sum(self, room: _Room, received: Tensor, mask: bytes, scale: float) -> None:
         codec = room.choice.codec
         if scale != 1.0:
-            received = received * scale
+            received = received.to(room.dtype) * scale  # half precision would lose what is small
         if room.mask is None:
             codec.decode(received, _present(room.sums, mask))
             room.mask = mask

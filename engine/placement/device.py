@@ -31,8 +31,8 @@ from engine.inputs.task import Task, enough_samples
 from engine.models.cut import ELSEWHERE, Rest
 from engine.placement.buffers import BuffersByRank
 from engine.placement.pieces import Piece, Room, edge_header, unpack
+from engine.protocol.messages import Lane, Message, Payload
 from engine.runtime.host_memory import as_bytes
-from engine.runtime.messages import Lane, Message, Payload
 from engine.runtime.modes import evaluating
 from engine.runtime.module_calls import before_forward
 from engine.runtime.recording import Recording

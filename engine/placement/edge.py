@@ -20,9 +20,9 @@ from engine.inputs.loader import MicroBatch
 from engine.inputs.task import BatchLoss, enough_samples
 from engine.placement.pieces import Room, edge_header, pack
 from engine.placement.schedule import actions
+from engine.protocol.messages import Lane, Message, Payload
 from engine.runtime.arrivals import Arrivals
 from engine.runtime.host_memory import as_bytes
-from engine.runtime.messages import Lane, Message, Payload
 from engine.runtime.recording import Recording
 from engine.runtime.trainer import Replica, finite
 from engine.runtime.updates import Hyper

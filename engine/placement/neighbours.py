@@ -12,9 +12,9 @@ from torch import Tensor
 
 from engine.exchange.base import Choice
 from engine.placement.pieces import Room, edge_header
+from engine.protocol.messages import Lane, Message, Payload
 from engine.runtime.arrivals import Arrivals
 from engine.runtime.host_memory import as_bytes
-from engine.runtime.messages import Lane, Message, Payload
 from engine.runtime.party import PATIENCE_S
 from engine.runtime.recording import Recording
 from engine.transport.endpoint import Endpoint

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from engine.exchange.base import Choice
+from engine.protocol.messages import Lane, Message, Payload
 from engine.runtime.host_memory import as_bytes, as_tensor
-from engine.runtime.messages import Lane, Message, Payload
 from engine.runtime.updates import Hyper
 from engine.transport.message import Header
 

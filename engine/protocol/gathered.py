@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.protocol.errors import OutOfStepError
 from engine.protocol.instructions import Advance, Content, Instruction, Keep, Send
-from engine.protocol.kinds import Message
+from engine.protocol.messages import Message
 
 
 class Gathered:

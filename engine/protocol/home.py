@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, TypeAlias
 
-from engine.consistency.policy import Apply, Clocks, Contribution, Hold, Policy, Verdict
+from engine.consistency.policy import Apply, Clocks, Contribution, Policy, Verdict
 from engine.protocol.errors import OutOfStepError
 from engine.protocol.instructions import Add, Content, Drop, Instruction, Keep, Send, Update
-from engine.protocol.kinds import Message
+from engine.protocol.messages import Message
 
 Returns: TypeAlias = Literal["push", "notify-pull", "deferred-pull"]
 
@@ -132,13 +132,10 @@ class Home:
                 found.append(self._add(contribution, verdict.scale, kept=not arrives))
             elif arrives:
                 found.append(Keep(unit, rank, step))
-        elif isinstance(verdict, Hold):
+        else:
             self._held.append(contribution)
             if arrives:
                 found.append(Keep(unit, rank, step))
-        else:
-            self.clocks.applied[rank] = step + 1
-            found.append(Drop(unit, rank, step, verdict.reason, kept=not arrives))
 
     def _add(self, contribution: Contribution, scale: float, *, kept: bool) -> Add:
         self._added += 1

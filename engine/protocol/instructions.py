@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple, TypeAlias
 
-from engine.protocol.kinds import Message
+from engine.protocol.messages import Message
 
 
 class Content(Enum):

@@ -15,7 +15,7 @@ from engine.plan.rounds import Program, Programmer, Receive
 from engine.plan.rounds import Send as Hand
 from engine.protocol.errors import OutOfStepError
 from engine.protocol.instructions import Add, Advance, Content, Instruction, Keep, Put, Send, Summed
-from engine.protocol.kinds import Message
+from engine.protocol.messages import Message
 
 
 @dataclass(kw_only=True)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from engine.protocol.home import Returns
 from engine.protocol.instructions import Advance, Content, Instruction, Put, Send
-from engine.protocol.kinds import Message
+from engine.protocol.messages import Message
 
 
 class ServedUnit(NamedTuple):

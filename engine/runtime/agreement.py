@@ -25,10 +25,10 @@ from typing import Any
 import torch
 from torch.nn import Parameter
 
+from engine.protocol.messages import Lane, Message, Payload
 from engine.runtime.checksum import checksum
 from engine.runtime.gate import past_gates
 from engine.runtime.gather import Gather
-from engine.runtime.messages import Lane, Message, Payload
 from engine.runtime.writes import Seen, unequal
 from engine.transport.endpoint import Sender
 from engine.transport.message import Header

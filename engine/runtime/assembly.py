@@ -18,6 +18,7 @@ from engine.exchange.shard import Shard
 from engine.inputs.loader import Loader
 from engine.plan.plan import Peer
 from engine.plan.units import carried
+from engine.protocol.messages import Lane
 from engine.runtime.agreement import Agreement
 from engine.runtime.averaging_replica import AveragingReplica, state_carriers
 from engine.runtime.capture import Capture
@@ -27,7 +28,6 @@ from engine.runtime.host_memory import HostMemory, contiguous_parameters
 from engine.runtime.initial import InitialState, first_values
 from engine.runtime.launch import Launch
 from engine.runtime.layer import Layer
-from engine.runtime.messages import Lane
 from engine.runtime.party import PATIENCE_S, PartyBase, home_of, load_choices, of_shard
 from engine.runtime.peer_replica import peer_class
 from engine.runtime.pinned_memory import PinnedMemory

@@ -16,12 +16,12 @@ from engine.placement.edge import EdgePasses
 from engine.plan.cluster import device_party
 from engine.plan.edges import edge_units
 from engine.plan.plan import LayerPlan, Plan
+from engine.protocol.messages import Lane
 from engine.runtime.dispatch import Dispatch
 from engine.runtime.gather import Gather
 from engine.runtime.host_memory import contiguous_parameters
 from engine.runtime.initial import InitialState, first_values
 from engine.runtime.launch import Launch
-from engine.runtime.messages import Lane
 from engine.runtime.party import PATIENCE_S, PartyBase
 from engine.runtime.servers import end_training
 from engine.runtime.subject import Autocast, Subject

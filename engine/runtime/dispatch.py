@@ -8,7 +8,7 @@ from typing import Protocol
 
 from engine.plan.description import DTYPE_BYTES, ModelDescription
 from engine.plan.units import Unit
-from engine.runtime.messages import Lane, Message, Payload
+from engine.protocol.messages import Lane, Message, Payload
 from engine.transport.endpoint import Endpoint
 from engine.transport.errors import ProtocolError
 from engine.transport.message import Header

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from engine.protocol.messages import Lane, Message, Payload
 from engine.runtime.arrivals import Arrivals
 from engine.runtime.host_memory import as_bytes, as_tensor
-from engine.runtime.messages import Lane, Message, Payload
 from engine.transport.endpoint import Sender
 from engine.transport.message import Header
 

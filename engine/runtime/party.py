@@ -15,10 +15,10 @@ from engine.plan.plan import Plan
 from engine.plan.ranks import ranks_of
 from engine.plan.telemetry import TelemetrySpec
 from engine.plan.units import cut
+from engine.protocol.messages import Lane
 from engine.runtime.dispatch import Dispatch, largest_message
 from engine.runtime.launch import Launch
 from engine.runtime.links import PartyLinks
-from engine.runtime.messages import Lane
 from engine.runtime.recording import Recording
 from engine.telemetry import asked
 from engine.telemetry.collectives import Collectives

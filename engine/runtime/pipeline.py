@@ -9,12 +9,12 @@ from engine.models.cut import cut_in_a_row
 from engine.placement.neighbours import Neighbours, patience
 from engine.placement.stage import StagePasses
 from engine.plan.plan import Plan
+from engine.protocol.messages import Message
 from engine.runtime.buffers import averaged_buffers
 from engine.runtime.crossing import edge_choice
 from engine.runtime.dispatch import Dispatch
 from engine.runtime.gather import Gather
 from engine.runtime.launch import Launch
-from engine.runtime.messages import Message
 from engine.runtime.party import PartyBase
 from engine.runtime.subject import Autocast, Subject, cuts_of
 from engine.runtime.team import Team

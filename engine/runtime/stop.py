@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from engine.runtime.messages import Lane, Message, Payload
+from engine.protocol.messages import Lane, Message, Payload
 from engine.transport.endpoint import Endpoint
 from engine.transport.message import Header
 

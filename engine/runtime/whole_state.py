@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from engine.models.cut import first_names
+from engine.protocol.messages import Lane, Message
 from engine.runtime.dispatch import Dispatch
 from engine.runtime.gather import Gather
 from engine.runtime.initial import InitialState, empty_state, host_state
-from engine.runtime.messages import Lane, Message
 from engine.runtime.party import PartyBase
 
 Layout = dict[str, tuple[tuple[int, ...], str]]

@@ -10,7 +10,6 @@ transport stays below.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
@@ -139,8 +138,6 @@ class VirtualNetwork:
             for host in sorted(set(hosts.values()))
         }
         self.passed: list[Passed] = []
-        self.busy_ns: dict[str, int] = defaultdict(int)
-        """By host: for how long something left."""
 
     def send(
         self, source: int, destination: int, header: Header, on_sent: Callable[[], None] | None = None
@@ -193,7 +190,6 @@ class VirtualNetwork:
         into = self._hosts[self._of[destination]].into
         there_ns = max(left_ns, max(into.free_ns, start_ns) + into.takes_ns(size)) + self._latency_ns
         into.free_ns = there_ns - self._latency_ns
-        self.busy_ns[self._of[source]] += left_ns - start_ns
         if payload:
             self.passed.append(Passed(source, destination, header, payload, start_ns, there_ns))
 

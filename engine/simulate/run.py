@@ -21,7 +21,7 @@ from engine.plan.traffic import factor_bytes, item_bytes
 from engine.plan.units import Unit, cut
 from engine.protocol.assembly import homes, worker_machines
 from engine.protocol.instructions import Advance, Content, Instruction, Send, Summed, Update
-from engine.protocol.kinds import Message
+from engine.protocol.messages import Message
 from engine.simulate.clock import VirtualClock
 from engine.simulate.network import Passed, VirtualNetwork
 from engine.transport.message import Header
@@ -56,10 +56,6 @@ class Simulated:
     moved: Counter[tuple[int, int, int]] = field(default_factory=Counter)
     """(sender, receiver, unit): payload bytes of all messages, those within a host as well."""
 
-    def step_ns(self, rank: int, first: int, last: int) -> float:
-        """Mean time from the beginning of step `first` to that of `last`."""
-        return (self.begun_ns[rank, last] - self.begun_ns[rank, first]) / (last - first)
-
 
 class _Worker:
     """One worker: where it is in its step."""
@@ -73,7 +69,6 @@ class _Worker:
         self.clock: dict[int, int] = defaultdict(int)
         self.read: dict[int, int] = {}
         self._awaited: Callable[[], bool] | None = None
-        self._since_ns = 0
         self._held: list[Unit] = []
 
     def begin(self) -> None:

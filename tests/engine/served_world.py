@@ -14,7 +14,7 @@ from typing import NamedTuple
 from engine.consistency.policy import Policy
 from engine.protocol.home import Home, Returns
 from engine.protocol.instructions import Add, Advance, Drop, Instruction, Keep, Put, Send, Update
-from engine.protocol.kinds import Message
+from engine.protocol.messages import Message
 from engine.protocol.served import Served, ServedUnit
 
 SERVER = 100

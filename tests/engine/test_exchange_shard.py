@@ -7,8 +7,8 @@ from pathlib import Path
 
 import torch
 
+from engine.protocol.messages import Lane, Message, Payload
 from engine.runtime.host_memory import as_bytes
-from engine.runtime.messages import Lane, Message, Payload
 from engine.runtime.party import PartyBase, load_choices
 from engine.runtime.servers import make_shard
 from engine.transport.message import Header

@@ -18,8 +18,8 @@ from engine.plan.rules import resolve
 from engine.plan.serde import to_plain
 from engine.plan.traffic import declared, wire_bytes
 from engine.profile import LayerTime, Profile
+from engine.protocol.messages import Message
 from engine.runtime.launch import write_json
-from engine.runtime.messages import Message
 from engine.strategies import build_plan
 from tests.plans import described, job
 
