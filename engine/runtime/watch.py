@@ -50,7 +50,8 @@ class Watch:
                 self._agreement.report(step, seen)
 
     def check(self) -> None:
-        """Compare everything, now. Collective."""
+        """Compare everything, now, before an evaluation or a saved state. Collective."""
         self.tell()
         if self._agreement is not None:
             self._agreement.check()
+        self._writes.begin_evaluation()

@@ -66,13 +66,17 @@ class Writes:
         self._handed_out: set[str] = set()
         """Parameters whose memory somebody was given since their last gradient left."""
         self._writers: set[str] = set()
-        """Parameters that have been written to in an earlier step."""
+        """Parameters that have been written to in an earlier step, were it what had been there."""
         self._known: dict[str, _State] = {}
         """By parameter: its state when its version came."""
         self._left: dict[str, _State] = {}
         """The same, when its gradient left."""
         self._before: dict[str, Tensor] = {}
         """Checksums of what is looked at, when its version came."""
+        self._evaluated: dict[str, Tensor] = {}
+        """Checksums of whole parameters from before an evaluation, which may write to them. Autograd counts
+        what changes nothing, too, as `max_norm` does to a row that is not too long; that must not count where only some
+        workers look it up."""
         self._after: dict[str, Tensor] = {}
         """The same, when its gradient left."""
         self._late: dict[str, Tensor] = {}
@@ -108,8 +112,23 @@ class Writes:
             return
         for name in here:
             # What an evaluation wrote since it came belongs to this step, even if nothing more is written in it.
-            if name in self._counts and name not in self._before and self._state(name) == self._known[name]:
+            if name not in self._counts or name in self._before:
+                continue
+            if self._state(name) == self._known[name]:
                 self._look_before(name)
+            elif name in self._evaluated:
+                self._whole.add(name)
+                self._before[name] = self._evaluated[name]
+        self._evaluated = {}
+
+    @past_gates
+    def begin_evaluation(self) -> None:
+        """All versions are here, and an evaluation is about to read them."""
+        self._evaluated = {
+            name: self._checksum(name, (0, count))
+            for name, count in self._counts.items()
+            if name in self._known and self._state(name) == self._known[name]
+        }
 
     @past_gates
     def came(self, names: Iterable[str]) -> None:
@@ -152,9 +171,10 @@ class Writes:
             self._before.pop(name, None)  # of a part
         self._look_after(name)
         self._handed_out.discard(name)
-        if changed and not self._is_as_before(name):
-            self.written.add(name)
+        if changed:
             self._writers.add(name)
+            if not self._is_as_before(name):
+                self.written.add(name)
 
     @past_gates
     def end_backward(self, read: Iterable[str]) -> Callable[[], Seen]:

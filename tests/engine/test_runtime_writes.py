@@ -74,6 +74,25 @@ def test_a_write_that_autograd_counts_is_seen_in_its_step_only(
     assert not writes.written
 
 
+@pytest.mark.parametrize(("factor", "counts"), [(1.0, set()), (0.5, {"w"})])
+@pytest.mark.parametrize("number", [3, LATE])
+def test_what_an_evaluation_writes_counts_if_it_changes_something(
+    weight: Parameter, number: int, factor: float, counts: set[str]
+) -> None:
+    """`max_norm` writes to every row that is looked up, and only some workers may have looked it up."""
+    writes = Writes({"w": weight}, served=("w",), compared=True)
+    step(writes, 0, nothing)
+    with torch.no_grad():
+        weight.add_(1.0)
+    writes.came(["w"])
+    writes.begin_evaluation()
+    with torch.no_grad():
+        weight.mul_(factor)
+    writes.begin_step(number, ["w"])
+    writes.leaves(["w"])
+    assert writes.written == counts
+
+
 @pytest.mark.parametrize("how", WRITES)
 @pytest.mark.parametrize("number", [1, 3, LATE])
 def test_what_an_evaluation_writes_is_seen_in_the_step_that_follows(
