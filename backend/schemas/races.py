@@ -49,7 +49,7 @@ class Limit(Schema):
     """`port`: the link is the bottleneck. `processors`: those of this machine. `waiting`: latency, or
     rounds that follow one another."""
     sentence: str
-    """With its numbers: `port: the link is 94 % busy while workers wait 58 % of the step; processors 41 %`."""
+    """With its numbers: `port: some port is 94 % busy while workers wait 58 % of the step; processors 41 %`."""
     crowded: bool
     """Others than the job had more of the machine's processors than it: a quieter machine would tell more."""
 

@@ -4,8 +4,9 @@ Pure: measured figures in, the limit and the sentence that carries its numbers o
 
 1. Workers wait less than EXPOSED of a step: **compute**; a rehearsal only waits where a job would compute, so that
    where the processors are busy for PROCESSORS or more it is they (**processors**): the replay comes late.
-2. While workers wait, the busiest port is used for PORT or more of its rate: **port**. The link is the bottleneck, and
-   nothing but fewer or better ordered bytes, or a faster link, helps.
+2. While workers wait, some port is used for PORT or more of its rate at each moment: **port**. It need not be the same
+   one: a gradient's way is through one port, and its answer's through another. Links are the bottleneck, and nothing
+   but fewer or better ordered bytes, or faster links, helps.
 3. The machine's processors are busy for PROCESSORS or more: **processors**. The programs cannot move or sum
    faster; on a cluster of machines this job may do better. How much of it was the job itself is said, too: where others
    took most, a quieter machine is the remedy.
@@ -34,8 +35,8 @@ class Figures:
     exposed: float | None
     """Of a step: exposed communication."""
     port: float | None
-    """Of its rate: how busy the busiest port was while workers waited. None: no link's rate is known, nothing was
-    waited for, or nobody kept events."""
+    """Of its rate: how busy the busiest port of each moment was while workers waited. None: no link's rate is known,
+    nothing was waited for, or nobody kept events."""
     processors: float | None
     """Of all processors of the machine: how busy they were."""
     own: float | None = None
@@ -55,7 +56,7 @@ class Limit:
 
     kind: Kind
     sentence: str
-    """`port: the link is 94 % busy while workers wait 58 % of the step; processors 41 %`."""
+    """`port: some port is 94 % busy while workers wait 58 % of the step; processors 41 %`."""
     crowded: bool = False
     """Others than the job had more of the machine's processors than it."""
 
@@ -67,9 +68,9 @@ def limit(found: Figures) -> Limit | None:
     kind = _kind(found, found.exposed)
     processors = f"processors {_percent(found.processors)}"
     waits = f"workers wait {_percent(found.exposed)} of the step"
-    port = f"the link is {_percent(found.port)} busy"
+    port = f"some port is {_percent(found.port)} busy"
     if found.port is None:
-        port = "how busy the link is meanwhile is not known"
+        port = "how busy ports are meanwhile is not known"
     said = {
         "compute": f"compute: {waits}; {processors}",
         "port": f"port: {port} while {waits}; {processors}",

@@ -32,33 +32,33 @@ WAITS = {"exposed": 0.58, "port": 0.2, "processors": 0.41}
         (
             WAITS | {"port": 0.94},
             "port",
-            "port: the link is 94 % busy while workers wait 58 % of the step; processors 41 %",
+            "port: some port is 94 % busy while workers wait 58 % of the step; processors 41 %",
         ),
         (
             WAITS | {"port": PORT, "processors": 1.0},
             "port",
-            "port: the link is 75 % busy while workers wait 58 % of the step; processors 100 %",
+            "port: some port is 75 % busy while workers wait 58 % of the step; processors 100 %",
         ),
         (
             WAITS | {"processors": PROCESSORS},
             "processors",
-            "processors of this machine: 85 % busy; workers wait 58 % of the step, the link is 20 % busy",
+            "processors of this machine: 85 % busy; workers wait 58 % of the step, some port is 20 % busy",
         ),
         (
             WAITS | {"processors": 0.97, "own": 0.9},
             "processors",
             "processors of this machine: 97 % busy, 90 % by this job; workers wait 58 % of the step, "
-            "the link is 20 % busy",
+            "some port is 20 % busy",
         ),
         (
             WAITS,
             "waiting",
-            "waiting: workers wait 58 % of the step, the link is 20 % busy; processors 41 %",
+            "waiting: workers wait 58 % of the step, some port is 20 % busy; processors 41 %",
         ),
         (
             {"exposed": 0.5, "port": None, "processors": None},
             "waiting",
-            "waiting: workers wait 50 % of the step, how busy the link is meanwhile is not known; "
+            "waiting: workers wait 50 % of the step, how busy ports are meanwhile is not known; "
             "processors not known",
         ),
     ],
