@@ -122,25 +122,16 @@ def cause(fast: Contender, slow: Contender, layer: Callable[[int], str]) -> str 
         after = {one: _still(fast, one) for one in before}
         most = max(before, key=lambda one: before[one] - after[one])
         shrunk = before[most] - after[most]
-        if shrunk >= CAUSE_SHARE * gain and not _elsewhere(fast, slow):
+        less = sum(slow.exposed_ns.values()) - sum(fast.exposed_ns.values())
+        if less < shrunk / 2:  # it waits for another layer instead
+            return f"it waits {format_ms(less)} less in all" if less >= CAUSE_SHARE * gain else None
+        if shrunk >= CAUSE_SHARE * gain:
             ahead = slow.blocker(most)
             behind = None if ahead is None else bucket(layer, slow.units().sent_with(ahead))
             gone = after[most] < GONE * before[most]
             return _went_away(bucket(layer, most), behind, None if gone else shrunk, joint=len(most) > 1)
-    if _elsewhere(fast, slow):
-        less = sum(slow.exposed_ns.values()) - sum(fast.exposed_ns.values())
-        if less >= CAUSE_SHARE * gain:
-            return f"it waits {format_ms(less)} less in all"
     compute = (slow.speed.compute_ns or 0.0) - (fast.speed.compute_ns or 0.0)
     return f"it computes {format_ms(compute)} less" if compute >= 0.5 * gain else None
-
-
-def _elsewhere(fast: Contender, slow: Contender) -> bool:
-    """Whether the faster job waits for what belongs to no layer (PyTorch's own collectives), so that nobody knows which
-    layer waits less."""
-    whole = sum(fast.exposed_ns.values())
-    unknown = sum(ns for layer, ns in fast.exposed_ns.items() if layer < 0)
-    return unknown > GONE * min(whole, sum(slow.exposed_ns.values()))
 
 
 def _waits(contender: Contender) -> dict[tuple[int, ...], float]:
@@ -153,8 +144,9 @@ def _waits(contender: Contender) -> dict[tuple[int, ...], float]:
 
 
 def _still(contender: Contender, layers: Collection[int]) -> float:
-    """How long this job waits for what these layers come in."""
-    wanted = {other for one in layers for other in contender.units().waited_for(one)}
+    """How long this job may wait for what these layers come in: what belongs to no layer, as PyTorch's own collectives
+    do, may be theirs."""
+    wanted = {-1} | {other for one in layers for other in contender.units().waited_for(one)}
     return sum(ns for one, ns in contender.exposed_ns.items() if one in wanted)
 
 

@@ -51,8 +51,13 @@ A, B = contender("a", 10, {0: 1}), contender("b", 20, {0: 9})
         ([contender("a", 10, {0: 4}), B], "a finishes a step 2.00x sooner than b: conv0 waits 5 ms less"),
         (  # what PyTorch's own collectives hold up is known for no layer
             [contender("a", 10, {-1: 4}), B],
-            "a finishes a step 2.00x sooner than b: it waits 5 ms less in all",
+            "a finishes a step 2.00x sooner than b: conv0 waits 5 ms less",
         ),
+        (  # it waits nearly as long, for another layer
+            [contender("a", 10, {1: 5}), B],
+            "a finishes a step 2.00x sooner than b: it waits 4 ms less in all",
+        ),
+        ([contender("a", 10, {1: 8.5}), B], "a finishes a step 2.00x sooner than b"),
         (
             [contender("a", 10, {}), contender("b", 20, {}, compute=20)],
             "a finishes a step 2.00x sooner than b: it computes 10 ms less",
