@@ -237,7 +237,7 @@ class Assembly:
                 device=str(self.device),
                 rendezvous=launch.rendezvous + "-native",
                 deadline_s=launch.deadline_s,
-                lockstep=policy_of(launch.consistency, self.team.size).lockstep,
+                lockstep=self.team.size == 1 or policy_of(launch.consistency, self.team.size).lockstep,
                 written=(lambda unit: False) if writes is None else writes.in_unit,
             )
             exchange: Exchange = EXCHANGE[name].load()(context)

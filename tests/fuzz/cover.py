@@ -22,7 +22,7 @@ from tests.fuzz.grammar.flows import FLOWS
 from tests.fuzz.grammar.layers import LAYERS
 from tests.fuzz.grammar.losses import LOSSES
 from tests.fuzz.network import Case
-from tests.fuzz.training import OPTIMIZERS, SCHEDULES, STRATEGIES
+from tests.fuzz.training import ALONE, OPTIMIZERS, SCHEDULES, STRATEGIES
 
 EFFECTS = (
     "hook: forward", "hook: value", "hook: backward", "hook: gradient", "hook: accumulated gradient",
@@ -39,7 +39,7 @@ def everything() -> set[str]:
     found |= {f"inputs: {name}" for name in (*INPUTS, *PACKINGS) if name != "tensor"}
     found |= {f"precision: {name}" for name in PRECISIONS}
     for name, options in STRATEGIES.items():
-        found |= {f"{name}, workers: {n}" for n in ((1,) if name == "single" else (1, 2, 3))}
+        found |= {f"{name}, workers: {n}" for n in ((1,) if name in ALONE else (1, 2, 3))}
         found |= {_option(name, option, value) for option, values in options.items() for value in values}
     found |= {f"optimizer: {name}" for name in OPTIMIZERS} | {f"schedule: {name}" for name in SCHEDULES}
     found |= {f"override: {json.dumps(each)}" for each in OVERRIDES}

@@ -14,7 +14,16 @@ from tests.fuzz.grammar.flows import FLOWS
 from tests.fuzz.grammar.layers import LAYERS
 from tests.fuzz.grammar.losses import LOSSES
 from tests.fuzz.network import Block, Case, Extra, Network
-from tests.fuzz.training import AVERAGING, OPTIMIZERS, PLAIN_SGD, SCHEDULES, STRATEGIES
+from tests.fuzz.training import (
+    ALONE,
+    AVERAGING,
+    DRIFTING,
+    OPTIMIZERS,
+    PLAIN_SGD,
+    SCHEDULES,
+    STRATEGIES,
+    WHOLE,
+)
 
 _SIZES = (3, 1, 2, 4, 5, 7)
 _CALLS = st.integers(1, 4)
@@ -78,8 +87,10 @@ def _jobs(draw: st.DrawFn, file: File, precision: str) -> tuple[dict[str, Any], 
     # Each worker rounds its own update before they are averaged, and in bfloat16 that is more than the last digits.
     rounds = AVERAGING if "type: bfloat16" in file.features else ()
     strategy = draw(one_of({name: options for name, options in STRATEGIES.items() if name not in rounds}))
-    alone, averaging = strategy["name"] == "single", strategy["name"] in AVERAGING
-    workers = 1 if alone else draw(st.sampled_from([2, 2, 1, 3]))
+    averaging, drifting = strategy["name"] in AVERAGING, strategy["name"] in DRIFTING
+    workers = 1 if strategy["name"] in ALONE else draw(st.sampled_from([2, 2, 1, 3]))
+    if strategy["name"] == "softsync":
+        strategy["options"]["contributions"] = workers
     if (strategy["options"].get("servers") or 0) > workers:
         strategy["options"]["where"] = "dedicated"
     micro = draw(st.sampled_from([1, 1, 2, 3]))
@@ -88,7 +99,8 @@ def _jobs(draw: st.DrawFn, file: File, precision: str) -> tuple[dict[str, Any], 
     rest = draw(st.sampled_from([0, *range(1 if file.least_pass == 1 else most * file.least_pass, batch)]))
     samples = batch * draw(st.integers(1, 3)) + rest
     length = draw(st.sampled_from([{"steps": n} for n in (5, 3, 4, 7)] + [{"epochs": 2.0}, {"epochs": 1.5}]))
-    optimizer = draw(one_of(PLAIN_SGD if averaging else OPTIMIZERS))
+    parts = {name: options for name, options in OPTIMIZERS.items() if name not in WHOLE}
+    optimizer = draw(one_of(PLAIN_SGD if averaging else parts if drifting else OPTIMIZERS))
     optimizer["learning_rate"] = 0.05 if "sgd" in optimizer["name"] else 0.01
     if not averaging and draw(st.sampled_from([False, False, True])):
         optimizer["groups"] = [{"match": "*.bias", "options": {"lr": 0.02}}]
@@ -103,14 +115,14 @@ def _jobs(draw: st.DrawFn, file: File, precision: str) -> tuple[dict[str, Any], 
             "global_batch": batch,
             "micro_batches": micro,
             "precision": precision,
-            "clip_norm": None if averaging else draw(st.sampled_from([None, None, 0.5])),
+            "clip_norm": None if averaging or drifting else draw(st.sampled_from([None, None, 0.5])),
             "seed": draw(st.integers(0, 9)),
-            "deterministic": draw(st.booleans()),
+            "deterministic": not drifting and draw(st.booleans()),
         },
         "optimizer": optimizer,
         "schedule": schedule,
         "evaluation": {
-            "every_epochs": draw(st.sampled_from([None, 0.5, 1])),
+            "every_epochs": None if drifting else draw(st.sampled_from([None, 0.5, 1])),
             "at_end": draw(st.booleans()),
         },
         "overrides": draw(st.sampled_from(OVERRIDES)) if strategy["name"] in OVERRIDDEN else [],

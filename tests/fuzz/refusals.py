@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from tests.fuzz.training import CUT
+from tests.fuzz.training import CUT, DRIFTING
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +43,7 @@ _READ_ELSEWHERE = (
 _TYPES = ("layer: complex numbers", "type: double", "type: bfloat16")
 
 ALLOWED = (
+    Allowed(rule="Where workers do not wait for one another", strategies=DRIFTING, features=_WRITES),
     Allowed(rule=r"cut|pipeline\.stages", strategies=CUT),
     Allowed(rule="the global norm needs all gradients in one place", strategies=CUT),
     Allowed(

@@ -44,6 +44,7 @@ _UPDATE = (None, "worker")
 _BYTES = (100, 40, 4000, None)
 _SERVERS: dict[str, tuple[Any, ...]] = {"servers": (None, 1, 2), "where": _WHERE, "update": _UPDATE}
 _SLICES = {**_SERVERS, "slice_size": (5, 3, 50)}
+_DRIFTING = {"servers": (None, 1, 2), "where": _WHERE, "slice_size": (5, 3, 50), "rank": ("priority", "fifo")}
 _EXCHANGES = ("ring-allreduce", "parameter-server", "tree-allreduce", "central-reducer", "native")
 STRATEGIES: Table = {
     "single": {},
@@ -69,6 +70,10 @@ STRATEGIES: Table = {
         "outer_learning_rate": (1.0,),
         "outer_momentum": (0.0,),
     },
+    "async-sgd": _DRIFTING,
+    "staleness-aware": _DRIFTING,
+    "softsync": _DRIFTING,
+    "bounded-staleness": {**_DRIFTING, "bound": (0,), "apply": ("clock",)},
     "ddp": {"bucket_bytes": _BYTES},
     "fsdp": {"group_bytes": _BYTES},
 }
@@ -76,3 +81,10 @@ CUT = ("hybrid", "model-parallel")
 """Behind their cut, random numbers are those of the process that computes the stage, and no replica's."""
 AVERAGING = ("parameter-averaging", "model-average", "diloco")
 """At period 1 and with plain SGD an average is the same as a sum of gradients."""
+ALONE = ("single", "async-sgd", "staleness-aware")
+"""What trains as plain PyTorch does with one worker only."""
+DRIFTING = ("async-sgd", "staleness-aware", "softsync", "bounded-staleness")
+"""The same as a sum of gradients with one worker, with contributions of all workers, or by clock at bound 0. Workers do
+not meet for an evaluation."""
+WHOLE = ("adafactor",)
+"""Optimizers that look at whole parameters."""

@@ -44,6 +44,12 @@ describe("a race's form", () => {
     expect([changed.form.rates, changed.form.rounds]).toEqual([["900Mbit"], 6]);
   });
 
+  it("keeps the name that a race was given", () => {
+    const race = { name: "my race", job: spec, members: form.members } as unknown as RaceSpec;
+    expect(againOf(race, {}).job.name).toBe("my race");
+    expect(againOf({ ...race, name: null }, {}).job.name).toBe("mine");
+  });
+
   it("lets one more race when a race is run again, with all who did", () => {
     const race = { job: spec, members: form.members } as unknown as RaceSpec;
     expect(againOf(race, { member: "ring-allreduce" }).form.members).toEqual([

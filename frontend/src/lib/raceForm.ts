@@ -27,6 +27,7 @@ export interface RaceForm {
 
 /** With fewer, no difference is called one. */
 export const FEWEST_ROUNDS = 3;
+export const MOST_ROUNDS = 50;
 
 type Spec = Record<string, unknown>;
 
@@ -90,7 +91,8 @@ export function againOf(
   const workers = changed.workers === undefined ? race.workers : [changed.workers];
   const batches = changed.batch === undefined ? race.batches : [changed.batch];
   return {
-    job: { ...job, ...(fidelity && { fidelity }) },
+    // The form has one name, the job's; a race that was given its own keeps that.
+    job: { ...job, ...(race.name && { name: race.name }), ...(fidelity && { fidelity }) },
     form: {
       members: there ? members : [...members, { strategy: member }],
       rates: rate ? [rate] : rates,

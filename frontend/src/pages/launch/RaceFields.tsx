@@ -16,7 +16,7 @@ import { useState } from "react";
 import { labQuery } from "../../api/queries";
 import { Term } from "../../components/Term";
 import { type Errors, errorAt, errorWithin } from "../../form/errors";
-import { COMMON_RATES, chosen, FEWEST_ROUNDS, type RaceForm } from "../../lib/raceForm";
+import { COMMON_RATES, chosen, FEWEST_ROUNDS, MOST_ROUNDS, type RaceForm } from "../../lib/raceForm";
 import { MoreStrategies } from "./StrategyPicker";
 import classes from "./StrategyPicker.module.css";
 import { StrategyText } from "./StrategyText";
@@ -80,6 +80,7 @@ function Rounds({ form, errors, onForm }: Pick<Props, "form" | "errors" | "onFor
       description="How often everybody runs. Three are the fewest that prove a difference."
       w={220}
       min={1}
+      max={MOST_ROUNDS}
       allowDecimal={false}
       placeholder={String(FEWEST_ROUNDS)}
       value={empty ? "" : form.rounds}

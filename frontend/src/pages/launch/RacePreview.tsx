@@ -81,7 +81,7 @@ function Member({ strategy, name, plan }: Checked) {
         <Text size="xs" c="dimmed">
           {plan.wire_bytes_per_step === null
             ? "PyTorch's own collectives decide what travels."
-            : `${formatBytes(plan.wire_bytes_per_step)} on the wire per step, in ${plan.units} units.`}
+            : `${formatBytes(plan.wire_bytes_per_step)} on the wire per step, in ${plan.units} ${plan.units === 1 ? "unit" : "units"}.`}
         </Text>
       )}
     </div>
