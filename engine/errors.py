@@ -63,7 +63,7 @@ class UnknownNameError(UserError):
     """A name that the catalogue of `what` does not list; the message lists those it does."""
 
     def __init__(self, field: str, name: Any, what: str, known: Iterable[str]) -> None:
-        names = sorted(known)
+        names = sorted(map(str, known))  # states are enumerated
         near = get_close_matches(str(name), names, n=1)
         hint = f"Did you mean {near[0]!r}? " if near else ""
         super().__init__(field, name, f"no such {what}", f"{hint}Known: {', '.join(names)}")

@@ -95,9 +95,16 @@ class RaceSpec:
         conditions = max(1, len(self.rates)) * max(1, len(self.workers)) * max(1, len(self.batches))
         jobs = len(self.members) * conditions * self.rounds
         if jobs > MOST_JOBS:
-            rule = f"{len(self.members)} members under {conditions} conditions in {self.rounds} rounds are {jobs} jobs"
+            counts = {
+                name: len(getattr(self, name)) for name in ("members", "rates", "workers", "batches")
+            } | {"rounds": self.rounds}
+            most = max(counts, key=lambda name: counts[name])
+            rule = " x ".join(f"{count} {name}" for name, count in counts.items() if count)
             raise UserError(
-                "rounds", self.rounds, f"{rule}; at most {MOST_JOBS}", "Race fewer things at once"
+                most,
+                counts[most],
+                f"{rule} are {jobs} jobs; at most {MOST_JOBS}",
+                "Race fewer things at once",
             )
         names = labels(self.members)
         if twice := next((name for name in names if names.count(name) > 1), None):

@@ -80,7 +80,7 @@ class Figures:
             raise UserError(
                 "jobs",
                 ",".join(job_ids),
-                f"a race is between 2 to {MOST_RACERS} different jobs",
+                f"a race is between 2 and {MOST_RACERS} different jobs",
                 "Give their ids",
             )
         request = _request(view)

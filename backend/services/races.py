@@ -237,14 +237,22 @@ class Races:
             try:
                 self._planner.plan(job(spec, cell), asker)
             except UserError as error:
-                first = first or error
+                first = first or _in_the_race(error, cell)
                 found[cell] = str(error)
         if first is not None and len(found) == len(new):
-            raise first.within("job")
+            raise first
         return found
 
     def _why(self, fast: str, slow: str) -> str | None:
         return self._causes.get((fast, slow), lambda: self._drawing.run(answers.cause_of, fast, slow))
+
+
+def _in_the_race(error: UserError, cell: Cell) -> UserError:
+    """A refusal of a cell's job, at the field of the race that it is about."""
+    if error.field.startswith("strategy."):  # a member has the strategy's name and options by themselves
+        own = error.field.removeprefix("strategy.")
+        return error.at(f"members.{cell.member}.{'strategy' if own == 'name' else own}")
+    return error.within("job")
 
 
 def _repeated(session: Session, key: str | None, body: str) -> models.Race | None:

@@ -223,13 +223,15 @@ class _Pair:
         if scaling == "strong" and job.global_batch != baseline.global_batch:
             unequal = self.unequal("global batch", job.global_batch, baseline.global_batch)
             found.append(
-                f"{unequal}; strong scaling compares equal ones. For equal batches per worker ask for weak scaling"
+                f"{unequal}; strong scaling compares equal ones. Submit one of them with the other's"
+                " training.global_batch"
             )
         if scaling == "weak" and job.global_batch * baseline.workers != baseline.global_batch * job.workers:
             ours, theirs = f"{job.batch_per_worker:g}", f"{baseline.batch_per_worker:g}"
             unequal = self.unequal("batch per worker", ours, theirs)
             found.append(
-                f"{unequal}; weak scaling compares equal ones. For equal global batches ask for strong scaling"
+                f"{unequal}; weak scaling compares equal ones. Submit one of them with a training.global_batch"
+                " for which each worker has as many samples"
             )
         return found
 

@@ -236,3 +236,18 @@ def test_a_race_has_a_report(api: TestClient, racing: Racing, tmp_path: Path) ->
     assert f"commit {commit().split()[0]}" in answer.text, "of this checkout"
     assert "2 x cpu" in answer.text, "the devices that its jobs were given"
     assert api.get("/api/v1/races/nobody/report").status_code == 404
+
+
+def test_a_members_option_that_does_not_exist_is_refused_at_the_member(api: TestClient) -> None:
+    spec = race_spec("p3") | {"members": [{"strategy": "p3", "options": {"nope": 1}}]}
+    answer = api.post("/api/v1/races", json=spec)
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["field"] == "members.0.options.nope"
+
+
+def test_nobody_joins_by_an_empty_list(api: TestClient) -> None:
+    race = submit(api, "p3")
+    answer = api.post(f"/api/v1/races/{race['id']}/members", json={"members": []})
+    assert answer.status_code == 422
+    assert "nobody joins" in answer.text
+    api.post(f"/api/v1/races/{race['id']}/cancel", json={})

@@ -30,8 +30,10 @@ def test_speed_up_in_strong_and_in_weak_scaling() -> None:
     assert speed_up(strong, BASE, "strong") == SpeedUp(value=1.7, scaling="strong")
     weak = replace(strong, global_batch=128)
     assert speed_up(weak, BASE, "weak").value == 1.7
-    assert "for equal global batches ask for strong" in speed_up(strong, BASE, "weak").refused[0].lower()
-    assert "for equal batches per worker ask for weak" in speed_up(weak, BASE, "strong").refused[0].lower()
+    assert (
+        "submit one of them with a training.global_batch" in speed_up(strong, BASE, "weak").refused[0].lower()
+    )
+    assert "submit one of them with the other's training.global_batch" in speed_up(weak, BASE, "strong").refused[0].lower()
 
 
 @pytest.mark.parametrize(
