@@ -33,7 +33,10 @@ def test_speed_up_in_strong_and_in_weak_scaling() -> None:
     assert (
         "submit one of them with a training.global_batch" in speed_up(strong, BASE, "weak").refused[0].lower()
     )
-    assert "submit one of them with the other's training.global_batch" in speed_up(weak, BASE, "strong").refused[0].lower()
+    assert (
+        "submit one of them with the other's training.global_batch"
+        in speed_up(weak, BASE, "strong").refused[0].lower()
+    )
 
 
 @pytest.mark.parametrize(
