@@ -1,7 +1,7 @@
 """Which networks cover the grammar: what a case has, what there is, and a choice of networks that have all of it.
 
 python -m tests.fuzz.cover RECORD    chooses anew, among the networks that a campaign has tried (`campaign_SEED.jsonl`),
-                                     and prints what `sixty.py` holds
+                                     and prints what `fixed.py` holds
 """
 
 from __future__ import annotations
@@ -153,5 +153,5 @@ def _exchange(chosen: list[int], has: dict[int, set[str]], forms: dict[int, set[
 
 
 if __name__ == "__main__":
-    trained, refused, missing = choose(Path(sys.argv[1]), 60)
+    trained, refused, missing = choose(Path(sys.argv[1]), 70)
     print(f"TRAINED = {tuple(trained)}\nREFUSED = {tuple(refused)}\nmissing: {sorted(missing)}")

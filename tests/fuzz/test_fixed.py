@@ -1,4 +1,4 @@
-"""Sixty networks, always the same, trained by the engine and by the plain loop; together they cover the grammar."""
+"""Seventy networks, always the same, trained by the engine and by the plain loop; together they cover the grammar."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.fuzz import leaks
 from tests.fuzz.campaign import case_of, smaller
 from tests.fuzz.cover import everything, had
 from tests.fuzz.program import program
-from tests.fuzz.sixty import REFUSED, SEED, TRAINED
+from tests.fuzz.fixed import REFUSED, SEED, TRAINED
 from tests.fuzz.trial import Trials
 
 SHRINK_S = 60.0
@@ -24,7 +24,7 @@ def trials(gang_lane: None, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TMPDIR", "")
         patch.setattr("tempfile.tempdir", None)
-        folder = tmp_path_factory.mktemp("sixty")
+        folder = tmp_path_factory.mktemp("fixed")
         leaks.private_temporaries(folder / "temporary")
         threads = torch.get_num_threads()
         torch.set_num_threads(1)  # as in a campaign: how sums are split decides the last digits
@@ -47,6 +47,6 @@ def test_the_engine_trains_it_as_plain_pytorch_does(number: int, kind: str, tria
 
 
 def test_together_they_have_all_that_the_grammar_draws() -> None:
-    assert len({*TRAINED, *REFUSED}) == 60
+    assert len({*TRAINED, *REFUSED}) == 70
     found = set().union(*(had(case_of(SEED, number)) for number in (*TRAINED, *REFUSED)))
-    assert not everything() - found, f"{Path(__file__).with_name('sixty.py')} says how to choose others"
+    assert not everything() - found, f"{Path(__file__).with_name('fixed.py')} says how to choose others"
