@@ -11,8 +11,8 @@ import torch
 from tests.fuzz import leaks
 from tests.fuzz.campaign import case_of, smaller
 from tests.fuzz.cover import everything, had
-from tests.fuzz.program import program
 from tests.fuzz.fixed import REFUSED, SEED, TRAINED
+from tests.fuzz.program import program
 from tests.fuzz.trial import Trials
 
 SHRINK_S = 60.0

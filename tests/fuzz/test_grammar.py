@@ -84,7 +84,7 @@ def test_a_number_is_always_the_same_network() -> None:
 def test_numbers_are_not_alike() -> None:
     """Hypothesis gives each of them a draw of its own, not variations on one."""
     cases = [case_of(6, number) for number in range(60)]
-    assert len({case.network for case in cases}) == 70
+    assert len({case.network for case in cases}) == 60
     assert {case.network.inputs for case in cases} == {"vector", "image", "sequence", "words"}
     assert {case.job["cluster"]["workers"] for case in cases} == {1, 2, 3}
 
