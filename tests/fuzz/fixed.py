@@ -1,4 +1,4 @@
-"""Seventy networks, always the same, which together have everything that the grammar draws (`cover.py` has chosen them).
+"""Seventy networks, always the same, which together have all that the grammar draws (`cover.py` has chosen them).
 
 A number is another network after a change of the grammar, or of hypothesis. Then `test_fixed.py` says what is missing,
 and this is what to do: `make fuzz SEED=15 N=1500 ARGS="--keep FOLDER"`, and `python -m tests.fuzz.cover
