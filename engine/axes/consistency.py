@@ -6,6 +6,7 @@ A mode is one file with a class: `of(consistency, workers)` makes the policy (`p
 Traits, which the compatibility rules ask for:
   drifts     workers do not wait for one another in every step: their parameters differ, and an update has some
              workers' contributions
+  alone      workers train alone, and average what they have changed
 """
 
 from engine.catalogue import Axis, Mechanism
@@ -23,6 +24,13 @@ CONSISTENCY = Axis(
             name="average",
             summary="Workers train alone and average every k steps.",
             implementation="engine.consistency.average:Average",
+            traits=frozenset({"alone"}),
+        ),
+        Mechanism(
+            name="streaming",
+            summary="Fragments of the model are averaged in turn, while training goes on.",
+            implementation="engine.consistency.streaming:Streaming",
+            traits=frozenset({"alone"}),
         ),
         Mechanism(
             name="asynchronous",

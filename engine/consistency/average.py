@@ -53,9 +53,21 @@ class Average:
     def check(consistency: Consistency, workers: int) -> None:
         """See there: `Consistency` does, when it is made."""
 
-    def follows(self, step: int) -> bool:
-        """Whether `step` (0 first) ends with an average. -1 does: all begin with the same parameters."""
+    def leaves(self, fragment: int, step: int) -> bool:
+        """Whether what has changed in the layers of `fragment` is sent after `step` (0 first)."""
         return (step + 1) % self._period == 0 or step + 1 == self._total_steps
+
+    def arrives(self, fragment: int, step: int) -> int | None:
+        """After which step left what is taken before the step behind `step`; None where nothing is."""
+        return step if self.leaves(fragment, step) else None
+
+    def mixing(self, step: int) -> float:
+        """The share of its own parameters that a worker keeps when it takes an average after `step`."""
+        return 0.0
+
+    def holds_common(self, fragment: int, step: int) -> bool:
+        """Whether all workers hold the same parameters after `step`. After -1 they do: all begin with the same."""
+        return step < 0 or (self.arrives(fragment, step) is not None and self.mixing(step) == 0)
 
     def rate_factor(self, step: int) -> float:
         """What the learning rate of `step` is multiplied by."""

@@ -11,6 +11,7 @@ from dataclasses import replace
 from engine.axes.codec import CODEC
 from engine.axes.exchange import EXCHANGE
 from engine.errors import UserError, refusals, refuse
+from engine.plan.consistency import trains_alone
 from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
 from engine.plan.length import steps_per_epoch, total_steps
@@ -22,9 +23,10 @@ from engine.plan.units_of_measure import LARGEST
 def settle_averaging(plan: Plan, model: ModelDescription, job: JobSpec) -> Plan:
     """The plan with its period in steps, the optimizer's state that travels, and updates on workers. Plans of other
     modes as they are. Raises UserError."""
-    if plan.consistency.mode != "average":
+    if not trains_alone(plan.consistency):
         return plan
     period = _period_in_steps(plan, model, job)
+    _one_average_under_way(plan, period)
     state = _travelling_state(plan, job)
     refuse(error for layer in plan.layers for error in refusals(_state_is_not_rounded, layer, state))
     found = replace(
@@ -38,12 +40,24 @@ def settle_averaging(plan: Plan, model: ModelDescription, job: JobSpec) -> Plan:
 
 def check_layer_averages(layer: LayerPlan, plan: Plan) -> None:
     """Raises UserError, for all that is wrong, where workers average and this layer cannot be."""
-    if plan.consistency.mode == "average":
-        rules = (_every_worker_has_it, _differences_can_be_summed, _workers_update)
-        refuse(error for rule in rules for error in refusals(rule, layer))
+    if trains_alone(plan.consistency):
+        rules = (
+            _every_worker_has_it,
+            _differences_can_be_summed,
+            _workers_update,
+            _fragments_meet_by_themselves,
+        )
+        refuse(error for rule in rules for error in refusals(rule, layer, plan))
+    elif layer.fragment:
+        raise UserError(
+            f"layers.{layer.layer}.fragment",
+            layer.fragment,
+            f"means nothing for {plan.consistency.mode}",
+            "Leave it out; it belongs to streaming",
+        )
 
 
-def _every_worker_has_it(layer: LayerPlan) -> None:
+def _every_worker_has_it(layer: LayerPlan, plan: Plan) -> None:
     if layer.placement != "replicated":
         raise UserError(
             f"layers.{layer.layer}.placement",
@@ -53,7 +67,7 @@ def _every_worker_has_it(layer: LayerPlan) -> None:
         )
 
 
-def _differences_can_be_summed(layer: LayerPlan) -> None:
+def _differences_can_be_summed(layer: LayerPlan, plan: Plan) -> None:
     if "sums" not in EXCHANGE[layer.exchange].traits:
         able = ", ".join(m.name for m in EXCHANGE if m.available and "sums" in m.traits and m.name != "none")
         raise UserError(
@@ -64,13 +78,50 @@ def _differences_can_be_summed(layer: LayerPlan) -> None:
         )
 
 
-def _workers_update(layer: LayerPlan) -> None:
+def _workers_update(layer: LayerPlan, plan: Plan) -> None:
     if layer.update == "server":
         raise UserError(
             f"layers.{layer.layer}.update",
             "server",
             "between averages each worker trains alone, so the optimizer runs on the workers",
             "Use worker",
+        )
+
+
+def _fragments_meet_by_themselves(layer: LayerPlan, plan: Plan) -> None:
+    """In a step in which one fragment is averaged, nothing of the others travels."""
+    count = plan.consistency.fragments or 1
+    if layer.fragment >= count:
+        raise UserError(
+            f"layers.{layer.layer}.fragment",
+            layer.fragment,
+            f"there are {count} fragments, numbered from 0",
+            "Use a smaller number, or more consistency.fragments",
+        )
+    if count > 1 and "ordered" in EXCHANGE[layer.exchange].traits:
+        raise UserError(
+            f"layers.{layer.layer}.exchange",
+            layer.exchange,
+            "it needs all layers in every average, and fragments are averaged in turn",
+            "Use ring-allreduce, or one fragment",
+        )
+    if layer.order.returns == "deferred-pull" and plan.consistency.mode == "streaming":
+        raise UserError(
+            f"layers.{layer.layer}.order.returns",
+            layer.order.returns,
+            "a step asks for all layers, and fragments are averaged in turn",
+            "Use push or notify-pull",
+        )
+
+
+def _one_average_under_way(plan: Plan, period: int) -> None:
+    delay = plan.consistency.delay or 0
+    if delay >= period:
+        raise UserError(
+            "consistency.delay",
+            delay,
+            f"must be less than the period, which is {period} steps: a fragment has one average under way",
+            "Use a smaller delay, or a longer period",
         )
 
 

@@ -11,16 +11,20 @@ from engine.axes.outer import OUTER
 from engine.errors import UserError
 from engine.plan.units_of_measure import LARGEST
 
+_ALONE = ("average", "streaming")
 _BELONGS: dict[str, tuple[str, ...]] = {
-    "period": ("average",),
-    "period_epochs": ("average",),
+    "period": _ALONE,
+    "period_epochs": _ALONE,
     "optimizer_state": ("average",),
     "state": ("average",),
-    "learning_rate_rule": ("average",),
-    "warm_up_steps": ("average",),
-    "outer": ("average",),
-    "outer_learning_rate": ("average",),
-    "outer_momentum": ("average",),
+    "learning_rate_rule": _ALONE,
+    "warm_up_steps": _ALONE,
+    "outer": _ALONE,
+    "outer_learning_rate": _ALONE,
+    "outer_momentum": _ALONE,
+    "fragments": ("streaming",),
+    "delay": ("streaming",),
+    "mixing": ("streaming",),
     "scaling": ("asynchronous",),
     "contributions": ("softsync",),
     "bound": ("bounded-staleness",),
@@ -57,6 +61,13 @@ class Consistency:
     """`average`: learning rate of the outer optimizer. Null: 1, which with `sgd` is plain averaging."""
     outer_momentum: float | None = None
     """`average`: momentum of the outer optimizer. Null: 0."""
+    fragments: int | None = None
+    """`streaming`: into how many parts, averaged in turn, the layers are divided (each has its `fragment`). Null: 1."""
+    delay: int | None = None
+    """`streaming`: steps in which training goes on while an average is under way. Null: 0."""
+    mixing: float | None = None
+    """`streaming`: the share of its own parameters, from 0 to below 1, that a worker keeps when the average is taken.
+    Null: 0."""
     scaling: str | None = None
     """`asynchronous`: `staleness` divides a contribution's step by its staleness (papers 001)."""
     contributions: int | None = None
@@ -77,8 +88,8 @@ class Consistency:
                     f"means nothing for {self.mode}",
                     f"Leave it out; it belongs to {', '.join(modes)}",
                 )
-        if self.mode == "average":
-            for name in ("period", "warm_up_steps"):
+        if trains_alone(self):
+            for name in ("period", "warm_up_steps", "fragments", "delay"):
                 if (getattr(self, name) or 0) > LARGEST:
                     raise UserError(
                         name,
@@ -89,6 +100,7 @@ class Consistency:
             self._check_period()
             self._check_warm_up()
             self._check_outer()
+            self._check_fragments()
 
     def _check_period(self) -> None:
         if (self.period is None) == (self.period_epochs is None):
@@ -148,6 +160,23 @@ class Consistency:
             )
         if not 0 <= momentum < 1:
             raise UserError("outer_momentum", momentum, "must be from 0 to below 1", "0.9 is usual")
+
+    def _check_fragments(self) -> None:
+        for name, least, unit in (("fragments", 1, "parts of the model"), ("delay", 0, "steps")):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise UserError(
+                    name, value, f"must be at least {least} ({unit})", "Leave it out for a whole model"
+                )
+        if self.mixing is not None and not 0 <= self.mixing < 1:
+            raise UserError(
+                "mixing", self.mixing, "must be from 0 to below 1", "0 takes the average as it is"
+            )
+
+
+def trains_alone(consistency: Consistency) -> bool:
+    """Whether workers train alone and average what they have changed."""
+    return "alone" in CONSISTENCY[consistency.mode].traits
 
 
 def drifts(consistency: Consistency) -> bool:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from engine.plan.consistency import Consistency
+from engine.plan.consistency import Consistency, trains_alone
 from engine.plan.job import JobSpec
 from engine.plan.plan import LayerPlan
 
@@ -30,7 +30,7 @@ def derive(layer: LayerPlan, job: JobSpec, consistency: Consistency | None = Non
     assert layer.update != "auto", "resolve the plan first"
     if layer.placement == "device":
         return Flow(payload="none", answer="none", update="device", barrier="none")
-    averages = consistency is not None and consistency.mode == "average"
+    averages = consistency is not None and trains_alone(consistency)
     if averages and layer.exchange != "none":  # each worker clips by itself
         return Flow(payload="delta", answer="averaged delta", update="worker", barrier="none")
     barrier: Literal["none", "all units"] = "none" if job.training.clip_norm is None else "all units"

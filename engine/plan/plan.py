@@ -77,6 +77,8 @@ class LayerPlan:
     """Units, departure, rank and return."""
     activations: str = "keep"
     """What happens to the layer's activations between forward and backward."""
+    fragment: int = 0
+    """With which of the consistency's fragments it is averaged (`streaming`), 0 first."""
     overrides: tuple[int, ...] = ()
     """The job's overrides that set it, by their place in the job, in the order in which they did. Empty: none; it is as
     the strategy chose."""

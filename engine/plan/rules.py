@@ -13,6 +13,7 @@ from dataclasses import replace
 from engine.errors import UnknownNameError, UserError, refusals, refuse
 from engine.plan.averaging import settle_averaging
 from engine.plan.cluster import Cluster, workload_of
+from engine.plan.consistency import trains_alone
 from engine.plan.description import ModelDescription
 from engine.plan.drift_rules import check_consistency
 from engine.plan.job import JobSpec
@@ -190,7 +191,7 @@ def _settle_update_sites(plan: Plan, job: JobSpec) -> Plan:
     warnings = list(plan.warnings)
     if moved:
         warnings.append(f"{reason}; servers answer with summed gradients.")
-    alone = plan.consistency.mode == "average"
+    alone = trains_alone(plan.consistency)
     if job.training.clip_norm is not None and job.cluster.workers > 1 and not alone:
         warnings.append(
             "training.clip_norm is a barrier: no layer is updated before the last gradient has arrived, so"

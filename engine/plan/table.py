@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from engine.plan.consistency import trains_alone
 from engine.plan.description import ModelDescription
 from engine.plan.flow import derive
 from engine.plan.job import JobSpec
@@ -106,7 +107,7 @@ def text(plan: Plan | Wrapper, model: ModelDescription, job: JobSpec) -> str:
         "units",
         "update",
         "barrier",
-        "wire/average" if plan.consistency.mode == "average" else "wire/step",
+        "wire/average" if trains_alone(plan.consistency) else "wire/step",
     )
     table = rows(plan, model, job)
     body = [
@@ -124,7 +125,7 @@ def text(plan: Plan | Wrapper, model: ModelDescription, job: JobSpec) -> str:
     ]
     total = sum(r.wire_bytes for r in table)
     often = f"{format_bytes(total)} on the wire per step"
-    if plan.consistency.mode == "average":
+    if trains_alone(plan.consistency):
         mean = format_bytes(spread_over_period(plan, total))
         often = f"{format_bytes(total)} on the wire per average, every {plan.consistency.period} steps: {mean} per step"
     lines += ["", f"{plan.strategy}: {often}"]

@@ -152,9 +152,11 @@ def _runs(parameters: Iterable[ParameterDescription], sizes: Iterator[int]) -> I
 def _buckets(
     plan: Plan, described: Mapping[str, LayerDescription]
 ) -> Iterator[tuple[tuple[LayerPlan, ...], str, tuple[Segment, ...]]]:
-    """Neighbouring layers with equal choices, joined from the last to the first until `size` bytes are reached."""
+    """Neighbouring layers with equal choices, joined from the last to the first until `size` bytes are reached. Layers
+    of other fragments in between do not part them."""
     bucketed = [lp for lp in reversed(plan.layers) if lp.order.unit == "bucket" and lp.placement != "device"]
-    for (_, order, _, dtype, _), group in groupby(
+    bucketed.sort(key=lambda lp: lp.fragment)
+    for (_, order, _, dtype, _, _), group in groupby(
         (
             (layer_plan, dtype, parameters)
             for layer_plan in bucketed
@@ -162,7 +164,14 @@ def _buckets(
                 list(_by_dtype(carried(described[layer_plan.layer], plan.consistency.state)))
             )
         ),
-        key=lambda item: (item[0].exchange, item[0].order, item[0].codec, item[1], item[0].place),
+        key=lambda item: (
+            item[0].exchange,
+            item[0].order,
+            item[0].codec,
+            item[1],
+            item[0].place,
+            item[0].fragment,
+        ),
     ):
         assert order.size is not None
         members: list[LayerPlan] = []

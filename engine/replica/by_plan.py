@@ -20,7 +20,6 @@ from torch import Tensor, nn
 
 from engine.axes.order import DEPART
 from engine.consistency.policy import Policy
-from engine.errors import TrainingError
 from engine.exchange.base import Exchange
 from engine.inputs.loader import StepBatch
 from engine.inputs.task import BatchLoss, Task
@@ -30,13 +29,14 @@ from engine.instrumentation.gate import past_gates
 from engine.instrumentation.module_calls import before_forward
 from engine.instrumentation.undisturbed import undisturbed
 from engine.plan.units import Unit
+from engine.replica.contributions import Contributions, Gradients, Host
 from engine.replica.frozen import Frozen
 from engine.replica.layer import Layer, update_here
 from engine.replica.reads import Reads, never_outstanding, stays
 from engine.replica.watch import Watch
 from engine.state.capture import Capture
 from engine.state.choice import Choice
-from engine.state.gradient_hooks import GradientHooks
+from engine.state.gradient_hooks import GradientHooks, in_parts
 from engine.state.host_memory import HostMemory
 from engine.state.recording import Recording
 from engine.state.updates import Hyper, clip_gradients
@@ -62,9 +62,11 @@ class PlanReplica:
         clip_norm: float | None,
         watch: Watch | None,
         together: bool,
+        contributions: Callable[[Host], Contributions] = Gradients,
     ) -> None:
         """`choices`, `exchanges` and `captures` by unit index. `watch`: where somebody else has to know what a model
-        writes. `together`: whether layers that have come are updated in one go; otherwise each when it is read."""
+        writes. `together`: whether layers that have come are updated in one go; otherwise each when it is read.
+        `contributions`: what units carry."""
         self.model = model
         self._frozen = Frozen(model)
         self._layers = layers
@@ -93,15 +95,28 @@ class PlanReplica:
         for choice in choices.values():
             for name in dict.fromkeys(s.parameter for s in choice.unit.segments):
                 self._units_of[name].append(choice.unit)
+        self._contributions = contributions(
+            Host(
+                layers=layers,
+                choices=choices,
+                recording=recording,
+                hyper=hyper,
+                depart=self._depart,
+                close=lambda layer: self._close(layer.parameters),
+                may_be_read=lambda layer: self._reads.expected_in_backward or self._reads.shared(layer),
+                clip=None if clip_norm is None else self._clip,
+            )
+        )
         self._reads = Reads(
             layers,
             units_of=self._units_of,
             memory=memory,
             wait=self._wait_for_reader,
-            lost=self._lost,
+            lost=self._contributions.updated,
             gradient_stays=lambda layer: stays(self._choices[layer.units[0].index]),
         )
-        never = never_outstanding(choices, self._units_of, clips=clip_norm is not None) if together else set()
+        here = together and not self._contributions.outstanding
+        never = never_outstanding(choices, self._units_of, clips=clip_norm is not None) if here else set()
         self._guarded = self._parameters.keys() - never
         """Parameters whose next version may be outstanding."""
         self._owner_of = {id(p): layer for layer in layers for p in layer.parameters.values()}
@@ -127,6 +142,7 @@ class PlanReplica:
 
     def begin_step(self, step: int, batch: StepBatch) -> None:
         self._step = step
+        self._contributions.begin_step(step, batch)
         self._tell_exchanges(step)
         if self._watch is not None:
             here = [name for layer in self._layers if layer.version >= step for name in layer.parameters]
@@ -159,6 +175,7 @@ class PlanReplica:
         if last:
             self._accumulated.clear()
             self._started.clear()
+            self._contributions.begin_backward()
             if self._watch is not None:
                 self._watch.tell()
             self._reads.begin_backward()
@@ -178,7 +195,9 @@ class PlanReplica:
         if not self._departing:
             return
         self._departing = False
-        self._depart_late()
+        self._contributions.backward_ended(
+            [choice.unit for index, choice in self._choices.items() if self._unit_gradients[index] > 0]
+        )
         for departure in self._departures.values():
             departure.backward_ended()
         self._close(self._parameters)
@@ -211,10 +230,10 @@ class PlanReplica:
                 self._bring_once(layer, self._step + 1)
 
     def common(self) -> AbstractContextManager[None]:
-        """Around an evaluation or a saved state: all workers hold the same parameters once settled, or it ends here."""
+        """See Replica.common; where all workers should hold the same parameters and do not, it ends here."""
         if self._watch is not None:
             self._watch.check()
-        return nullcontext()
+        return self._contributions.common()
 
     def close(self) -> None:
         self._told.close()
@@ -223,6 +242,8 @@ class PlanReplica:
 
     def _tell_exchanges(self, step: int) -> None:
         """The forward pass of `step` is about to need what they bring."""
+        if not self._contributions.asks(step):
+            return
         with self._lock:
             for exchange in self._distinct:
                 exchange.begin_step(step)
@@ -259,10 +280,6 @@ class PlanReplica:
             self._tell_exchanges(self._step)
         self._wait(layer)
 
-    def _lost(self, layer: Layer) -> bool:
-        """Whether the layer no longer holds what it held when backward began."""
-        return False
-
     def _wait(self, layer: Layer) -> None:
         if layer.version < (needed := self._policy.needs(self._step)):
             self._bring_once(layer, needed)
@@ -287,7 +304,8 @@ class PlanReplica:
 
     def _has_come(self, needed: int, layer: Layer) -> bool:
         """Whether what has been exchanged for the layer is there, and it does not hold it yet."""
-        return layer.version < needed and self._versions.reached(layer.units, needed)
+        rests_on = self._contributions.needs(layer, needed)
+        return layer.version < needed and self._versions.reached(layer.units, rests_on)
 
     @past_gates
     def _bring_what_has_come(self) -> None:
@@ -304,8 +322,10 @@ class PlanReplica:
             self._take_units(layer, needed)
         if self._clips():
             self._clip()
-        update_here(layers, self._hyper(needed - 1), self._recording)
+        updated = self._contributions.updated
+        update_here([one for one in layers if not updated(one)], self._hyper(needed - 1), self._recording)
         for layer in layers:
+            self._contributions.take(layer, needed)
             for parameter in layer.parameters.values():
                 parameter.grad = None
             self._reads.open(layer)
@@ -313,16 +333,18 @@ class PlanReplica:
             if self._watch is not None:
                 self._watch.came(layer.parameters)
 
-    def _take_units(self, layer: Layer, version: int) -> None:
+    def _take_units(self, layer: Layer, needed: int) -> None:
         """Block until what has been exchanged for the layer is in its place."""
-        self._wait_for_units(layer, version)
-        self._memory.before_use(layer.units)
-        if layer.updater is not None:
-            for unit in layer.units:
-                self._exchanges[unit.index].finish(unit, version - 1)
+        self._wait_for_units(layer, needed)
+        if version := self._contributions.needs(layer, needed):
+            self._memory.before_use(layer.units)
+            if layer.updater is not None:
+                for unit in layer.units:
+                    self._exchanges[unit.index].finish(unit, version - 1)
         self._memory.kept.summed(layer.parameters)
 
-    def _wait_for_units(self, layer: Layer, version: int) -> None:
+    def _wait_for_units(self, layer: Layer, needed: int) -> None:
+        version = self._contributions.needs(layer, needed)
         if self._versions.reached(layer.units, version):
             return
         start_ns = self._recording.now_ns()
@@ -331,7 +353,7 @@ class PlanReplica:
 
     def _clips(self) -> bool:
         """Whether the next versions take the norm of all gradients, and so come together."""
-        return self._clip_norm is not None
+        return self._clip_norm is not None and not self._contributions.clipped
 
     def _clip(self) -> None:
         """Scale all summed gradients so that their global norm is at most the limit."""
@@ -347,31 +369,18 @@ class PlanReplica:
             if not self._departing:
                 return
             if name in self._accumulated:
-                raise TrainingError(
-                    f"the gradient of {name} came in several parts, the second after the first had left:"
-                    " reentrant checkpointing does so with layers that are used more than once."
-                    " Call checkpoint with use_reentrant=False"
-                )
+                raise in_parts(name)
             self._accumulated.add(name)
             self._layer_gradients[layer.name] -= 1
             if self._layer_gradients[layer.name] == 0:
-                self._layer_is_final(layer)
+                self._recording.gradient(layer.index)
+                self._contributions.layer_is_final(layer)
             for unit in units:
                 self._unit_gradients[unit.index] -= 1
                 if self._unit_gradients[unit.index] == 0:
-                    self._depart(unit)
+                    self._contributions.unit_is_final(unit)
 
         return hook
-
-    def _layer_is_final(self, layer: Layer) -> None:
-        """Backward has computed the last gradient of `layer`."""
-        self._recording.gradient(layer.index)
-
-    def _depart_late(self) -> None:
-        """The units of which not all parameters were used in this step."""
-        for index, choice in self._choices.items():
-            if self._unit_gradients[index] > 0:
-                self._depart(choice.unit)
 
     def _depart(self, unit: Unit) -> None:
         self._departures[self._choices[unit.index].layer.order.depart].ready(unit)

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 from torch.nn import Parameter
 
+from engine.axes.consistency import CONSISTENCY
 from engine.axes.exchange import EXCHANGE
-from engine.consistency.average import Average
 from engine.consistency.policies import policy_of
 from engine.coordination.agreement import Agreement
 from engine.coordination.gather import Gather
@@ -21,13 +21,14 @@ from engine.exchange.shard import Shard
 from engine.inputs.loader import Loader
 from engine.instrumentation.writes import Writes
 from engine.launch import PATIENCE_S, Launch
-from engine.plan.consistency import drifts
+from engine.plan.consistency import drifts, trains_alone
 from engine.plan.plan import Wrapper
 from engine.plan.units import carried
 from engine.protocol.messages import Lane
-from engine.replica.averaging import AveragingReplica, state_carriers
+from engine.replica.averaging import Differences, carriers_of
 from engine.replica.base import Replica
 from engine.replica.by_plan import PlanReplica
+from engine.replica.contributions import Contributions, Gradients, Host
 from engine.replica.layer import Layer
 from engine.replica.watch import Watch
 from engine.replica.wrapped import peer_class
@@ -51,7 +52,7 @@ from engine.state.capture import Capture
 from engine.state.choice import Choice
 from engine.state.host_memory import HostMemory, contiguous_parameters
 from engine.state.pinned_memory import PinnedMemory
-from engine.state.updates import HyperSchedule, Updater
+from engine.state.updates import Hyper, HyperSchedule, Updater, with_rate
 from engine.state.versions import Versions
 
 
@@ -109,7 +110,7 @@ class Assembly:
             prefetch=1 if isinstance(plan, Wrapper) else plan.input.prefetch,
             dtype=self.dtype,
             filler=isinstance(plan, Wrapper),
-            alone=self._launch.consistency.mode == "average",
+            alone=trains_alone(self._launch.consistency),
         )
 
     def place(self, subject: Subject) -> Place:
@@ -154,19 +155,23 @@ class Assembly:
             )
             self._server_lane.add(Shard.kinds, shard)
             versions.watch(shard.overdue)
-        carriers = state_carriers(launch.model, launch.consistency.state, trainable)
-        held = trainable | carriers
-        memory = PinnedMemory(held, versions.fail) if self.device.type == "cuda" else HostMemory(held)
+        hyper: Callable[[int], Hyper] = schedule.at
+        contributions: Callable[[Host], Contributions] = Gradients
+        carriers: dict[str, Parameter] | None = None
+        if trains_alone(launch.consistency):
+            kind = CONSISTENCY[launch.consistency.mode].load()
+            average = kind(launch.consistency, workers=launch.job.cluster.workers, total_steps=total_steps)
+            hyper = with_rate(hyper, average.rate_factor)
+            carriers = carriers_of(launch.model, launch.consistency.state, trainable)
+            contributions = partial(Differences, average=average, carriers=carriers, gather=self.gather)
+        cuda = self.device.type == "cuda"
+        memory = PinnedMemory(trainable, carriers, versions.fail) if cuda else HostMemory(trainable, carriers)
         captures = captures_of(model, launch, choices)
         layers = self._layers(choices, trainable)
         served = [name for layer in layers if layer.updater is None for name in layer.parameters]
         writes = self._writes(model, trainable, served)
         exchanges = self._exchanges(choices, captures, memory, versions, writes)
-        kind: Callable[..., PlanReplica] = PlanReplica
-        if launch.consistency.mode == "average":
-            average = Average(launch.consistency, workers=launch.job.cluster.workers, total_steps=total_steps)
-            kind = partial(AveragingReplica, average=average, carriers=carriers, gather=self.gather)
-        return kind(
+        return PlanReplica(
             model=model,
             layers=layers,
             choices=choices,
@@ -175,12 +180,13 @@ class Assembly:
             memory=memory,
             versions=versions,
             recording=base.recording,
-            hyper=schedule.at,
+            hyper=hyper,
             policy=policy_of(launch.consistency, self.team.size),
             clip_norm=job.training.clip_norm,
             watch=self._watch(writes, place),
             # A replayed device runs beside its host, which has time for an update between two layers only.
             together=launch.profile is None,
+            contributions=contributions,
         )
 
     def _writes(
@@ -189,7 +195,7 @@ class Assembly:
         """What looks at the parameters, where another worker or a server has to know what a model writes to them."""
         launch = self._launch
         compared = self.team.size > 1 and not drifts(launch.consistency)
-        if launch.profile is not None or launch.consistency.mode == "average" or not (compared or served):
+        if launch.profile is not None or trains_alone(launch.consistency) or not (compared or served):
             return None
         parameters = dict(model.named_parameters()) if compared else trainable
         return Writes(parameters, served=served, compared=compared)

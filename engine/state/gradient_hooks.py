@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import Parameter
 from torch.utils.hooks import RemovableHandle
 
+from engine.errors import TrainingError
 from engine.state.capture import Capture
 
 
@@ -40,3 +41,12 @@ class GradientHooks:
             if next(reversed(parameter._post_accumulate_grad_hooks)) != handle.id and parameter.requires_grad:
                 handle.remove()
                 self._handles[name] = self._install[name]()
+
+
+def in_parts(name: str) -> TrainingError:
+    """A gradient that is final grows again."""
+    return TrainingError(
+        f"the gradient of {name} came in several parts, the second after the first had left:"
+        " reentrant checkpointing does so with layers that are used more than once."
+        " Call checkpoint with use_reentrant=False"
+    )

@@ -61,8 +61,12 @@ def union(left: bytes, right: bytes) -> bytes:
 class HostMemory:
     """The units' memory of one worker, with parameters on the CPU."""
 
-    def __init__(self, parameters: Mapping[str, Parameter]) -> None:
+    def __init__(
+        self, parameters: Mapping[str, Parameter], carriers: Mapping[str, Parameter] | None = None
+    ) -> None:
+        """`carriers`: whose `.grad` what travels is put into, where it is not the parameters' own gradients."""
         self._parameters = parameters
+        self._carriers = carriers or parameters
         self._presence = Presence()
         self.kept = self._presence.kept
         self._creating = threading.Lock()
@@ -83,7 +87,7 @@ class HostMemory:
     @past_gates
     def mask(self, unit: Unit, step: int) -> bytes:
         """Which segments have a gradient on this worker in `step`."""
-        there = [self._presence.here(s.parameter, self._parameters[s.parameter], step) for s in unit.segments]
+        there = [self._presence.here(s.parameter, self._carriers[s.parameter], step) for s in unit.segments]
         if all(there):
             return b""
         bits = sum(1 << i for i, one in enumerate(there) if one)
@@ -93,7 +97,7 @@ class HostMemory:
     def leaves(self, unit: Unit) -> None:
         """The unit's gradients, as far as there are any, are about to be taken away."""
         for name in dict.fromkeys(segment.parameter for segment in unit.segments):
-            self.kept.leaves(name, self._parameters[name])
+            self.kept.leaves(name, self._carriers[name])
 
     @past_gates
     def gradients(self, segments: Sequence[Segment]) -> list[Tensor]:
@@ -109,7 +113,7 @@ class HostMemory:
         """Views of the gradients on the worker's own device; absent ones become zeros first."""
         with self._creating:
             for segment in segments:
-                parameter = self._parameters[segment.parameter]
+                parameter = self._carriers[segment.parameter]
                 if parameter.grad is None:
                     parameter.grad = torch.zeros_like(parameter, memory_format=torch.contiguous_format)
         return [self._flat_gradient(s) for s in segments]
@@ -119,7 +123,7 @@ class HostMemory:
         """No worker has a gradient of `segments`. When that is known of all of a parameter, its gradient is forgotten,
         so that its update is skipped."""
         for segment in segments:
-            parameter = self._parameters[segment.parameter]
+            parameter = self._carriers[segment.parameter]
             if self._presence.nowhere(segment, parameter):
                 parameter.grad = None
 
@@ -195,7 +199,7 @@ class HostMemory:
         FullPrecision().decode(received, self.parameters(unit.segments))
 
     def _flat_gradient(self, segment: Segment) -> Tensor:
-        gradient = self._parameters[segment.parameter].grad
+        gradient = self._carriers[segment.parameter].grad
         assert gradient is not None, f"the gradient of {segment.parameter} was taken away while it was summed"
         flat = _without_history(gradient)
         if flat.ndim != 1:

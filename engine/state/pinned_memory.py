@@ -26,15 +26,20 @@ from engine.state.host_memory import HostMemory, as_bytes, as_tensor
 class PinnedMemory(HostMemory):
     """As HostMemory, for parameters on a CUDA device."""
 
-    def __init__(self, parameters: Mapping[str, Parameter], failed: Callable[[BaseException], None]) -> None:
+    def __init__(
+        self,
+        parameters: Mapping[str, Parameter],
+        carriers: Mapping[str, Parameter] | None,
+        failed: Callable[[BaseException], None],
+    ) -> None:
         """`failed` is told what goes wrong in the staging thread."""
-        super().__init__(parameters)
+        super().__init__(parameters, carriers)
         self._failed = failed
         self._device = next(iter(parameters.values())).device
         self._down = torch.cuda.Stream(self._device)
         self._up = torch.cuda.Stream(self._device)
         self._values = {name: _mirror(p) for name, p in parameters.items()}
-        self._gradients = {name: _mirror(p) for name, p in parameters.items()}
+        self._gradients = {name: _mirror(p) for name, p in self._carriers.items()}
         self._bytes: dict[int, list[memoryview]] = {}
         """By unit: the mirror's bytes, to receive parameters into."""
         self._arrivals: dict[int, torch.cuda.Event] = {}

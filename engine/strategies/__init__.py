@@ -38,6 +38,7 @@ from engine.strategies import (
     single,
     softsync,
     staleness_aware,
+    streaming_diloco,
     tree_allreduce,
 )
 from engine.strategies.base import Strategy
@@ -60,6 +61,7 @@ STRATEGIES: tuple[Strategy, ...] = (
     parameter_averaging.STRATEGY,
     model_average.STRATEGY,
     diloco.STRATEGY,
+    streaming_diloco.STRATEGY,
     async_sgd.STRATEGY,
     staleness_aware.STRATEGY,
     softsync.STRATEGY,
