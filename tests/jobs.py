@@ -12,20 +12,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from engine import launch as launches
+from engine.gang.gang import Gang, GangEnd
 from engine.inputs.build import find_task, load_dataset
 from engine.inputs.sharding import global_batch_at, micro_batches, shard
 from engine.inputs.task import weight
+from engine.launch import Launch
 from engine.models.build import build_model
 from engine.models.describe import describe_request
 from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
-from engine.plan.plan import Peer, Plan
+from engine.plan.plan import Plan, Wrapper
 from engine.plan.serde import from_plain, to_plain
-from engine.runtime import launch as launches
-from engine.runtime.gang import Gang, GangEnd
-from engine.runtime.launch import Launch
-from engine.runtime.updates import HyperSchedule, apply_hyper, build_optimizer
 from engine.runtime.worker import seed_everything
+from engine.state.updates import HyperSchedule, apply_hyper, build_optimizer
 from engine.strategies import build_plan
 from tests.resident import Residents
 
@@ -90,7 +90,7 @@ def describe(spec: JobSpec) -> ModelDescription:
     return _describe(json.dumps(request, sort_keys=True))
 
 
-def plan_of(spec: JobSpec) -> Plan | Peer:
+def plan_of(spec: JobSpec) -> Plan | Wrapper:
     return build_plan(spec, describe(spec))
 
 

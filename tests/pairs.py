@@ -11,11 +11,11 @@ from itertools import combinations, product
 from pathlib import Path
 from typing import Literal, get_args, get_origin, get_type_hints
 
-from engine.codec import CODEC
+from engine.axes.codec import CODEC
+from engine.axes.exchange import EXCHANGE
+from engine.axes.memory import ACTIVATIONS
+from engine.axes.order import DEPART, RANK, RETURNS, UNIT
 from engine.errors import UserError
-from engine.exchange import EXCHANGE
-from engine.memory import ACTIVATIONS
-from engine.order import DEPART, RANK, RETURNS, UNIT
 from engine.plan.description import ModelDescription
 from engine.plan.plan import LayerPlan, Order, Servers
 from engine.strategies.base import Strategy

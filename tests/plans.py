@@ -13,7 +13,7 @@ from engine.models.registry import model
 from engine.plan.cluster import Cluster
 from engine.plan.description import LayerDescription, ModelDescription, ParameterDescription
 from engine.plan.job import JobSpec
-from engine.plan.plan import LayerPlan, Order, Peer, Plan, Servers
+from engine.plan.plan import LayerPlan, Order, Plan, Servers, Wrapper
 from engine.plan.rules import resolve
 from engine.plan.serde import from_plain
 from engine.plan.units import Unit
@@ -74,7 +74,7 @@ def job(
     return from_plain(JobSpec, plain)
 
 
-def built(strategy: str, description: ModelDescription | str, workers: int, **options: Any) -> Plan | Peer:
+def built(strategy: str, description: ModelDescription | str, workers: int, **options: Any) -> Plan | Wrapper:
     """The resolved plan of a strategy."""
     model_ = described(description) if isinstance(description, str) else description
     return build_plan(job(strategy, workers, options), model_)

@@ -1,12 +1,12 @@
 """Worker processes that take launch after launch, for tests whose subject is what a job computes.
 
 A fresh gang forks a process for every party of every launch; most of what that costs is the process. Residents stay:
-each takes a party of one launch, by the same way as any process of a gang (`engine.runtime.process.take_part`), then
+each takes a party of one launch, by the same way as any process of a gang (`engine.gang.process.take_part`), then
 one of the next. Who fails, hangs or is killed in a launch has ended, as in a fresh gang, and another one takes its
 place.
 
     residents = Residents()
-    gang = residents.gang(launch)      # an engine.runtime.gang.Gang: start, wait, stop, the same GangEnd
+    gang = residents.gang(launch)      # an engine.gang.gang.Gang: start, wait, stop, the same GangEnd
     gang.start()
     try:
         end = gang.wait(120)
@@ -33,10 +33,10 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import cast
 
+from engine.gang.gang import FORKED, Gang
+from engine.gang.process import obey, redirect, take_part
+from engine.launch import Launch
 from engine.plan.cluster import Party
-from engine.runtime.gang import FORKED, Gang
-from engine.runtime.launch import Launch
-from engine.runtime.process import obey, redirect, take_part
 from tests.modules import forget_modules
 
 RENEWED_AFTER = 40

@@ -11,19 +11,30 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = {"backend", "frontend", "engine", "migrations", "tests", "docker", "docs"}
-AXES = {"placement", "exchange", "codec", "order", "consistency", "memory", "inputs"}
-CONTRACTS = ("engine.exchange.base", "engine.inputs.loader", "engine.inputs.task")
+AXES = {"placement", "exchange", "codec", "order", "consistency", "inputs"}
+CONTRACTS = ("engine.inputs.loader", "engine.inputs.task")
 """What mechanisms of any axis may name: no mechanisms, but what those are given."""
 LONGEST_FILE = 400
 """Lines; beyond that a file holds more than one idea."""
 
-WITHOUT_TORCH = ("engine.plan", "engine.strategies", "engine.telemetry", "engine.lab")
+WITHOUT_TORCH = (
+    "engine.axes",
+    "engine.plan",
+    "engine.order",
+    "engine.protocol",
+    "engine.simulate",
+    "engine.strategies",
+    "engine.telemetry",
+    "engine.lab",
+    "engine.launch",
+)
 """Packages of which no module loads torch: the service imports them."""
 BACKEND_MAY_IMPORT = (
     "engine.catalogue",
@@ -35,8 +46,8 @@ BACKEND_MAY_IMPORT = (
     "engine.profile",
     "engine.benchmarks.harness.machine",
     "engine.benchmarks.harness.report",
-    "engine.runtime.launch",
-    "engine.runtime.gang",
+    "engine.launch",
+    "engine.gang.gang",
 )
 """What of the engine the backend may name; that none of it loads torch is tested below, import by import."""
 
@@ -69,6 +80,11 @@ def imports(path: Path) -> frozenset[str]:
 def is_module(name: str) -> bool:
     path = ROOT / name.replace(".", "/")
     return path.with_suffix(".py").is_file() or (path / "__init__.py").is_file()
+
+
+def room(module: str) -> str:
+    """The package of the engine that a module is in, or the module itself where it lies beside them."""
+    return ".".join(module.split(".")[:2])
 
 
 def within(module: str, packages: tuple[str, ...] | set[str]) -> bool:
@@ -141,6 +157,17 @@ def test_light_side_loads_no_torch() -> None:
 )
 def test_requests_go_from_api_over_services_to_the_database(package: str, forbidden: set[str]) -> None:
     assert trespasses(package, forbidden) == []
+
+
+def test_rooms_import_each_other_in_one_direction() -> None:
+    """What a room asks of another one, that one can be read without: there is an order of all rooms."""
+    asked: dict[str, set[str]] = {}
+    for path in sources("engine"):
+        own = room(module_name(path))
+        asked.setdefault(own, set()).update(
+            room(module) for module in imports(path) if within(module, {"engine"}) and room(module) != own
+        )
+    TopologicalSorter(asked).prepare()  # raises CycleError, which names the rooms
 
 
 @pytest.mark.parametrize("axis", sorted(AXES))

@@ -17,7 +17,7 @@ from engine.inputs.build import load_dataset
 from engine.models.build import build_model
 from engine.plan.documents import load_text
 from engine.plan.job import JobSpec
-from engine.plan.plan import Peer, Plan
+from engine.plan.plan import Plan, Wrapper
 from engine.plan.serde import from_plain, to_plain
 from engine.strategies import STRATEGIES, build_plan
 from tests.plans import built, described, job
@@ -58,7 +58,9 @@ def test_readme_lists_the_strategies_of_the_catalogue() -> None:
 
 def test_readme_counts_the_strategies_that_are_plans() -> None:
     peers = [
-        s.name for s in STRATEGIES if isinstance(built(s.name, "mlp", 1 if s.name == "single" else 2), Peer)
+        s.name
+        for s in STRATEGIES
+        if isinstance(built(s.name, "mlp", 1 if s.name == "single" else 2), Wrapper)
     ]
     assert peers == ["ddp", "fsdp"]
     assert (

@@ -15,9 +15,9 @@ from itertools import combinations
 
 import pytest
 
+from engine.gang.gang import Gang
+from engine.launch import Launch
 from engine.plan.plan import Plan
-from engine.runtime.gang import Gang
-from engine.runtime.launch import Launch
 
 Value = tuple[str, str]
 """(question, answer)."""

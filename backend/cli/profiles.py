@@ -14,12 +14,12 @@ from backend.cli.errors import FAILURE, reported
 from backend.cli.progress import working
 from backend.cli.text import columns
 from engine.errors import UserError
+from engine.launch import write_json
 from engine.plan.description import ModelDescription
 from engine.plan.documents import load_text
 from engine.plan.rehearsal import RehearsalSpec
 from engine.plan.serde import from_plain, to_plain
 from engine.profile import DEVICES, Profile
-from engine.runtime.launch import write_json
 
 OF_THE_TABLE = ", ".join(entry.name for entry in DEVICES)
 Options = Annotated[list[str] | None, typer.Option(help="name=value; may be given several times.")]
@@ -97,7 +97,7 @@ def table(found: Profile, described: ModelDescription) -> str:
 
 def _ask(request: dict[str, Any]) -> tuple[Profile, ModelDescription]:
     """Raises UserError for what the request got wrong; exits where the process fails otherwise."""
-    command = [sys.executable, "-m", "engine.profile.measure"]
+    command = [sys.executable, "-m", "engine.gang.measure"]
     ran = subprocess.run(command, input=json.dumps(request), stdout=subprocess.PIPE, text=True, check=False)
     try:
         answer = json.loads(ran.stdout)

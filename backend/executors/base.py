@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from backend.executors.process import Identity
 from backend.lifecycle import Outcome, Reason
-from engine.runtime.launch import Launch
+from engine.launch import Launch
 
 
 @dataclass(frozen=True, kw_only=True)

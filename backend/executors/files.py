@@ -27,9 +27,9 @@ from backend.executors.base import Ended, Ingest, Running
 from backend.executors.process import Identity
 from backend.lifecycle import Reason
 from engine.errors import UserError
+from engine.launch import write_json
 from engine.plan.serde import from_plain
 from engine.regular import NotRegularError, read_regular
-from engine.runtime.launch import write_json
 
 SUPERVISOR = "supervisor.json"
 PATIENCE_S = 600.0

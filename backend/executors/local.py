@@ -25,7 +25,7 @@ from backend.executors.environment import inherited
 from backend.executors.process import Identity
 from backend.lifecycle import Reason
 from engine import lab
-from engine.runtime.launch import Launch
+from engine.launch import Launch
 
 SOURCE = Path(__file__).resolve().parents[2]
 """The folder to import this program from."""

@@ -25,8 +25,8 @@ from backend.executors.base import Ended, Running
 from backend.executors.log_limit import LogLimit
 from backend.executors.log_times import LogTimes
 from backend.lifecycle import Reason
-from engine.runtime.gang import Gang, GangEnd
-from engine.runtime.launch import Launch
+from engine.gang.gang import Gang, GangEnd
+from engine.launch import Launch
 from engine.telemetry.uploader import Uploader
 
 POLL_S = 0.2

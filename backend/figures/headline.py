@@ -11,7 +11,7 @@ from backend.figures.facts import bucket
 from backend.figures.shared_units import SharedUnits
 from backend.figures.speed import Speed
 from engine.plan.units_of_measure import format_bytes
-from engine.telemetry.comparison import Outcome, RunConditions, SpeedUp, outcome, scaling_words
+from engine.telemetry.comparison import Judgement, RunConditions, SpeedUp, outcome, scaling_words
 
 CAUSE_SHARE = 0.25
 """A wait explains a difference when it shrank by at least this share of it."""
@@ -96,7 +96,7 @@ def _gains(
     return ", ".join(words)
 
 
-def _too_little(found: Outcome, contenders: Sequence[Contender]) -> str:
+def _too_little(found: Judgement, contenders: Sequence[Contender]) -> str:
     """Nobody can be sure: what is missing, and what has been measured so far."""
     text = "Nobody can tell for sure" if found.final else "Too early to tell"
     text += f": {', '.join(found.waiting)}"

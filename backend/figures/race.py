@@ -57,7 +57,7 @@ class Race:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lane:
+class RaceRow:
     """One job's step in the race."""
 
     part: Part
@@ -127,7 +127,7 @@ def cause_of(session: Session, fast: str, slow: str) -> str | None:
 
 
 def draw(
-    lanes: Sequence[Lane],
+    lanes: Sequence[RaceRow],
     names: Sequence[str],
     request: FigureRequest,
     why: tuple[int, Why] | None = None,
@@ -177,7 +177,7 @@ def draw(
 
 def _lanes(
     sources: Sequence[Source], speeds: Sequence[Speed], step: int, request: FigureRequest
-) -> list[Lane]:
+) -> list[RaceRow]:
     steps = [source.step_rows(step, step + 1) for source in sources]
     spans = [step_span(rows, step) for rows in steps]
     longest = max(span[1] - span[0] for span in spans if span)
@@ -199,12 +199,12 @@ def _lanes(
             for row in own
         }
         part = Part(job=source.job, spans=events, rows=drawn, origin_ns=origin)
-        lanes.append(Lane(part=part, top=top, finishes=finishes, speed=speed))
+        lanes.append(RaceRow(part=part, top=top, finishes=finishes, speed=speed))
         top = height_of(drawn) + JOB_GAP
     return lanes
 
 
-def _longest(lanes: Sequence[Lane], view: View) -> list[dict[str, int | str]]:
+def _longest(lanes: Sequence[RaceRow], view: View) -> list[dict[str, int | str]]:
     """The longest waits in view of each job, which is given by its number; those after a worker's finish are no part
     of the race."""
     low, high = round(view.from_s * 1e9), round(view.to_s * 1e9)
@@ -217,7 +217,7 @@ def _longest(lanes: Sequence[Lane], view: View) -> list[dict[str, int | str]]:
     ]
 
 
-def _before_finish(lane: Lane) -> np.ndarray:
+def _before_finish(lane: RaceRow) -> np.ndarray:
     """Spans that begin before the party's finish; of one that has no steps of its own (a device), before the last."""
     spans = lane.part.spans
     finish_ns = np.full(len(spans), lane.finish_ns)
@@ -226,14 +226,14 @@ def _before_finish(lane: Lane) -> np.ndarray:
     return spans[spans["start"] < lane.part.origin_ns + finish_ns]
 
 
-def _view(lanes: Sequence[Lane], request: FigureRequest) -> View:
+def _view(lanes: Sequence[RaceRow], request: FigureRequest) -> View:
     if request.from_ns is not None and request.to_ns is not None:
         return View(from_s=request.from_ns / 1e9, to_s=request.to_ns / 1e9)
     longest = max(lane.finish_ns for lane in lanes) / 1e9
     return View(from_s=-0.015 * longest, to_s=longest * (1.14 if request.narrow else 1.08))
 
 
-def _veil(figure: go.Figure, lane: Lane, view: View, request: FigureRequest) -> None:
+def _veil(figure: go.Figure, lane: RaceRow, view: View, request: FigureRequest) -> None:
     """Pale what happens after each worker's finish: the next step is not part of the race."""
     corners = []
     for party, finish_ns in lane.finishes.items():
@@ -256,7 +256,7 @@ def _veil(figure: go.Figure, lane: Lane, view: View, request: FigureRequest) -> 
     )
 
 
-def _finish_lines(figure: go.Figure, lane: Lane, request: FigureRequest) -> None:
+def _finish_lines(figure: go.Figure, lane: RaceRow, request: FigureRequest) -> None:
     """Each worker's finish."""
     colours = COLOURS[request.theme]
     edges = np.array([_edges(lane.part.rows, party) for party in lane.finishes])
@@ -265,7 +265,7 @@ def _finish_lines(figure: go.Figure, lane: Lane, request: FigureRequest) -> None
 
 
 def _captions(
-    figure: go.Figure, lane: Lane, name: str, view: View, request: FigureRequest, *, winner: bool
+    figure: go.Figure, lane: RaceRow, name: str, view: View, request: FigureRequest, *, winner: bool
 ) -> None:
     """The job's name, with its medians where there is room, and the slowest worker's time above its finish; where the
     two would overlap, the time follows the name."""

@@ -111,7 +111,7 @@ class State:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class Start:
     """Give the job these devices and start it."""
 
     job_id: str
@@ -139,7 +139,7 @@ class Refuse:
     error: UserError
 
 
-Instruction = Place | Wait | Refuse
+Instruction = Start | Wait | Refuse
 
 
 def check_demand(demand: Demand, inventory: Inventory) -> Kind:
@@ -220,7 +220,7 @@ def _decide(state: State) -> Iterator[Instruction]:
             mine = Occupant(job_id=job.id, job_name=job.name, alone=job.demand.alone)
             given = tuple(free[:needed])
             held.update({d.id: mine for d in given})
-            yield Place(job_id=job.id, devices=given * (job.demand.workers // needed))
+            yield Start(job_id=job.id, devices=given * (job.demand.workers // needed))
             continue
         line.append(job)
 

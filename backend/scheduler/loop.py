@@ -23,7 +23,7 @@ from backend.errors import SurroundingsError
 from backend.executors.base import Ended, Executor, Handle, Running
 from backend.lifecycle import ENDED, State
 from backend.scheduler import changes, snapshot
-from backend.scheduler.decide import Inventory, Occupant, Place, Refuse, Wait, decide
+from backend.scheduler.decide import Inventory, Occupant, Refuse, Start, Wait, decide
 from backend.scheduler.drain import Drain
 from backend.scheduler.start import Starter
 
@@ -160,7 +160,7 @@ class Scheduler:
             changed = True
         for instruction in decide(state):
             match instruction:
-                case Place():
+                case Start():
                     self._starter.start(instruction)
                     changed = True
                 case Wait() if said.get(instruction.job_id) != instruction.text:

@@ -20,14 +20,14 @@ from backend.executors.base import Ended, Executor, Ingest, LaunchError
 from backend.ingest import new_token, token_sha256
 from backend.lifecycle import Reason, State
 from backend.scheduler import changes, record
-from backend.scheduler.decide import Place
+from backend.scheduler.decide import Start
 from engine.errors import UserError
+from engine.launch import prepare
 from engine.plan.cluster import parties
 from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
-from engine.plan.plan import Peer, Plan
+from engine.plan.plan import Plan, Wrapper
 from engine.plan.serde import from_plain
-from engine.runtime.launch import prepare
 
 logger = logging.getLogger(__name__)
 
@@ -37,12 +37,12 @@ class _Stored:
     """What the job's row holds, as the engine's own objects."""
 
     job: JobSpec
-    plan: Plan | Peer
+    plan: Plan | Wrapper
     model: ModelDescription
 
 
 class Starter:
-    """Carries out `Place`."""
+    """Carries out `Start`."""
 
     def __init__(self, database: Database, executor: Executor, data_dir: Path, url: str) -> None:
         self._database = database
@@ -50,18 +50,18 @@ class Starter:
         self._data_dir = data_dir
         self._url = url
 
-    def start(self, place: Place) -> None:
+    def start(self, granted: Start) -> None:
         """Start the job on its devices. A job that cannot be started fails with the reason."""
         writer = self._database.writer
         try:
             with self._database.read() as session:
-                stored = _stored(session.get_one(Job, place.job_id))
+                stored = _stored(session.get_one(Job, granted.job_id))
         except UserError as error:  # written by another version of this program
-            writer.run(partial(changes.unreadable, job_id=place.job_id, message=str(error)))
+            writer.run(partial(changes.unreadable, job_id=granted.job_id, message=str(error)))
             return
         token = new_token()
         epoch = time.time_ns()
-        attempt = writer.run(lambda session: self._add_attempt(session, place, stored, token, epoch))
+        attempt = writer.run(lambda session: self._add_attempt(session, granted, stored, token, epoch))
         if attempt is None:
             return
         try:
@@ -72,7 +72,7 @@ class Starter:
                 Path(attempt.directory),
                 attempt=attempt.id,
                 epoch_unix_ns=epoch,
-                devices=tuple(device.torch_device for device in place.devices),
+                devices=tuple(device.torch_device for device in granted.devices),
             )
             handle = self._executor.launch(launch, Ingest(url=self._url, attempt=attempt.id, token=token))
         except (
@@ -97,10 +97,10 @@ class Starter:
         self._database.writer.run(partial(changes.close, attempt_id=attempt_id, end=end))
 
     def _add_attempt(
-        self, session: Session, place: Place, stored: _Stored, token: str, epoch: int
+        self, session: Session, granted: Start, stored: _Stored, token: str, epoch: int
     ) -> Attempt | None:
         """The new attempt; None where the job does not wait any more."""
-        job = session.get_one(Job, place.job_id)
+        job = session.get_one(Job, granted.job_id)
         if job.state != State.QUEUED:
             return None
         number = 1 + len(job.attempts)
@@ -113,8 +113,8 @@ class Starter:
             token_sha256=token_sha256(token),
             epoch_unix_ns=epoch,
             directory=str(self._data_dir / "jobs" / job.id / str(number)),
-            devices=[device.id for device in place.devices],
-            device_models=[device.model for device in place.devices],
+            devices=[device.id for device in granted.devices],
+            device_models=[device.model for device in granted.devices],
             created_unix_ns=epoch,
         )
         record.place(session, job, attempt)
@@ -124,7 +124,7 @@ class Starter:
 def _stored(row: Job) -> _Stored:
     """Raises UserError where this version of the program cannot read the row."""
     plan = row.plan or {}
-    kind: type[Plan] | type[Peer] = Peer if "runner" in plan else Plan
+    kind: type[Plan] | type[Wrapper] = Wrapper if "runner" in plan else Plan
     return _Stored(
         job=from_plain(JobSpec, row.spec),
         plan=from_plain(kind, plan),

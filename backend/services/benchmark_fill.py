@@ -20,10 +20,10 @@ from backend.db.models import Attempt, Job, StepRow, Transition
 from backend.ingest import new_token, token_sha256
 from backend.ingest.accept import accept
 from backend.ingest.upsert import upsert
+from engine.launch import slug
 from engine.plan.description import LayerDescription, ModelDescription, ParameterDescription
 from engine.plan.job import JobSpec
 from engine.plan.serde import from_plain, to_plain
-from engine.runtime.launch import slug
 from engine.strategies import build_plan
 from engine.telemetry.batch import Batch, LinkInfo, encode
 from engine.telemetry.events import EVENT, METRIC, STEP, Kind, Track

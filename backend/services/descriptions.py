@@ -26,10 +26,10 @@ from backend.services.errors import Busy, Left
 from backend.services.remember import Remembered
 from engine import errors
 from engine.errors import UserError
+from engine.launch import write_json
 from engine.plan.description import ModelDescription
 from engine.plan.job import SourceSpec
 from engine.plan.serde import to_plain
-from engine.runtime.launch import write_json
 
 logger = logging.getLogger(__name__)
 

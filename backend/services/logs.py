@@ -9,8 +9,8 @@ from backend.executors import files, log_limit, log_times
 from backend.schemas.telemetry import Logs, LogTimes
 from backend.services.errors import Conflict
 from engine.errors import UnknownNameError
+from engine.launch import slug
 from engine.regular import NotRegularError, open_regular
-from engine.runtime.launch import slug
 
 MOST_TIMES = 2_000
 """In one answer."""

@@ -16,7 +16,7 @@ from engine.plan import table
 from engine.plan.cluster import parties
 from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
-from engine.plan.plan import Consistency, Input, Peer, Plan, Servers
+from engine.plan.plan import Consistency, Input, Plan, Servers, Wrapper
 from engine.plan.serde import from_plain
 from engine.plan.traffic import spread_over_period
 from engine.plan.units import cut
@@ -29,7 +29,7 @@ class Planned:
 
     spec: JobSpec
     description: ModelDescription
-    plan: Plan | Peer
+    plan: Plan | Wrapper
 
 
 class Planner:
@@ -85,7 +85,7 @@ def view(planned: Planned) -> PlanView:
     rows = table.rows(plan, description, spec)
     return PlanView(
         strategy=plan.strategy,
-        peer=plan.runner if isinstance(plan, Peer) else None,
+        peer=plan.runner if isinstance(plan, Wrapper) else None,
         layers=[PlannedLayer(row=row, plan=by_name[row.layer]) for row in rows],
         servers=plan.servers if isinstance(plan, Plan) else Servers(),
         consistency=plan.consistency if isinstance(plan, Plan) else Consistency(),

@@ -27,11 +27,11 @@ from backend.services.inventory import Inventory
 from backend.services.plans import Planner
 from backend.services.stored import source_name
 from engine.errors import UserError
+from engine.launch import write_json
 from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
 from engine.plan.serde import from_plain, to_plain
 from engine.profile import Profile
-from engine.runtime.launch import write_json
 
 ALLOWED = Allowance(seconds=300, memory_bytes=0)
 """A job has no limit of memory, and what is measured here is a job."""
@@ -43,7 +43,7 @@ KEPT = 100
 GPU = "cuda:0"
 """What the measuring process takes."""
 MEASURE = Task(
-    module="engine.profile.measure",
+    module="engine.gang.measure",
     doing="measuring the model",
     done="measured",
     devices=True,

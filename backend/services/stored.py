@@ -15,7 +15,7 @@ from backend.services.plans import Planned
 from engine.errors import UserError
 from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
-from engine.plan.plan import Peer, Plan
+from engine.plan.plan import Plan, Wrapper
 from engine.plan.serde import from_plain
 
 
@@ -29,7 +29,7 @@ def planned_of(job: Job) -> Planned:
     """Specification, description and resolved plan. A plan with a `runner` is a peer. Raises as `spec_of` does."""
     assert job.plan is not None, f"job {job.id} has no plan"
     assert job.description is not None, f"job {job.id} has no description"
-    kind: type[Plan] | type[Peer] = Peer if "runner" in job.plan else Plan
+    kind: type[Plan] | type[Wrapper] = Wrapper if "runner" in job.plan else Plan
     with _read("description"):
         description = ModelDescription.from_dict(job.description)
     with _read("plan"):

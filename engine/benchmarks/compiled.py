@@ -22,8 +22,8 @@ from engine.benchmarks.harness.pairs import ratio
 from engine.benchmarks.harness.report import Report, arguments
 from engine.benchmarks.harness.turns import METHOD, job_program, take_turns
 from engine.benchmarks.runtime_overhead import plain_program
-from engine.inputs.fit import fitted
 from engine.models import registry
+from engine.models.fit import fitted
 from engine.plan.job import JobSpec, SourceSpec
 
 WARM_UP = 3

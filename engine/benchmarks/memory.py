@@ -26,13 +26,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from engine.benchmarks.harness.hosts import Hosts, Place, tasks
+from engine.benchmarks.harness.hosts import Host, Hosts, tasks
 from engine.benchmarks.harness.jobs import bench_job, prepare
 from engine.benchmarks.harness.report import Report, arguments
+from engine.launch import Launch
 from engine.plan.cluster import Party
 from engine.plan.job import JobSpec
 from engine.plan.memory import PARTS, held
-from engine.runtime.launch import Launch
 from engine.runtime.worker import Worker
 
 WORKERS = 4
@@ -138,7 +138,7 @@ def _raise(highest: dict[str, int], sizes: Mapping[str, int]) -> None:
         highest[part] = max(size, highest.get(part, 0))
 
 
-def _main(place: Place, pipe: Connection, directory: str) -> None:
+def _main(place: Host, pipe: Connection, directory: str) -> None:
     """One real worker, watched from within its process."""
     # The worker freezes what it has before it trains, and what is frozen is not listed. (To unfreeze and freeze from
     # another thread, perhaps while the collector is under way, crashes the interpreter.)

@@ -24,7 +24,7 @@ from engine.benchmarks.harness.jobs import Measured, bench_job, measure
 from engine.benchmarks.harness.machine import BUSY, cpu_use
 from engine.benchmarks.harness.pairs import METHOD, ratio, rounds
 from engine.benchmarks.harness.report import Report, arguments
-from engine.runtime.launch import Launch
+from engine.launch import Launch
 from engine.telemetry.batch import decode
 from engine.telemetry.spool import SpoolWriter
 from engine.telemetry.uploader import Uploader

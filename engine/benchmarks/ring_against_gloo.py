@@ -22,21 +22,21 @@ import torch
 import torch.distributed as dist
 from torch.nn import Parameter
 
-from engine.benchmarks.harness.hosts import Hosts, Place, require_lab, tasks
+from engine.benchmarks.harness.hosts import Host, Hosts, require_lab, tasks
 from engine.benchmarks.harness.jobs import bench_job
 from engine.benchmarks.harness.machine import BUSY, CpuMeter, cpu_use
 from engine.benchmarks.harness.pairs import METHOD, ratio, rounds
 from engine.benchmarks.harness.report import Report, arguments
-from engine.exchange.base import Context
+from engine.coordination.dispatch import Dispatch
+from engine.exchange.base import Surroundings
 from engine.exchange.ring_allreduce import RingAllreduce
+from engine.launch import Launch, prepare
 from engine.plan.description import LayerDescription, ModelDescription, ParameterDescription
 from engine.protocol.messages import Lane
-from engine.runtime.dispatch import Dispatch
-from engine.runtime.host_memory import HostMemory
-from engine.runtime.launch import Launch, prepare
 from engine.runtime.party import load_choices
-from engine.runtime.recording import Recording
-from engine.runtime.versions import Versions
+from engine.state.host_memory import HostMemory
+from engine.state.recording import Recording
+from engine.state.versions import Versions
 from engine.strategies import build_plan
 from engine.telemetry.collectives import Collectives
 from engine.telemetry.step_times import StepTimes
@@ -65,7 +65,7 @@ def launch_of(count: int, directory: Path) -> Launch:
 class Ring:
     """Our exchange as a worker uses it."""
 
-    def __init__(self, place: Place, pipe: Connection, launch: Launch, parameter: Parameter) -> None:
+    def __init__(self, place: Host, pipe: Connection, launch: Launch, parameter: Parameter) -> None:
         names = [f"worker {rank}" for rank in range(place.count)]
         self._endpoint = Endpoint(index=place.index, names=names, hosts=names, deadline_s=WAIT_S, token=TOKEN)
         self._choices = load_choices(launch)
@@ -76,7 +76,7 @@ class Ring:
         lane = Dispatch(self._endpoint, Lane.WORKER, 2**30)
         lane.expect(choice.unit for choice in self._choices.values())
         self._exchange = RingAllreduce(
-            Context(
+            Surroundings(
                 rank=place.index,
                 workers=place.count,
                 choices=self._choices,
@@ -108,7 +108,7 @@ class Ring:
         self._endpoint.close()
 
 
-def _main(place: Place, pipe: Connection, argument: tuple[int, str]) -> None:
+def _main(place: Host, pipe: Connection, argument: tuple[int, str]) -> None:
     count, directory = argument
     torch.set_num_threads(1)
     os.environ["GLOO_SOCKET_IFNAME"] = place.interface

@@ -4,7 +4,7 @@
 
 Both train the same model on the same data with the same optimizer, loader and threads, telemetry included on our side,
 and run in turns. An iteration lasts from the start of one forward pass to the start of the next. Our runtime sets the
-C library's allocator (`engine/runtime/allocator.py`); the plain loop runs without and with that setting, so that what
+C library's allocator (`engine/gang/allocator.py`); the plain loop runs without and with that setting, so that what
 it gains is told apart from what the rest costs.
 """
 
@@ -22,15 +22,15 @@ from engine.benchmarks.harness.machine import ROOT
 from engine.benchmarks.harness.pairs import ratio
 from engine.benchmarks.harness.report import Report, arguments
 from engine.benchmarks.harness.turns import METHOD, Program, job_program, take_turns
+from engine.gang.allocator import keep_freed_memory
 from engine.inputs.build import find_task, load_dataset
-from engine.inputs.fit import fitted
 from engine.inputs.loader import Loader
 from engine.models.build import build_model
+from engine.models.fit import fitted
 from engine.plan.job import JobSpec
 from engine.plan.serde import from_plain, to_plain
-from engine.runtime.allocator import keep_freed_memory
-from engine.runtime.updates import build_optimizer
 from engine.runtime.worker import seed_everything
+from engine.state.updates import build_optimizer
 
 WARM_UP = 3
 OURS, PLAIN, PLAIN_KEEPING = "our runtime", "plain loop", "plain loop, our allocator setting"

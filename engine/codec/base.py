@@ -36,4 +36,4 @@ def pieces(payload: Tensor, parts: Sequence[Tensor]) -> Iterable[tuple[Tensor, T
     """(part, its piece of the payload) for parts that lie end to end in it; a slice mostly has one part."""
     if len(parts) == 1 and parts[0].numel() == payload.numel():
         return ((parts[0], payload),)
-    return zip(parts, payload.split([part.numel() for part in parts]), strict=True)
+    return zip(parts, payload.split_with_sizes([part.numel() for part in parts]), strict=True)

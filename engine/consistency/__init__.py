@@ -1,46 +1,5 @@
-"""Consistency: how far may workers drift from one another?
+"""Consistency: how far may workers drift from one another (`engine/axes/consistency.py`)?
 
 A mode is one file with a class: `of(consistency, workers)` makes the policy (`policy.py`) that a plan asks for, and
 `check(consistency, workers)` raises UserError for settings that it does not have.
-
-Traits, which the compatibility rules ask for:
-  drifts     workers do not wait for one another in every step: their parameters differ, and an update has some
-             workers' contributions
 """
-
-from engine.catalogue import Axis, Mechanism
-
-CONSISTENCY = Axis(
-    "consistency",
-    "How far may workers drift?",
-    (
-        Mechanism(
-            name="every-step",
-            summary="All workers' contributions of a step are applied before any worker uses the result.",
-            implementation="engine.consistency.every_step:EveryStep",
-        ),
-        Mechanism(
-            name="average",
-            summary="Workers train alone and average every k steps.",
-            implementation="engine.consistency.average:Average",
-        ),
-        Mechanism(
-            name="asynchronous",
-            summary="A contribution is applied when it arrives.",
-            implementation="engine.consistency.asynchronous:Asynchronous",
-            traits=frozenset({"drifts"}),
-        ),
-        Mechanism(
-            name="softsync",
-            summary="An update for every s contributions, whoever sent them.",
-            implementation="engine.consistency.softsync:Softsync",
-            traits=frozenset({"drifts"}),
-        ),
-        Mechanism(
-            name="bounded-staleness",
-            summary="No worker is more than s steps ahead of the slowest.",
-            implementation="engine.consistency.bounded_staleness:BoundedStaleness",
-            traits=frozenset({"drifts"}),
-        ),
-    ),
-)

@@ -22,8 +22,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from engine.axes.outer import OUTER
 from engine.consistency.every_step import EveryStep
-from engine.consistency.outer import OUTER
 from engine.consistency.policy import Policy
 from engine.plan.consistency import Consistency
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engine.consistency import CONSISTENCY
+from engine.axes.consistency import CONSISTENCY
 from engine.consistency.policy import Policy
 
 if TYPE_CHECKING:
@@ -15,8 +15,3 @@ def policy_of(consistency: Consistency, workers: int) -> Policy:
     """A new one, for one unit's home or one worker."""
     policy: Policy = CONSISTENCY[consistency.mode].load().of(consistency, workers)
     return policy
-
-
-def drifts(consistency: Consistency) -> bool:
-    """Whether workers do not wait for one another in every step."""
-    return "drifts" in CONSISTENCY[consistency.mode].traits

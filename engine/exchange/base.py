@@ -1,6 +1,6 @@
 """What an exchange does with one unit, and what it is given to do it with.
 
-A new exchange is one file with a class of this shape and one line in `engine/exchange/__init__.py`.
+A new exchange is one file with a class of this shape and one row in `engine/axes/exchange.py`.
 """
 
 from __future__ import annotations
@@ -9,45 +9,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from engine.codec import CODEC
-from engine.codec.base import Codec
-from engine.plan.plan import LayerPlan
 from engine.plan.units import Unit
 from engine.protocol.messages import Message, Payload
-from engine.runtime.capture import Capture
-from engine.runtime.host_memory import HostMemory
-from engine.runtime.recording import Recording
-from engine.runtime.versions import Versions
+from engine.state.capture import Capture
+from engine.state.choice import Choice
+from engine.state.host_memory import HostMemory
+from engine.state.recording import Recording
+from engine.state.versions import Versions
 from engine.telemetry.collectives import Collectives
 from engine.transport.endpoint import Sender
 from engine.transport.message import Header
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choice:
-    """What the plan says about one unit, with its mechanisms loaded."""
-
-    unit: Unit
-    layer: LayerPlan
-    """The plan of its first layer; every layer of a bucket agrees on exchange, codec and order."""
-    codec: Codec
-    rank: Callable[[Unit, int], int]
-    """(unit, step) -> priority of its messages; smaller leaves first."""
-    layer_index: int
-    """Forward position of its first layer, for counters and events."""
-
-    @property
-    def lossless(self) -> bool:
-        """Whether what travels is the tensor itself, so that it can be received in place."""
-        return "lossless" in CODEC[self.layer.codec].traits
-
-    def priority(self, step: int) -> int:
-        """Of the unit's messages in `step`."""
-        return self.rank(self.unit, step)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Context:
+class Surroundings:
     """One worker's surroundings, shared by its exchanges."""
 
     rank: int
@@ -90,7 +65,7 @@ class Exchange(Protocol):
     kinds: tuple[Message, ...]
     """The messages of the worker lane that it handles."""
 
-    def __init__(self, context: Context) -> None: ...
+    def __init__(self, context: Surroundings) -> None: ...
 
     def begin_step(self, step: int) -> None:
         """The forward pass of `step` begins."""

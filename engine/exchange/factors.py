@@ -1,5 +1,6 @@
 """factors: late-multiply. Every worker sends a layer's inputs X and error derivatives E to every other, and multiplies
-what all have sent (papers 000, section 2.1, Algorithm 2).
+what all have sent (papers 000, section 2.1, Algorithm 2). The literature calls X and E sufficient factors, and this
+exchange sufficient factor broadcasting.
 
     grad W = sum_r E_r^T X_r = E^T X,  grad b = sum over the rows of E
     X (rows of all workers, inputs), E (rows of all workers, outputs), stacked in the order of the ranks
@@ -21,7 +22,7 @@ near 1 before, because derivatives that were divided by a large batch are below 
 Sums have one order, so replicas stay equal bit for bit where all multiply alike; on unlike processors they differ as
 sums of another order do.
 
-A worker whose gradient of a step is not its factors (`engine/runtime/capture.py`) sends the gradient itself to every
+A worker whose gradient of a step is not its factors (`engine/state/capture.py`) sends the gradient itself to every
 other, (n-1) N K elements. Everybody takes both: the products first, then the gradients, in the order of the ranks.
 
 Deviations: the paper averages; our derivatives are divided by the global batch already. It multiplies n times
@@ -41,15 +42,16 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from engine.exchange.base import Choice, Context
+from engine.exchange.base import Surroundings
 from engine.models.late_linear import Present
 from engine.plan.units import Unit
 from engine.protocol.errors import OutOfStepError
 from engine.protocol.gathered import Gathered
 from engine.protocol.instructions import Advance, Instruction, Send
 from engine.protocol.messages import Lane, Message, Payload
-from engine.runtime.capture import Capture
-from engine.runtime.host_memory import as_bytes
+from engine.state.capture import Capture
+from engine.state.choice import Choice
+from engine.state.host_memory import as_bytes
 from engine.transport.message import Header
 
 _META = struct.Struct("<BIh")
@@ -83,7 +85,7 @@ class FactorsExchange:
 
     kinds: tuple[Message, ...] = (Message.FACTORS, Message.WHOLE_GRADIENT)
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Surroundings) -> None:
         self._context = context
         self._lock = threading.Lock()
         self._machine = Gathered(rank=context.rank, workers=context.workers)

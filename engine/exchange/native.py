@@ -18,10 +18,10 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from engine.exchange.base import Context
+from engine.exchange.base import Surroundings
 from engine.plan.units import Segment, Unit
 from engine.protocol.messages import Message, Payload
-from engine.runtime.host_memory import has
+from engine.state.host_memory import has
 from engine.telemetry.collectives import Collectives
 from engine.transport.message import Header
 
@@ -31,7 +31,7 @@ class NativeAllreduce:
 
     kinds: tuple[Message, ...] = ()
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Surroundings) -> None:
         self._context = context
         choices = context.choices
         self._order = sorted(choices, key=lambda index: (-choices[index].unit.position, index))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.exchange.base import Context
+from engine.exchange.base import Surroundings
 from engine.plan.units import Unit
 from engine.protocol.messages import Message, Payload
 from engine.transport.message import Header
@@ -13,7 +13,7 @@ class NoExchange:
 
     kinds: tuple[Message, ...] = ()
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Surroundings) -> None:
         self._versions = context.versions
 
     def begin_step(self, step: int) -> None:

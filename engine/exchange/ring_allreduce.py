@@ -9,7 +9,7 @@ for each chunk, and so the result repeats bitwise.
 from __future__ import annotations
 
 from engine.exchange.rounds import RoundsAllreduce
-from engine.plan.rounds import Receive, ring
+from engine.plan.rounds import ReceiveChunk, ring
 
 
 class RingAllreduce(RoundsAllreduce):
@@ -17,7 +17,7 @@ class RingAllreduce(RoundsAllreduce):
 
     program = staticmethod(ring)
 
-    def late(self, awaited: Receive) -> str:
+    def late(self, awaited: ReceiveChunk) -> str:
         """Each round brings what began one rank further to the left."""
         text, workers = super().late(awaited), self._context.workers
         if 0 < awaited.round < workers - 1:

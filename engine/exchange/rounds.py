@@ -13,14 +13,15 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from engine.exchange.base import Choice, Context
-from engine.plan.rounds import Programmer, Receive
+from engine.exchange.base import Surroundings
+from engine.plan.rounds import Programmer, ReceiveChunk
 from engine.plan.units import Segment, Unit
 from engine.protocol.errors import OutOfStepError
 from engine.protocol.instructions import Add, Advance, Instruction, Keep, Put, Send, Summed
 from engine.protocol.messages import Lane, Message, Payload
 from engine.protocol.rounds import Rounds
-from engine.runtime.host_memory import as_bytes, as_tensor, present, union
+from engine.state.choice import Choice
+from engine.state.host_memory import as_bytes, as_tensor, present, union
 from engine.transport.message import Header
 
 
@@ -30,7 +31,7 @@ class RoundsAllreduce:
     kinds: tuple[Message, ...] = (Message.ROUND, Message.ROUND_START)
     program: Programmer
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Surroundings) -> None:
         self._context = context
         self._machine = Rounds(
             self.program,
@@ -93,7 +94,7 @@ class RoundsAllreduce:
         awaited = self._machine.awaits(unit.index)
         return self.late(awaited) if awaited is not None else "the last part could not be handed on"
 
-    def late(self, awaited: Receive) -> str:
+    def late(self, awaited: ReceiveChunk) -> str:
         """Who should have sent what a late unit waits for."""
         return f"round {awaited.round + 1} is missing from {self._context.party_name(awaited.peer)}"
 

@@ -14,14 +14,15 @@ from functools import partial
 from torch import Tensor
 
 from engine.errors import TrainingError
-from engine.exchange.base import Choice, Context
+from engine.exchange.base import Surroundings
+from engine.instrumentation.checksum import packed
 from engine.plan.units import Unit
 from engine.protocol.assembly import returns_of
 from engine.protocol.instructions import Advance, Content, Instruction, Put, Send
 from engine.protocol.messages import Lane, Message, Payload
 from engine.protocol.served import Served, ServedUnit
-from engine.runtime.checksum import packed
-from engine.runtime.host_memory import as_bytes, as_tensor, present
+from engine.state.choice import Choice
+from engine.state.host_memory import as_bytes, as_tensor, present
 from engine.transport.message import Header
 
 
@@ -30,7 +31,7 @@ class ServerExchange:
 
     kinds: tuple[Message, ...] = (Message.NOTIFY, Message.ANSWER)
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Surroundings) -> None:
         self._context = context
         self._machine = Served({index: _served(context, choice) for index, choice in context.choices.items()})
 
@@ -144,7 +145,7 @@ class ServerExchange:
             context.endpoint.send(peer, header, payload)
 
 
-def _served(context: Context, choice: Choice) -> ServedUnit:
+def _served(context: Surroundings, choice: Choice) -> ServedUnit:
     unit = choice.unit
     assert unit.shard is not None
     home = context.shard_party(unit.shard)

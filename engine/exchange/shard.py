@@ -16,16 +16,16 @@ import torch
 from torch import Tensor
 
 from engine.consistency.policy import Policy
-from engine.exchange.base import Choice
+from engine.instrumentation.writes import unequal
 from engine.protocol.assembly import returns_of
 from engine.protocol.errors import OutOfStepError
 from engine.protocol.home import Home
 from engine.protocol.instructions import Add, Content, Drop, Instruction, Keep, Send, Update
 from engine.protocol.messages import Lane, Message, Payload
-from engine.runtime.host_memory import as_bytes, as_tensor, has, union
-from engine.runtime.recording import Recording
-from engine.runtime.updates import Hyper, PieceUpdater
-from engine.runtime.writes import unequal
+from engine.state.choice import Choice
+from engine.state.host_memory import as_bytes, as_tensor, has, union
+from engine.state.recording import Recording
+from engine.state.updates import Hyper, PieceUpdater
 from engine.transport.endpoint import Endpoint
 from engine.transport.message import Header
 

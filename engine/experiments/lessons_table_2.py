@@ -20,8 +20,8 @@ from engine.benchmarks.harness.jobs import bench_job, measure
 from engine.benchmarks.harness.report import Report, arguments
 from engine.benchmarks.harness.wire import counted_payload
 from engine.experiments.p3_cluster import RESULTS
+from engine.launch import Launch
 from engine.plan.job import JobSpec
-from engine.runtime.launch import Launch
 
 BATCH = 256
 """Samples of one step over all workers."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from engine.runtime.launch import Launch
+from engine.launch import Launch
 from engine.telemetry.batch import Batch, LinkInfo, decode
 from engine.telemetry.definitions import LinkRate, link_utilization
 from engine.telemetry.events import ALL_LAYERS, BIN_NS, STEP, Direction

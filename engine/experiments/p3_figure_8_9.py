@@ -30,7 +30,7 @@ from engine.experiments.p3_cluster import (
     setting,
     slowness,
 )
-from engine.runtime.launch import Launch
+from engine.launch import Launch
 from engine.telemetry.events import BIN_NS
 
 RATES = {"resnet50": 4.0, "vgg19": 15.0, "sockeye-shape": 4.0}

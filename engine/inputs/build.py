@@ -10,9 +10,9 @@ from torch.utils.data import default_collate
 from engine.errors import UserError
 from engine.inputs import registry
 from engine.inputs.batch import Tensors, are_tensors, first, shape
+from engine.inputs.entrypoint import call, load_module
 from engine.inputs.source import Dataset, Source
 from engine.inputs.task import Task, UserLoss, classification
-from engine.models.entrypoint import call, load_module
 from engine.plan.job import SourceSpec
 from engine.user_code import explain
 

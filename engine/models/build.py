@@ -5,9 +5,9 @@ from __future__ import annotations
 from torch import nn
 
 from engine.errors import UserError
+from engine.inputs.entrypoint import call
+from engine.instrumentation.compiled import unwrapped
 from engine.models import registry
-from engine.models.compiled import unwrapped
-from engine.models.entrypoint import call
 from engine.plan.job import SourceSpec
 from engine.user_code import explain
 

@@ -26,19 +26,19 @@ from torch.utils.flop_counter import flop_registry
 from engine.errors import UserError
 from engine.inputs.batch import Tensors, count, of_type, on, repeated, shape, shown
 from engine.inputs.build import find_task, load_dataset
-from engine.inputs.fit import fitted
 from engine.inputs.reading import read
 from engine.inputs.source import Dataset
 from engine.inputs.task import Task, classification
+from engine.instrumentation.compiled import uncompiled
+from engine.instrumentation.own_hook import OwnHook
+from engine.instrumentation.uses import UseFinder, Uses, tensors_in
 from engine.models import memory_limit, registry
 from engine.models.build import build_model
 from engine.models.cannot_cut import CannotCutError
-from engine.models.compiled import uncompiled
 from engine.models.cut import find_cuts
 from engine.models.factors import counting_rows, find_factors
-from engine.models.own_hook import OwnHook
+from engine.models.fit import fitted
 from engine.models.suited import check_suited
-from engine.models.uses import UseFinder, Uses, tensors_in
 from engine.models.waits import WaitFinder
 from engine.plan.description import (
     CutDescription,

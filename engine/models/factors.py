@@ -19,10 +19,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.parametrize import is_parametrized
 
-from engine.models.compiled import region_of, regions
+from engine.instrumentation.compiled import region_of, regions
+from engine.instrumentation.own_hook import OwnHook
+from engine.instrumentation.uses import Uses
 from engine.models.late_linear import ELSEWHERE, LateLinear
-from engine.models.own_hook import OwnHook
-from engine.models.uses import Uses
 from engine.plan.description import Factors, ParameterDescription
 
 _TYPES = ("float64", "float32", "float16", "bfloat16")

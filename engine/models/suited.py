@@ -9,7 +9,7 @@ from torch.nn import Parameter
 from torch.nn.parameter import is_lazy
 
 from engine.errors import UserError
-from engine.runtime.sharing import memory_of
+from engine.instrumentation.sharing import memory_of
 
 
 def check_suited(model: nn.Module, title: str) -> None:
@@ -97,7 +97,7 @@ def _has_no_overlaps(model: nn.Module) -> None:
 
 def _refuse_overlap(one: tuple[int, int, str, Parameter], other: tuple[int, int, str, Parameter]) -> None:
     (_, _, first, left), (_, _, second, right) = one, other
-    if (left.requires_grad or right.requires_grad) and np.shares_memory(_Place(left), _Place(right)):
+    if (left.requires_grad or right.requires_grad) and np.shares_memory(_Address(left), _Address(right)):
         raise UserError(
             "model",
             second,
@@ -106,7 +106,7 @@ def _refuse_overlap(one: tuple[int, int, str, Parameter], other: tuple[int, int,
         )
 
 
-class _Place:
+class _Address:
     """Where a tensor lies in its memory, as NumPy is told of arrays: nobody looks into it, and it need not be there."""
 
     def __init__(self, tensor: Tensor) -> None:

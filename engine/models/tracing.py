@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
+from engine.instrumentation.compiled import is_compiled
 from engine.models.cannot_cut import CannotCutError
-from engine.models.compiled import is_compiled
 from engine.models.frozen_values import memory_of, nothing_frozen, own_tensors
 from engine.models.held import Held
 from engine.models.whole_functions import whole_functions

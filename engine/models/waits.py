@@ -1,5 +1,5 @@
 """Which layers' parameters a forward pass waits for before it reads them, and why: where a gate would not see the read
-(`engine/runtime/gate.py`)."""
+(`engine/instrumentation/gate.py`)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from contextlib import contextmanager
 
 from torch import nn
 
-from engine.models.compiled import region_of, regions
+from engine.instrumentation.compiled import region_of, regions
+from engine.instrumentation.entries import Entries, Parameters
+from engine.instrumentation.gate import Gate
+from engine.instrumentation.sharing import Sharing
+from engine.instrumentation.unwatched import why_unwatched
 from engine.plan.description import ParameterDescription
-from engine.runtime.entries import Entries, Parameters
-from engine.runtime.gate import Gate
-from engine.runtime.sharing import Sharing
-from engine.runtime.unwatched import why_unwatched
 
 
 class WaitFinder:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from engine.runtime.buffers import average
+from engine.coordination.buffers import average
 
 
 class BuffersByRank:

@@ -26,17 +26,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn import Parameter
 
-from engine.exchange.base import Choice
 from engine.inputs.task import Task, enough_samples
+from engine.instrumentation.module_calls import before_forward
 from engine.models.cut import ELSEWHERE, Rest
+from engine.models.modes import evaluating
 from engine.placement.buffers import BuffersByRank
 from engine.placement.pieces import Piece, Room, edge_header, unpack
 from engine.protocol.messages import Lane, Message, Payload
-from engine.runtime.host_memory import as_bytes
-from engine.runtime.modes import evaluating
-from engine.runtime.module_calls import before_forward
-from engine.runtime.recording import Recording
-from engine.runtime.updates import Hyper, Updater
+from engine.state.choice import Choice
+from engine.state.host_memory import as_bytes
+from engine.state.recording import Recording
+from engine.state.updates import Hyper, Updater
 from engine.transport.endpoint import Endpoint
 from engine.transport.message import Header
 
@@ -53,7 +53,7 @@ class DeviceLayer:
         """Parameters whose gradient the backward pass under way still owes."""
 
 
-class Device:
+class Back:
     """The back of the model, for as many workers as send pieces. Used by one thread; messages come in another."""
 
     kinds = (Message.ACTIVATION, Message.END)

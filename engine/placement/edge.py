@@ -15,17 +15,17 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from engine.exchange.base import Choice
+from engine.coordination.arrivals import Arrivals
 from engine.inputs.loader import MicroBatch
 from engine.inputs.task import BatchLoss, enough_samples
 from engine.placement.pieces import Room, edge_header, pack
 from engine.placement.schedule import actions
 from engine.protocol.messages import Lane, Message, Payload
-from engine.runtime.arrivals import Arrivals
-from engine.runtime.host_memory import as_bytes
-from engine.runtime.recording import Recording
-from engine.runtime.trainer import Replica, finite
-from engine.runtime.updates import Hyper
+from engine.replica.base import Replica, finite
+from engine.state.choice import Choice
+from engine.state.host_memory import as_bytes
+from engine.state.recording import Recording
+from engine.state.updates import Hyper
 from engine.transport.endpoint import Endpoint
 from engine.transport.message import Header
 

@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from engine.exchange.base import Choice
+from engine.coordination.arrivals import Arrivals
+from engine.launch import PATIENCE_S
 from engine.placement.pieces import Room, edge_header
 from engine.protocol.messages import Lane, Message, Payload
-from engine.runtime.arrivals import Arrivals
-from engine.runtime.host_memory import as_bytes
-from engine.runtime.party import PATIENCE_S
-from engine.runtime.recording import Recording
+from engine.state.choice import Choice
+from engine.state.host_memory import as_bytes
+from engine.state.recording import Recording
 from engine.transport.endpoint import Endpoint
 from engine.transport.message import Header
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from engine.exchange.base import Choice
 from engine.protocol.messages import Lane, Message, Payload
-from engine.runtime.host_memory import as_bytes, as_tensor
-from engine.runtime.updates import Hyper
+from engine.state.choice import Choice
+from engine.state.host_memory import as_bytes, as_tensor
+from engine.state.updates import Hyper
 from engine.transport.message import Header
 
 

@@ -21,8 +21,8 @@ from engine.inputs.task import BatchLoss, Task, enough_samples
 from engine.models.cut import ELSEWHERE, Rest
 from engine.placement.neighbours import Neighbours
 from engine.placement.schedule import actions
-from engine.runtime.recording import Recording
-from engine.runtime.trainer import Replica, finite
+from engine.replica.base import Replica, finite
+from engine.state.recording import Recording
 
 Flying = tuple[Tensor | None, Tensor | None]
 """What entered the stage and what left it, of a micro-batch that has not come back; None where it has no samples."""

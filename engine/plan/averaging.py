@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from engine.codec import CODEC
+from engine.axes.codec import CODEC
+from engine.axes.exchange import EXCHANGE
 from engine.errors import UserError, refusals, refuse
-from engine.exchange import EXCHANGE
 from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
 from engine.plan.length import steps_per_epoch, total_steps

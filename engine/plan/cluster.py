@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from engine.errors import UserError
 from engine.plan.job import JobSpec
-from engine.plan.plan import LayerPlan, Peer, Plan, Workload
+from engine.plan.plan import LayerPlan, Plan, Workload, Wrapper
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,7 @@ class Party:
     """The plan's device that it is, or that computes in its process; or None."""
 
 
-def parties(plan: Plan | Peer, workers: int, hosts: int | None = None) -> tuple[Party, ...]:
+def parties(plan: Plan | Wrapper, workers: int, hosts: int | None = None) -> tuple[Party, ...]:
     """Every process of a job: N workers (with shards and devices beside them), then dedicated servers and devices, on
     `hosts` (None: each has its own)."""
     servers = plan.servers if isinstance(plan, Plan) else None
@@ -97,7 +97,7 @@ def parties(plan: Plan | Peer, workers: int, hosts: int | None = None) -> tuple[
     return tuple(found)
 
 
-def host_of(plan: Plan | Peer, workers: int, hosts: int, party: int) -> int:
+def host_of(plan: Plan | Wrapper, workers: int, hosts: int, party: int) -> int:
     """Which of `hosts` a party lives on: they are dealt out in turn, but the workers of a pipeline in runs, so that
     activations travel inside a machine where that is possible (papers 001)."""
     if isinstance(plan, Plan) and plan.pipeline is not None:

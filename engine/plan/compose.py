@@ -9,33 +9,33 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 
+from engine.axes.exchange import EXCHANGE
 from engine.errors import UserError, refuse
-from engine.exchange import EXCHANGE
 from engine.plan.cluster import Cluster
 from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
 from engine.plan.layer_rules import is_served, layer_refusals
 from engine.plan.overrides import Override, matching, named
-from engine.plan.plan import LayerPlan, Order, Peer, Plan, Servers
+from engine.plan.plan import LayerPlan, Order, Plan, Servers, Wrapper
 
 MOST_OVERRIDES = 1000
 USUAL_SIZE = {"slice": 50_000, "bucket": 4 * 1024 * 1024}
 """Of a unit that an override asks for without a size: P3's best slice (papers 004, section 5.6), our rings' bucket."""
 
-Build = Callable[[Override, str], Plan | Peer]
+Build = Callable[[Override, str], Plan | Wrapper]
 """(override, its field) -> the plan that its strategy makes of the whole model."""
 
 
 def compose(
-    plan: Plan | Peer, job: JobSpec, model: ModelDescription, cluster: Cluster, build: Build
-) -> Plan | Peer:
+    plan: Plan | Wrapper, job: JobSpec, model: ModelDescription, cluster: Cluster, build: Build
+) -> Plan | Wrapper:
     """`plan` with the choices of the job's overrides; every layer says which of them set it. Raises UserError for all
     overrides that match nothing, whose strategy cannot stand beside the plan's, or whose values a layer cannot have;
     and then for the rules that other layers break, too."""
     overrides = job.overrides
     if not overrides:
         return plan
-    if isinstance(plan, Peer):
+    if isinstance(plan, Wrapper):
         raise UserError(
             "overrides",
             len(overrides),
@@ -103,10 +103,10 @@ def _by_reason(failed: Mapping[str, UserError], matched: int) -> Iterator[UserEr
         yield UserError(error.field, error.value, rule, error.remedy)
 
 
-def _beside(plan: Plan, other: Plan | Peer, override: Override, where: str) -> Plan:
+def _beside(plan: Plan, other: Plan | Wrapper, override: Override, where: str) -> Plan:
     """The plan of an override's strategy, if its layers can stand beside those of `plan`."""
     reason = None
-    if isinstance(other, Peer):
+    if isinstance(other, Wrapper):
         reason = "it is run by PyTorch's own wrapper, for the whole model or not at all"
     elif other.consistency != plan.consistency:
         ours, theirs = plan.consistency, other.consistency
@@ -119,7 +119,7 @@ def _beside(plan: Plan, other: Plan | Peer, override: Override, where: str) -> P
         reason = f"where data are prepared is chosen for the job, and it differs from {plan.strategy}"
     elif other.edges or any(entry.placement != "replicated" for entry in other.layers):
         reason = "it places layers, and activations travel between them: that is chosen for the whole model"
-    if reason is not None or isinstance(other, Peer):
+    if reason is not None or isinstance(other, Wrapper):
         raise UserError(
             f"{where}.strategy",
             override.strategy,

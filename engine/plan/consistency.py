@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from engine.consistency import CONSISTENCY
-from engine.consistency.outer import OUTER
+from engine.axes.consistency import CONSISTENCY
+from engine.axes.outer import OUTER
 from engine.errors import UserError
 from engine.plan.units_of_measure import LARGEST
 
@@ -148,3 +148,8 @@ class Consistency:
             )
         if not 0 <= momentum < 1:
             raise UserError("outer_momentum", momentum, "must be from 0 to below 1", "0.9 is usual")
+
+
+def drifts(consistency: Consistency) -> bool:
+    """Whether workers do not wait for one another in every step."""
+    return "drifts" in CONSISTENCY[consistency.mode].traits

@@ -3,10 +3,10 @@ as in `rules.py`, which calls them."""
 
 from __future__ import annotations
 
-from engine.consistency import CONSISTENCY
-from engine.consistency.policies import drifts
+from engine.axes.consistency import CONSISTENCY
+from engine.axes.exchange import EXCHANGE
 from engine.errors import UserError, refusals, refuse
-from engine.exchange import EXCHANGE
+from engine.plan.consistency import drifts
 from engine.plan.job import JobSpec
 from engine.plan.plan import LayerPlan, Plan
 

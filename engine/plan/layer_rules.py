@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from engine.axes.exchange import EXCHANGE
 from engine.errors import UserError, refusals
-from engine.exchange import EXCHANGE
 from engine.plan.averaging import check_layer_averages
 from engine.plan.cluster import Cluster
 from engine.plan.description import LayerDescription, ModelDescription

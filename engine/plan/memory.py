@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from engine.plan.cluster import Party
 from engine.plan.description import DTYPE_BYTES, ModelDescription
-from engine.plan.plan import Peer, Plan
+from engine.plan.plan import Plan, Wrapper
 from engine.plan.units import cut
 
 PARTS = ("parameters", "gradients", "optimizer state", "server copies", "sums and other tensors")
 
 
-def held(plan: Plan | Peer, model: ModelDescription, party: Party) -> dict[str, int]:
+def held(plan: Plan | Wrapper, model: ModelDescription, party: Party) -> dict[str, int]:
     """Bytes of each of PARTS in `party`'s process under a resolved plan: its part of the model, all of it where layers
     are replicated, and its server shard's units. One slot of optimizer state (momentum) for whatever is updated there;
     fsdp, which shards all of it, is declared as ddp, and what averages keep beside the parameters is not declared."""
@@ -40,7 +40,7 @@ def held(plan: Plan | Peer, model: ModelDescription, party: Party) -> dict[str, 
     return found
 
 
-def _is_here(plan: Plan | Peer, party: Party, part: int) -> bool:
+def _is_here(plan: Plan | Wrapper, party: Party, part: int) -> bool:
     """Whether the party computes part `part` of the model, 0 where it is not cut."""
     if isinstance(plan, Plan) and plan.pipeline is not None:
         return party.rank is not None and party.rank % plan.pipeline.stages == part

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
-from engine.codec import CODEC
+from engine.axes.codec import CODEC
+from engine.axes.exchange import EXCHANGE
+from engine.axes.memory import ACTIVATIONS
+from engine.axes.order import DEPART, RANK, RETURNS, UNIT
 from engine.errors import UserError
-from engine.exchange import EXCHANGE
-from engine.memory import ACTIVATIONS
-from engine.order import DEPART, RANK, RETURNS, UNIT
 from engine.plan.description import LayerDescription, ModelDescription
 
 KINDS: dict[str, tuple[str, ...]] = {

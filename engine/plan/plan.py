@@ -9,15 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from engine.axes.codec import CODEC
+from engine.axes.consistency import CONSISTENCY
+from engine.axes.exchange import EXCHANGE
+from engine.axes.inputs import INPUT
+from engine.axes.memory import ACTIVATIONS
+from engine.axes.order import DEPART, RANK, RETURNS, UNIT
+from engine.axes.placement import PLACEMENT
 from engine.catalogue import Axis
-from engine.codec import CODEC
-from engine.consistency import CONSISTENCY
 from engine.errors import UserError
-from engine.exchange import EXCHANGE
-from engine.inputs import INPUT
-from engine.memory import ACTIVATIONS
-from engine.order import DEPART, RANK, RETURNS, UNIT
-from engine.placement import PLACEMENT
 from engine.plan.consistency import Consistency
 
 AXES: tuple[Axis, ...] = (
@@ -258,7 +258,7 @@ class Plan:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Peer:
+class Wrapper:
     """A system that the same trainer runs instead of a plan, for comparison: PyTorch's own wrappers."""
 
     __pydantic_config__ = {"use_attribute_docstrings": True, "extra": "forbid"}
@@ -281,7 +281,7 @@ class Peer:
             )
 
 
-def replicas(plan: Plan | Peer, workers: int) -> int:
+def replicas(plan: Plan | Wrapper, workers: int) -> int:
     """How many replicas of the model share a batch: the workers, or as many as there are of all stages."""
     stages = plan.pipeline.stages if isinstance(plan, Plan) and plan.pipeline is not None else 1
     return max(workers // stages, 1)

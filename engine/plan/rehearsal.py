@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from engine.errors import UserError
-from engine.profile.devices import device
+from engine.plan.devices import device
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
-class Send:
+class SendChunk:
     """Hand elements [start, stop) of the unit to `peer`."""
 
     round: int
@@ -25,7 +25,7 @@ class Send:
 
 
 @dataclass(frozen=True, slots=True)
-class Receive:
+class ReceiveChunk:
     """Take elements [start, stop) of the unit from `peer`: add them to what is here, or put them in its place."""
 
     round: int
@@ -35,7 +35,7 @@ class Receive:
     adds: bool
 
 
-Program: TypeAlias = tuple[Send | Receive, ...]
+Program: TypeAlias = tuple[SendChunk | ReceiveChunk, ...]
 Programmer: TypeAlias = Callable[[int, int, int], Program]
 """(rank, workers, elements of the unit) -> that worker's program."""
 
@@ -49,11 +49,11 @@ def ring(rank: int, workers: int, count: int) -> Program:
     """Scatter-reduce in `workers` - 1 rounds, allgather in as many. In round k a rank sends chunk rank - k to the right
     and takes chunk rank - 1 - k from the left."""
     left, right = (rank - 1) % workers, (rank + 1) % workers
-    program: list[Send | Receive] = []
+    program: list[SendChunk | ReceiveChunk] = []
     for k in range(2 * (workers - 1)):
         sent, taken = (chunk(count, workers, (rank - back) % workers) for back in (k, k + 1))
-        program.append(Send(k, right, *sent, owned=k == workers - 1))
-        program.append(Receive(k, left, *taken, adds=k < workers - 1))
+        program.append(SendChunk(k, right, *sent, owned=k == workers - 1))
+        program.append(ReceiveChunk(k, left, *taken, adds=k < workers - 1))
     return tuple(program)
 
 
@@ -61,17 +61,17 @@ def tree(rank: int, workers: int, count: int) -> Program:
     """Reduce up the binomial tree whose root is rank 0, then broadcast down. A rank's parent is it without its lowest
     bit; its subtree are the ranks from it up to the next one with that bit."""
     depth = (workers - 1).bit_length()
-    program: list[Send | Receive] = []
-    back: list[Send | Receive] = []
+    program: list[SendChunk | ReceiveChunk] = []
+    back: list[SendChunk | ReceiveChunk] = []
     for k in range(depth):
         bit = 1 << k
         if rank & bit:
-            program.append(Send(k, rank - bit, 0, count))
-            back.append(Receive(2 * depth - 1 - k, rank - bit, 0, count, adds=False))
+            program.append(SendChunk(k, rank - bit, 0, count))
+            back.append(ReceiveChunk(2 * depth - 1 - k, rank - bit, 0, count, adds=False))
             break
         if rank + bit < workers:
-            program.append(Receive(k, rank + bit, 0, count, adds=True))
-            back.append(Send(2 * depth - 1 - k, rank + bit, 0, count, owned=rank == 0))
+            program.append(ReceiveChunk(k, rank + bit, 0, count, adds=True))
+            back.append(SendChunk(2 * depth - 1 - k, rank + bit, 0, count, owned=rank == 0))
     return (*program, *reversed(back))
 
 
@@ -83,13 +83,13 @@ def halving_doubling(rank: int, workers: int, count: int) -> Program:
     extra = workers - (1 << depth)
     last = 2 * depth + 1
     if rank < 2 * extra and rank % 2 == 0:
-        return Send(0, rank + 1, 0, count), Receive(last, rank + 1, 0, count, adds=False)
+        return SendChunk(0, rank + 1, 0, count), ReceiveChunk(last, rank + 1, 0, count, adds=False)
     position = rank // 2 if rank < 2 * extra else rank - extra
-    program: list[Send | Receive] = []
-    back: list[Send | Receive] = []
+    program: list[SendChunk | ReceiveChunk] = []
+    back: list[SendChunk | ReceiveChunk] = []
     if rank < 2 * extra:
-        program.append(Receive(0, rank - 1, 0, count, adds=True))
-        back.append(Send(last, rank - 1, 0, count))
+        program.append(ReceiveChunk(0, rank - 1, 0, count, adds=True))
+        back.append(SendChunk(last, rank - 1, 0, count))
     start, stop = 0, count
     for k in range(depth):
         other = position ^ (1 << k)
@@ -98,9 +98,9 @@ def halving_doubling(rank: int, workers: int, count: int) -> Program:
         kept, given = (start, middle), (middle, stop)
         if position > other:
             kept, given = given, kept
-        program.append(Send(1 + k, peer, *given))
-        program.append(Receive(1 + k, peer, *kept, adds=True))
-        back.append(Receive(2 * depth - k, peer, *given, adds=False))
-        back.append(Send(2 * depth - k, peer, *kept, owned=k == depth - 1))
+        program.append(SendChunk(1 + k, peer, *given))
+        program.append(ReceiveChunk(1 + k, peer, *kept, adds=True))
+        back.append(ReceiveChunk(2 * depth - k, peer, *given, adds=False))
+        back.append(SendChunk(2 * depth - k, peer, *kept, owned=k == depth - 1))
         start, stop = kept
     return (*program, *reversed(back))

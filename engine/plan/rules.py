@@ -18,7 +18,7 @@ from engine.plan.drift_rules import check_consistency
 from engine.plan.job import JobSpec
 from engine.plan.layer_rules import is_served, layer_refusals, why_only_workers_update
 from engine.plan.placement_rules import check_placement, settle_workload
-from engine.plan.plan import Peer, Plan, replicas
+from engine.plan.plan import Plan, Wrapper, replicas
 from engine.plan.stage_rules import check_stages, warn_of_idle_stages
 from engine.plan.traffic import factors_against_gradient
 from engine.plan.units_of_measure import format_rate
@@ -26,10 +26,10 @@ from engine.plan.units_of_measure import format_rate
 MOST_SERVERS = 1024
 
 
-def resolve(plan: Plan | Peer, model: ModelDescription, cluster: Cluster, job: JobSpec) -> Plan | Peer:
+def resolve(plan: Plan | Wrapper, model: ModelDescription, cluster: Cluster, job: JobSpec) -> Plan | Wrapper:
     """Validate `plan` for this model, cluster and job, and settle what `auto` means."""
     _directories_are_of_your_own_code(job)
-    if isinstance(plan, Peer):
+    if isinstance(plan, Wrapper):
         _every_pass_has_a_sample(plan, cluster, job)
         _native_cannot_be_paced(True, cluster)
         if plan.runner == "fsdp":
@@ -69,7 +69,7 @@ def _directories_are_of_your_own_code(job: JobSpec) -> None:
             )
 
 
-def _every_pass_has_a_sample(plan: Plan | Peer, cluster: Cluster, job: JobSpec) -> None:
+def _every_pass_has_a_sample(plan: Plan | Wrapper, cluster: Cluster, job: JobSpec) -> None:
     sharing, training = replicas(plan, cluster.workers), job.training
     least = sharing * training.micro_batches
     if training.global_batch < least:

@@ -10,7 +10,7 @@ import math
 from dataclasses import replace
 
 from engine.plan.description import Factors, ModelDescription
-from engine.plan.plan import LayerPlan, Peer, Plan
+from engine.plan.plan import LayerPlan, Plan, Wrapper
 
 
 def scaled_model(model: ModelDescription, scale: float) -> ModelDescription:
@@ -37,12 +37,12 @@ def scaled_model(model: ModelDescription, scale: float) -> ModelDescription:
     return replace(model, layers=layers, cuts=cuts)
 
 
-def scaled_plan(plan: Plan | Peer, scale: float) -> Plan | Peer:
+def scaled_plan(plan: Plan | Wrapper, scale: float) -> Plan | Wrapper:
     """`plan` with slices, buckets and the servers' threshold divided by `scale`. Sizes are rounded up, so that no layer
     gains a slice of leftovers."""
     if scale == 1:
         return plan
-    if isinstance(plan, Peer):
+    if isinstance(plan, Wrapper):
         return replace(plan, bucket_bytes=_up(plan.bucket_bytes, scale))
     servers = plan.servers
     if servers.split_over is not None:

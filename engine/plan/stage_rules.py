@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from engine.axes.exchange import EXCHANGE
 from engine.errors import UserError
-from engine.exchange import EXCHANGE
 from engine.plan.cluster import Cluster
 from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec

@@ -9,7 +9,7 @@ from engine.plan.description import ModelDescription
 from engine.plan.flow import derive
 from engine.plan.job import JobSpec
 from engine.plan.overrides import named
-from engine.plan.plan import LayerPlan, Peer, Plan
+from engine.plan.plan import LayerPlan, Plan, Wrapper
 from engine.plan.traffic import spread_over_period, wire_bytes_by_layer
 from engine.plan.units import cut
 from engine.plan.units_of_measure import format_bytes
@@ -46,9 +46,9 @@ class Row:
     """Payload over all links of a step that exchanges: of every step, or where workers average of one in a period."""
 
 
-def rows(plan: Plan | Peer, model: ModelDescription, job: JobSpec) -> list[Row]:
+def rows(plan: Plan | Wrapper, model: ModelDescription, job: JobSpec) -> list[Row]:
     """The table of a resolved plan, in forward order. Empty for a peer."""
-    if isinstance(plan, Peer):
+    if isinstance(plan, Wrapper):
         return []
     described = {layer.name: layer for layer in model.layers}
     wire = wire_bytes_by_layer(plan, model, job.cluster.workers, job.network.hosts)
@@ -89,10 +89,10 @@ def _order(layer: LayerPlan) -> str:
     return f"{unit}, {order.depart}, {order.rank}{back}"
 
 
-def text(plan: Plan | Peer, model: ModelDescription, job: JobSpec) -> str:
+def text(plan: Plan | Wrapper, model: ModelDescription, job: JobSpec) -> str:
     """The table in plain text, with the totals and the warnings below it."""
     label = [job.rehearsed] if job.rehearsed else []
-    if isinstance(plan, Peer):
+    if isinstance(plan, Wrapper):
         size = format_bytes(plan.bucket_bytes)
         pieces = f"buckets of {size}" if plan.runner == "ddp" else f"groups of at least {size}"
         return "\n".join([f"{plan.strategy}: run by PyTorch's own {plan.runner}, {pieces}", *label])
@@ -141,7 +141,7 @@ def text(plan: Plan | Peer, model: ModelDescription, job: JobSpec) -> str:
     return "\n".join(lines + said)
 
 
-def notes(plan: Plan | Peer, model: ModelDescription, job: JobSpec) -> list[str]:
+def notes(plan: Plan | Wrapper, model: ModelDescription, job: JobSpec) -> list[str]:
     """Which of the job's overrides set which layers of the plan, and which layers are waited for before they are read:
     a sentence each."""
     found = []

@@ -18,8 +18,8 @@ from itertools import chain
 from engine.plan.cluster import parties, shard_party, team_of
 from engine.plan.description import DTYPE_BYTES, LayerDescription, ModelDescription
 from engine.plan.edges import crossings
-from engine.plan.plan import LayerPlan, Peer, Plan, Workload
-from engine.plan.rounds import Programmer, Send, chunk, halving_doubling, tree
+from engine.plan.plan import LayerPlan, Plan, Workload, Wrapper
+from engine.plan.rounds import Programmer, SendChunk, chunk, halving_doubling, tree
 from engine.plan.units import Unit, carried, cut
 
 _PLAYED_OUT: dict[str, Programmer] = {"tree-allreduce": tree, "recursive-halving-doubling": halving_doubling}
@@ -72,10 +72,10 @@ def factors_against_gradient(layer: LayerDescription, workload: Workload, codec:
 
 
 def declared(
-    plan: Plan | Peer, model: ModelDescription, workers: int, hosts: int | None = None
+    plan: Plan | Wrapper, model: ModelDescription, workers: int, hosts: int | None = None
 ) -> Iterator[Transfer]:
     """Every transfer of one step of a resolved plan. A peer declares nothing: it decides by itself."""
-    if isinstance(plan, Peer):
+    if isinstance(plan, Wrapper):
         return
     at = [party.host for party in parties(plan, workers, hosts)]
     for unit, source, destination, size in chain(
@@ -91,17 +91,17 @@ def declared(
         )
 
 
-def exchanges(plan: Plan | Peer, steps: int) -> int:
+def exchanges(plan: Plan | Wrapper, steps: int) -> int:
     """How many of a job's `steps` move anything: all, or one in a period and the last one."""
     return -(-steps // _period(plan))
 
 
-def spread_over_period(plan: Plan | Peer, step_bytes: int) -> int:
+def spread_over_period(plan: Plan | Wrapper, step_bytes: int) -> int:
     """`step_bytes` of a step that exchanges, shared out over all steps."""
     return round(step_bytes / _period(plan))
 
 
-def _period(plan: Plan | Peer) -> int:
+def _period(plan: Plan | Wrapper) -> int:
     return (plan.consistency.period if isinstance(plan, Plan) else None) or 1
 
 
@@ -140,7 +140,7 @@ def _messages(
     elif layer.exchange in _PLAYED_OUT:
         for worker in range(workers):
             for step in _PLAYED_OUT[layer.exchange](worker, workers, unit.count):
-                if isinstance(step, Send):
+                if isinstance(step, SendChunk):
                     yield worker, step.peer, (step.stop - step.start) * item
 
 
@@ -156,17 +156,17 @@ def _factors(
                 yield worker, peer, size
 
 
-def wire_bytes(plan: Plan | Peer, model: ModelDescription, workers: int, hosts: int | None = None) -> int:
+def wire_bytes(plan: Plan | Wrapper, model: ModelDescription, workers: int, hosts: int | None = None) -> int:
     """Payload bytes that cross the network in one step, over all links."""
     return sum(t.bytes for t in declared(plan, model, workers, hosts) if t.wire)
 
 
 def wire_bytes_by_layer(
-    plan: Plan | Peer, model: ModelDescription, workers: int, hosts: int | None = None
+    plan: Plan | Wrapper, model: ModelDescription, workers: int, hosts: int | None = None
 ) -> dict[str, int]:
     """The same for each layer; a bucket's bytes are shared out by its layers' elements, an edge's belong to the layer
     that it leads to."""
-    if isinstance(plan, Peer):
+    if isinstance(plan, Wrapper):
         return {}
     state = plan.consistency.state
     owner = {p.name: layer.name for layer in model.layers for p in carried(layer, state)}

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from engine.errors import UserError
 from engine.plan.description import ModelDescription
+from engine.plan.devices import DEVICES
 from engine.profile.derived import derive
-from engine.profile.devices import DEVICES
 from engine.profile.profile import LayerTime, Profile, read
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ because nobody asks for the gradient of the data. Layers without parameters take
 from __future__ import annotations
 
 from engine.plan.description import LayerDescription, ModelDescription
-from engine.profile.devices import DeviceEntry, device
+from engine.plan.devices import DeviceEntry, device
 from engine.profile.profile import LayerTime, Profile
 
 

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
 
-from engine.plan.rounds import Program, Programmer, Receive
-from engine.plan.rounds import Send as Hand
+from engine.plan.rounds import Program, Programmer, ReceiveChunk, SendChunk
 from engine.protocol.errors import OutOfStepError
 from engine.protocol.instructions import Add, Advance, Content, Instruction, Keep, Put, Send, Summed
 from engine.protocol.messages import Message
@@ -30,18 +29,18 @@ class _Turn:
     open: int = 1
     """What the unit waits for: the program's end, and each part that has not left."""
 
-    def expected(self, part: int, origin: int) -> Receive | None:
+    def expected(self, part: int, origin: int) -> ReceiveChunk | None:
         """The step that a message belongs to, if it is still to come."""
         for step in self.program[max(self.at, 0) :]:
-            if isinstance(step, Receive) and (step.round, step.peer) == (part, origin):
+            if isinstance(step, ReceiveChunk) and (step.round, step.peer) == (part, origin):
                 return step
         return None
 
     @property
-    def awaited(self) -> Receive | None:
+    def awaited(self) -> ReceiveChunk | None:
         """The message without which it cannot go on."""
         step = self.program[self.at] if 0 <= self.at < len(self.program) else None
-        return step if isinstance(step, Receive) else None
+        return step if isinstance(step, ReceiveChunk) else None
 
 
 class Rounds:
@@ -88,7 +87,7 @@ class Rounds:
         found = turn.expected(part, origin)
         return None if found is None or found.adds else (found.start, found.stop)
 
-    def awaits(self, unit: int) -> Receive | None:
+    def awaits(self, unit: int) -> ReceiveChunk | None:
         """The message without which a unit cannot go on; None where it waits for none."""
         turns = [turn for (index, _), turn in list(self._turns.items()) if index == unit]
         return turns[0].awaited if turns else None
@@ -105,7 +104,7 @@ class Rounds:
         while turn.at + 1 < len(turn.program):
             turn.at += 1
             now = turn.program[turn.at]
-            if isinstance(now, Hand):
+            if isinstance(now, SendChunk):
                 turn.open += 1
                 found.append(_hand(unit, step, now))
             elif now.round in turn.early:
@@ -123,12 +122,12 @@ class Rounds:
         return [Advance(unit, step + 1)]
 
 
-def _take(unit: int, step: int, awaited: Receive, *, kept: bool) -> Add | Put:
+def _take(unit: int, step: int, awaited: ReceiveChunk, *, kept: bool) -> Add | Put:
     part = awaited.peer, step, awaited.round, awaited.start, awaited.stop
     return Add(unit, *part, kept=kept) if awaited.adds else Put(unit, *part, kept=kept)
 
 
-def _hand(unit: int, step: int, now: Hand) -> Send:
+def _hand(unit: int, step: int, now: SendChunk) -> Send:
     return Send(
         (now.peer,), Message.ROUND, unit, step, Content.GRADIENT, now.start, now.stop,
         part=now.round, owned=now.owned,

@@ -9,31 +9,33 @@ import torch
 from torch import nn
 from torch.nn import Parameter
 
+from engine.axes.exchange import EXCHANGE
 from engine.consistency.average import Average
-from engine.consistency.policies import drifts, policy_of
-from engine.exchange import EXCHANGE
-from engine.exchange.base import Choice, Context, Exchange
+from engine.consistency.policies import policy_of
+from engine.coordination.agreement import Agreement
+from engine.coordination.gather import Gather
+from engine.coordination.team import Team
+from engine.exchange.base import Exchange, Surroundings
 from engine.exchange.native import join_process_group
 from engine.exchange.shard import Shard
 from engine.inputs.loader import Loader
-from engine.plan.plan import Peer
+from engine.instrumentation.writes import Writes
+from engine.launch import PATIENCE_S, Launch
+from engine.plan.consistency import drifts
+from engine.plan.plan import Wrapper
 from engine.plan.units import carried
 from engine.protocol.messages import Lane
-from engine.runtime.agreement import Agreement
-from engine.runtime.averaging_replica import AveragingReplica, state_carriers
-from engine.runtime.capture import Capture
+from engine.replica.averaging import AveragingReplica, state_carriers
+from engine.replica.base import Replica
+from engine.replica.by_plan import PlanReplica
+from engine.replica.layer import Layer
+from engine.replica.watch import Watch
+from engine.replica.wrapped import peer_class
 from engine.runtime.crossing import Crossing
-from engine.runtime.gather import Gather
-from engine.runtime.host_memory import HostMemory, contiguous_parameters
 from engine.runtime.initial import InitialState, first_values
-from engine.runtime.launch import Launch
-from engine.runtime.layer import Layer
-from engine.runtime.party import PATIENCE_S, PartyBase, home_of, load_choices, of_shard
-from engine.runtime.peer_replica import peer_class
-from engine.runtime.pinned_memory import PinnedMemory
+from engine.runtime.party import PartyBase, home_of, load_choices, of_shard
 from engine.runtime.pipeline import Stage
 from engine.runtime.place import Place, Whole
-from engine.runtime.replica import PlanReplica
 from engine.runtime.servers import make_shard
 from engine.runtime.stop import Stop
 from engine.runtime.subject import (
@@ -45,12 +47,12 @@ from engine.runtime.subject import (
     load_subject,
     torch_device,
 )
-from engine.runtime.team import Team
-from engine.runtime.trainer import Replica
-from engine.runtime.updates import HyperSchedule, Updater
-from engine.runtime.versions import Versions
-from engine.runtime.watch import Watch
-from engine.runtime.writes import Writes
+from engine.state.capture import Capture
+from engine.state.choice import Choice
+from engine.state.host_memory import HostMemory, contiguous_parameters
+from engine.state.pinned_memory import PinnedMemory
+from engine.state.updates import HyperSchedule, Updater
+from engine.state.versions import Versions
 
 
 class Assembly:
@@ -89,7 +91,7 @@ class Assembly:
         if subject.pace is None:  # what is replayed was made of the description
             check_model(subject.model, self._launch)
         plan = self._launch.plan
-        if isinstance(plan, Peer) or any(layer.exchange != "none" for layer in plan.layers):
+        if isinstance(plan, Wrapper) or any(layer.exchange != "none" for layer in plan.layers):
             for name in contiguous_parameters(dict(subject.model.named_parameters())):
                 print(f"{name} was not contiguous in memory; it is now, so that slices are views", flush=True)
         return subject
@@ -104,9 +106,9 @@ class Assembly:
             rank=self.team.rank,
             workers=self.team.size,
             device=self.device,
-            prefetch=1 if isinstance(plan, Peer) else plan.input.prefetch,
+            prefetch=1 if isinstance(plan, Wrapper) else plan.input.prefetch,
             dtype=self.dtype,
-            filler=isinstance(plan, Peer),
+            filler=isinstance(plan, Wrapper),
             alone=self._launch.consistency.mode == "average",
         )
 
@@ -131,7 +133,7 @@ class Assembly:
         """What is trained here and how it is kept in step with the other workers', and the shard that is here."""
         job, launch, base = self.job, self._launch, self._base
         schedule = HyperSchedule(job.optimizer, job.schedule, total_steps)
-        if isinstance(launch.plan, Peer):
+        if isinstance(launch.plan, Wrapper):
             initial.forget()  # these are views of what fully_shard replaces
             return self._peer(place, model, schedule, launch.plan)
         trainable = {name: p for name, p in model.named_parameters() if p.requires_grad}
@@ -221,7 +223,7 @@ class Assembly:
         by_unit: dict[int, Exchange] = {}
         for name in dict.fromkeys(c.layer.exchange for c in choices.values()):
             mine = {index: c for index, c in choices.items() if c.layer.exchange == name}
-            context = Context(
+            context = Surroundings(
                 rank=self.team.rank,
                 workers=self.team.size,
                 choices=mine,
@@ -276,7 +278,7 @@ class Assembly:
             layers.append(layer)
         return layers
 
-    def _peer(self, place: Place, model: nn.Module, schedule: HyperSchedule, peer: Peer) -> Replica:
+    def _peer(self, place: Place, model: nn.Module, schedule: HyperSchedule, peer: Wrapper) -> Replica:
         launch, base = self._launch, self._base
         join_process_group(
             base.collectives,

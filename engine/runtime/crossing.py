@@ -7,27 +7,28 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from engine.axes.order import RANK
 from engine.codec.fp32 import FullPrecision
-from engine.exchange.base import Choice
+from engine.coordination.dispatch import Dispatch
+from engine.coordination.gather import Gather
 from engine.inputs.task import Task
-from engine.order import RANK
-from engine.placement.device import Device, DeviceLayer
+from engine.launch import PATIENCE_S, Launch
+from engine.placement.device import Back, DeviceLayer
 from engine.placement.edge import EdgePasses
 from engine.plan.cluster import device_party
 from engine.plan.edges import edge_units
 from engine.plan.plan import LayerPlan, Plan
 from engine.protocol.messages import Lane
-from engine.runtime.dispatch import Dispatch
-from engine.runtime.gather import Gather
-from engine.runtime.host_memory import contiguous_parameters
+from engine.replica.base import Replica
 from engine.runtime.initial import InitialState, first_values
-from engine.runtime.launch import Launch
-from engine.runtime.party import PATIENCE_S, PartyBase
+from engine.runtime.party import PartyBase
 from engine.runtime.servers import end_training
 from engine.runtime.subject import Autocast, Subject
-from engine.runtime.trainer import Passes, PassLoss, Replica
-from engine.runtime.updates import HyperSchedule, Updater
+from engine.runtime.trainer import Passes, PassLoss
 from engine.runtime.whole_state import WholeState, give, layout_of
+from engine.state.choice import Choice
+from engine.state.host_memory import contiguous_parameters
+from engine.state.updates import HyperSchedule, Updater
 
 
 class Crossing:
@@ -55,7 +56,7 @@ class Crossing:
         self._lane = lane
         self._party = device_party(launch.plan, launch.job.cluster.workers, 0)
         self._home: DeviceHome | None = None
-        self._device: Device | None = None
+        self._device: Back | None = None
         self._initial: InitialState | None = None
         """On worker 0, where the device is elsewhere: the back's first values, until they have been sent."""
         self._whole: WholeState | None = None
@@ -140,7 +141,7 @@ class DeviceHome:
         self._lane.add(self._initial.kinds, self._initial)
         base.endpoint.on_failure(self._initial.fail)
 
-    def open(self, begin_step: Callable[[int], None]) -> Device:
+    def open(self, begin_step: Callable[[int], None]) -> Back:
         """When all are connected: worker 0's values, then the device itself. See Device for `begin_step`."""
         launch, base = self._launch, self._base
         if launch.profile is None and base.party.index != 0:  # what is replayed begins alike everywhere
@@ -148,7 +149,7 @@ class DeviceHome:
             self._initial.write_into(self._back)
         self._initial.forget()
         self._back.to(self._torch_device)
-        device = Device(
+        device = Back(
             back=self._back,
             task=self._task,
             layers=self._layers(),
@@ -162,11 +163,11 @@ class DeviceHome:
             deterministic=launch.job.training.deterministic,
             deadline_s=launch.deadline_s,
         )
-        self._lane.add(Device.kinds, device)
+        self._lane.add(Back.kinds, device)
         base.endpoint.on_failure(device.fail)
         return device
 
-    def give_state(self, device: Device) -> None:
+    def give_state(self, device: Back) -> None:
         """Hand what was trained to worker 0."""
         give(self._base, layout_of([self._back]), device.state())
 

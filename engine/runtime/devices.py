@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import gc
 
+from engine.launch import Launch
 from engine.plan.cluster import Party
 from engine.runtime.crossing import DeviceHome
 from engine.runtime.cuda_clock import span_clock
-from engine.runtime.launch import Launch
 from engine.runtime.party import PartyBase
 from engine.runtime.subject import autocasting, load_back, torch_device
 from engine.runtime.worker import seed_everything

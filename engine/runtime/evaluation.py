@@ -16,16 +16,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from engine.coordination.buffers import averaged_buffers, looking_with
+from engine.coordination.gather import Gather
 from engine.errors import TrainingError
 from engine.inputs.batch import count, of_type, on
 from engine.inputs.reading import read
 from engine.inputs.sharding import shard
 from engine.inputs.source import Source
 from engine.inputs.task import weight
+from engine.models.modes import evaluating
 from engine.regular import PRIVATE
-from engine.runtime.buffers import averaged_buffers, looking_with
-from engine.runtime.gather import Gather
-from engine.runtime.modes import evaluating
 from engine.runtime.trainer import PassLoss
 
 _BATCH = 256

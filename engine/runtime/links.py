@@ -10,12 +10,12 @@ from __future__ import annotations
 import socket
 from collections.abc import Mapping
 
-from engine.exchange import EXCHANGE
+from engine.axes.exchange import EXCHANGE
 from engine.lab import INTERFACE
+from engine.launch import Launch
 from engine.plan.cluster import Party
-from engine.plan.plan import Peer, Plan
+from engine.plan.plan import Plan, Wrapper
 from engine.plan.scaling import scaled_rate
-from engine.runtime.launch import Launch
 from engine.telemetry.collectives import Collectives
 from engine.telemetry.definitions import LinkRate, link_rate
 from engine.telemetry.recorder import TRANSPORT, Recorder
@@ -127,8 +127,8 @@ class PartyLinks:
         )
 
 
-def runs_collectives(plan: Plan | Peer) -> bool:
+def runs_collectives(plan: Plan | Wrapper) -> bool:
     """Whether workers exchange anything through torch.distributed, and not through our transport."""
-    if isinstance(plan, Peer):
+    if isinstance(plan, Wrapper):
         return True
     return any("counted" not in EXCHANGE[layer.exchange].traits for layer in plan.layers)

@@ -7,19 +7,19 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
 
-from engine.codec import CODEC
-from engine.exchange.base import Choice
+from engine.axes.codec import CODEC
+from engine.coordination.dispatch import Dispatch, largest_message
 from engine.lab import address
+from engine.launch import Launch
+from engine.order.ranks import ranks_of
 from engine.plan.cluster import Party, shard_party
 from engine.plan.plan import Plan
-from engine.plan.ranks import ranks_of
 from engine.plan.telemetry import TelemetrySpec
 from engine.plan.units import cut
 from engine.protocol.messages import Lane
-from engine.runtime.dispatch import Dispatch, largest_message
-from engine.runtime.launch import Launch
 from engine.runtime.links import PartyLinks
-from engine.runtime.recording import Recording
+from engine.state.choice import Choice
+from engine.state.recording import Recording
 from engine.telemetry import asked
 from engine.telemetry.collectives import Collectives
 from engine.telemetry.detail import DetailPolicy
@@ -31,8 +31,6 @@ from engine.transport.pacing import Pacer
 from engine.transport.rendezvous import Rendezvous
 
 LOOPBACK = "127.0.0.1"
-PATIENCE_S = 5.0
-"""How much longer workers wait for an answer: the servers, which know who is missing, are to speak first."""
 
 
 class PartyBase:

@@ -5,20 +5,21 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from engine.coordination.buffers import averaged_buffers
+from engine.coordination.dispatch import Dispatch
+from engine.coordination.gather import Gather
+from engine.coordination.team import Team
+from engine.launch import Launch
 from engine.models.cut import cut_in_a_row
 from engine.placement.neighbours import Neighbours, patience
 from engine.placement.stage import StagePasses
 from engine.plan.plan import Plan
 from engine.protocol.messages import Message
-from engine.runtime.buffers import averaged_buffers
+from engine.replica.base import Replica
 from engine.runtime.crossing import edge_choice
-from engine.runtime.dispatch import Dispatch
-from engine.runtime.gather import Gather
-from engine.runtime.launch import Launch
 from engine.runtime.party import PartyBase
 from engine.runtime.subject import Autocast, Subject, cuts_of
-from engine.runtime.team import Team
-from engine.runtime.trainer import Passes, PassLoss, Replica
+from engine.runtime.trainer import Passes, PassLoss
 from engine.runtime.whole_state import Layout, WholeState, give, layout_of
 
 

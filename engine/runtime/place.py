@@ -6,10 +6,11 @@ from typing import Protocol
 
 from torch import Tensor, nn
 
-from engine.runtime.gather import Gather
-from engine.runtime.recording import Recording
+from engine.coordination.gather import Gather
+from engine.replica.base import Replica
 from engine.runtime.subject import Autocast, Subject
-from engine.runtime.trainer import LocalLoss, MeasuredLoss, OneByOne, Passes, PassLoss, Replica
+from engine.runtime.trainer import LocalLoss, MeasuredLoss, OneByOne, Passes, PassLoss
+from engine.state.recording import Recording
 
 
 class Place(Protocol):

@@ -9,14 +9,14 @@ from functools import partial
 from torch import Tensor
 
 from engine.consistency.policies import policy_of
-from engine.exchange.base import Choice
 from engine.exchange.shard import Shard
+from engine.launch import Launch
 from engine.plan.cluster import Party
 from engine.protocol.messages import Lane, Message, Payload
 from engine.runtime.initial import InitialState, empty_state
-from engine.runtime.launch import Launch
 from engine.runtime.party import PartyBase, exchanged_parameters, load_choices, of_shard
-from engine.runtime.updates import HyperSchedule, PieceUpdater
+from engine.state.choice import Choice
+from engine.state.updates import HyperSchedule, PieceUpdater
 from engine.transport.endpoint import Endpoint
 from engine.transport.message import Header
 

@@ -15,26 +15,26 @@ from torch import nn
 
 from engine.errors import UserError
 from engine.inputs.build import find_task, load_dataset
-from engine.inputs.fit import fitted
 from engine.inputs.source import Source
 from engine.inputs.task import Task
+from engine.instrumentation import unasked
+from engine.launch import REPLAY, Launch
 from engine.models.build import build_model
 from engine.models.cut import Parts, cut
+from engine.models.fit import fitted
 from engine.plan.job import EvaluationSpec, JobSpec
-from engine.plan.plan import Peer, Plan
+from engine.plan.plan import Plan, Wrapper
 from engine.plan.traffic import factor_type
 from engine.profile import Profile
-from engine.runtime import unasked
-from engine.runtime.capture import Capture, LinearCapture
-from engine.runtime.host_memory import as_bytes
-from engine.runtime.launch import REPLAY, Launch
-from engine.runtime.recording import Recording
-from engine.runtime.replay import Node, Pace, ReplayModel, ReplaySource, replay_task
-from engine.runtime.replay_capture import ReplayCapture
-from engine.runtime.replay_parts import replayed_part
+from engine.replay.capture import ReplayCapture
+from engine.replay.device import Node, Pace, ReplayModel, ReplaySource, replay_task
+from engine.replay.parts import replayed_part
+from engine.state.capture import Capture, LinearCapture
+from engine.state.host_memory import as_bytes
+from engine.state.recording import Recording
 
 if TYPE_CHECKING:
-    from engine.exchange.base import Choice
+    from engine.state.choice import Choice
 
 Autocast = Callable[[], AbstractContextManager[None]]
 """What is around every computation of a model."""
@@ -103,7 +103,7 @@ def _pace(profile: Profile, recording: Recording) -> Pace:
     return Pace(lambda: recording.exposed_ns, host_ahead=profile.device != "cpu")
 
 
-def cuts_of(plan: Plan | Peer) -> tuple[str, ...]:
+def cuts_of(plan: Plan | Wrapper) -> tuple[str, ...]:
     """The layers in front of which a plan cuts the model, in forward order."""
     return tuple(edge.destination for edge in plan.edges) if isinstance(plan, Plan) else ()
 

@@ -20,36 +20,12 @@ from torch import Tensor, nn
 
 from engine.errors import TrainingError
 from engine.inputs.batch import Tensors, count
-from engine.inputs.loader import Loader, MicroBatch, StepBatch
+from engine.inputs.loader import Loader, MicroBatch
 from engine.inputs.task import BatchLoss, Task, enough_samples
 from engine.plan.job import JobSpec
-from engine.runtime.recording import Recording
+from engine.replica.base import Replica, finite
 from engine.runtime.stop import Stop
-
-
-class Replica(Protocol):
-    """One worker's model and how it is kept in step with the others'."""
-
-    def passing(self, task: Task) -> Callable[[Tensor, Tensor], BatchLoss]:
-        """(inputs, targets) -> the loss of a training pass of `task`. Called once; collective."""
-        ...
-
-    def begin_step(self, step: int, batch: StepBatch) -> None: ...
-    def begin_forward(self) -> None: ...
-    def end_forward(self) -> None: ...
-    def begin_backward(self, last: bool) -> None: ...
-    def end_backward(self) -> None: ...
-    def settle(self) -> None: ...
-    def finish(self) -> None:
-        """After the last step: `settle`, and where workers drift, until all have contributed all. Collective."""
-        ...
-
-    def close(self) -> None: ...
-    def accumulating(self) -> AbstractContextManager[None]: ...
-    def common(self) -> AbstractContextManager[None]:
-        """Around an evaluation or a saved state, after `settle`: the model holds what all workers agree on.
-        Collective."""
-        ...
+from engine.state.recording import Recording
 
 
 class PassLoss(Protocol):
@@ -168,18 +144,8 @@ def differentiable(loss: Tensor, step: int) -> Tensor:
     return loss
 
 
-def finite(loss: float, step: int) -> float:
-    """`loss`, if training goes on. Raises TrainingError where it has diverged."""
-    if not math.isfinite(loss):
-        raise TrainingError(
-            f"the loss is {loss} at step {step}: training has diverged."
-            " Lower optimizer.learning_rate, set training.clip_norm, or check the data for NaN"
-        )
-    return loss
-
-
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class TrainingEnd:
     """How training ended on this worker."""
 
     steps: int
@@ -234,7 +200,7 @@ class Trainer:
         self._meanwhile = meanwhile
         self._after_step = after_step
 
-    def train(self) -> Outcome:
+    def train(self) -> TrainingEnd:
         """Train to the job's end, or until the target accuracy is reached."""
         job, replica, recording = self._job, self._replica, self._recording
         accuracy: float | None = None
@@ -272,7 +238,7 @@ class Trainer:
             accuracy, loss = self._measure(steps, self._evaluate)
             if job.training.target_accuracy and (accuracy or 0.0) >= job.training.target_accuracy:
                 target_step = steps
-        return Outcome(
+        return TrainingEnd(
             steps=steps,
             samples=samples,
             test_accuracy=accuracy,

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 import torch
 from torch import Tensor, nn
 
+from engine.coordination.dispatch import Dispatch
+from engine.coordination.gather import Gather
 from engine.models.cut import first_names
 from engine.protocol.messages import Lane, Message
-from engine.runtime.dispatch import Dispatch
-from engine.runtime.gather import Gather
 from engine.runtime.initial import InitialState, empty_state, host_state
 from engine.runtime.party import PartyBase
 

@@ -14,22 +14,22 @@ from functools import partial
 import numpy as np
 import torch
 
+from engine.coordination.buffers import agree_on_buffers
+from engine.coordination.gather import Gather
 from engine.errors import TrainingError, UserError
+from engine.launch import Launch, write_json
 from engine.plan.cluster import Party
-from engine.plan.plan import Peer
+from engine.plan.plan import Wrapper
 from engine.runtime.assembly import Assembly
-from engine.runtime.buffers import agree_on_buffers
 from engine.runtime.cuda_clock import span_clock
 from engine.runtime.evaluation import Evaluator, save_state
 from engine.runtime.faults import Faults
-from engine.runtime.gather import Gather
 from engine.runtime.initial import share
-from engine.runtime.launch import Launch, write_json
 from engine.runtime.party import PartyBase
 from engine.runtime.refused import refused_by_pytorch
 from engine.runtime.servers import end_training, tell_length
 from engine.runtime.subject import Subject, rehearsal_summary
-from engine.runtime.trainer import Meanwhile, Outcome, Trainer
+from engine.runtime.trainer import Meanwhile, Trainer, TrainingEnd
 from engine.telemetry.memory import MemorySampler
 from engine.telemetry.processors import ProcessorSampler
 
@@ -55,7 +55,7 @@ class Worker:
             if first is not None and first is not error:
                 raise first from error
             plan = self._launch.plan
-            sharded = isinstance(plan, Peer) and plan.runner == "fsdp"
+            sharded = isinstance(plan, Wrapper) and plan.runner == "fsdp"
             refused = refused_by_pytorch(error, self._base.recording.step, sharded=sharded)
             if refused is not None:
                 raise refused from error
@@ -148,7 +148,7 @@ class Worker:
         alone = Gather(self._base.endpoint, 0, 1, self._launch.deadline_s)
         return Meanwhile(evaluate=evaluator(gather=alone, team=alone, rank=0, workers=1), stop=stop)
 
-    def _write_summary(self, outcome: Outcome, subject: Subject) -> None:
+    def _write_summary(self, outcome: TrainingEnd, subject: Subject) -> None:
         traffic = self._base.endpoint.counters.snapshot()
         summary = {
             "steps": outcome.steps,

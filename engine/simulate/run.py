@@ -13,10 +13,10 @@ from functools import partial
 from typing import NamedTuple
 
 from engine.consistency.policy import Policy
+from engine.order.ranks import ranks_of
 from engine.plan.cluster import parties, shard_party
 from engine.plan.description import DTYPE_BYTES, ModelDescription
 from engine.plan.plan import Plan
-from engine.plan.ranks import ranks_of
 from engine.plan.traffic import factor_bytes, item_bytes
 from engine.plan.units import Unit, cut
 from engine.protocol.assembly import homes, worker_machines

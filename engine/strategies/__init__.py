@@ -10,7 +10,7 @@ from engine.plan.compose import compose
 from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
 from engine.plan.overrides import Override
-from engine.plan.plan import Peer, Plan, replicas
+from engine.plan.plan import Plan, Wrapper, replicas
 from engine.plan.rules import resolve
 from engine.plan.serde import from_plain
 from engine.plan.updates import check_updates
@@ -87,14 +87,14 @@ def check_options(job: JobSpec) -> None:
             _chosen_beside(override, f"overrides.{number}")
 
 
-def build_plan(job: JobSpec, model: ModelDescription) -> Plan | Peer:
+def build_plan(job: JobSpec, model: ModelDescription) -> Plan | Wrapper:
     """Build, validate and settle the plan of a job, for the true model and rates of a rehearsal, too. Raises UserError
     with value, rule and remedy."""
     entry, options = _chosen(job.strategy.name, job.strategy.options, "strategy.name", "strategy.options")
     cluster = cluster_of(job)
-    known: dict[str, Plan | Peer] = {}
+    known: dict[str, Plan | Wrapper] = {}
 
-    def beside(override: Override, where: str) -> Plan | Peer:
+    def beside(override: Override, where: str) -> Plan | Wrapper:
         key = f"{override.strategy} {override.options}"
         if key not in known:
             other, settings = _chosen_beside(override, where)

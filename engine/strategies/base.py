@@ -8,13 +8,13 @@ from typing import Any, Literal, Protocol
 
 from engine.plan.cluster import Cluster
 from engine.plan.description import LayerDescription, ModelDescription
-from engine.plan.plan import LayerPlan, Peer, Plan, Servers
+from engine.plan.plan import LayerPlan, Plan, Servers, Wrapper
 
 
 class Builder(Protocol):
     """`(model description, cluster, options) -> Plan`: pure, fast, and without torch."""
 
-    def __call__(self, model: ModelDescription, cluster: Cluster, options: Any) -> Plan | Peer: ...
+    def __call__(self, model: ModelDescription, cluster: Cluster, options: Any) -> Plan | Wrapper: ...
 
 
 @dataclass(frozen=True, kw_only=True)

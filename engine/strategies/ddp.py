@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from engine.plan.cluster import Cluster
 from engine.plan.description import ModelDescription
-from engine.plan.plan import Peer
+from engine.plan.plan import Wrapper
 from engine.strategies.base import Strategy
 from engine.strategies.options import BucketOptions
 
 
-def build(model: ModelDescription, cluster: Cluster, options: BucketOptions) -> Peer:
+def build(model: ModelDescription, cluster: Cluster, options: BucketOptions) -> Wrapper:
     """DDP with its own buckets."""
-    return Peer(strategy="ddp", runner="ddp", bucket_bytes=options.bucket_bytes)
+    return Wrapper(strategy="ddp", runner="ddp", bucket_bytes=options.bucket_bytes)
 
 
 STRATEGY = Strategy(

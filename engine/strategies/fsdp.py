@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from engine.plan.cluster import Cluster
 from engine.plan.description import ModelDescription
-from engine.plan.plan import Peer
+from engine.plan.plan import Wrapper
 from engine.strategies.base import Strategy
 from engine.strategies.options import STRICT, at_least_one
 
@@ -35,9 +35,9 @@ class Options:
         at_least_one("group_bytes", self.group_bytes, "bytes")
 
 
-def build(model: ModelDescription, cluster: Cluster, options: Options) -> Peer:
+def build(model: ModelDescription, cluster: Cluster, options: Options) -> Wrapper:
     """fully_shard on groups of modules."""
-    return Peer(strategy="fsdp", runner="fsdp", bucket_bytes=options.group_bytes)
+    return Wrapper(strategy="fsdp", runner="fsdp", bucket_bytes=options.group_bytes)
 
 
 STRATEGY = Strategy(

@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from engine.exchange import EXCHANGE
+from engine.axes.exchange import EXCHANGE
 from engine.plan.cluster import Cluster
 from engine.plan.description import ModelDescription
 from engine.plan.plan import LayerPlan, Order, Plan, Servers

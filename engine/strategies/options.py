@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from engine.codec import CODEC
+from engine.axes.codec import CODEC
 from engine.errors import UserError
 from engine.plan.cluster import Cluster
 from engine.plan.description import LayerDescription, ModelDescription

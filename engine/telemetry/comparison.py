@@ -110,7 +110,7 @@ class SpeedUp:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class Judgement:
     """What a headline says of several runs; all places are those in the sequence of runs."""
 
     leader: int | None
@@ -154,7 +154,7 @@ def speed_up(
     )
 
 
-def outcome(runs: Sequence[RunConditions]) -> Outcome:
+def outcome(runs: Sequence[RunConditions]) -> Judgement:
     """Who is ahead of whom: the speed-ups of the fastest run over each of the others, by `speed_up`."""
     pairs = [
         (one, other, speed_up(runs[one], runs[other], named=True))
@@ -164,17 +164,17 @@ def outcome(runs: Sequence[RunConditions]) -> Outcome:
     if not meets:
         reasons = dict.fromkeys(reason for *_, found in pairs for reason in found.refused)
         alone = [f"{run.name} is alone: a comparison needs two jobs" for run in runs[:1] if len(runs) < 2]
-        return Outcome(leader=None, refused=(*reasons, *alone))
+        return Judgement(leader=None, refused=(*reasons, *alone))
     behind = [runs[place] for place in sorted(meets) if runs[place].missing_steps]
     waiting = tuple(_missing(run) for run in behind)
     final = all(run.ended for run in behind)
     moving = [place for place in sorted(meets) if _is_moving(runs[place])]
     if not moving:
-        return Outcome(leader=None, waiting=waiting, final=final)
+        return Judgement(leader=None, waiting=waiting, final=final)
     leader = max(moving, key=lambda place: _pace(runs[place]))
     others = sorted(set(range(len(runs))) - {leader}, key=lambda place: -_pace(runs[place]))
     found = tuple((place, speed_up(runs[leader], runs[place], named=True)) for place in others)
-    return Outcome(leader=leader, others=found, waiting=waiting, final=final)
+    return Judgement(leader=leader, others=found, waiting=waiting, final=final)
 
 
 def scaling_words(job: RunConditions, baseline: RunConditions) -> str | None:

@@ -51,7 +51,7 @@ class UploadRefusedError(RuntimeError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class UploadEnd:
     """How the upload ended."""
 
     sealed: bool
@@ -92,11 +92,11 @@ class Uploader:
         self._finishing = threading.Event()
         self._wake = threading.Event()
         self._abort = threading.Event()
-        self._outcome: Outcome | None = None
+        self._outcome: UploadEnd | None = None
         self._thread = threading.Thread(target=self._loop, name="telemetry-upload", daemon=True)
         self._thread.start()
 
-    def finish(self, *, timeout_s: float) -> Outcome:
+    def finish(self, *, timeout_s: float) -> UploadEnd:
         """Call once the gang has ended: send what is left, then seal. Returns within about `timeout_s`,
         sealed or with the reason why not (then a later uploader on the same directory goes on from there)."""
         self._finishing.set()
@@ -109,7 +109,7 @@ class Uploader:
         if self._outcome is not None:
             return self._outcome
         problem = str(self._refused) if self._refused else f"not done after {timeout_s:g} s: {self._away}"
-        return Outcome(
+        return UploadEnd(
             sealed=False,
             last_sequences=self._last_sequences(),
             problem=problem,
@@ -191,7 +191,7 @@ class Uploader:
         answer = self._post("seal", body, "application/json", "the seal")
         if "batches" not in answer:
             raise _AwayError(f"the seal: the answer is not our service's: {answer}")
-        self._outcome = Outcome(sealed=True, last_sequences=last)
+        self._outcome = UploadEnd(sealed=True, last_sequences=last)
         self._disconnect()
 
     def _post(self, resource: str, body: bytes, content_type: str, what: str) -> Mapping[str, Any]:

@@ -18,7 +18,7 @@ from engine.transport.credit import ReceiverCredit, SenderCredit, Window
 from engine.transport.dialogue import Dialogue
 from engine.transport.errors import DeadlineMissed, PeerLost, ProtocolError
 from engine.transport.inbound import Inbox
-from engine.transport.lane import Allow, Delivery, Handle, Lane, Place, Weigh
+from engine.transport.lane import Allow, Delivery, Handle, LaneQueue, Place, Weigh
 from engine.transport.loop import Loop
 from engine.transport.message import Buffer, Header, Outgoing
 from engine.transport.observer import NoObserver, Observer, Watch
@@ -110,7 +110,7 @@ class Endpoint:
         self._silence_s = silence_s
         self._token = token
         self._pool = ScratchPool()
-        self._lanes: dict[int, Lane] = {}
+        self._lanes: dict[int, LaneQueue] = {}
         self._outboxes: dict[int, Outbox] = {}
         self._listener: socket.socket | None = None
         self._loop: Loop | None = None
@@ -160,7 +160,7 @@ class Endpoint:
         if self._loop is not None or lane in self._lanes or not 0 <= lane <= 255:
             raise ProtocolError(f"lane {lane}: register each lane of 0..255 once, before connect()")
         title = f"{self.name} lane {lane}"
-        self._lanes[lane] = Lane(title, place, handle, self._pool, self._fail, weigh=weigh, allow=allow)
+        self._lanes[lane] = LaneQueue(title, place, handle, self._pool, self._fail, weigh=weigh, allow=allow)
 
     def connect(self, addresses: Mapping[int, mesh.Address]) -> None:
         """Connect with every party in `addresses` (number -> host, port; the own one may be among them).

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from engine.transport.buffers import ScratchPool
 from engine.transport.credit import ReceiverCredit
 from engine.transport.errors import ProtocolError
-from engine.transport.lane import Delivery, Lane
+from engine.transport.lane import Delivery, LaneQueue
 from engine.transport.message import FRAGMENT_UNIT, HEADER_BYTES, Header, Start, decode
 from engine.transport.observer import Watch
 
@@ -46,7 +46,7 @@ class Inbox:
         sock: socket.socket,
         peer: int,
         *,
-        lanes: Mapping[int, Lane],
+        lanes: Mapping[int, LaneQueue],
         pool: ScratchPool,
         handled: Callable[[int, int], None],
         credit: ReceiverCredit,

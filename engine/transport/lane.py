@@ -52,7 +52,7 @@ class _Turn(Enum):
     OWN = "the lane's thread"
 
 
-class Lane:
+class LaneQueue:
     """Handles what arrived in strict (priority, sequence) order, one at a time.
 
     Every lane has a thread of its own. With `weigh`, the I/O thread handles light messages itself, between two looks

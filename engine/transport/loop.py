@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from engine.transport.control import Control, Frame
 from engine.transport.dialogue import Dialogue, PingAnswered
-from engine.transport.lane import Lane
+from engine.transport.lane import LaneQueue
 from engine.transport.pacing import PacedLink
 from engine.transport.peer import Peer
 from engine.transport.waker import Waker
@@ -33,7 +33,7 @@ class Loop:
         ingress: PacedLink | None,
         heartbeat_s: float,
         failed: Callable[[BaseException], None],
-        lanes: Sequence[Lane],
+        lanes: Sequence[LaneQueue],
         name: str,
     ) -> None:
         self.parted = threading.Event()

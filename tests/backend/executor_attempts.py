@@ -15,10 +15,10 @@ import pytest
 
 from backend.executors.base import Ended, Executor, Handle, Ingest, Running
 from backend.executors.local import LocalExecutor
+from engine.launch import Launch
 from engine.plan.description import LayerDescription, ModelDescription, ParameterDescription
 from engine.plan.job import ClusterSpec, JobSpec, SourceSpec, TrainingSpec
 from engine.plan.plan import LayerPlan, Plan
-from engine.runtime.launch import Launch
 
 T = TypeVar("T")
 DEADLINE_S = 30.0

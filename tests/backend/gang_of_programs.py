@@ -1,6 +1,6 @@
 """A supervisor whose gang is made of small real processes: `python gang_of_programs.py DIRECTORY`.
 
-It has the contract of `engine.runtime.gang.Gang` and starts in milliseconds. The job's name says what the
+It has the contract of `engine.gang.gang.Gang` and starts in milliseconds. The job's name says what the
 processes do: see PROGRAMS.
 """
 
@@ -15,9 +15,9 @@ import sys
 import time
 
 from backend.executors.supervisor import main
+from engine.gang.gang import GangEnd
+from engine.launch import Launch
 from engine.plan.cluster import Party
-from engine.runtime.gang import GangEnd
-from engine.runtime.launch import Launch
 
 SLEEP = "import time; time.sleep(600)"
 DAEMON = (

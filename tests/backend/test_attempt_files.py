@@ -18,9 +18,9 @@ from backend.executors.local import LocalExecutor
 from backend.lifecycle import Reason
 from backend.services import logs
 from backend.services.errors import Conflict
+from engine.gang.gang import Gang
 from engine.plan.cluster import Party
 from engine.regular import NotRegularError, open_regular, overwrite_regular, read_regular, write_whole
-from engine.runtime.gang import Gang
 from engine.telemetry import asked
 from engine.telemetry.batch import Batch, encode
 from engine.telemetry.spool import SpoolReader, SpoolWriter

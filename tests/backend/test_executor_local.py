@@ -15,9 +15,9 @@ from backend.executors.base import Ended, Handle, Running
 from backend.executors.local import LocalExecutor
 from backend.lifecycle import Reason
 from engine import lab
+from engine.launch import Launch
 from engine.models.describe import describe_request
 from engine.plan.job import ClusterSpec, JobSpec, NetworkSpec, SourceSpec, StrategySpec, TrainingSpec
-from engine.runtime.launch import Launch
 from engine.strategies import build_plan
 from tests.backend.executor_attempts import NOWHERE, empty_in_the_end, ended, until
 from tests.labs import needs_lab

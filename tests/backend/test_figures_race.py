@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from backend.db import Database
 from backend.db.models import Attempt, Job, StepRow
 from backend.figures.compared import compare
-from backend.figures.race import Lane, Race, _before_finish, race
+from backend.figures.race import Race, RaceRow, _before_finish, race
 from backend.figures.request import FigureRequest
 from backend.figures.source import SPAN, Source
 from backend.figures.speed import measure
@@ -157,7 +157,7 @@ def test_a_device_that_has_no_steps_of_its_own_waits_until_the_last_worker_has_f
     spans["party"] = [0, 0, 1, 1, 2, 2]
     spans["start"] = [109, 111, 129, 131, 129, 131]
     part, speed = SimpleNamespace(spans=spans, origin_ns=100), SimpleNamespace()
-    lane = Lane(part=part, top=0.0, finishes={0: 10, 1: 30}, speed=speed)  # type: ignore[arg-type]
+    lane = RaceRow(part=part, top=0.0, finishes={0: 10, 1: 30}, speed=speed)  # type: ignore[arg-type]
     assert _before_finish(lane)["start"].tolist() == [109, 129, 129]
 
 

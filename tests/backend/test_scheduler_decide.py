@@ -12,9 +12,9 @@ from backend.scheduler.decide import (
     Device,
     Inventory,
     Occupant,
-    Place,
     QueuedJob,
     Refuse,
+    Start,
     State,
     Wait,
     check_demand,
@@ -59,7 +59,7 @@ def decided(
     short = []
     for instruction in decide(State(queued=jobs, inventory=has or inventory(), occupied=occupied)):
         match instruction:
-            case Place(job_id=id_, devices=devices):
+            case Start(job_id=id_, devices=devices):
                 short.append(f"{id_} on {'+'.join(d.id for d in devices)}")
             case Wait(job_id=id_, position=position, blocked_by=blocked):
                 short.append(f"{id_} waits {position} for {'+'.join(blocked)}")

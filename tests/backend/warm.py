@@ -131,8 +131,6 @@ def _serve(listener: socket.socket, lifeline: int) -> str:
     """In the process that forks: until the other end of `lifeline` closes. Returns in every fork: the module to run."""
     import backend.executors.supervisor  # noqa: PLC0415
     import backend.services.describer  # noqa: F401, PLC0415
-    import engine.models.describe  # noqa: PLC0415
-    import engine.runtime.preload  # noqa: F401, PLC0415
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests, which then end
     running: dict[int, tuple[int, socket.socket]] = {}

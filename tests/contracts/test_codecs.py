@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.codec import CODEC
+from engine.axes.codec import CODEC
 from engine.codec.base import Codec
 from engine.plan.description import DTYPE_BYTES
 from engine.plan.traffic import item_bytes

@@ -18,7 +18,7 @@ from engine.inputs.registry import DATASETS
 from engine.models.registry import MODELS
 from engine.plan.cluster import Cluster, parties, shard_party
 from engine.plan.documents import dump_yaml, load_text
-from engine.plan.plan import Peer, Plan
+from engine.plan.plan import Plan, Wrapper
 from engine.plan.rules import resolve
 from engine.plan.serde import from_plain, to_plain
 from engine.plan.table import rows, text
@@ -192,7 +192,7 @@ def test_dedicated_servers_come_after_the_workers_on_hosts_of_their_own() -> Non
 
 def test_a_peer_says_who_runs_it() -> None:
     peer = built("ddp", "cnn", 2)
-    assert isinstance(peer, Peer)
+    assert isinstance(peer, Wrapper)
     assert to_plain(peer) == {
         "strategy": "ddp", "runner": "ddp", "bucket_bytes": 26_214_400, "warnings": [],
     }  # fmt: skip

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from engine.runtime.capture import LinearCapture
+from engine.state.capture import LinearCapture
 
 
 def run(capture: LinearCapture | None, loss: Callable[[], Tensor]) -> None:

@@ -14,8 +14,8 @@ from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
-from engine.runtime.gang import Gang
-from engine.runtime.launch import Launch
+from engine.gang.gang import Gang
+from engine.launch import Launch
 
 
 def main(directory: str, open_files: str = "") -> None:

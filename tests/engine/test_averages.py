@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import torch
 
+from engine.axes.exchange import EXCHANGE
+from engine.axes.outer import OUTER
 from engine.catalogue import Mechanism
 from engine.consistency.average import Average
-from engine.consistency.outer import OUTER
 from engine.errors import UserError
-from engine.exchange import EXCHANGE
 from engine.plan.averaging import check_layer_averages
 from engine.plan.cluster import Cluster
 from engine.plan.consistency import Consistency
@@ -27,7 +27,7 @@ from engine.plan.table import text
 from engine.plan.traffic import exchanges, spread_over_period, wire_bytes
 from engine.plan.units import cut
 from engine.plan.updates import OptimizerSpec
-from engine.runtime.updates import build_optimizer
+from engine.state.updates import build_optimizer
 from engine.strategies import build_plan
 from tests.plans import built, described, job, made_up, ring, trainable_bytes
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from engine.models.late_linear import LateLinear
-from engine.runtime.capture import LinearCapture
+from engine.state.capture import LinearCapture
 from tests.engine.captured import run
 
 

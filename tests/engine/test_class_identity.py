@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from torch.nn import Parameter
 
-from engine.runtime.class_identity import asks
+from engine.instrumentation.class_identity import asks
 from tests.engine.conftest import NAME
 
 

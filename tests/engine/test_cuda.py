@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from engine.runtime.gang import Gang
+from engine.gang.gang import Gang
 from engine.telemetry import spool
 from engine.telemetry.batch import decode
 from engine.telemetry.events import Clock, Kind, Track

@@ -14,8 +14,8 @@ from engine.codec.fp32 import FullPrecision
 from engine.exchange.ring_allreduce import RingAllreduce
 from engine.plan.units import Segment, Unit
 from engine.protocol.messages import Message
-from engine.runtime.host_memory import HostMemory, as_bytes
-from engine.runtime.versions import Versions
+from engine.state.host_memory import HostMemory, as_bytes
+from engine.state.versions import Versions
 from engine.transport.message import Header
 
 COUNT = 6

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from engine.errors import TrainingError
-from engine.runtime.fsdp_replica import groups
-from engine.runtime.sharded_use import check_shardable
+from engine.replica.fsdp import groups
+from engine.replica.sharded_use import check_shardable
 
 
 def names(model: nn.Module, size: int) -> list[str]:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from engine.gang.gang import Gang
 from engine.lab import INTERFACE, namespace
-from engine.runtime.gang import Gang
 from tests.jobs import distance, job, prepare, reference, succeed
 from tests.labs import needs_lab
 from tests.traffic import counted_bytes, declared_bytes, links

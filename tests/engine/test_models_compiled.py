@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from engine.models.compiled import is_compiled, is_replayed, outside_regions, regions, unwrapped
+from engine.instrumentation.compiled import is_compiled, is_replayed, outside_regions, regions, unwrapped
+from engine.instrumentation.entries import Entries, Parameters
 from engine.models.describe import describe
 from engine.plan.table import notes, rows
-from engine.runtime.entries import Entries, Parameters
 from engine.strategies import build_plan
 from tests.jobs import job
 

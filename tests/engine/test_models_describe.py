@@ -13,9 +13,9 @@ from torch.nn import functional
 
 from engine.errors import UserError
 from engine.inputs.build import load_dataset
-from engine.inputs.fit import fitted
 from engine.inputs.task import BatchLoss, UserLoss
 from engine.models.describe import describe, describe_request
+from engine.models.fit import fitted
 from engine.models.registry import model
 from engine.plan.description import Factors, ModelDescription
 from engine.plan.job import SourceSpec

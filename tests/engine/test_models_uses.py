@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
+from engine.instrumentation.uses import UseFinder, find_uses
 from engine.models.registry import MODELS, build
-from engine.models.uses import UseFinder, find_uses
 
 
 def watch(model: nn.Module, *shape: int):

@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from engine.runtime import unasked
-from engine.runtime.module_calls import before_forward
+from engine.instrumentation import unasked
+from engine.instrumentation.module_calls import before_forward
 
 
 def _nothing() -> None:

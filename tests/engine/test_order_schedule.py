@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from engine.order import DEPART, RANK
+from engine.axes.order import DEPART, RANK
 from engine.order.departure import AfterBackward, WhenReady
 from engine.order.keys import by_forward_position, fifo, rank_in_step
 from engine.plan.description import ModelDescription

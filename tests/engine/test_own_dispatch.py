@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from torch.nn import Parameter
 
-from engine.runtime.own_dispatch import dispatches
-from engine.runtime.unwatched import why_unwatched
+from engine.instrumentation.own_dispatch import dispatches
+from engine.instrumentation.unwatched import why_unwatched
 from tests.engine.conftest import NAME
 
 _DISPATCHING = {

@@ -14,7 +14,7 @@ from engine.errors import UnknownNameError, UserError
 from engine.plan.cluster import Cluster
 from engine.plan.job import JobSpec
 from engine.plan.optimizers import OPTIMIZERS
-from engine.plan.plan import Peer, Plan
+from engine.plan.plan import Plan, Wrapper
 from engine.plan.serde import from_plain, to_plain
 from engine.strategies import check_options
 from tests.plans import job
@@ -228,7 +228,7 @@ def objects(schema: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]
             yield from objects(item, path)
 
 
-@pytest.mark.parametrize("kind", [JobSpec, Plan, Peer])
+@pytest.mark.parametrize("kind", [JobSpec, Plan, Wrapper])
 def test_every_field_of_the_schema_is_explained(kind: type) -> None:
     """The form shows the string under each field, and lets no unknown field through."""
     found = dict(objects(TypeAdapter(kind).json_schema()))

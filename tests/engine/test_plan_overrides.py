@@ -9,6 +9,7 @@ import pytest
 
 from backend.services.catalogue import job_schema
 from engine.errors import UserError
+from engine.launch import prepare
 from engine.order.keys import rank_in_step
 from engine.plan.compose import MOST_OVERRIDES
 from engine.plan.description import LayerDescription, ModelDescription, ParameterDescription
@@ -16,7 +17,6 @@ from engine.plan.overrides import VALUES, Override, matching
 from engine.plan.plan import LayerPlan, Order, Plan, Servers
 from engine.plan.serde import from_plain, to_plain
 from engine.plan.table import notes, rows, text
-from engine.runtime.launch import prepare
 from engine.runtime.party import load_choices
 from engine.strategies import build_plan, check_options
 from tests.plans import described, job, made_up

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from engine.plan.rounds import Program, Programmer, Send, halving_doubling, ring, tree
+from engine.plan.rounds import Program, Programmer, SendChunk, halving_doubling, ring, tree
 
 each = pytest.mark.parametrize("programmer", [ring, tree, halving_doubling], ids=lambda p: p.__name__)
 
@@ -23,14 +23,14 @@ def played(programmer: Programmer, workers: int, count: int, seed: int = 0) -> l
         if at[rank] == len(programs[rank]):
             return False
         step = programs[rank][at[rank]]
-        return isinstance(step, Send) or (rank, step.round) in under_way
+        return isinstance(step, SendChunk) or (rank, step.round) in under_way
 
     while able := [rank for rank in range(workers) if ready(rank)]:
         rank = chance.choice(able)
         step = programs[rank][at[rank]]
         at[rank] += 1
         here = slice(step.start, step.stop)
-        if isinstance(step, Send):
+        if isinstance(step, SendChunk):
             assert (step.peer, step.round) not in under_way, "a round brings one message"
             under_way[step.peer, step.round] = rank, held[rank][here]
             continue
@@ -93,7 +93,7 @@ def test_owners_keep_what_a_codec_made_of_each_sum_once(programmer: Programmer, 
         spans = {
             (step.start, step.stop)
             for step in programmer(rank, workers, 64)
-            if isinstance(step, Send) and step.owned
+            if isinstance(step, SendChunk) and step.owned
         }
         for start, stop in spans:
             for element in range(start, stop):
@@ -109,7 +109,7 @@ def test_nothing_is_added_to_a_part_that_was_given_away(programmer: Programmer) 
             given: set[int] = set()
             for step in programmer(rank, workers, 60):
                 span = range(step.start, step.stop)
-                if isinstance(step, Send):
+                if isinstance(step, SendChunk):
                     given |= set(span)
                 elif step.adds:
                     assert not set(span) & given
@@ -137,19 +137,21 @@ def test_a_finished_sum_may_be_written_where_it_belongs_as_soon_as_it_comes(
             sent: set[tuple[int, int]] = under_way,
         ) -> bool:
             step = programs[rank][at[rank]] if at[rank] < len(programs[rank]) else None
-            return step is not None and (isinstance(step, Send) or (rank, step.round) in sent)
+            return step is not None and (isinstance(step, SendChunk) or (rank, step.round) in sent)
 
         while able := [rank for rank in range(workers) if ready(rank)]:
             rank = chance.choice([other for other in able if other != slow] or able)
             step = programs[rank][at[rank]]
             at[rank] += 1
-            if not isinstance(step, Send):
+            if not isinstance(step, SendChunk):
                 continue
             under_way.add((step.peer, step.round))
             left = programs[step.peer][at[step.peer] :]
-            turn = next(i for i, s in enumerate(left) if not isinstance(s, Send) and s.round == step.round)
+            turn = next(
+                i for i, s in enumerate(left) if not isinstance(s, SendChunk) and s.round == step.round
+            )
             receive = left[turn]
-            if isinstance(receive, Send) or receive.adds:
+            if isinstance(receive, SendChunk) or receive.adds:
                 continue
             for before in left[:turn]:
                 assert before.stop <= receive.start or receive.stop <= before.start

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from engine.errors import UnknownNameError, UserError
 from engine.plan.documents import dump_yaml, load_file, load_text
 from engine.plan.job import JobSpec
-from engine.plan.plan import LayerPlan, Order, Peer, Plan, Servers
+from engine.plan.plan import LayerPlan, Order, Plan, Servers, Wrapper
 from engine.plan.serde import from_plain, to_plain
 from engine.plan.units_of_measure import format_bytes, format_rate, parse_rate
 from tests.plans import built, job, planned
@@ -130,8 +130,8 @@ def test_text_that_looks_like_a_number_stays_text() -> None:
         ),
         (Plan, {"strategy": "p3", "layers": [], "servers": None}, "servers", "fields of Servers"),
         (Plan, {"strategy": "p3", "layers": [], "warnings": [1]}, "warnings.0", "must be text"),
-        (Peer, {"strategy": "ddp", "runner": "horovod"}, "runner", "Known: ddp, fsdp"),
-        (Peer, {"strategy": "ddp", "runner": "ddp", "layers": []}, "layers", "no such field of Peer"),
+        (Wrapper, {"strategy": "ddp", "runner": "horovod"}, "runner", "Known: ddp, fsdp"),
+        (Wrapper, {"strategy": "ddp", "runner": "ddp", "layers": []}, "layers", "no such field of Wrapper"),
     ],
 )
 def test_every_mistake_is_named_where_it_is(kind: type, plain: Any, field: str, message: str) -> None:
@@ -197,7 +197,7 @@ def test_values_are_checked_where_code_builds_them_too() -> None:
     with pytest.raises(UserError, match=r"no such place\. Use beside or dedicated"):
         Servers(where="there")  # type: ignore[arg-type]
     with pytest.raises(UserError, match="bucket_bytes = 0: must be at least 1"):
-        Peer(strategy="ddp", runner="ddp", bucket_bytes=0)
+        Wrapper(strategy="ddp", runner="ddp", bucket_bytes=0)
 
 
 def test_broken_text_and_files_name_what_was_read(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from engine.errors import UserError
+from engine.launch import write_json
 from engine.placement.neighbours import patience
 from engine.placement.schedule import actions
 from engine.plan.cluster import cluster_of, parties
@@ -19,7 +20,6 @@ from engine.plan.serde import to_plain
 from engine.plan.traffic import declared, wire_bytes
 from engine.profile import LayerTime, Profile
 from engine.protocol.messages import Message
-from engine.runtime.launch import write_json
 from engine.strategies import build_plan
 from tests.plans import described, job
 

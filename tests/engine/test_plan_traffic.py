@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from engine.plan.description import Factors
-from engine.plan.plan import LayerPlan, Order, Peer
+from engine.plan.plan import LayerPlan, Order, Wrapper
 from engine.plan.rounds import chunk
 from engine.plan.traffic import declared, item_bytes, wire_bytes, wire_bytes_by_layer
 from engine.strategies import build_plan
@@ -257,7 +257,7 @@ def test_a_buckets_bytes_are_shared_by_elements() -> None:
 
 def test_a_peer_and_a_lone_worker_declare_nothing() -> None:
     peer = built("ddp", "cnn", 2)
-    assert isinstance(peer, Peer)
+    assert isinstance(peer, Wrapper)
     assert list(declared(peer, described("cnn"), 2)) == []
     assert wire_bytes_by_layer(peer, described("cnn"), 2) == {}
     alone = resolved(made_up((4,)), LayerPlan(layer="l0"), workers=1)

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from engine.errors import UnknownNameError, UserError
+from engine.launch import Launch, prepare, write_json
 from engine.plan.description import Factors, LayerDescription, ModelDescription, ParameterDescription
-from engine.plan.plan import Peer, Plan
+from engine.plan.devices import DEVICES
+from engine.plan.plan import Plan, Wrapper
 from engine.plan.scaling import scaled_model, scaled_plan, scaled_rate
 from engine.plan.serde import from_plain, to_plain
 from engine.plan.units import cut
 from engine.profile import Profile, derive, profile_of
-from engine.profile.devices import DEVICES
-from engine.runtime.launch import Launch, prepare, write_json
 from tests.jobs import describe, job, plan_of
 
 
@@ -189,7 +189,7 @@ def test_thresholds_and_buckets_shrink_too() -> None:
     assert {each.order for each in plan.layers} == {
         replace(each.order, size=-(-(each.order.size or 0) // 8)) for each in plan_of(rings).layers
     }
-    assert scaled_plan(Peer(strategy="ddp", runner="ddp", bucket_bytes=5), 8.0) == Peer(
+    assert scaled_plan(Wrapper(strategy="ddp", runner="ddp", bucket_bytes=5), 8.0) == Wrapper(
         strategy="ddp", runner="ddp", bucket_bytes=1
     )
 

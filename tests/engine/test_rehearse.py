@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 import torch
 
-from engine.models.uses import find_uses
+from engine.instrumentation.uses import find_uses
+from engine.launch import write_json
 from engine.plan.description import LayerDescription, ModelDescription, ParameterDescription
 from engine.plan.job import JobSpec, StrategySpec
 from engine.plan.scaling import scaled_model
 from engine.plan.serde import to_plain
 from engine.profile import LayerTime, Profile, derive
-from engine.runtime.host_memory import as_bytes
-from engine.runtime.launch import write_json
-from engine.runtime.replay import CURVATURE, Pace, ReplayModel
+from engine.replay.device import CURVATURE, Pace, ReplayModel
+from engine.state.host_memory import as_bytes
 from engine.telemetry.events import Kind
 from engine.telemetry.spool import batches
 from tests.jobs import Run, describe, job, succeed

@@ -14,8 +14,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from engine.gang.gang import GangEnd
 from engine.plan.job import JobSpec
-from engine.runtime.gang import GangEnd
 from tests.jobs import job, prepare, run_fresh
 from tests.modules import forget_modules
 from tests.resident import Residents
@@ -138,7 +138,7 @@ def test_after_a_launch_nobody_is_told_of_calls(
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "counts.py").write_text(
         "import torch\n"
-        "from engine.runtime import module_calls\n"
+        "from engine.instrumentation import module_calls\n"
         "def build():\n"
         "    print('told of', len(module_calls._CALLS), 'modules')\n"
         "    layers = torch.nn.Flatten(), torch.nn.Linear(64, 10), torch.nn.Linear(10, 10)\n"

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
+from engine.coordination.agreement import EVERY, Agreement
 from engine.errors import TrainingError
-from engine.runtime.agreement import EVERY, Agreement
-from engine.runtime.writes import Seen
+from engine.instrumentation.writes import Seen
 from engine.transport.message import Header
 
 NOTHING = Seen(looked_at={}, wrote={})

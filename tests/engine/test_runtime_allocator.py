@@ -10,7 +10,7 @@ import pytest
 
 _STEPS = """
 import resource, sys
-from engine.runtime.allocator import keep_freed_memory
+from engine.gang.allocator import keep_freed_memory
 import torch
 torch.set_num_threads(1)
 if sys.argv[1] == "keep":

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from engine.runtime.buffers import average, looking_with
-from engine.runtime.modes import evaluating
+from engine.coordination.buffers import average, looking_with
+from engine.models.modes import evaluating
 
 
 class Restless(nn.Module):

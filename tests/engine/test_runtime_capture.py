@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from engine.runtime.capture import LinearCapture
+from engine.state.capture import LinearCapture
 from tests.engine.captured import run
 
 Loss = Callable[[nn.Linear, Tensor], Tensor]

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.runtime.checksum import Rounds, checksum
+from engine.instrumentation.checksum import Turns, checksum
 
 SIZES = [0, 1, 7, 1000, 2**16, 2**16 + 3, 300_001]
 
@@ -45,13 +45,13 @@ def test_a_change_changes_the_checksum(count: int, change: Callable[[Tensor], No
     "counts", [{"a": 3, "b": 5}, {"a": 10_000_001, "b": 5, "c": 40_000}, {"a": 1_700_000}]
 )
 def test_every_element_is_looked_at_in_every_period(counts: dict[str, int]) -> None:
-    rounds = Rounds(counts)
-    for step in range(Rounds.FIRST):
+    rounds = Turns(counts)
+    for step in range(Turns.FIRST):
         assert rounds.due(step) == {name: (0, count) for name, count in counts.items()}
-    begin = Rounds.FIRST + 3
+    begin = Turns.FIRST + 3
     seen: dict[str, list[tuple[int, int]]] = {name: [] for name in counts}
     work: Counter[int] = Counter()
-    for step in range(begin, begin + Rounds.PERIOD):
+    for step in range(begin, begin + Turns.PERIOD):
         for name, (start, stop) in rounds.due(step).items():
             seen[name].append((start, stop))
             work[step] += stop - start
@@ -61,4 +61,4 @@ def test_every_element_is_looked_at_in_every_period(counts: dict[str, int]) -> N
             assert start <= end
             end = max(end, stop)
         assert end == counts[name]
-    assert max(work.values()) <= max(sum(counts.values()) / Rounds.PERIOD + 100, 2**14 + 100)
+    assert max(work.values()) <= max(sum(counts.values()) / Turns.PERIOD + 100, 2**14 + 100)

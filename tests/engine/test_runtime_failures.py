@@ -19,9 +19,9 @@ import pytest
 import torch
 
 from engine.errors import TrainingError
+from engine.gang.gang import Gang, GangEnd
 from engine.plan.job import LEAST_SILENCE_S, JobSpec
 from engine.runtime.evaluation import write_state
-from engine.runtime.gang import Gang, GangEnd
 from engine.runtime.initial import InitialState
 from tests.backend import warm
 from tests.jobs import job, prepare, run_fresh

@@ -6,7 +6,7 @@ import pytest
 from torch import nn
 
 from engine.errors import TrainingError
-from engine.runtime.frozen import Frozen
+from engine.replica.frozen import Frozen
 
 
 def test_who_thaws_what_is_in_no_plan_is_told() -> None:

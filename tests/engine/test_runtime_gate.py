@@ -17,10 +17,11 @@ from torch.nn import Parameter, functional
 from torch.optim.optimizer import _foreach_supported_types
 
 from engine.errors import TrainingError
-from engine.runtime import unasked
-from engine.runtime.gate import Gate, past_gates
+from engine.instrumentation import unasked
+from engine.instrumentation.gate import Gate, past_gates
 
-# In this module, the names themselves would disable every gate of this process (`engine/runtime/own_dispatch.py`).
+# In this module, the names themselves would disable every gate of this process
+# (`engine/instrumentation/own_dispatch.py`).
 _unasked: Any = getattr(torch._C, "DisableTorchFunctionSubclass")  # noqa: B009
 
 

@@ -13,7 +13,7 @@ from torch import nn, optim
 from engine.errors import TrainingError, UserError
 from engine.plan.optimizers import OPTIMIZERS, SCHEDULES, optimizer_options, schedule_options
 from engine.plan.updates import OptimizerSpec, ParameterGroupSpec, ScheduleSpec, check_updates
-from engine.runtime.updates import HyperSchedule, PieceUpdater, Updater, build_optimizer, clip_gradients
+from engine.state.updates import HyperSchedule, PieceUpdater, Updater, build_optimizer, clip_gradients
 
 ELEMENTWISE = [name for name in OPTIMIZERS if OptimizerSpec(name=name).elementwise]
 CUTS = [7, 4, 13]

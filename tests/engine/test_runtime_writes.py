@@ -12,11 +12,11 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from engine.errors import TrainingError
-from engine.runtime.checksum import Rounds
-from engine.runtime.gate import past_gates
-from engine.runtime.writes import Seen, Writes
+from engine.instrumentation.checksum import Turns
+from engine.instrumentation.gate import past_gates
+from engine.instrumentation.writes import Seen, Writes
 
-LATE = Rounds.FIRST + 1
+LATE = Turns.FIRST + 1
 """A step in which not everything is looked at."""
 
 
@@ -196,7 +196,7 @@ def test_one_that_goes_on_is_found_within_a_period() -> None:
     for number in range(LATE):
         step(writes, number, nothing)
     with pytest.raises(TrainingError, match="c was written to"):  # noqa: PT012 - in one of these steps
-        for number in range(LATE, LATE + Rounds.PERIOD):
+        for number in range(LATE, LATE + Turns.PERIOD):
             step(writes, number, lambda: written_unnoticed(parameters["c"]))
 
 

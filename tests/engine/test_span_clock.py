@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from engine.runtime.recording import Recording
+from engine.state.recording import Recording
 from engine.telemetry.batch import decode
 from engine.telemetry.events import Clock, Kind
 from engine.telemetry.recorder import Recorder

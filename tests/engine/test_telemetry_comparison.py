@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.telemetry.comparison import Outcome, RunConditions, SpeedUp, outcome, scaling_of, speed_up
+from engine.telemetry.comparison import Judgement, RunConditions, SpeedUp, outcome, scaling_of, speed_up
 from engine.telemetry.definitions import Estimate
 
 BASE = RunConditions(
@@ -194,6 +194,6 @@ def test_of_three_the_one_that_does_not_compare_is_named_and_the_others_ranked()
     whole = outcome([SURE, FAST, other])
     assert whole.leader == 1
     assert [(place, gain.verdict) for place, gain in whole.others] == [(2, "refused"), (0, "faster")]
-    assert outcome([SURE]) == Outcome(leader=None, refused=("base is alone: a comparison needs two jobs",))
+    assert outcome([SURE]) == Judgement(leader=None, refused=("base is alone: a comparison needs two jobs",))
     assert outcome([SURE, SILENT]).waiting == ("14 more steps of fast",)
     assert outcome([SURE, EARLY, SILENT]).leader == 1

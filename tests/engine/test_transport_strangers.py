@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from engine.coordination.dispatch import Dispatch, largest_message
+from engine.launch import Launch
 from engine.plan.units import cut
 from engine.protocol.messages import Lane, Message
-from engine.runtime.dispatch import Dispatch, largest_message
-from engine.runtime.launch import Launch
 from engine.transport import DeadlineMissed, Endpoint, Header, PeerLost, ProtocolError, greeting
 from engine.transport.mesh import MOST_STRANGERS
 from engine.transport.rendezvous import Rendezvous

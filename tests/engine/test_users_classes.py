@@ -10,7 +10,7 @@ import pytest
 from torch.nn import Parameter
 
 from engine import user_code
-from engine.runtime.users_classes import may_compare
+from engine.instrumentation.users_classes import may_compare
 from tests.engine.conftest import NAME
 
 

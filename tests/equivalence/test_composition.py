@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from engine.consistency import CONSISTENCY
+from engine.axes.consistency import CONSISTENCY
+from engine.axes.exchange import EXCHANGE
 from engine.errors import UserError
-from engine.exchange import EXCHANGE
 from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
-from engine.plan.plan import Peer, Plan
+from engine.plan.plan import Plan, Wrapper
 from engine.plan.updates import OptimizerSpec
 from engine.strategies import STRATEGIES, build_plan, strategy
 from engine.strategies.base import Strategy
@@ -299,7 +299,7 @@ def as_overrides(strategies: Sequence[Strategy], servers: dict[str, Any]) -> lis
     return found
 
 
-def composed(base: dict[str, Any], other: dict[str, Any], workers: int = 2) -> Plan | Peer | UserError:
+def composed(base: dict[str, Any], other: dict[str, Any], workers: int = 2) -> Plan | Wrapper | UserError:
     """The plan of a job by `base` whose first layer `other` chooses, or why there is none."""
     override = {"layers": "layers.0", "strategy": other["name"], "options": other["options"]}
     try:

@@ -13,14 +13,14 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from engine import launch as launches
 from engine.errors import UserError
+from engine.gang.gang import Gang
+from engine.launch import Launch
 from engine.models.describe import describe_request
 from engine.plan.job import JobSpec
 from engine.plan.plan import replicas
 from engine.plan.serde import from_plain, to_plain
-from engine.runtime import launch as launches
-from engine.runtime.gang import Gang
-from engine.runtime.launch import Launch
 from engine.strategies import build_plan, check_options
 
 DEADLINE_S = 30.0

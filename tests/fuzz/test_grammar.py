@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from engine.models.compiled import is_compiled
+from engine.instrumentation.compiled import is_compiled
 from engine.strategies import STRATEGIES as CATALOGUE
 from tests.fuzz import reference
 from tests.fuzz.campaign import case_of

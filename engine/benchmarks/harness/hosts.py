@@ -16,14 +16,14 @@ from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any
 
+from engine.gang.gang import FORKED
 from engine.lab import INTERFACE, Lab, Link, permitted
-from engine.runtime.gang import FORKED
 
 _JOIN_S = 30.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class Host:
     """Where a process runs."""
 
     index: int
@@ -41,7 +41,7 @@ class Place:
         return INTERFACE if self.lab else "lo"
 
 
-Main = Callable[[Place, Connection, Any], None]
+Main = Callable[[Host, Connection, Any], None]
 
 
 class Hosts:
@@ -58,7 +58,7 @@ class Hosts:
         try:
             for index in range(count):
                 ours, theirs = FORKED.Pipe()
-                place = Place(index=index, count=count, lab=self._lab)
+                place = Host(index=index, count=count, lab=self._lab)
                 process = FORKED.Process(target=_enter, args=(main, place, theirs, argument))
                 process.start()
                 theirs.close()
@@ -124,7 +124,7 @@ def tasks(pipe: Connection) -> Iterator[Any]:
         yield task
 
 
-def _enter(main: Main, place: Place, pipe: Connection, argument: Any) -> None:
+def _enter(main: Main, place: Host, pipe: Connection, argument: Any) -> None:
     if place.lab is not None:
         place.lab.enter(place.index)
     main(place, pipe, argument)

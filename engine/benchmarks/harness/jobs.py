@@ -17,17 +17,17 @@ from typing import Any
 
 import numpy as np
 
+from engine import launch as launches
 from engine.benchmarks.harness.machine import CpuMeter
 from engine.benchmarks.harness.pairs import rounds
 from engine.benchmarks.harness.report import Report
+from engine.gang.gang import Gang
+from engine.launch import Launch
 from engine.models.describe import describe_request
 from engine.models.registry import ModelEntry
 from engine.models.registry import model as catalogue_model
 from engine.plan.job import JobSpec
 from engine.plan.serde import from_plain, to_plain
-from engine.runtime import launch as launches
-from engine.runtime.gang import Gang
-from engine.runtime.launch import Launch
 from engine.strategies import build_plan
 from engine.telemetry.batch import Batch
 from engine.telemetry.definitions import (

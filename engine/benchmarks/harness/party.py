@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing.connection import Connection
 
-from engine.benchmarks.harness.hosts import Place, tasks
+from engine.benchmarks.harness.hosts import Host, tasks
 from engine.transport import AttemptClock, Endpoint, Header, Pacer
 
 URGENT, USUAL = 1, 5
@@ -57,7 +57,7 @@ class Answer:
 class Party:
     """One process: an endpoint that counts what comes."""
 
-    def __init__(self, place: Place, pipe: Connection, setting: Setting) -> None:
+    def __init__(self, place: Host, pipe: Connection, setting: Setting) -> None:
         self._place = place
         self._clock = AttemptClock(setting.epoch_ns)
         self._arrivals: list[tuple[int, int, int]] = []
@@ -120,7 +120,7 @@ class Party:
         return answer
 
 
-def take_part(place: Place, pipe: Connection, setting: Setting) -> None:
+def take_part(place: Host, pipe: Connection, setting: Setting) -> None:
     party = Party(place, pipe, setting)
     for task in tasks(pipe):
         pipe.send(party.work(task))

@@ -38,10 +38,9 @@ _JOB = """
 import json, sys, tempfile
 from pathlib import Path
 import engine
-from engine.benchmarks.harness.jobs import bench_job, prepare
+from engine.benchmarks.harness.jobs import Gang, bench_job, prepare  # another commit may have them elsewhere
 from engine.plan.job import JobSpec
 from engine.plan.serde import from_plain
-from engine.runtime.gang import Gang
 from engine.telemetry.spool import batches
 given = json.loads(sys.argv[1])
 spec = from_plain(JobSpec, given["spec"]) if "spec" in given else bench_job(**given["bench_job"])

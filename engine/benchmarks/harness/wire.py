@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TypeAlias
 
-from engine.runtime.launch import Launch
+from engine.launch import Launch
 
 Bytes: TypeAlias = dict[tuple[int, int, int], int]
 """(source party, destination party, layer's forward position) -> bytes over the whole job."""

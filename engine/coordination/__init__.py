@@ -1,0 +1,1 @@
+"""Coordination: what workers tell one another outside the training exchange."""

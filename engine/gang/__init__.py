@@ -1,0 +1,1 @@
+"""Gangs: all processes of one attempt, started, watched and stopped together."""

@@ -1,0 +1,236 @@
+"""The gang: all processes of one attempt, started together, watched together, stopped together. Where the job asks
+for hosts, they live in a lab that is made before they start and removed when they have ended.
+
+Processes come from a fork server that has imported torch already, so a gang starts in a fraction of a second, and
+this module (and so the supervisor) never imports torch itself.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+import time
+from dataclasses import dataclass
+from multiprocessing import connection, get_context
+from multiprocessing.process import BaseProcess
+from typing import Any, Literal
+
+from engine.gang.process import ERROR_FIELDS, main
+from engine.lab import Lab, LabError, Link
+from engine.launch import Launch
+from engine.plan.cluster import Party
+from engine.plan.scaling import scaled_rate
+from engine.regular import NotRegularError, open_regular, read_regular
+
+FORKED = get_context("forkserver")
+"""Starts processes from the fork server. A program has one, and the last to say what it imports decides: here only."""
+FORKED.set_forkserver_preload(["engine.gang.preload"])
+_FOLLOW_S = 2.0
+_MOST_BYTES = 2**24
+"""Of what a process leaves about its end."""
+_LAST_BYTES = 500
+"""Of a log, at most so many are quoted."""
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GangEnd:
+    """How a gang ended."""
+
+    status: Literal["succeeded", "failed", "stopped"]
+    reason: str
+    """One line for people: who failed, its own last error, its exit code."""
+    party: str | None = None
+    """The process that failed first."""
+    exit_code: int | None = None
+    error: dict[str, Any] | None = None
+    """What it wrote about its end: type, message, traceback; None where it died without a word."""
+
+
+class Gang:
+    """Not safe for use by several threads."""
+
+    def __init__(self, launch: Launch) -> None:
+        self._launch = launch
+        self._processes: list[tuple[Party, BaseProcess]] = []
+        self._lifelines: list[connection.Connection] = []
+        self._end: GangEnd | None = None
+        self._lab: Lab | None = None
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """Process id of every party."""
+        return {party.name: process.pid or 0 for party, process in self._processes}
+
+    def start(self) -> None:
+        """Start every process, or none: whatever prevents one stops those already started. Raises LabError where
+        the job's hosts cannot be made."""
+        try:
+            self._lab = _make_lab(self._launch)
+            for party in self._launch.parties:
+                self._processes.append((party, self._spawn(party)))
+        except BaseException:
+            self._kill()
+            raise
+
+    def _spawn(self, party: Party) -> BaseProcess:
+        """A process that has begun to be this party. It ends when the party has ended."""
+        theirs, ours = FORKED.Pipe(duplex=False)
+        process = FORKED.Process(
+            target=main,
+            args=(self._launch.directory, party.index, theirs, self._lab),
+            name=party.name,
+            daemon=False,
+        )
+        process.start()
+        theirs.close()
+        self._lifelines.append(ours)
+        return process
+
+    def poll(self) -> GangEnd | None:
+        """The end if the gang has ended. On the first failure everybody else is stopped."""
+        return self.wait(0)
+
+    def wait(self, timeout_s: float | None) -> GangEnd | None:
+        """Block for the end, at most `timeout_s` (None: as long as it takes); None if the gang still runs."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while self._end is None:
+            running = [process for _, process in self._processes if process.exitcode is None]
+            if any(self._failed(party, process.exitcode) for party, process in self._processes):
+                self._end = self._fail()
+            elif not running:
+                self._end = GangEnd(status="succeeded", reason="training finished")
+                self._close()
+            else:
+                left = None if deadline is None else max(0.0, deadline - time.monotonic())
+                if not connection.wait([process.sentinel for process in running], left):
+                    return None
+        return self._end
+
+    def stop(self, grace_s: float = 3.0) -> GangEnd:
+        """SIGTERM to all, SIGKILL to those that stay longer than `grace_s`. Harmless when it has ended."""
+        if self._end is None:
+            for _, process in self._processes:
+                process.terminate()
+            try:
+                self._wait_all(grace_s)
+            finally:  # who interrupts the wait leaves nobody behind
+                self._kill()
+            self._end = GangEnd(status="stopped", reason="stopped on request")
+        return self._end
+
+    def _failed(self, party: Party, code: int | None) -> bool:
+        """Whether a process has ended in failure. Exit code 0 is no success for a worker that left no result:
+        a library may have ended its process."""
+        if code == 0 and party.rank is not None:
+            return not self._launch.summary(party.rank).exists()
+        return code not in (None, 0)
+
+    def _fail(self) -> GangEnd:
+        """Find the root cause: a lost peer is a consequence, whoever died first of its own is the cause."""
+        first = {party.name for party, process in self._processes if self._failed(party, process.exitcode)}
+        self._wait_all(_FOLLOW_S)
+        ended = [(party, process.exitcode) for party, process in self._processes]
+        self._kill()
+        suspects = []
+        for party, code in ended:
+            if code is None or not self._failed(party, code):
+                continue
+            error = self._read_error(party)
+            consequence = bool(error and error["consequence"])
+            when = error["time_ns"] if error else 0
+            suspects.append((consequence, party.name not in first, when, party, code, error))
+        *_, party, code, error = min(suspects, key=lambda s: s[:3])
+        if error is None and code < 0:
+            error = _of_collectives(words := self._last_words(party))
+        if error is not None:
+            what = f"{error['type']}: {error['message']}"
+        elif code < 0:
+            said = f", and the last that it said was: {words}" if words else ""
+            what = f"killed by {signal.Signals(-code).name}{said}"
+        else:
+            what = "ended without a word"
+        return GangEnd(
+            status="failed",
+            reason=f"{party.name} failed: {what} (exit code {code})",
+            party=party.name,
+            exit_code=code,
+            error=error,
+        )
+
+    def _read_error(self, party: Party) -> dict[str, Any] | None:
+        try:
+            found = json.loads(
+                read_regular(self._launch.error(party), _MOST_BYTES, root=self._launch.directory)
+            )
+        except FileNotFoundError:
+            return None
+        except (NotRegularError, ValueError, RecursionError) as error:  # a user's code may write here
+            logger.warning("what %s said about its end is not read: %s", party.name, error)
+            return None
+        return found if isinstance(found, dict) and found.keys() >= ERROR_FIELDS else None
+
+    def _last_words(self, party: Party) -> str:
+        """The last line of its log: a library that ends its process says why there. Empty where there is none."""
+        try:
+            with open_regular(self._launch.log(party), root=self._launch.directory) as log:
+                log.seek(max(0, log.seek(0, 2) - _LAST_BYTES))
+                lines = log.read(_LAST_BYTES).decode("utf-8", "replace").split("\n")
+        except (FileNotFoundError, NotRegularError):
+            return ""
+        said = [line.strip() for line in lines if line.strip()]
+        return said[-1] if said else ""
+
+    def _wait_all(self, timeout_s: float) -> None:
+        deadline = time.monotonic() + timeout_s
+        for _, process in self._processes:
+            process.join(max(0.0, deadline - time.monotonic()))
+
+    def _kill(self) -> None:
+        for _, process in self._processes:
+            if process.exitcode is None:
+                process.kill()
+        for _, process in self._processes:
+            process.join()
+        self._close()
+
+    def _close(self) -> None:
+        for lifeline in self._lifelines:
+            lifeline.close()
+        self._lifelines.clear()
+        if self._lab is not None:
+            try:
+                self._lab.close()
+            except LabError:  # no reason for the job to fail; the next lab sweeps
+                logger.exception("the lab was not removed")
+
+
+def _of_collectives(last_words: str) -> dict[str, Any] | None:
+    """The error of a process that Gloo has ended because another worker's collective had another size; None for any
+    other. Nothing in the process can say it: Gloo throws on a thread of its own."""
+    if "distributed collective mismatch" not in last_words:
+        return None
+    message = (
+        "workers called different collectives of PyTorch at the same time, and one got data of another size than it"
+        " expected: forward has to call the same layers in the same order on every worker, for every batch."
+        " `fsdp` and `ddp` need that. Choose another strategy, which sums what each worker has"
+    )
+    return {
+        "type": "TrainingError",
+        "message": message,
+        "user": None,
+        "consequence": False,
+        "traceback": [last_words],
+        "time_ns": 0,
+    }
+
+
+def _make_lab(launch: Launch) -> Lab | None:
+    """The hosts that the job asks for."""
+    network = launch.job.network
+    if network.hosts is None:
+        return None
+    rates = [rate and scaled_rate(rate, launch.job.scale) for rate in network.host_rates_bps]
+    links = [Link(rate_bps=rate, latency_ns=network.latency_ns) for rate in rates]
+    return Lab.create(f"{launch.attempt}-{launch.job.name}"[:40], links)

@@ -1,0 +1,184 @@
+"""What the processes of one attempt are told, and where they leave what they say. No torch here.
+
+Layout of an attempt's directory (every file is written to a temporary name and renamed):
+  launch.json            this file's `Launch`
+  mesh-token             what the attempt's processes know and nobody else; readable by its owner only
+  logs/<party>.log       standard output and error of each process
+  logs/<party>.times     when the log had how many bytes
+  errors/<party>.json    why a process failed, in its own words
+  spool/                 telemetry batches that the server has not acknowledged
+  result/model.pt        the trained state_dict; result/summary.json: its figures (worker 1: summary-1.json)
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.plan.cluster import Party, host_of, parties
+from engine.plan.description import ModelDescription
+from engine.plan.job import JobSpec
+from engine.plan.plan import Consistency, Plan, Wrapper, replicas
+from engine.plan.scaling import scaled_model, scaled_plan
+from engine.plan.serde import from_plain, to_plain
+from engine.profile import Profile, profile_of
+from engine.regular import PRIVATE, write_whole
+
+_TOKEN = "mesh-token"
+REPLAY = "replay"
+"""The device of a rehearsal's workers: they wait as long as their profile says (`engine/replay/device.py`)."""
+
+PATIENCE_S = 5.0
+"""How much longer workers wait for an answer: the servers, which know who is missing, are to speak first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launch:
+    """One attempt at a job."""
+
+    attempt: int
+    """The attempt's number in the database; 0 outside of a service."""
+    job: JobSpec
+    plan: Plan | Wrapper
+    """Resolved (see `engine.plan.rules`); in a rehearsal scaled, as the processes run it."""
+    model: ModelDescription
+    """What the processes hold; in a rehearsal scaled. The job itself says true sizes and rates."""
+    directory: Path
+    """The attempt's directory, on a disk that all its processes see."""
+    epoch_unix_ns: int
+    """Zero of the attempt's clock, as nanoseconds since 1970."""
+    devices: tuple[str, ...]
+    """One device per worker, as torch names them, e.g. `cpu` or `cuda:1`; `replay` in a rehearsal."""
+    profile: Profile | None = None
+    """What a rehearsal replays; None for a job that trains."""
+    deadline_s: float = 600.0
+    """How long anybody waits for anybody: slow imports and long steps included. Who dies is noticed at once; this
+    is for who lives and makes no progress."""
+    record: bool = True
+    """False: of telemetry only the steps' own times are kept, to measure what the rest costs."""
+
+    def __post_init__(self) -> None:
+        if (self.profile is None) == (self.job.fidelity == "rehearse"):
+            raise ValueError("a rehearsal, and nothing else, has a profile: make launches with `prepare`")
+
+    @property
+    def parties(self) -> tuple[Party, ...]:
+        """Every process of the attempt."""
+        return parties(self.plan, self.job.cluster.workers, self.job.network.hosts)
+
+    @property
+    def consistency(self) -> Consistency:
+        """How far workers may drift; every step under a peer."""
+        return self.plan.consistency if isinstance(self.plan, Plan) else Consistency()
+
+    def host(self, party: Party) -> int | None:
+        """The host of the lab that a party lives on; None: the job has no lab."""
+        hosts = self.job.network.hosts
+        return None if hosts is None else host_of(self.plan, self.job.cluster.workers, hosts, party.index)
+
+    @property
+    def rendezvous(self) -> str:
+        """Where the processes find one another."""
+        return f"file://{self.directory / 'rendezvous'}"
+
+    def log(self, party: Party) -> Path:
+        return self.directory / "logs" / f"{slug(party.name)}.log"
+
+    def error(self, party: Party) -> Path:
+        return self.directory / "errors" / f"{slug(party.name)}.json"
+
+    @property
+    def spool(self) -> Path:
+        return self.directory / "spool"
+
+    @property
+    def result(self) -> Path:
+        return self.directory / "result"
+
+    def summary(self, rank: int) -> Path:
+        """A worker's figures: the last thing that it writes, so a worker without them has not finished."""
+        return self.result / ("summary.json" if rank == 0 else f"summary-{rank}.json")
+
+    def write(self) -> None:
+        """Create the directory and write `launch.json`."""
+        for name in ("logs", "errors", "spool", "result"):
+            (self.directory / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+        data = {
+            "attempt": self.attempt,
+            "job": to_plain(self.job),
+            "peer": isinstance(self.plan, Wrapper),
+            "plan": to_plain(self.plan),
+            "model": self.model.to_dict(),
+            "epoch_unix_ns": self.epoch_unix_ns,
+            "devices": list(self.devices),
+            "deadline_s": self.deadline_s,
+            "record": self.record,
+            "profile": to_plain(self.profile),
+        }
+        write_json(self.directory / "launch.json", data)
+        write_whole(self.directory / _TOKEN, secrets.token_bytes(32))
+
+    def token(self) -> bytes:
+        """What proves to the attempt's other processes that one belongs to them (`engine/transport/greeting.py`)."""
+        return (self.directory / _TOKEN).read_bytes()
+
+    @classmethod
+    def read(cls, directory: Path) -> Launch:
+        """Read `launch.json` of an attempt's directory."""
+        data = json.loads((directory / "launch.json").read_text(encoding="utf-8"))
+        return cls(
+            attempt=data["attempt"],
+            job=from_plain(JobSpec, data["job"]),
+            plan=from_plain(Wrapper, data["plan"]) if data["peer"] else from_plain(Plan, data["plan"]),
+            model=ModelDescription.from_dict(data["model"]),
+            directory=directory,
+            epoch_unix_ns=data["epoch_unix_ns"],
+            devices=tuple(data["devices"]),
+            deadline_s=data["deadline_s"],
+            record=data["record"],
+            profile=None if data["profile"] is None else from_plain(Profile, data["profile"]),
+        )
+
+
+def prepare(
+    job: JobSpec,
+    plan: Plan | Wrapper,
+    model: ModelDescription,
+    directory: Path,
+    *,
+    attempt: int = 0,
+    epoch_unix_ns: int | None = None,
+    devices: tuple[str, ...] | None = None,
+    record: bool = True,
+) -> Launch:
+    """The launch of a job whose plan was built for the true `model`: the one place where a rehearsal is scaled and gets
+    its profile. `devices`: the CPU unless given; the epoch is now unless given. Raises UserError for a profile that
+    does not fit."""
+    rehearsed = job.fidelity == "rehearse"
+    if rehearsed or devices is None:
+        devices = (REPLAY if rehearsed else "cpu",) * job.cluster.workers
+    return Launch(
+        attempt=attempt,
+        job=job,
+        plan=scaled_plan(plan, job.scale),
+        model=scaled_model(model, job.scale),
+        directory=directory,
+        epoch_unix_ns=time.time_ns() if epoch_unix_ns is None else epoch_unix_ns,
+        devices=devices,
+        profile=profile_of(job, model, replicas(plan, job.cluster.workers)) if rehearsed else None,
+        record=record,
+    )
+
+
+def slug(name: str) -> str:
+    """`worker 0` as a file name."""
+    return name.replace(" ", "-")
+
+
+def write_json(path: Path, data: Any, *, mode: int = PRIVATE) -> None:
+    """Write JSON so that a reader sees either the old file or the whole new one."""
+    write_whole(path, json.dumps(data, indent=1).encode(), mode=mode)

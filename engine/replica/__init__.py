@@ -1,0 +1,1 @@
+"""Replicas: one worker's model, and how it is kept in step with the others'."""

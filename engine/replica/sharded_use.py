@@ -1,0 +1,250 @@
+"""What a model may not do under fully_shard, which holds other tensors than the model's own parameters: between two
+calls of a module a part of each, in a call the whole, and a new one in each call. Some of it fails in PyTorch
+(`refused.py`); this is what would be lost without a word, found where it begins.
+"""
+
+from __future__ import annotations
+
+import gc
+import zlib
+from collections.abc import Sequence
+from functools import partial
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.tensor import DTensor
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.nn import Parameter
+from torch.nn.modules.lazy import LazyModuleMixin
+
+from engine.errors import TrainingError
+from engine.instrumentation.own_hook import OwnHook
+from engine.instrumentation.uses import tensors_in
+from engine.replica.sharded_gradients import ShardedGradients
+
+_REMEDY = "Choose ddp, or another strategy"
+_ORDER_BYTES = 4
+"""Of a checksum."""
+
+
+def check_shardable(model: nn.Module, groups: Sequence[nn.Module]) -> None:
+    """Raises TrainingError for what `groups`, children first, cannot be sharded with."""
+    names = {module: name for name, module in model.named_modules()}
+    grouped: set[int] = set()
+    for group in groups:
+        if isinstance(group, LazyModuleMixin):
+            raise TrainingError(
+                f"{names[group] or 'the model'} is a {type(group).__name__} that was never called: it becomes another"
+                " class in its first call, and so does what `fsdp` made of it. Call the model once where it is built."
+                f" {_REMEDY}"
+            )
+        types: dict[torch.dtype, str] = {}
+        inside = {id(p) for p in group.parameters()} - grouped
+        for name, parameter in model.named_parameters():
+            if id(parameter) in inside:
+                types.setdefault(parameter.dtype, name)
+        grouped |= inside
+        if len(types) > 1:
+            found = ", ".join(f"{name} is {kind}" for kind, name in types.items())
+            raise TrainingError(
+                f"{found}: `fsdp` gathers parameters of one type at a time, and these belong together. Give them one"
+                f" type, or put them into modules of their own. {_REMEDY}"
+            )
+    for name, parameter in model.named_parameters():
+        if _hooks(parameter):
+            raise _hooked(name)
+        if type(parameter) is not Parameter:
+            raise TrainingError(
+                f"{name} is a {type(parameter).__name__}, a class of the model's own, and `fsdp` puts tensors of other"
+                f" classes in its place. Make it an nn.Parameter. {_REMEDY}"
+            )
+
+
+def warn_of_other_ways(model: nn.Module, groups: Sequence[nn.Module]) -> None:
+    """Say which transformer layers PyTorch computes in another way in evaluation mode because they are gathered."""
+    gathered = set(groups)
+    found = [
+        name or "the model"
+        for name, module in model.named_modules()
+        if isinstance(module, nn.TransformerEncoderLayer) and not gathered.isdisjoint(module.modules())
+    ]
+    if found:
+        print(
+            f"warning: {', '.join(found[:3])}{' and others' if found[3:] else ''}: `fsdp` gathers these transformer"
+            " layers, or parts of them, and PyTorch computes such layers in evaluation mode without their fast path."
+            " Other numbers come out for padded positions, and where you have replaced a part of such a layer. If"
+            f" something reads these, {_or_higher(model)}choose ddp, or another strategy",
+            flush=True,
+        )
+
+
+def _or_higher(model: nn.Module) -> str:
+    if isinstance(model, nn.TransformerEncoderLayer):  # in whatever group
+        return ""
+    return "set `group_bytes` so high that one group holds the layers and what is around them, or "
+
+
+class Originals:
+    """The memory of a model's own parameters, which fully_shard puts others in the place of."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._memory = {name: StorageWeakRef(p.untyped_storage()) for name, p in model.named_parameters()}
+
+    def check_left(self) -> None:
+        """Raises TrainingError where somebody still holds one: what he reads would never change."""
+        if not self._held():
+            return
+        gc.collect()
+        held = self._held()
+        if held:
+            raise TrainingError(
+                f"{', '.join(held[:3])}{' and others' if held[3:] else ''}: something other than the module that owns"
+                " the parameter holds its memory (a list or dictionary of parameters, an optimizer, a NumPy array,"
+                " a view, a buffer), and `fsdp` puts parts in the place of parameters: what is held never changes. Ask"
+                f" the module for its parameters where they are used. {_REMEDY}"
+            )
+
+    def _held(self) -> list[str]:
+        return [name for name, memory in self._memory.items() if not memory.expired()]
+
+
+class ShardedUse:
+    """Watches the passes of one sharded model."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        groups: Sequence[nn.Module],
+        gradients: ShardedGradients | None,
+        originals: Originals,
+    ) -> None:
+        """`groups`: those that are gathered as one each. `gradients`: None where every parameter has one."""
+        self._model = model
+        self._gradients = gradients
+        self._originals: Originals | None = originals
+        self._trained = {name: p.requires_grad for name, p in model.named_parameters()}
+        self._before: dict[str, tuple[int, torch.UntypedStorage]] = {}
+        """By parameter, in parts, when the pass began: what autograd had counted of it, and its memory, which `.data =`
+        replaces."""
+        self._entered = False
+        self._order = 0
+        """A checksum of the groups that have been entered in this step, one after another."""
+        model.register_forward_pre_hook(OwnHook(self._enter))
+        model.register_forward_hook(OwnHook(self._leave))
+        for number, group in enumerate(groups):
+            # Before fully_shard's own, which puts what it gathers in the place of what the modules have.
+            group.register_forward_pre_hook(OwnHook(partial(self._gathering, number)), prepend=True)
+        for name, parameter in model.named_parameters():
+            if parameter.requires_grad:
+                parameter.register_hook(partial(_reached, name))
+
+    def begin_forward(self) -> None:
+        self._entered = False
+        self._before = {
+            name: (p._version, p.untyped_storage())
+            for name, p in self._model.named_parameters()
+            if isinstance(p, DTensor)
+        }
+
+    def end_forward(self) -> None:
+        """The loss is computed. Raises TrainingError for what has been done in the pass."""
+        if self._originals is not None:  # in the first pass, what is computed anew in each lets go of them
+            self._originals.check_left()
+            self._originals = None
+        for name, parameter in self._model.named_parameters():
+            if parameter.requires_grad != self._trained[name]:
+                raise TrainingError(
+                    f"{name} was {'frozen' if self._trained[name] else 'thawed'} in forward: `fsdp` keeps to what was"
+                    f" trained when the model was built. {_REMEDY}"
+                )
+            part = isinstance(parameter, DTensor)
+            if _hooks(parameter, ours=part, after=part or self._gradients is not None):
+                raise _hooked(name)
+            if part and name in self._before:
+                version, memory = self._before[name]
+                if parameter._version != version or parameter.untyped_storage()._cdata != memory._cdata:
+                    raise TrainingError(
+                        f"{name} was written to while `fsdp` held a part of it on each worker: parts need not be alike."
+                        f" {_REMEDY}"
+                    )
+        if self._before and not self._entered:
+            raise TrainingError(
+                "the loss calls parts of the model, and never the model: `fsdp` gathers parameters, and sums gradients,"
+                f" where the model itself is called. Call it as a whole. {_REMEDY}"
+            )
+
+    def end_backward(self) -> list[str]:
+        """The step's gradients are here: the parameters that no worker has one of. Collective; every worker raises
+        TrainingError where they called groups in different orders: then each may have been given parts of another
+        group."""
+        mine = self._order.to_bytes(_ORDER_BYTES, "little")
+        if self._gradients is not None:
+            mine += self._gradients.take()
+        self._order = 0
+        device = next(self._model.parameters()).device
+        sent = torch.frombuffer(bytearray(mine), dtype=torch.uint8).to(device)
+        gathered = [torch.empty_like(sent) for _ in range(dist.get_world_size())]
+        dist.all_gather(gathered, sent)
+        everyone = torch.stack(gathered).cpu()
+        if bool((everyone[:, :_ORDER_BYTES] != everyone[0, :_ORDER_BYTES]).any()):
+            raise TrainingError(
+                "workers called the model's layers in different orders, or not the same ones, and `fsdp` gathers what"
+                f" all of them call at once: forward has to do the same for every batch. {_REMEDY}"
+            )
+        return [] if self._gradients is None else self._gradients.absent(everyone[:, _ORDER_BYTES:])
+
+    def _enter(self, module: nn.Module, inputs: object) -> None:
+        self._entered = True
+
+    def _leave(self, module: nn.Module, inputs: object, output: object) -> None:
+        for tensor in tensors_in(output):
+            if tensor.requires_grad:
+                tensor.register_hook(_once_only)
+
+    def _gathering(self, number: int, module: nn.Module, inputs: object) -> None:
+        if module.training:
+            self._order = zlib.crc32(number.to_bytes(4, "little"), self._order)
+        parts = module._get_fsdp_state()._fsdp_param_group  # type: ignore[operator]
+        for part in () if parts is None or parts.is_unsharded else parts.fsdp_params:
+            owner, name = part._module_info.module, part._module_info.param_name
+            if owner._parameters.get(name) is not part.sharded_param:
+                path = next(path for path, one in self._model.named_modules() if one is owner)
+                raise TrainingError(
+                    f"{path}.{name}".removeprefix(".") + " has been replaced by another tensor"
+                    " (torch.func.functional_call does so), and `fsdp` puts the parameter that it gathers in the place"
+                    " of that. Set `group_bytes` so high that one group holds the module and whoever calls it, or"
+                    " choose ddp, or another strategy"
+                )
+
+
+def _once_only(gradient: torch.Tensor) -> None:
+    """Backward begins; where what it computes can be differentiated again, what it needs will have been freed."""
+    if torch.is_grad_enabled():
+        raise TrainingError(
+            "the loss differentiates a gradient (create_graph=True), and `fsdp` frees what that takes after the first"
+            f" backward pass. {_REMEDY}"
+        )
+
+
+def _reached(name: str, gradient: object) -> None:
+    """A backward pass comes to a part, where fully_shard leaves sums only."""
+    raise TrainingError(
+        f"the loss depends on {name} outside of the module that owns it, where `fsdp` holds a part of it on each worker"
+        f" (a function was given it as an argument, say): its gradient would be lost. Use it in its own module."
+        f" {_REMEDY}"
+    )
+
+
+def _hooks(parameter: Parameter, *, ours: bool = False, after: bool = False) -> bool:
+    """Whether the parameter has hooks of the user's. `ours`, `after`: one on its gradient, and one on what was
+    accumulated, is the runtime's."""
+    before, accumulated = parameter._backward_hooks, getattr(parameter, "_post_accumulate_grad_hooks", None)
+    return len(before or ()) > ours or len(accumulated or ()) > after
+
+
+def _hooked(name: str) -> TrainingError:
+    return TrainingError(
+        f"{name} has a hook: under `fsdp` gradients are those of other tensors, which do not have it. Hook the module's"
+        f" output. {_REMEDY}"
+    )

@@ -1,0 +1,57 @@
+"""Watch: one worker's parameters are looked at in every step, and what was seen is told (`writes.py`, `agreement.py`).
+
+What a step's checksums are is known when the device has computed them. So it is asked when the next step's backward
+pass is about to begin: the host has waited for the device by then in any case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from engine.coordination.agreement import Agreement
+from engine.instrumentation.writes import Seen, Writes
+
+
+class Watch:
+    """What a replica tells of its steps. Methods raise TrainingError where something is wrong."""
+
+    def __init__(self, writes: Writes, agreement: Agreement | None) -> None:
+        """`agreement`: with other workers that hold the same parameters."""
+        self._writes = writes
+        self._agreement = agreement
+        self._unsaid: list[tuple[int, Callable[[], Seen]]] = []
+
+    def begin_step(self, step: int, here: Iterable[str]) -> None:
+        """`here`: the parameters whose version has come already."""
+        self._writes.begin_step(step, here)
+
+    def came(self, names: Iterable[str]) -> None:
+        """The parameters hold their version now."""
+        self._writes.came(names)
+
+    def handed_out(self, name: str) -> None:
+        """Some tensor shares the parameter's memory."""
+        self._writes.handed_out(name)
+
+    def leaves(self, names: Iterable[str]) -> None:
+        """The parameters' gradients are about to leave."""
+        self._writes.leaves(names)
+
+    def end_backward(self, step: int, read: Iterable[str]) -> None:
+        """`read`: parameters that were read in backward after their gradient had left."""
+        self._unsaid.append((step, self._writes.end_backward(read)))
+
+    def tell(self) -> None:
+        """Say what has been seen so far."""
+        unsaid, self._unsaid = self._unsaid, []
+        for step, look in unsaid:
+            seen = look()
+            if self._agreement is not None:
+                self._agreement.report(step, seen)
+
+    def check(self) -> None:
+        """Compare everything, now, before an evaluation or a saved state. Collective."""
+        self.tell()
+        if self._agreement is not None:
+            self._agreement.check()
+        self._writes.begin_evaluation()
