@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from engine.axes.consistency import CONSISTENCY
 from engine.benchmarks.harness.wire import Bytes, counted_payload
-from engine.plan.plan import Plan
-from engine.plan.traffic import declared, exchanges
+from engine.plan.consistency import trains_alone
+from engine.plan.plan import LayerPlan, Plan
+from engine.plan.traffic import declared
 from engine.telemetry import spool
 from engine.telemetry.batch import LinkInfo, decode
 from engine.telemetry.events import ALL_LAYERS, Direction
@@ -17,14 +19,24 @@ from tests.jobs import Run
 def declared_bytes(run: Run) -> Bytes:
     """What the plan declares for all steps that exchange, over the network."""
     launch = run.launch
-    times = exchanges(launch.plan, run.summary()["steps"])
+    plan, steps = launch.plan, run.summary()["steps"]
+    assert isinstance(plan, Plan)
+    times = {layer.layer: times_exchanged(plan, layer, steps) for layer in plan.layers}
     index = {layer.name: layer.index for layer in launch.model.layers}
     found: Counter[tuple[int, int, int]] = Counter()
     for transfer in declared(launch.plan, launch.model, launch.job.cluster.workers, launch.job.network.hosts):
         if transfer.wire:
             key = (transfer.source, transfer.destination, index[transfer.layer])
-            found[key] += transfer.bytes * times
+            found[key] += transfer.bytes * times[transfer.layer]
     return dict(found)
+
+
+def times_exchanged(plan: Plan, layer: LayerPlan, steps: int) -> int:
+    """How many of a job's `steps` move anything of a layer."""
+    if not trains_alone(plan.consistency):
+        return steps
+    average = CONSISTENCY[plan.consistency.mode].load()(plan.consistency, workers=1, total_steps=steps)
+    return sum(average.leaves(layer.fragment, step) for step in range(steps))
 
 
 def counted_bytes(run: Run) -> Bytes:

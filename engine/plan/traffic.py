@@ -91,11 +91,6 @@ def declared(
         )
 
 
-def exchanges(plan: Plan | Wrapper, steps: int) -> int:
-    """How many of a job's `steps` move anything: all, or one in a period and the last one."""
-    return -(-steps // _period(plan))
-
-
 def spread_over_period(plan: Plan | Wrapper, step_bytes: int) -> int:
     """`step_bytes` of a step that exchanges, shared out over all steps."""
     return round(step_bytes / _period(plan))

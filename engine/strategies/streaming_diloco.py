@@ -5,7 +5,7 @@ Update rule: that of diloco for each fragment in a step of its own; the average 
 (`engine/consistency/streaming.py`). With one fragment, no delay and no mixing it is diloco, bit for bit.
 Bytes: as diloco in a whole period, but with F fragments about 1/F of them at once, for which `delay` steps are time.
 Memory: as diloco, and what is under way.
-Source: Douillard et al. 2025 (Streaming DiLoCo with overlapping communication): strided fragments (section 2.2),
+Source: Douillard et al. 2025 (Streaming DiLoCo), with strided fragments (section 2.2),
 a delay and a mixing factor of 0.5 (2.3). Deviations: see `engine/consistency/streaming.py`.
 """
 

@@ -42,6 +42,7 @@ BUCKETED = (
     "native-allreduce",
     "parameter-averaging",
     "diloco",
+    "streaming-diloco",
 )
 """The strategies under which units carry several layers. They are written down because every lane collects this file,
 and to describe a model takes a second."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -13,6 +14,7 @@ from engine.axes.exchange import EXCHANGE
 from engine.axes.outer import OUTER
 from engine.catalogue import Mechanism
 from engine.consistency.average import Average
+from engine.consistency.streaming import Streaming
 from engine.errors import UserError
 from engine.plan.averaging import check_layer_averages
 from engine.plan.cluster import Cluster
@@ -24,12 +26,13 @@ from engine.plan.optimizers import OPTIMIZERS, SCALAR_STATE, state_of
 from engine.plan.plan import LayerPlan, Plan
 from engine.plan.rules import resolve
 from engine.plan.table import text
-from engine.plan.traffic import exchanges, spread_over_period, wire_bytes
+from engine.plan.traffic import spread_over_period, wire_bytes
 from engine.plan.units import cut
 from engine.plan.updates import OptimizerSpec
 from engine.state.updates import build_optimizer
 from engine.strategies import build_plan
 from tests.plans import built, described, job, made_up, ring, trainable_bytes
+from tests.traffic import times_exchanged
 
 ADAM = {"name": "adam", "learning_rate": 0.01}
 MODEL = made_up((6, 4), (10,))
@@ -138,7 +141,7 @@ def test_state_travels_with_its_parameters_and_is_declared() -> None:
     alone = planned(job("parameter-averaging", 3, {"period": 7}))
     assert wire_bytes(alone, model, 3) == 4 * size
     assert spread_over_period(alone, 4 * size) == round(4 * size / 7)
-    assert [exchanges(alone, steps) for steps in (1, 7, 8, 70)] == [1, 1, 2, 10]
+    assert [times_exchanged(alone, alone.layers[0], steps) for steps in (1, 7, 8, 70)] == [1, 1, 2, 10]
     assert "on the wire per average, every 7 steps" in text(alone, model, job(workers=3))
     adam = planned(job("parameter-averaging", 3, {"period": 7, "optimizer_state": True}, optimizer=ADAM))
     assert adam.consistency.state == ("exp_avg", "exp_avg_sq", "step")
@@ -184,7 +187,59 @@ def test_the_listed_state_is_what_torch_keeps(name: str) -> None:
 
 def test_workers_average_at_the_end_of_each_period_and_of_the_job() -> None:
     found = Average(average(), workers=3, total_steps=10)
-    assert [step for step in range(-1, 10) if found.follows(step)] == [-1, 3, 7, 9]
+    assert [step for step in range(-1, 10) if found.leaves(0, step)] == [-1, 3, 7, 9]
+
+
+def test_fragments_leave_in_turn_and_arrive_later_but_for_the_last() -> None:
+    """Three fragments over a period of 6 begin 2 steps apart; what would arrive no sooner than the end is left out."""
+    found = Streaming(
+        Consistency(mode="streaming", period=6, fragments=3, delay=2, mixing=0.5), workers=3, total_steps=16
+    )
+    left = {f: [step for step in range(-1, 16) if found.leaves(f, step)] for f in range(3)}
+    assert left == {0: [5, 11, 15], 1: [3, 9, 15], 2: [1, 7, 15]}
+    arrived = {
+        f: {step: at for step in range(-1, 16) if (at := found.arrives(f, step)) is not None}
+        for f in range(3)
+    }
+    assert arrived == {0: {7: 5, 13: 11, 15: 15}, 1: {5: 3, 11: 9, 15: 15}, 2: {3: 1, 9: 7, 15: 15}}
+    assert [found.mixing(step) for step in (3, 15)] == [0.5, 0.0]
+    assert not found.holds_common(0, 7), "a worker keeps a part of its own"
+    assert found.holds_common(0, 15)
+
+
+@pytest.mark.parametrize(
+    ("settings", "field", "rule"),
+    [
+        ({"fragments": 0}, "fragments", "must be at least 1"),
+        ({"delay": -1}, "delay", "must be at least 0"),
+        ({"mixing": 1.0}, "mixing", "must be from 0 to below 1"),
+        ({"mixing": -0.5}, "mixing", "must be from 0 to below 1"),
+        ({"delay": 10}, "consistency.delay", "less than the period, which is 10 steps"),
+        ({"optimizer_state": True}, "optimizer_state", "changes while a fragment's average is under way"),
+        ({"exchange": "native", "delay": 0}, "exchange", "fragments are averaged in turn"),
+    ],
+)
+def test_what_cannot_be_averaged_in_turn_is_refused(settings: dict[str, Any], field: str, rule: str) -> None:
+    with pytest.raises(UserError, match=re.escape(rule)) as caught:
+        planned(job("streaming-diloco", 2, {"period": 10, **settings}))
+    assert field in str(caught.value)
+
+
+def test_a_fragment_belongs_to_streaming_and_must_exist() -> None:
+    layer = replace(ring("l0"), fragment=2)
+    for consistency, rule in (
+        (Consistency(), "means nothing for every-step"),
+        (Consistency(mode="streaming", period=4, fragments=2), "there are 2 fragments, numbered from 0"),
+    ):
+        with pytest.raises(UserError, match=rule):
+            check_layer_averages(layer, Plan(strategy="by hand", layers=(layer,), consistency=consistency))
+
+
+def test_no_bucket_holds_layers_of_two_fragments() -> None:
+    plan = planned(job("streaming-diloco", 2, {"fragments": 2, "bucket_bytes": 10**9}))
+    fragment = {layer.layer: layer.fragment for layer in plan.layers}
+    units = cut(plan, described("cnn"))
+    assert [{fragment[name] for name in unit.layers} for unit in units] == [{0}, {1}]
 
 
 def test_the_linear_rule_grows_to_the_number_of_workers() -> None:

@@ -15,12 +15,12 @@ import torch
 from torch import optim
 
 from engine.plan.job import JobSpec
-from engine.plan.traffic import exchanges
+from engine.plan.plan import Plan
 from engine.telemetry.events import Kind
 from engine.telemetry.spool import batches
 from tests.averaging import one_after_another
 from tests.jobs import Run, distance, job, reference, succeed
-from tests.traffic import counted_by_our_transport, counted_bytes, declared_bytes
+from tests.traffic import counted_by_our_transport, counted_bytes, declared_bytes, times_exchanged
 
 pytestmark = pytest.mark.usefixtures("gang_lane")
 
@@ -55,7 +55,9 @@ def test_momentum_is_averaged_over_a_tree(tmp_path: Path) -> None:
     changes = {"model": {"name": "bn-cnn"}, "optimizer": MOMENTUM}
     spec = spec_of("parameter-averaging", 3, options, **changes)
     run = ran(spec, tmp_path)
-    assert exchanges(run.launch.plan, 10) == 3
+    plan = run.launch.plan
+    assert isinstance(plan, Plan)
+    assert {times_exchanged(plan, layer, 10) for layer in plan.layers} == {3}
 
     def make(parameters: Any) -> optim.Optimizer:
         return optim.SGD(parameters, lr=0.05, momentum=0.9, weight_decay=1e-3)

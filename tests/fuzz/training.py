@@ -70,6 +70,16 @@ STRATEGIES: Table = {
         "outer_learning_rate": (1.0,),
         "outer_momentum": (0.0,),
     },
+    "streaming-diloco": {
+        "exchange": tuple(name for name in _EXCHANGES if name != "native"),
+        "period": (1,),
+        "fragments": (1, 2, 3),
+        "delay": (0,),
+        "mixing": (0.0,),
+        "outer": ("sgd",),
+        "outer_learning_rate": (1.0,),
+        "outer_momentum": (0.0,),
+    },
     "async-sgd": _DRIFTING,
     "staleness-aware": _DRIFTING,
     "softsync": _DRIFTING,
@@ -79,7 +89,7 @@ STRATEGIES: Table = {
 }
 CUT = ("hybrid", "model-parallel")
 """Behind their cut, random numbers are those of the process that computes the stage, and no replica's."""
-AVERAGING = ("parameter-averaging", "model-average", "diloco")
+AVERAGING = ("parameter-averaging", "model-average", "diloco", "streaming-diloco")
 """At period 1 and with plain SGD an average is the same as a sum of gradients."""
 ALONE = ("single", "async-sgd", "staleness-aware")
 """What trains as plain PyTorch does with one worker only."""
