@@ -31,7 +31,7 @@ DOCUMENTS = (
     "MEASUREMENTS.md",
     "CHANGELOG.md",
 )
-NUMBERS = {16: "Sixteen", 17: "Seventeen", 18: "Eighteen", 19: "Nineteen", 20: "Twenty", 21: "Twenty-one", 22: "Twenty-two"}
+NUMBERS = {20: "Twenty", 21: "Twenty-one", 22: "Twenty-two", 23: "Twenty-three", 24: "Twenty-four"}
 MADE = ("frontend/node_modules", "frontend/dist")
 
 

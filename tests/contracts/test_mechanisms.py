@@ -22,7 +22,9 @@ def plan_with(axis: str, value: str) -> dict[str, Any]:
     head, _, part = axis.partition(".")
     choices: dict[str, Any] = {"strategy": "by hand", "layers": [{"layer": "a"}]}
     if axis == "consistency":
-        choices["consistency"] = {"mode": value} | ({"period": 5} if value in ("average", "streaming") else {})
+        choices["consistency"] = {"mode": value} | (
+            {"period": 5} if value in ("average", "streaming") else {}
+        )
     elif head == "input":
         choices["input"] = {part: value}
     elif part:
