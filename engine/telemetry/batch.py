@@ -72,7 +72,7 @@ class Batch:
     final: bool = False
     """The party closed its recorder in an orderly way: its last batch."""
     tables: dict[str, np.ndarray] = field(default_factory=dict)
-    """events, steps, metrics, samples, totals, bins; an absent one is empty."""
+    """events, steps, metrics, samples, totals, bins, staleness; an absent one is empty."""
 
     def table(self, name: str) -> np.ndarray:
         return self.tables.get(name, np.empty(0, TABLES[name]))

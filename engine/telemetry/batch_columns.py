@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.telemetry.events import EVENT, LINK_BIN, LINK_SAMPLE, METRIC, STEP, TOTAL
+from engine.telemetry.events import EVENT, LINK_BIN, LINK_SAMPLE, METRIC, STALENESS, STEP, TOTAL
 
 TABLES = {
     "events": EVENT,
@@ -26,6 +26,7 @@ TABLES = {
     "samples": LINK_SAMPLE,
     "totals": TOTAL,
     "bins": LINK_BIN,
+    "staleness": STALENESS,
 }
 ADDED: dict[str, dict[str, int | float]] = {"events": {"clock": 0}}
 """By table: columns that its first version did not have, and what they are in a batch without them. A new column needs
