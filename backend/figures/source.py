@@ -159,6 +159,11 @@ class Source:
         """How stale the contributions to every layer were."""
         return drifted.by_layer(self._session, self.attempt, max(len(self.job.layers), 1))
 
+    def ended_steps(self) -> np.ndarray:
+        """(workers) steps that each has ended so far."""
+        until = np.array([self.trained_until()])
+        return drifted.ended(self._session, self.attempt, self.job.workers, until)[:, 0]
+
     def course(self, most: int) -> drifted.Course:
         """How its workers drifted over time, in at most `most` windows."""
         return drifted.course(self._session, self.attempt, self.job.workers, most)
