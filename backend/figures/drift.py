@@ -44,22 +44,19 @@ def draw(job: JobFacts, course: Course, request: FigureRequest) -> go.Figure:
     for note in figure.layout.annotations:
         note.update(x=0, xanchor="left", font={"size": 12, "color": colours.text})
     edges, ahead = course.edges_ns / 1e9, course.ahead
-    middles, ends = (edges[:-1] + edges[1:]) / 2, edges[1:]
+    middles, moments = (edges[:-1] + edges[1:]) / 2, course.at_ns / 1e9
     chosen = shown(course)
     series = colours.series if len(chosen) <= len(colours.series) else palette(request.theme, len(chosen))
     for worker, colour in zip(chosen, series, strict=False):
         name = as_text(abbreviate(job.party(worker)) if request.narrow else job.party(worker))
-        common = {
-            "name": name,
-            "legendgroup": name,
-            "mode": "lines+markers" if len(ends) == 1 else "lines",
-        }
+        line, common = {"width": 2, "color": colour}, {"name": name, "legendgroup": name}
         figure.add_trace(
             go.Scatter(
                 x=middles,
                 y=course.mean[worker],
                 connectgaps=False,
-                line={"width": 2, "color": colour},
+                mode="lines+markers" if len(middles) == 1 else "lines",
+                line=line,
                 hovertemplate="%{y:.3g}",
                 **common,
             ),
@@ -68,11 +65,12 @@ def draw(job: JobFacts, course: Course, request: FigureRequest) -> go.Figure:
         )
         figure.add_trace(
             go.Scatter(
-                x=ends,
+                x=moments,
                 y=ahead[worker],
                 showlegend=False,
                 hovertemplate="%{y:,} ahead",
-                line={"width": 2, "color": colour},
+                mode="lines",
+                line=line,
                 **common,
             ),
             row=2,
@@ -83,7 +81,7 @@ def draw(job: JobFacts, course: Course, request: FigureRequest) -> go.Figure:
             x=middles,
             y=np.where(course.most < 0, np.nan, course.most),
             name="highest of all",
-            mode="markers" if len(ends) == 1 else "lines",
+            mode="markers" if len(middles) == 1 else "lines",
             line={"width": 1, "color": colours.muted, "dash": "dot"},
             hovertemplate="%{y:,}",
         ),
@@ -121,5 +119,5 @@ def _words(job: JobFacts, course: Course) -> str:
             f"; {job.party(int(first))} was up to {lead:,} {'step' if lead == 1 else 'steps'} ahead of {last}"
         )
     elif len(ahead) > 1:
-        said += "; nobody was ahead at the end of a window"
+        said += "; nobody was ahead of anybody"
     return said

@@ -116,13 +116,21 @@ class Course:
     """(workers, n) staleness of a worker's contributions in each window; NaN: it had none."""
     most: np.ndarray
     """(n) the highest staleness of anybody's; -1: nobody had any."""
+    at_ns: np.ndarray
+    """(m) moments at which steps were counted: the end of each window, and as many within each as there is room for."""
     steps: np.ndarray
-    """(workers, n) steps that each had ended at the end of each window."""
+    """(workers, m) steps that each had ended then."""
 
     @property
     def ahead(self) -> np.ndarray:
-        """(workers, n) steps ahead of the slowest, at the end of each window."""
+        """(workers, m) steps ahead of the slowest."""
         return steps_ahead(self.steps)
+
+    @property
+    def steps_by_window(self) -> np.ndarray:
+        """(workers, n) steps that each had ended at the end of each window."""
+        every = max(len(self.at_ns) // max(len(self.most), 1), 1)
+        return self.steps[:, every - 1 :: every]
 
 
 def course(session: Session, attempt: int, workers: int, most: int) -> Course:
@@ -131,7 +139,8 @@ def course(session: Session, attempt: int, workers: int, most: int) -> Course:
     if first is None or last is None:
         edges = np.zeros(1, np.int64)
         nothing = np.zeros((workers, 0))
-        return Course(edges_ns=edges, mean=nothing, most=np.zeros(0, np.int64), steps=nothing.astype(int))
+        none = np.zeros(0, np.int64)
+        return Course(edges_ns=edges, mean=nothing, most=none, at_ns=none, steps=nothing.astype(np.int64))
     level = STALENESS_LEVEL
     while level < LEVELS - 1 and last - first + 1 > most * LEVEL_FACTOR:
         level, first, last = level + 1, first // LEVEL_FACTOR, last // LEVEL_FACTOR
@@ -148,12 +157,16 @@ def course(session: Session, attempt: int, workers: int, most: int) -> Course:
     np.add.at(weighted, at, rows["count"] * rows["staleness"].astype(np.float64))
     highest = np.full(count, -1, np.int64)
     np.maximum.at(highest, at[1], rows["staleness"])
-    edges = (first + stride * np.arange(count + 1, dtype=np.int64)) * (BIN_NS * LEVEL_FACTOR**level)
+    wide = stride * BIN_NS * LEVEL_FACTOR**level
+    edges = first * (wide // stride) + np.arange(count + 1, dtype=np.int64) * wide
+    within = most // count
+    moments = edges[0] + np.arange(1, count * within + 1, dtype=np.int64) * wide // within
     return Course(
         edges_ns=edges,
         mean=np.divide(weighted, total, out=np.full_like(total, np.nan), where=total > 0),
         most=highest,
-        steps=ended(session, attempt, workers, edges[1:]),
+        at_ns=moments,
+        steps=ended(session, attempt, workers, moments),
     )
 
 

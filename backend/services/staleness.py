@@ -39,7 +39,8 @@ class StalenessReader:
             ended = source.ended_steps()
             revision, drifts = job.revision, source.drifts()
         exact = sum(len(each.count) for each in (*workers.values(), *layers.values())) <= MOST_VALUES
-        ahead, now = course.ahead, steps_ahead(ended)
+        steps, now = course.steps_by_window, steps_ahead(ended)
+        ahead = steps_ahead(steps)
         known = len(course.edges_ns) > 1
         return schema.Staleness(
             rehearsed=facts.rehearsed,
@@ -55,7 +56,7 @@ class StalenessReader:
                     mean_over_time=[
                         None if math.isnan(mean) else mean for mean in course.mean[worker].tolist()
                     ],
-                    steps_over_time=course.steps[worker].tolist(),
+                    steps_over_time=steps[worker].tolist(),
                     ahead_over_time=ahead[worker].tolist(),
                 )
                 for worker in range(facts.workers)

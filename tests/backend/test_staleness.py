@@ -131,10 +131,30 @@ def test_a_course_has_each_windows_mean_and_most_and_who_is_ahead(
         for worker in range(WORKERS):
             own = [each[3] for each in within if each[2] == worker]
             assert course.mean[worker, window] == pytest.approx(np.mean(own) if own else np.nan, nan_ok=True)
-            ended = min(end // STEP_NS[worker], STEPS)
-            assert course.steps[worker, window] == ended
+            assert course.steps_by_window[worker, window] == min(end // STEP_NS[worker], STEPS)
+    for worker, length in enumerate(STEP_NS):
+        assert course.steps[worker].tolist() == [min(at // length, STEPS) for at in course.at_ns.tolist()]
+    assert most / 2 < len(course.at_ns) <= most
+    assert course.at_ns[-1] == edges[-1]
     assert (course.ahead.min(axis=0) == 0).all()
     assert course.ahead[0].max() > 50, "the first worker was far ahead in between"
+
+
+def test_of_a_short_run_it_is_known_who_was_ahead_within_a_window(database: Database) -> None:
+    job_id, attempt = add_job(database, "short", consistency={"mode": "softsync"})
+    for worker, step_ns in enumerate((10 * MS, 20 * MS)):
+        recorder = Recorder(worker, f"worker {worker}", lambda: 0, None, attempt=attempt, flush_s=3600)
+        recorder.staleness.count(0, worker, 1, 0)
+        for step in range(20):
+            recorder.step(step, start=step * step_ns, end=(step + 1) * step_ns, samples=1)
+        recorder.close()
+        for body in recorder.memory:
+            accept(database, attempt, TOKEN, body)
+    with database.read() as session:
+        course = Source(session, job_id).course(64)
+    assert (len(course.most), len(course.at_ns)) == (1, 64)
+    assert course.ahead[0].max() == 10
+    assert course.steps_by_window.tolist() == [[20], [20]]
 
 
 def test_of_a_long_run_some_steps_are_read_and_the_last_ones(

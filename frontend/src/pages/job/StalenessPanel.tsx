@@ -92,7 +92,7 @@ function Row({ worker }: { worker: Staleness["workers"][number] }) {
       <Table.Td>{name}</Table.Td>
       <NumberCell label="Steps">{steps.toLocaleString("en")}</NumberCell>
       <NumberCell label="Ahead">{ahead.toLocaleString("en")}</NumberCell>
-      <NumberCell label="Contributions">{contributions.toLocaleString("en")}</NumberCell>
+      <NumberCell label="Applied">{contributions.toLocaleString("en")}</NumberCell>
       <NumberCell label="Mean staleness" none={NONE}>
         {formatMean(mean)}
       </NumberCell>
