@@ -70,7 +70,7 @@ def draw(job: JobFacts, course: Course, request: FigureRequest) -> go.Figure:
                 showlegend=False,
                 hovertemplate="%{y:,} ahead",
                 mode="lines",
-                line=line,
+                line={**line, "shape": "hv"},
                 **common,
             ),
             row=2,

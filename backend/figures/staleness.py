@@ -22,6 +22,7 @@ MOST_LAYERS = 32
 """Rows; neighbouring layers of deeper networks share one."""
 MOST_WORKERS = 32
 ROW_PX = 24
+KEY_PX = 19
 NOT_STALE = "0: not stale"
 TOGETHER = "Workers of this job wait for one another in every step: no contribution is stale"
 NOTHING_YET = (
@@ -101,11 +102,12 @@ def draw(
         legend={"traceorder": "normal", "title": {"text": "staleness "}},
         uniformtext={"mode": "hide", "minsize": 9},
     )
+    legend = KEY_PX * (len(groups) // 2) if request.narrow else 0  # two of its entries in a line there
     return finish(
         figure,
         request,
         revision=f"staleness:{job.id}",
-        height=118 + ROW_PX * len(names),
+        height=118 + ROW_PX * len(names) + legend,
         alt=_words(job, everything, workers),
     )
 

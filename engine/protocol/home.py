@@ -172,7 +172,8 @@ class Home:
         if self._rank_order:
             in_order = sorted(zip(self._joined, self._scales, strict=True))
             found += [self._add(each, scale, kept=True) for each, scale in in_order]
-        clocks, parts = self.clocks, tuple[Part, ...]()
+        clocks = self.clocks
+        parts: tuple[Part, ...] = ()
         if not self._policy.lockstep:
             parts = tuple(Part(each.rank, each.step, clocks.staleness(each)) for each in self._joined)
         clocks.version += 1
