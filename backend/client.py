@@ -31,6 +31,7 @@ from backend.schemas.jobs import AttemptPage, Deletion, Job, JobGroups, JobPage,
 from backend.schemas.links import Links
 from backend.schemas.plans import PlanView
 from backend.schemas.races import RacePage, RaceSummary, RaceView
+from backend.schemas.staleness import Staleness
 from backend.schemas.stretch import LinkStretch
 from backend.schemas.telemetry import (
     Events,
@@ -312,6 +313,11 @@ class Client(Connection):
         """What every link moved in bins of time, by direction and layer; `query`: attempt, link, direction, layer,
         from_ns, to_ns, bins."""
         return self._read(Links, "GET", f"/jobs/{job_id}/links", params=query)
+
+    def staleness(self, job_id: str, **query: Any) -> Staleness:
+        """How stale contributions were, of each worker, to each layer and over time, and who was ahead; `query`:
+        attempt, windows."""
+        return self._read(Staleness, "GET", f"/jobs/{job_id}/staleness", params=query)
 
     def stretch(self, job_id: str, from_ns: int, to_ns: int, **query: Any) -> LinkStretch:
         """A stretch of time: the bytes of every layer over every link, and the exposed waits that fall into it;

@@ -12,6 +12,7 @@ from backend.api.deps import AttemptAsked, Services, TimeAsked, problems
 from backend.api.fields import of_columns
 from backend.schemas.links import LinkQuery, Links
 from backend.schemas.lists import EventQuery
+from backend.schemas.staleness import Staleness, StalenessQuery
 from backend.schemas.stretch import LinkStretch, StretchQuery
 from backend.schemas.telemetry import (
     Events,
@@ -112,6 +113,13 @@ def show_stretch(services: Services, job_id: str, asked: Annotated[StretchQuery,
     """A stretch of time: the bytes of every layer over every link, their shares of the rate, and the exposed waits that
     fall into it."""
     return services.links.stretch(job_id, asked)
+
+
+@router.get("/staleness", responses=problems(404, 422))
+def show_staleness(services: Services, job_id: str, asked: Annotated[StalenessQuery, Query()]) -> Staleness:
+    """How stale contributions were when they were applied, of each worker, to each layer and over time, and who was how
+    many steps ahead of the slowest."""
+    return services.staleness.read(job_id, asked)
 
 
 @router.get("/logs", responses=problems(404, 409, 422))

@@ -15,7 +15,7 @@ from backend.chaos.lineage import Lineage
 from backend.chaos.round import Deeds
 from backend.chaos.witness import Witness
 from backend.client import Client
-from backend.db.models import Attempt, Batch, Job, LayerTotal, StepRow, Transition
+from backend.db.models import Attempt, Batch, Job, LayerTotal, StalenessCount, StepRow, Transition
 from backend.executors import files, process
 from backend.lifecycle import ATTEMPT, CURABLE, JOB, Reason, State
 from backend.lifecycle.machine import Table
@@ -166,6 +166,10 @@ def _rollups(session: Session, job: Job, attempt: Attempt) -> Iterator[str]:
     sent = tuple(sum(int(b.table("totals")[name].sum()) for b in batches) for name in ("count", "bytes"))
     if found != sent:
         yield f"attempt {attempt.id}: totals of {found} (events, bytes), its batches say {sent}"
+    of_attempt = StalenessCount.attempt_id == attempt.id
+    counted = int(session.scalar(select(func.sum(StalenessCount.count)).where(of_attempt)) or 0)
+    if counted != (applied := sum(int(b.table("staleness")["count"].sum()) for b in batches)):
+        yield f"attempt {attempt.id}: staleness of {counted} contributions, its batches say {applied}"
     if attempt.state == State.SUCCEEDED:
         workers, length = job.spec["cluster"]["workers"], job.spec["training"]["steps"]
         if steps != [(step, worker) for step in range(length) for worker in range(workers)]:

@@ -17,6 +17,7 @@ from backend.cli.text import age, columns, out, out_json, processors, progress, 
 from backend.client import ENDED, Client
 from backend.rounding import SPEED_UP, STEP_TIME, THROUGHPUT, number
 from backend.schemas.jobs import Job, JobSummary
+from backend.schemas.staleness import StaleCounts
 from engine.errors import UserError
 from engine.plan.documents import check_size, load_object
 from engine.plan.limits import JOB
@@ -130,6 +131,7 @@ def show(job_id: Id, url: Url = None, as_json: AsJson = False) -> None:
             out_json(job)
             return
         summary = client.summary(job_id)
+        late = client.staleness(job_id, windows=1).everything if job.plan.drifts else None
     faster = summary.speed_up
     lines = {
         "id": job.id,
@@ -146,6 +148,7 @@ def show(job_id: Id, url: Url = None, as_json: AsJson = False) -> None:
         "iteration": number(summary.iteration_ms, STEP_TIME),
         "exposed": number(summary.exposed_ms, STEP_TIME),
         "processors": processors(summary.processors) if summary.iteration_ms else None,
+        "staleness": None if late is None else _staleness(late),
         "throughput": number(summary.samples_per_s, f"{THROUGHPUT} samples/s"),
         "speed-up": None
         if faster is None
@@ -282,6 +285,13 @@ def _row(job: JobSummary, short: str) -> tuple[str, ...]:
 def _mark(job: JobSummary) -> str:
     """Of a speed-up that is to be taken with care; a line below the table says why."""
     return "*" if job.speed_up is not None and job.speed_up_caveat else ""
+
+
+def _staleness(of: StaleCounts) -> str:
+    """In one line; `trainyard staleness` says it of every worker and layer."""
+    return (
+        f"{number(of.mean, '{:.2f}')} updates on average, at most {of.most:,}" if of.most is not None else "-"
+    )
 
 
 def _steps(step: int | None, steps: int | None) -> str:

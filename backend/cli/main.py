@@ -34,6 +34,7 @@ COMMANDS: Mapping[str, str] = {
     "delete": "jobs:delete",
     "record": "jobs:record",
     "top": "top:top",
+    "staleness": "staleness:staleness",
     "trace": "trace:trace",
     "compare": "compare:compare",
     "race": "races:race",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import plotly.graph_objects as go
 
 from backend.figures.base import say_rehearsed
+from backend.figures.drift import drift
 from backend.figures.heatmap import heatmap
 from backend.figures.loss import loss
 from backend.figures.memory import memory
@@ -15,6 +16,7 @@ from backend.figures.race_throughput import Curves, race_throughput
 from backend.figures.request import FigureRequest
 from backend.figures.source import Source
 from backend.figures.speed_up import speed_up_figure
+from backend.figures.staleness import staleness
 from backend.figures.step_time import step_time
 from backend.figures.throughput import throughput
 from backend.figures.timeline import timeline
@@ -80,6 +82,20 @@ FIGURES: dict[str, Figure] = {
             build=step_time,
             summary="Each worker's step split into computation, exposed communication, input and idle time.",
             terms=("iteration time", "exposed communication", "processors' share"),
+        ),
+        Figure(
+            name="staleness",
+            title="Staleness",
+            build=staleness,
+            summary="How stale contributions were when they were applied, of each worker and to each layer.",
+            terms=("staleness",),
+        ),
+        Figure(
+            name="drift",
+            title="Who is ahead",
+            build=drift,
+            summary="How stale each worker's contributions were, and how many steps it was ahead, over time.",
+            terms=("staleness", "steps ahead"),
         ),
         Figure(
             name="speed-up",

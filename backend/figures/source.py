@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 
 from backend.db.models import Attempt, Batch, Job, Link, LinkBin, Metric, SpeedUpRow, StepRow
 from backend.db.models.rollups import STEP_FACTOR
-from backend.figures import rolled
+from backend.figures import drifted, rolled
 from backend.figures.batches import EventCache
 from backend.figures.facts import LinkFacts, job_facts, period_of
 from backend.figures.progress import STEP, StepCache, grouped
@@ -146,6 +146,27 @@ class Source:
     def sent_bytes(self, first: int, last: int) -> float | None:
         """Mean bytes that all parties sent in a step, over steps `first` to `last`; None where nobody counted any."""
         return rolled.sent_bytes(self._session, self.attempt, first, last)
+
+    def drifts(self) -> bool:
+        """Whether its workers do not wait for one another in every step."""
+        return drifted.drifts(self._session, self.job.id)
+
+    def stale_by_worker(self) -> dict[int, drifted.Histogram]:
+        """How stale every worker's contributions were."""
+        return drifted.by_worker(self._session, self.attempt, self.job.workers)
+
+    def stale_by_layer(self) -> dict[int, drifted.Histogram]:
+        """How stale the contributions to every layer were."""
+        return drifted.by_layer(self._session, self.attempt, max(len(self.job.layers), 1))
+
+    def ended_steps(self) -> np.ndarray:
+        """(workers) steps that each has ended so far."""
+        until = np.array([self.trained_until()])
+        return drifted.ended(self._session, self.attempt, self.job.workers, until)[:, 0]
+
+    def course(self, most: int) -> drifted.Course:
+        """How its workers drifted over time, in at most `most` windows."""
+        return drifted.course(self._session, self.attempt, self.job.workers, most)
 
     def metric(self, name: str) -> np.ndarray:
         """METRIC_ROW of a named metric, by step."""

@@ -1,4 +1,4 @@
-"""From a batch to the rollups over steps: levels of 1, 8, 64, ... steps."""
+"""From a batch to the rollups over steps (levels of 1, 8, 64, ... steps) and of staleness (over all, and over time)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 
 from backend.db.models.rollups import STEP_FACTOR, STEP_LEVELS
 from engine.telemetry.batch import Batch
-from engine.telemetry.events import Kind
+from engine.telemetry.events import LEVEL_FACTOR, LEVELS, STALENESS_LEVEL, Kind
+from engine.telemetry.totals import group_sum
 
 
 def layer_waits(batch: Batch) -> list[tuple[Any, ...]]:
@@ -38,6 +39,26 @@ def detailed_steps(batch: Batch) -> list[tuple[Any, ...]]:
     """Rows of DetailedStep."""
     steps = np.unique(batch.table("events")["step"])
     return [(batch.attempt, step, batch.party) for step in steps[steps >= 0].tolist()]
+
+
+def staleness_counts(batch: Batch) -> list[tuple[Any, ...]]:
+    """Rows of StalenessCount."""
+    keys = ("layer", "worker", "staleness")
+    rows = group_sum(batch.table("staleness"), keys, ("count",))
+    return [(batch.attempt, *row) for row in rows[[*keys, "count"]].tolist()]
+
+
+def staleness_windows(batch: Batch) -> list[tuple[Any, ...]]:
+    """Rows of StalenessWindow."""
+    keys = ("bin", "worker", "staleness")
+    rows, found = batch.table("staleness"), list[tuple[Any, ...]]()
+    for level in range(STALENESS_LEVEL, LEVELS):
+        if level > STALENESS_LEVEL:
+            rows = rows.copy()
+            rows["bin"] //= LEVEL_FACTOR
+        rows = group_sum(rows, keys, ("count",))
+        found += [(batch.attempt, level, *row) for row in rows[[*keys, "count"]].tolist()]
+    return found
 
 
 def _levels(steps: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:

@@ -21,6 +21,8 @@ from backend.db.models import (
     Link,
     LinkBin,
     Metric,
+    StalenessCount,
+    StalenessWindow,
     StepRow,
     TransferTotal,
 )
@@ -60,6 +62,8 @@ def build(batch: Batch, layers: int = 0) -> list[Rows]:
         Rows(model=LayerWait, rows=rollups.layer_waits(batch), add=frozenset({"exposed_ns"})),
         Rows(model=TransferTotal, rows=rollups.transfer_totals(batch), add=frozenset({"busy_ns"})),
         Rows(model=DetailedStep, rows=rollups.detailed_steps(batch)),
+        Rows(model=StalenessCount, rows=rollups.staleness_counts(batch), add=frozenset({"count"})),
+        Rows(model=StalenessWindow, rows=rollups.staleness_windows(batch), add=frozenset({"count"})),
     ]
 
 

@@ -32,6 +32,8 @@ class PlanView(Schema):
     """The server shards."""
     consistency: Consistency
     """How far workers may drift."""
+    drifts: bool
+    """Whether workers do not wait for one another in every step: then contributions may be stale."""
     input: Input
     """Where the data are prepared."""
     parties: list[Party]

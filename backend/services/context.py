@@ -21,6 +21,7 @@ from backend.services.notices import Hub
 from backend.services.profiles import Profiles
 from backend.services.races import Races
 from backend.services.speed_ups import SpeedUps
+from backend.services.staleness import StalenessReader
 from backend.services.telemetry import Telemetry
 from backend.settings import Settings
 
@@ -44,6 +45,7 @@ class Context:
     job_figures: JobFigures
     telemetry: Telemetry
     links: LinkReader
+    staleness: StalenessReader
     figures: Figures
     speed_ups: SpeedUps
     hub: Hub

@@ -14,6 +14,7 @@ from engine.lab import permitted
 from engine.models.registry import model
 from engine.plan import table
 from engine.plan.cluster import parties
+from engine.plan.consistency import drifts
 from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
 from engine.plan.plan import Consistency, Input, Plan, Servers, Wrapper
@@ -89,6 +90,7 @@ def view(planned: Planned) -> PlanView:
         layers=[PlannedLayer(row=row, plan=by_name[row.layer]) for row in rows],
         servers=plan.servers if isinstance(plan, Plan) else Servers(),
         consistency=plan.consistency if isinstance(plan, Plan) else Consistency(),
+        drifts=isinstance(plan, Plan) and drifts(plan.consistency),
         input=plan.input if isinstance(plan, Plan) else Input(),
         parties=list(parties(plan, spec.cluster.workers, spec.network.hosts)),
         notes=table.notes(plan, description, spec),

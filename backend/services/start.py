@@ -29,6 +29,7 @@ from backend.services.profiles import Profiles
 from backend.services.races import Races
 from backend.services.racing import Racing
 from backend.services.speed_ups import SpeedUps
+from backend.services.staleness import StalenessReader
 from backend.services.telemetry import Telemetry
 from backend.services.views import Views
 from backend.settings import Settings
@@ -102,6 +103,7 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
             job_figures=job_figures,
             telemetry=Telemetry(database, views),
             links=LinkReader(database),
+            staleness=StalenessReader(database),
             figures=Figures(database, views, drawing),
             speed_ups=speed_ups,
             hub=hub,

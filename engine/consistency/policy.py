@@ -40,7 +40,9 @@ class Clocks:
         return set(self.contributed) - self.finished
 
     def staleness(self, contribution: Contribution) -> int:
-        """Updates of the unit since the version that the contribution was computed on."""
+        """Updates of the unit since the version that the contribution was computed on. What joins an update does so
+        after the update before it, so for what is applied this is the same when it is admitted and when it is updated
+        with; while a contribution is held, it grows."""
         return self.version - contribution.read
 
 

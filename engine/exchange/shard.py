@@ -241,6 +241,8 @@ class Shard:
             room.spare = room.sums
         else:
             room.spare, room.answer = room.answer, room.sums
+        if update.parts:
+            self._recording.applied_late(choice, update.parts)
         room.sums, room.answer_mask = [], mask
 
     def _send(self, room: _Room, send: Send) -> None:

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from engine.consistency.policy import Apply, Clocks, Contribution, Policy, Verdict
 from engine.protocol.errors import OutOfStepError
-from engine.protocol.instructions import Add, Content, Drop, Instruction, Keep, Send, Update
+from engine.protocol.instructions import Add, Content, Drop, Instruction, Keep, Part, Send, Update
 from engine.protocol.messages import Message
 
 Returns: TypeAlias = Literal["push", "notify-pull", "deferred-pull"]
@@ -173,13 +173,16 @@ class Home:
             in_order = sorted(zip(self._joined, self._scales, strict=True))
             found += [self._add(each, scale, kept=True) for each, scale in in_order]
         clocks = self.clocks
+        parts: tuple[Part, ...] = ()
+        if not self._policy.lockstep:
+            parts = tuple(Part(each.rank, each.step, clocks.staleness(each)) for each in self._joined)
         clocks.version += 1
         last = 0
         for rank, step, _ in self._joined:
             clocks.applied[rank] = max(clocks.applied[rank], step + 1)
             last = max(last, step)
         self._joined, self._scales, self._added = [], [], 0
-        found.append(Update(self._unit, clocks.version, last))
+        found.append(Update(self._unit, clocks.version, last, parts))
 
     def _answers(self, found: list[Instruction]) -> None:
         """To whom may read now, and asks or is to be told."""

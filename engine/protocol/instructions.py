@@ -89,6 +89,15 @@ class Drop(NamedTuple):
     kept: bool = False
 
 
+class Part(NamedTuple):
+    """A contribution that an update consists of."""
+
+    rank: int
+    step: int
+    staleness: int
+    """Updates that the unit has seen between the version which it was computed on and this update."""
+
+
 class Update(NamedTuple):
     """The optimizer takes one step with the unit's sum; the unit is then at `version`."""
 
@@ -96,6 +105,8 @@ class Update(NamedTuple):
     version: int
     step: int
     """Which step's hyper-parameters hold."""
+    parts: tuple[Part, ...] = ()
+    """The contributions in it, where workers drift. In lockstep nobody's is stale, and none is named."""
 
 
 class Summed(NamedTuple):

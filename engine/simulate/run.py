@@ -55,6 +55,8 @@ class Simulated:
     """What crossed the network."""
     moved: Counter[tuple[int, int, int]] = field(default_factory=Counter)
     """(sender, receiver, unit): payload bytes of all messages, those within a host as well."""
+    applied: Counter[tuple[int, int, int]] = field(default_factory=Counter)
+    """(unit, worker, staleness): contributions that were applied, where workers drift."""
 
 
 class _Worker:
@@ -75,9 +77,6 @@ class _Worker:
         self._run.found.begun_ns[self.rank, self.step] = self._run.clock.now_ns
         if self.step == self._run.steps:
             return
-        if self._served is not None:
-            for unit, version in self.read.items():
-                self._served.installed(unit, version)
         self._forward(0)
 
     def _forward(self, position: int) -> None:
@@ -88,12 +87,17 @@ class _Worker:
         layer = run.order[position]
         needed = run.policy.needs(self.step)
 
+        units = [unit.index for unit in run.of_layer[layer]]
+
         def computes() -> None:
+            for unit in units:
+                if unit in self.machines.served:  # its gradient says that it was computed on this version
+                    self.machines.served[unit].installed(unit, self.read.get(unit, 0))
             run.clock.at(
                 run.clock.now_ns + run.compute[layer].forward_ns, partial(self._forward, position + 1)
             )
 
-        self._wait(position, [u.index for u in run.of_layer[layer]], needed, computes)
+        self._wait(position, units, needed, computes)
 
     def _wait(self, position: int, units: Sequence[int], needed: int, then: Callable[[], None]) -> None:
         run, start_ns, step = self._run, self._run.clock.now_ns, self.step
@@ -238,12 +242,13 @@ class _Run:
             elif isinstance(instruction, Summed):
                 machine = self._workers[party].machines.rounds[instruction.unit]
                 self.carry_out(party, machine.summed(instruction.unit, instruction.step))
-            elif isinstance(instruction, Update) and (
-                takes_ns := self._update_ns(self._unit[instruction.unit])
-            ):
-                rest = partial(self.carry_out, party, found[number + 1 :])
-                self.clock.at(self.clock.now_ns + takes_ns, rest)
-                return
+            elif isinstance(instruction, Update):
+                unit = instruction.unit
+                self.found.applied.update((unit, part.rank, part.staleness) for part in instruction.parts)
+                if takes_ns := self._update_ns(self._unit[unit]):
+                    rest = partial(self.carry_out, party, found[number + 1 :])
+                    self.clock.at(self.clock.now_ns + takes_ns, rest)
+                    return
 
     def _send(self, party: int, send: Send) -> None:
         size = self._bytes(party, send)

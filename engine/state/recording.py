@@ -9,7 +9,7 @@ recorded when the device has passed them; everything else has the host's times.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ from engine.telemetry.span_clock import HostClock, Mark, SpanClock, host_ns
 from engine.transport.message import Header
 
 if TYPE_CHECKING:
+    from engine.protocol.instructions import Part
     from engine.state.choice import Choice
 
 
@@ -209,6 +210,12 @@ class Recording:
     def updated(self, choice: Choice, step: int, start_ns: int) -> None:
         """A server has updated a unit."""
         self._server(Kind.UPDATE, choice, step, NONE, start_ns)
+
+    def applied_late(self, choice: Choice, parts: Iterable[Part]) -> None:
+        """A server has updated a unit with these contributions, each of which may be stale."""
+        now_ns, count = self.now_ns(), self.recorder.staleness.count
+        for part in parts:
+            count(choice.layer_index, part.rank, part.staleness, now_ns)
 
     def collective(self, choice: Choice, step: int, start_ns: int, size: int) -> None:
         """A native collective on a buffer of `size` bytes has ended. What it moved is the kernel's to count."""

@@ -6,9 +6,8 @@
     header  JSON: who, when, and each table's name, rows and columns (name, dtype)
     columns zlib-compressed, one after another
 
-Neighbouring rows are alike, so integer columns travel as differences from the row before (`queued` and `end`
-as differences from `start`), and byte by byte: all lowest bytes, then all second ones, ...; zlib then finds
-long runs of zeros. The server does not trust a batch: every length, name and dtype is checked.
+`batch_columns.py` says how a table is packed, and how it is read where another version wrote it. The server does not
+trust a batch: every length, name and dtype is checked.
 """
 
 from __future__ import annotations
@@ -22,9 +21,10 @@ from typing import Any
 
 import numpy as np
 
+from engine.telemetry.batch_columns import TABLES, BatchError, Stored, described, pack, stored, unpack
 from engine.telemetry.batch_limits import MOST, problems
-from engine.telemetry.events import EVENT, LINK_BIN, LINK_SAMPLE, METRIC, STEP, TOTAL
 
+__all__ = ["TABLES", "Batch", "BatchError", "LinkInfo", "check", "declared", "decode", "encode"]
 MAGIC = b"TYB1"
 MAX_BODY_BYTES = 64 * 2**20
 """Of a whole batch, as it travels."""
@@ -33,21 +33,7 @@ MAX_RAW_BYTES = 256 * 2**20
 """Of all columns after decompression."""
 LEVEL = 1
 """zlib's fastest: level 6 gains little on shuffled columns and costs several times as much."""
-TABLES = {
-    "events": EVENT,
-    "steps": STEP,
-    "metrics": METRIC,
-    "samples": LINK_SAMPLE,
-    "totals": TOTAL,
-    "bins": LINK_BIN,
-}
-_NEWER = {"events": ("clock",)}
-"""Columns that older batches do not have, the last ones of their table; there they are 0."""
 _prefix = struct.Struct("<4s32sI")
-
-
-class BatchError(ValueError):
-    """These bytes are no batch: what is wrong with them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +72,7 @@ class Batch:
     final: bool = False
     """The party closed its recorder in an orderly way: its last batch."""
     tables: dict[str, np.ndarray] = field(default_factory=dict)
-    """events, steps, metrics, samples, totals, bins; an absent one is empty."""
+    """events, steps, metrics, samples, totals, bins, staleness; an absent one is empty."""
 
     def table(self, name: str) -> np.ndarray:
         return self.tables.get(name, np.empty(0, TABLES[name]))
@@ -126,14 +112,14 @@ def _steps_of(events: np.ndarray) -> tuple[int, int]:
 def encode(batch: Batch) -> bytes:
     """The batch as bytes. Raises KeyError for a table that no batch has."""
     parts: list[bytes] = []
-    described: list[dict[str, Any]] = []
+    tables: list[dict[str, Any]] = []
     for name, dtype in TABLES.items():
         rows = batch.table(name)
         if not len(rows):
             continue
         assert rows.dtype == dtype, (name, rows.dtype)
-        described.append({"name": name, "rows": len(rows), "columns": _columns(dtype)})
-        parts.extend(_pack(rows, column) for column in dtype.names or ())
+        tables.append({"name": name, "rows": len(rows), "columns": described(dtype)})
+        parts.extend(pack(rows))
     raw = b"".join(parts)
     header = {
         "attempt": batch.attempt,
@@ -147,7 +133,7 @@ def encode(batch: Batch) -> bytes:
         "dropped": batch.dropped,
         "dropped_steps": batch.dropped_steps,
         "final": batch.final,
-        "tables": described,
+        "tables": tables,
     }
     text = json.dumps(header, separators=(",", ":")).encode()
     content = text + zlib.compress(raw, LEVEL)
@@ -164,13 +150,13 @@ def declared(body: bytes) -> dict[str, int]:
     """Bytes of each table, unpacked, as the header has them. Nothing is unpacked; `decode` unpacks no more than that.
     Raises BatchError for a header that is none, or that declares more than a batch may hold."""
     _, header, _ = _open(body)
-    return {name: count * TABLES[name].itemsize for name, count, _ in _sizes(header)}
+    return {table.name: table.bytes for table in _announced(header)}
 
 
 def decode(body: bytes) -> Batch:
     """The batch in `body`. Raises BatchError, saying what is wrong, for anything else."""
     _, header, compressed = _open(body)
-    sizes = _sizes(header)
+    announced = _announced(header)
     try:
         links = tuple(
             LinkInfo(
@@ -200,7 +186,7 @@ def decode(body: bytes) -> Batch:
     for name, limit in (("party", 2**15), ("sequence", 2**31), ("dropped", MOST)):
         if not 0 <= fields[name] < limit:
             raise BatchError(f"header: {name} {fields[name]}: out of range, from 0 to {limit - 1}")
-    batch = Batch(**fields, links=links, tables=_tables(sizes, compressed))
+    batch = Batch(**fields, links=links, tables=_tables(announced, compressed))
     for problem in problems(batch):
         raise BatchError(problem)
     return batch
@@ -237,88 +223,26 @@ def _digest(length: int, content: bytes) -> bytes:
     return hashlib.sha256(length.to_bytes(4, "little") + content).digest()
 
 
-def _columns(dtype: np.dtype) -> list[list[str]]:
-    return [[name, dtype[name].str] for name in dtype.names or ()]
-
-
-def _older(name: str) -> np.dtype:
-    """A table's rows as older batches have them."""
-    kept = [column for column in TABLES[name].names or () if column not in _NEWER.get(name, ())]
-    return np.dtype([(column, TABLES[name][column]) for column in kept])
-
-
-def _sizes(header: dict[str, Any]) -> list[tuple[str, int, np.dtype]]:
-    """Name, rows and columns of each table, in the order in which they lie."""
-    try:
-        tables = [(str(t["name"]), int(t["rows"]), t["columns"]) for t in header["tables"]]
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise BatchError(f"header: {type(error).__name__}: {error}") from None
-    total, seen, found = 0, set[str](), []
-    for name, count, columns in tables:
-        if name not in TABLES or name in seen:
-            raise BatchError(f"table {name!r}: unknown, or there twice. Known: {', '.join(TABLES)}")
-        known = (dtype for dtype in (TABLES[name], _older(name)) if columns == _columns(dtype))
-        dtype = next(known, None)
-        if dtype is None:
-            raise BatchError(f"table {name!r}: its columns are not those of this version")
-        if count < 0:
-            raise BatchError(f"table {name!r}: {count} rows")
-        seen.add(name)
-        total += count * TABLES[name].itemsize
-        found.append((name, count, dtype))
+def _announced(header: dict[str, Any]) -> list[Stored]:
+    """Each table, in the order in which they lie."""
+    found = list(stored(header))
+    total = sum(table.bytes for table in found)
     if total > MAX_RAW_BYTES:
         raise BatchError(f"{total} bytes of columns: more than {MAX_RAW_BYTES}. Send smaller batches")
     return found
 
 
-def _tables(sizes: list[tuple[str, int, np.dtype]], compressed: bytes) -> dict[str, np.ndarray]:
-    total = sum(count * dtype.itemsize for _, count, dtype in sizes)
+def _tables(announced: list[Stored], compressed: bytes) -> dict[str, np.ndarray]:
+    total = sum(table.packed_bytes for table in announced)
     unpacker = zlib.decompressobj()
     try:
-        raw = unpacker.decompress(compressed, total + 1)
+        raw = memoryview(unpacker.decompress(compressed, total + 1))
     except zlib.error as error:
         raise BatchError(f"the columns do not decompress: {error}") from None
     if len(raw) != total:
         raise BatchError(f"the columns decompress to {len(raw)} bytes or more, the header says {total}")
     tables, offset = {}, 0
-    for name, count, dtype in sizes:
-        rows = np.zeros(count, TABLES[name])
-        for column in _unpack_order(dtype):
-            start = offset + _offset(dtype, column) * count
-            _unpack(rows, column, raw[start : start + dtype[column].itemsize * count])
-        offset += dtype.itemsize * count
-        tables[name] = rows
+    for table in announced:
+        tables[table.name] = unpack(table, raw[offset : offset + table.packed_bytes])
+        offset += table.packed_bytes
     return tables
-
-
-_FROM_START = ("queued", "end")
-
-
-def _pack(rows: np.ndarray, column: str) -> bytes:
-    values = np.ascontiguousarray(rows[column])
-    if values.dtype.kind in "iu":
-        if column in _FROM_START and "start" in (rows.dtype.names or ()):
-            values = values - rows["start"]
-        values = np.diff(values, prepend=values.dtype.type(0))
-    return values.view(np.uint8).reshape(len(values), -1).T.tobytes()
-
-
-def _unpack(rows: np.ndarray, column: str, raw: bytes) -> None:
-    dtype = rows.dtype[column]
-    planes = np.frombuffer(raw, np.uint8).reshape(dtype.itemsize, len(rows))
-    values = np.ascontiguousarray(planes.T).view(dtype)[:, 0] if len(rows) else np.empty(0, dtype)
-    if dtype.kind in "iu":
-        values = np.cumsum(values, dtype=dtype)
-        if column in _FROM_START and "start" in (rows.dtype.names or ()):
-            values = values + rows["start"]
-    rows[column] = values
-
-
-def _unpack_order(dtype: np.dtype) -> list[str]:
-    """`start` before what counts from it."""
-    return sorted(dtype.names or (), key=lambda column: column in _FROM_START)
-
-
-def _offset(dtype: np.dtype, column: str) -> int:
-    assert dtype.fields is not None
-    return dtype.fields[column][1]

@@ -25,6 +25,7 @@ _COUNTS = (
     ("steps", ("samples",)),
     ("totals", ("count", "bytes")),
     ("bins", ("bytes",)),
+    ("staleness", ("staleness", "count")),
 )
 _TIMES = (
     ("events", ("queued", "start", "end")),
@@ -47,9 +48,11 @@ def problems(batch: Batch) -> Iterator[str]:
         ("events", "clock", len(Clock)),
         ("totals", "kind", len(Kind)),
         ("totals", "track", len(Track)),
+        ("staleness", "worker", 2**15),
     ):
         yield from _outside(batch, table, column, 0, count)
-    yield from _outside(batch, "bins", "bin", -FAR_BINS, FAR_BINS)
+    for table in ("bins", "staleness"):
+        yield from _outside(batch, table, "bin", -FAR_BINS, FAR_BINS)
     for columns, low, high in ((_COUNTS, 0, MOST), (_TIMES, -FAR_NS, FAR_NS)):
         for table, names in columns:
             for column in names:

@@ -259,6 +259,21 @@ def convergence_speed_up(job_ns: int | None, baseline_ns: int | None) -> float |
     return baseline_ns / job_ns if job_ns and baseline_ns else None
 
 
+# --- workers that drift ---
+
+
+def mean_staleness(staleness: np.ndarray, count: np.ndarray) -> float | None:
+    """Mean staleness of contributions, so many (n) of each staleness (n); None where there are none."""
+    total = int(count.sum())
+    return float(np.sum(staleness * count.astype(np.float64))) / total if total else None
+
+
+def steps_ahead(steps: np.ndarray) -> np.ndarray:
+    """By how many steps each worker is ahead of the slowest one: `steps` (workers, ...) that each has ended at the same
+    moment."""
+    return np.asarray(steps - steps.min(axis=0)) if len(steps) else steps
+
+
 DEFINITIONS: Mapping[str, str] = {
     "iteration time": (
         "start of forward to start of the next forward, per worker; the job's is the slowest worker's; "
@@ -295,6 +310,15 @@ DEFINITIONS: Mapping[str, str] = {
         "this job's throughput over its baseline's at equal global batch (strong scaling) or equal batch per "
         "worker (weak scaling), with equal devices and threads, one job at a time, warm-up left out; its interval "
         "covers the true value in 95 of 100 cases"
+    ),
+    "staleness": (
+        "of a worker's contribution to a unit: how many updates the unit has seen between the version that the "
+        "contribution was computed on and the update that it is applied in; 0 where nobody else's came in between, as "
+        "wherever workers meet in every step; of several that make one update, each has its own, and what is held back "
+        "grows stale meanwhile"
+    ),
+    "steps ahead": (
+        "how many steps more a worker has ended than the worker that has ended the fewest, at the same moment"
     ),
     "convergence speed-up": (
         "the baseline's time to reach a target over this job's time to reach it, where their speed-up is not refused"

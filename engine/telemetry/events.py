@@ -111,8 +111,16 @@ LINK_BIN = np.dtype(
     [("link", "<i2"), ("direction", "u1"), ("layer", "<i2"), ("bin", "<i8"), ("bytes", "<i8")]
 )
 """`bin` is time divided by BIN_NS, rounded down."""
+STALENESS = np.dtype(
+    [("bin", "<i8"), ("layer", "<i2"), ("worker", "<i2"), ("staleness", "<i4"), ("count", "<i8")]
+)
+"""How many of a worker's contributions to a layer were applied at that staleness; `bin` is time divided by the width of
+a bin at STALENESS_LEVEL, rounded down. Of a bucket of layers, the first one counts."""
 
 BIN_NS = 10_000_000
 LEVEL_FACTOR = 8
 LEVELS = 6
 """Link bins are kept at BIN_NS x LEVEL_FACTOR^level for levels 0 to LEVELS - 1 (10 ms to 5.5 min)."""
+STALENESS_LEVEL = 2
+"""Staleness is counted at this level and those above it (0.64 s to 5.5 min): a mean needs many contributions, of which
+a layer sees a few each second."""

@@ -37,6 +37,7 @@ from engine.telemetry.events import (
 )
 from engine.telemetry.spool import SpoolWriter
 from engine.telemetry.spread import MOST_TAKEN, LinkBins
+from engine.telemetry.staleness import StalenessCounts
 from engine.telemetry.totals import Totals
 
 TRANSPORT = "transport"
@@ -97,6 +98,8 @@ class Recorder:
         self.name = name
         self.clock_ns = clock_ns
         self.memory: list[bytes] = []
+        self.staleness = StalenessCounts()
+        """Of what this party's shards apply, where workers drift."""
         self._attempt = attempt
         self._host = host or socket.gethostname()
         self._spool = None if spool is None else SpoolWriter(spool, party)
@@ -346,6 +349,7 @@ class Recorder:
                 "samples": samples,
                 "totals": self._totals.take(),
                 "bins": self._bins.take(None) if final else self._bins.take(),
+                "staleness": self.staleness.take(),
             }
             dropped = self._detail.take_dropped()
             self._kept = []

@@ -59,7 +59,7 @@ export function prefetchJob(queries: QueryClient, id: string, search: JobSearch)
 
 /** Whether the page of a job shows figures. */
 export function drawsJob({ tab = "overview" }: JobSearch): boolean {
-  return tab === "overview" || tab === "timeline" || tab === "links";
+  return ["overview", "timeline", "links", "staleness"].includes(tab);
 }
 
 /** Whether jobs were chosen, whose curves are drawn. */

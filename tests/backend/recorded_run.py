@@ -52,9 +52,11 @@ class Run:
 
 def add_job(database: Database, name: str, **changes: object) -> tuple[str, int]:
     """A job and its attempt; `changes` are of the specification's parts, e.g. `workers`, `batch`,
-    `strategy`; or its plan's `period`."""
+    `strategy`; or its plan's `consistency`, of which `period` may be given alone."""
     job_id = str(uuid.uuid4())
     started = int(changes.get("started", 0))  # type: ignore[call-overload]
+    period = {"period": changes["period"]} if "period" in changes else None
+    consistency = changes.get("consistency", period)
     spec = {
         "name": name,
         "model": {"name": changes.get("model", "vgg-small"), "options": {}},
@@ -74,7 +76,7 @@ def add_job(database: Database, name: str, **changes: object) -> tuple[str, int]
                 id=job_id,
                 name=name,
                 spec=spec,
-                plan={"consistency": {"period": changes["period"]}} if "period" in changes else None,
+                plan=None if consistency is None else {"consistency": consistency},
                 description={"name": "vgg-small", "layers": layers},
                 state="succeeded",
                 created_unix_ns=started,

@@ -10,6 +10,7 @@ import struct
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -95,6 +96,15 @@ def other_values(body: bytes, dice: random.Random) -> bytes:
         return encode(Batch(**{**fields, "tables": {**batch.tables, name: rows}}))
 
 
+def with_staleness(body: bytes) -> bytes:
+    """And the server beside this worker has applied stale contributions."""
+    batch = decode(body)
+    rows = np.array(
+        [(7, layer, layer % WORKERS, layer, 1 + layer) for layer in range(LAYERS)], TABLES["staleness"]
+    )
+    return encode(replace(batch, tables={**batch.tables, "staleness": rows}))
+
+
 def cut(body: bytes, dice: random.Random) -> bytes:
     return body[: dice.randrange(len(body))]
 
@@ -136,7 +146,7 @@ def test_a_batch_that_is_almost_right_is_taken_or_refused(
         for number in range(tries):
             step = STEPS + number
             way = dice.choice(WAYS)
-            body = way(worker_step(large, number % WORKERS, step, step), dice)
+            body = way(with_staleness(worker_step(large, number % WORKERS, step, step)), dice)
             answer = http.post(post, content=body, headers=headers)
             assert answer.status_code in {200, 400, 409}, (number, way.__name__, answer.text)
             if answer.status_code != 200:
@@ -146,7 +156,7 @@ def test_a_batch_that_is_almost_right_is_taken_or_refused(
         right = worker_step(large, 0, STEPS + tries, STEPS + tries)
         assert http.post(post, content=right, headers=headers).status_code == 200
         job = f"/api/v1/jobs/{large.job_id}"
-        about = ("", "/summary", "/metrics", "/metrics/names", "/events", "/trace", "/plan")
+        about = ("", "/summary", "/staleness", "/metrics", "/metrics/names", "/events", "/trace", "/plan")
         for path in (
             "/api/v1/jobs", *(f"{job}{part}" for part in about), *(f"{job}/figures/{name}" for name in FIGURES)
         ):  # fmt: skip

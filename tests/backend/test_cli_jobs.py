@@ -46,6 +46,18 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
+def test_the_terminal_says_where_there_is_no_staleness(file: Path) -> None:
+    for strategy, words in (
+        ("p3", "wait for one another in every step"),
+        ("async-sgd", "has been applied yet"),
+    ):
+        job_id = succeeds("submit", str(file), "--set", f"strategy.name={strategy}").strip()
+        assert words in succeeds("staleness", job_id)
+        assert json.loads(succeeds("staleness", job_id, "--json"))["drifts"] is (strategy == "async-sgd")
+        assert ("staleness" in succeeds("show", job_id)) is (strategy == "async-sgd")
+        succeeds("cancel", job_id)
+
+
 def test_a_job_from_its_submission_to_its_end(file: Path) -> None:
     job_id = succeeds("submit", str(file)).strip()
     assert shows(succeeds("list", "--state", "queued"), job_id)

@@ -65,7 +65,14 @@ def test_a_specification_that_is_no_object_at_all_is_no_bug_of_its_figures(
     assert (refused.status_code, "cannot read" in refused.text) == (422, True)
     rows = api.get("/api/v1/jobs").json()["items"]
     assert [(row["tags"], row["note"]) for row in rows if row["id"] == run.job_id] == [([], None)]
-    for path in ("links", "links/stretch?from_ns=0&to_ns=1", "trace", "figures/timeline", "logs"):
+    for path in (
+        "links",
+        "links/stretch?from_ns=0&to_ns=1",
+        "staleness",
+        "trace",
+        "figures/timeline",
+        "logs",
+    ):
         answer = api.get(f"/api/v1/jobs/{run.job_id}/{path}")
         assert answer.status_code == 200, answer.text
     assert api.delete(f"/api/v1/jobs/{run.job_id}", headers=JSON).status_code == 204

@@ -13,7 +13,7 @@ from playwright.sync_api import expect
 from backend.client import ENDED, Client
 from backend.settings import Settings
 from tests.backend.live_server import LiveServer
-from tests.e2e.recorded import record, record_race
+from tests.e2e.recorded import record, record_drifting, record_race
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
@@ -49,6 +49,13 @@ def recorded(server: LiveServer) -> list[str]:
     """A baseline and a job of P3, to their last telemetry, that tests look at and leave as they are."""
     with Client(server.url) as found:
         return record(found)
+
+
+@pytest.fixture(scope="session")
+def drifting(server: LiveServer) -> str:
+    """A job whose workers do not wait for one another, that tests look at and leave as it is: its id."""
+    with Client(server.url) as found:
+        return record_drifting(found)
 
 
 @pytest.fixture(scope="session")

@@ -23,7 +23,7 @@ from backend.client import Client
 from engine.benchmarks.harness.report import Report, arguments
 from tests.backend.live_server import LiveServer
 from tests.browser import ARGUMENTS, find_chromium
-from tests.e2e.recorded import record
+from tests.e2e.recorded import record, record_drifting
 from tests.e2e.views import AT_REST, TABS, View, views
 
 if TYPE_CHECKING:
@@ -150,7 +150,11 @@ def _run(options: argparse.Namespace, report: Report, times: int) -> None:
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=ARGUMENTS)
         with LiveServer(Path(folder), cpu_devices=2) as server, Client(server.url) as client:
             jobs = record(client)
-            found = {name: view for name, view in views(client, jobs).items() if name not in HIDE}
+            found = {
+                name: view
+                for name, view in views(client, jobs, record_drifting(client)).items()
+                if name not in HIDE
+            }
             paints = _paints(browser, server.url, found, times, report)
             events = _interactions(browser, server.url, jobs, times, report)
         browser.close()

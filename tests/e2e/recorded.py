@@ -1,5 +1,5 @@
-"""What tests, and who looks at the pages, share: two small jobs, a baseline and P3 on a shaped network, and a small
-race."""
+"""What tests, and who looks at the pages, share: two small jobs, a baseline and P3 on a shaped network, one whose
+workers drift, and a small race."""
 
 from __future__ import annotations
 
@@ -31,6 +31,17 @@ def record(client: Client) -> list[str]:
         with_all_telemetry(client, job.id)
         ids.append(job.id)
     return ids
+
+
+def record_drifting(client: Client) -> str:
+    """Train a job whose workers do not wait for one another to its last telemetry: its id."""
+    spec = job_spec(
+        "recorded async", strategy={"name": "async-sgd"}, training={"steps": 12, "global_batch": 32}
+    )
+    job = client.wait(client.submit(spec).id, timeout_s=150)
+    assert job.state == "succeeded", job.message
+    with_all_telemetry(client, job.id)
+    return job.id
 
 
 def record_race(client: Client) -> str:

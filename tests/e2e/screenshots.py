@@ -18,7 +18,7 @@ from backend.client import Client
 from tests.backend.job_specs import job_spec
 from tests.backend.live_server import LiveServer
 from tests.browser import ARGUMENTS, find_chromium
-from tests.e2e.recorded import record
+from tests.e2e.recorded import record, record_drifting
 from tests.e2e.views import SCREEN_PX, View, views
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def main() -> None:
         sync_playwright() as playwright,
     ):
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=ARGUMENTS)
-        found = views(client, record(client)) | {"race-ranking": ranked(client)}
+        found = views(client, record(client), record_drifting(client)) | {"race-ranking": ranked(client)}
         take(browser, server.url, found, out)
         browser.close()
 

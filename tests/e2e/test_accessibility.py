@@ -32,7 +32,7 @@ def _with_crossing(route: Route) -> None:
 
 
 def test_no_page_has_serious_findings_of_axe_or_complaints_in_the_console(
-    page: Page, client: Client, recorded: list[str], raced: str
+    page: Page, client: Client, recorded: list[str], drifting: str, raced: str
 ) -> None:
     said: list[str] = []
 
@@ -45,7 +45,7 @@ def test_no_page_has_serious_findings_of_axe_or_complaints_in_the_console(
     race = client.standings(raced)
     assert race.next, "there is something to try next"
     assert all(one.limit for ranking in race.rankings for one in ranking.standings if one.rank)
-    found = views(client, recorded)
+    found = views(client, recorded, drifting)
     page.route(f"**/api/v1/races/{raced}", _with_crossing)
     found["race-ranking"] = View(address=f"/races/{raced}", shows="panel-race-throughput")
     wrong = {}

@@ -21,15 +21,17 @@ CLOSER = re.compile(r"/figures/timeline\?.*from_ns=")
 CLOSER_RACE = re.compile(r"/api/v1/race\?.*from_ns=")
 OVERVIEW = ("loss", "throughput", "step-time", "speed-up", "memory")
 LINKS = ("utilization", "timeline", "heatmap")
+STALENESS = ("drift", "staleness")
 
 
-def test_every_figure_draws_the_apis_values(page: Page, recorded: list[str]) -> None:
-    assert {*OVERVIEW, *LINKS} == set(FIGURES), "the page shows every figure that there is"
+def test_every_figure_draws_the_apis_values(page: Page, recorded: list[str], drifting: str) -> None:
+    assert {*OVERVIEW, *LINKS, *STALENESS} == set(FIGURES), "the page shows every figure that there is"
     answers = Answers(page)
     drawn = {}
     for address, names in (
         (f"/jobs/{recorded[1]}", OVERVIEW),
         (f"/jobs/{recorded[1]}?tab=links&step=5", LINKS),
+        (f"/jobs/{drifting}?tab=staleness", STALENESS),
         (f"/race?jobs={','.join(recorded)}&step=5", ("race",)),
     ):
         page.goto(address)

@@ -47,9 +47,11 @@ def test_the_header_is_whole_on_a_phone(page: Page, width: int) -> None:
     assert page.evaluate(CUT) == []
 
 
-def test_no_page_is_wider_than_a_phone(page: Page, client: Client, recorded: list[str]) -> None:
+def test_no_page_is_wider_than_a_phone(
+    page: Page, client: Client, recorded: list[str], drifting: str
+) -> None:
     """Each is opened on the narrowest; then the screen becomes a wider one's, as when it is turned."""
-    found = views(client, recorded)
+    found = views(client, recorded, drifting)
     assert {f"job-{tab}" for tab in TABS} <= set(found)
     wide = {}
     for name, view in found.items():

@@ -54,8 +54,9 @@ class View:
             seen = height  # figures may have grown when they came
 
 
-def views(client: Client, jobs: list[str]) -> dict[str, View]:
-    """All of them, by name; `jobs` are a baseline and another job."""
+def views(client: Client, jobs: list[str], drifting: str) -> dict[str, View]:
+    """All of them, by name; `jobs` are a baseline and another job, and the workers of `drifting` do not wait for one
+    another."""
     baseline, job = jobs
     seen = client.figure(job, "timeline", step=5).layout.meta
     wait = seen["waits"][0]
@@ -81,6 +82,7 @@ def views(client: Client, jobs: list[str]) -> dict[str, View]:
         "launch-refused": View(address="/launch", shows="plan-totals", do=_refused),
         "plan-editor": View(address=f"/launch?from={job}", shows="plan-totals", do=_edit),
         **tabs,
+        "job-staleness": View(address=f"/jobs/{drifting}?tab=staleness", shows="staleness-workers"),
         "job-timeline-why": View(address=f"/jobs/{job}?tab=timeline&step=5&why={why}", shows="why-text"),
         "job-stretch": View(address=f"/jobs/{job}?tab=links&{window}", shows="stretch-table"),
         "job-unknown": View(address="/jobs/nobody", shows="problem"),

@@ -91,6 +91,10 @@ class World:
         """By unit: what each of its updates consisted of."""
         self.dropped: dict[Given, str] = {}
         self.sent: list[Given] = []
+        self.computed_on: dict[Given, int] = {}
+        """Version of its unit that each contribution was computed on."""
+        self.named: dict[int, list[list[tuple[int, int, int]]]] = defaultdict(list)
+        """By unit: rank, step and staleness of what each of its updates says that it consists of."""
         self.begun: list[tuple[int, int, dict[int, int]]] = []
         """(rank, step, by unit the version that it computes on)."""
 
@@ -155,6 +159,8 @@ class World:
         for unit, version in worker.came.items():
             worker.machine.installed(unit, version)
         self.begun.append((rank, worker.step, dict(worker.came)))
+        for unit in self.units:
+            self.computed_on[Given(unit, rank, worker.step, worker.life)] = worker.came.get(unit, 0)
         worker.to_push = list(self.units)
 
     def _arrives(self, message: Travelling) -> None:
@@ -195,7 +201,8 @@ class World:
                     self.sums[unit].append(given)
                 case Drop(unit, origin, step, reason, kept=kept):
                     self.dropped[self._given(unit, origin, step, kept, arrived)] = reason
-                case Update(unit, version):
+                case Update(unit, version, parts=parts):
+                    self.named[unit].append([tuple(part) for part in parts])
                     self.updates[unit].append(self.sums.pop(unit))
                     assert version == len(self.updates[unit])
                 case Advance(unit, clock):

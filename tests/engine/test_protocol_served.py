@@ -113,6 +113,40 @@ def check_that_all_are_applied_once(mode: str, returns: Returns, rank_order: boo
                 }
 
 
+def is_said_of_every_update(it: World, mode: str) -> None:
+    """An update names what it consists of, and how stale each of it is: the updates since what it was computed on."""
+    for unit, updates in it.updates.items():
+        for before, (update, named) in enumerate(zip(updates, it.named[unit], strict=True)):
+            expected = [(each.rank, each.step, before - it.computed_on[each]) for each in update]
+            assert sorted(named) == ([] if mode == "every-step" else sorted(expected))
+            assert all(staleness >= 0 for _, _, staleness in named)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@given(returns=returns, rank_order=st.booleans(), random=st.randoms(use_true_random=False))
+@settings(max_examples=60, deadline=None)
+def test_the_staleness_of_every_contribution_is_said(
+    mode: str, returns: Returns, rank_order: bool, random: Random
+) -> None:
+    it = world(mode, returns, rank_order, random)
+    it.run()
+    is_said_of_every_update(it, mode)
+    stale = [staleness for updates in it.named.values() for update in updates for _, _, staleness in update]
+    assert len(stale) == (0 if mode == "every-step" else len(it.sent))
+    if mode in TOGETHER:
+        assert not any(stale)
+    if "by clock" in mode:
+        assert max(stale) <= BOUND[mode], "all of a clock's contributions are one update"
+
+
+def test_some_contributions_are_stale() -> None:
+    """Else the test above would compare zeros."""
+    for mode in ("asynchronous", "softsync 2", "bounded 1 by clock"):
+        it = world(mode, "push", False, Random(1), steps=8)
+        it.run()
+        assert any(s for updates in it.named.values() for update in updates for _, _, s in update), mode
+
+
 def check_that_nobody_is_stopped(
     mode: str, returns: Returns, rank_order: bool, random: Random, back: bool
 ) -> None:
@@ -135,3 +169,4 @@ def check_that_nobody_is_stopped(
     assert not applied.keys() & it.dropped.keys()
     assert applied.keys() | it.dropped.keys() == set(it.sent)
     assert not it.kept
+    is_said_of_every_update(it, mode)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
 
 import pytest
 
+from engine.consistency.asynchronous import Asynchronous
+from engine.consistency.bounded_staleness import BoundedStaleness
 from engine.consistency.every_step import EveryStep
+from engine.consistency.policy import Policy
 from engine.plan.description import ModelDescription
 from engine.plan.plan import LayerPlan, Order, Servers
 from engine.plan.traffic import declared
@@ -74,3 +78,30 @@ def test_slices_overlap_both_directions_with_updates(unit: str, size: int | None
     began = min(each.start_ns for each in found.passed)
     ended = max(each.end_ns for each in found.passed)
     assert (ended - began) / UNIT_NS == pytest.approx(units, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("policy", "stale"),
+    [
+        (lambda: EveryStep(3), {}),
+        (lambda: BoundedStaleness(0, apply="clock"), {0: 12}),
+        # The links are alike, so workers take turns: each finds the two others' updates since its own.
+        (Asynchronous, {0: 1, 1: 1, 2: 10}),
+    ],
+)  # fmt: skip
+def test_staleness_is_seen_on_the_virtual_clock(policy: Callable[[], Policy], stale: dict[int, int]) -> None:
+    """Four steps of three workers, which all begin with the same version."""
+    model = made_up((250_000,))
+    order = Order(unit="layer", depart="when-ready", rank="fifo", returns="push")
+    plan = resolved(model, *served(model, order), servers=DEDICATED)
+    network = partial(VirtualNetwork, rate_bps=8 * 1_000_000)
+    found = simulate(
+        plan, model, workers=3, steps=4, policy=policy, network=network,
+        compute={layer.name: Compute(UNIT_NS, UNIT_NS) for layer in model.layers},
+    )  # fmt: skip
+    counts: Counter[int] = Counter()
+    for (unit, worker, staleness), count in found.applied.items():
+        assert unit == 0
+        assert worker in range(3)
+        counts[staleness] += count
+    assert counts == stale

@@ -186,3 +186,16 @@ def test_telemetry_needs_no_torch() -> None:
     code = f"import sys; {imports}; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+def test_mean_staleness_is_over_contributions() -> None:
+    assert d.mean_staleness(np.array([0, 1, 5], np.int32), np.array([6, 3, 1])) == 0.8
+    assert d.mean_staleness(np.array([], np.int32), np.array([], np.int64)) is None
+    assert d.mean_staleness(np.array([2**31 - 1], np.int32), np.array([2**53 - 1])) == 2**31 - 1, (
+        "no overflow"
+    )
+
+
+def test_who_is_ahead_is_ahead_of_the_slowest() -> None:
+    assert d.steps_ahead(np.array([[1, 4], [3, 9], [2, 4]])).tolist() == [[0, 0], [2, 5], [1, 0]]
+    assert d.steps_ahead(np.empty((0, 2), int)).tolist() == []

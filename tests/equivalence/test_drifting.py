@@ -3,13 +3,17 @@ the job ends near what synchronous SGD ends at."""
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from engine.errors import UserError
-from tests.jobs import distance, job, plan_of, reference, succeed
+from engine.plan.units import cut
+from engine.telemetry import spool
+from engine.telemetry.events import Kind, Track
+from tests.jobs import Run, distance, job, plan_of, reference, succeed
 from tests.traffic import counted_bytes, declared_bytes
 
 pytestmark = pytest.mark.usefixtures("gang_lane")
@@ -52,6 +56,7 @@ def test_the_trivial_setting_is_synchronous_sgd(
     assert distance(run.state, reference(spec, workers)) < 1e-12
     # Ten steps of gradients and answers, and at the end one answer more, which is the same for everybody.
     assert 20 * sum(counted_bytes(run).values()) == 21 * sum(declared_bytes(run).values())
+    assert staleness(run).keys() == {0}
 
 
 @pytest.mark.parametrize(("strategy", "workers", "options"), LOOSE)
@@ -65,6 +70,29 @@ def test_nothing_is_lost_where_workers_drift(
     moved = distance(ended, begun)
     # A gradient that counts less leaves them nearer to where they began.
     assert distance(run.state, ended) < (0.9 if strategy == "staleness-aware" else 0.1) * moved
+    if options.get("apply") == "clock":
+        assert max(staleness(run)) <= options["bound"]
+    else:  # all compute their first step on the same version, and the first update is not everybody's
+        assert max(staleness(run)) >= 1
+
+
+def staleness(run: Run) -> Counter[int]:
+    """How many contributions were recorded at each staleness: one for every one that a server has added."""
+    found, said, added = Counter[int](), Counter[int](), 0
+    for batch in spool.batches(run.launch.spool):
+        for row in batch.table("staleness"):
+            found[int(row["staleness"])] += int(row["count"])
+            said[int(row["worker"])] += int(row["count"])
+        totals = batch.table("totals")
+        reduced = totals[(totals["kind"] == Kind.REDUCE) & (totals["track"] == Track.SERVER)]
+        added += int(reduced["count"].sum())
+    launch = run.launch
+    each = 10 * len(cut(launch.plan, launch.model))
+    assert said == dict.fromkeys(range(launch.job.cluster.workers), each), (
+        "each worker's, of every unit in every step"
+    )
+    assert found.total() == added == said.total()
+    return found
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from backend.db.models.jobs import Attempt, Job, Transition
 from backend.db.models.labels import JobFigures, JobTag
 from backend.db.models.notices import Notice
 from backend.db.models.races import Race, RaceOut, RaceRun
-from backend.db.models.rollups import DetailedStep, LayerWait, TransferTotal
+from backend.db.models.rollups import DetailedStep, LayerWait, StalenessCount, StalenessWindow, TransferTotal
 from backend.db.models.sign_ins import SignIn
 from backend.db.models.speed_ups import SpeedUpRow
 from backend.db.models.telemetry import Batch, DroppedDetail, LayerTotal, Link, LinkBin, Metric, StepRow
@@ -30,6 +30,8 @@ __all__ = [
     "RaceRun",
     "SignIn",
     "SpeedUpRow",
+    "StalenessCount",
+    "StalenessWindow",
     "StepRow",
     "TransferTotal",
     "Transition",

@@ -1,8 +1,8 @@
-"""Sums over the steps of an attempt, for figures of long runs: a figure reads as many rows as it can draw, whatever
-the run's length.
+"""Sums over the steps, or over the time, of an attempt, for figures of long runs: a figure reads as many rows as it can
+draw, whatever the run's length.
 
-Level n has a row for every 8^n steps, named by the first of them; a step's own values are level 0. Written by
-`backend.ingest` in a batch's transaction.
+Level n has a row for every 8^n steps, named by the first of them; a step's own values are level 0. Levels of time are
+those of LinkBin. Written by `backend.ingest` in a batch's transaction.
 """
 
 from __future__ import annotations
@@ -57,3 +57,32 @@ class DetailedStep(Base):
     attempt_id: Mapped[int] = attempt_key()
     step: Mapped[int] = key()
     party: Mapped[int] = key(SmallInteger)
+
+
+class StalenessCount(Base):
+    """How many of a worker's contributions to a layer were applied at that staleness, in the whole attempt."""
+
+    __tablename__ = "staleness_counts"
+    __table_args__ = CLUSTERED
+
+    attempt_id: Mapped[int] = attempt_key()
+    layer: Mapped[int] = key(SmallInteger)
+    worker: Mapped[int] = key(SmallInteger)
+    staleness: Mapped[int] = key()
+    count: Mapped[BigInt]
+
+
+class StalenessWindow(Base):
+    """How many of a worker's contributions, to whichever layer, were applied at that staleness in a window of time."""
+
+    __tablename__ = "staleness_windows"
+    __table_args__ = CLUSTERED
+
+    attempt_id: Mapped[int] = attempt_key()
+    level: Mapped[int] = key(SmallInteger)
+    """Windows are 10 ms x 8^level wide; the first level is `engine.telemetry.events.STALENESS_LEVEL`."""
+    bin: Mapped[int] = key()
+    """Covers bin x width to (bin + 1) x width on the attempt's clock."""
+    worker: Mapped[int] = key(SmallInteger)
+    staleness: Mapped[int] = key()
+    count: Mapped[BigInt]

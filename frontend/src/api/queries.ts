@@ -142,6 +142,20 @@ export const figureQuery = (id: string, name: string, params: FigureParams) =>
     [id],
   );
 
+/** How stale contributions were, and who is ahead; what it was over time is in the figures. */
+export const stalenessQuery = (id: string, attempt?: number) =>
+  queryOptions({
+    queryKey: ["staleness", id, attempt],
+    queryFn: ({ signal }) =>
+      unwrap(
+        client.GET("/api/v1/jobs/{job_id}/staleness", {
+          params: { path: { job_id: id }, query: { attempt, windows: 1 } },
+          signal,
+        }),
+      ),
+    meta: { jobs: [id] },
+  });
+
 /** Why a worker waited, in an attempt or the latest. What is recorded of a wait does not change. */
 export const whyQuery = (id: string, wait: WaitKey, attempt?: number) =>
   queryOptions({

@@ -24,6 +24,7 @@ export type StrategyEntry = Schemas["StrategyEntry"];
 export type Events = Schemas["Events"];
 export type Why = Schemas["Why"];
 export type LinkStretch = Schemas["LinkStretch"];
+export type Staleness = Schemas["Staleness"];
 export type FigureEntry = Schemas["FigureEntry"];
 export type Device = Schemas["Device"];
 export type Queue = Schemas["Queue"];

@@ -11,6 +11,7 @@ import {
   parseQuery,
   raceSearch,
   rankingsSearch,
+  tabsOf,
 } from "./search";
 
 test("a race's address is readable and comes back as it was", () => {
@@ -139,4 +140,11 @@ test("a group is what its jobs have in common", () => {
   expect(groupFilter("race", "r1")).toEqual({ race: "r1" });
   expect(groupFilter("race", null)).toEqual({ raced: false });
   expect(jobsSearch(parseQuery(formatQuery({ open: NO_GROUP })))).toEqual({ open: NO_GROUP });
+});
+
+test("only a job whose workers drift has a tab for staleness", () => {
+  expect(tabsOf({ drifts: true })).toContain("staleness");
+  expect(tabsOf({ drifts: false })).not.toContain("staleness");
+  expect(tabsOf({ drifts: false })).toHaveLength(8);
+  expect(jobSearch({ tab: "staleness" })).toEqual({ tab: "staleness" });
 });

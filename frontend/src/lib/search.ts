@@ -81,6 +81,7 @@ export const JOB_TABS = [
   "overview",
   "timeline",
   "links",
+  "staleness",
   "plan",
   "attempts",
   "events",
@@ -88,6 +89,11 @@ export const JOB_TABS = [
   "spec",
 ] as const;
 export type JobTab = (typeof JOB_TABS)[number];
+
+/** The tabs of a job: only where workers drift are contributions stale. */
+export function tabsOf({ drifts }: { drifts: boolean }): JobTab[] {
+  return JOB_TABS.filter((name) => name !== "staleness" || drifts);
+}
 
 /** What the page of one job shows. */
 export interface JobSearch {
@@ -106,7 +112,7 @@ export interface JobSearch {
   layer?: number;
   /** Of a timeline: the ends of what is measured, in ns on the attempt's clock. */
   measure?: [number, number];
-  /** Of the overview: which parts of their x axes figures show, as `loss:3:9`. */
+  /** Of overview and staleness: which parts of their x axes figures show, as `loss:3:9`. */
   zoom?: string[];
   /** What is looked for in a log. */
   find?: string;

@@ -7,7 +7,7 @@ import { Problem } from "../../components/Problem";
 import { usePageTitle } from "../../components/usePageTitle";
 import { formatPercent } from "../../lib/format";
 import { isLive, progress, STATES } from "../../lib/jobState";
-import { JOB_TABS, type JobTab } from "../../lib/search";
+import { type JobTab, tabsOf } from "../../lib/search";
 import { AttemptChoice } from "./AttemptChoice";
 import { AttemptsPanel } from "./AttemptsPanel";
 import { EventsPanel } from "./EventsPanel";
@@ -17,6 +17,7 @@ import { LogsPanel } from "./LogsPanel";
 import { OverviewPanel } from "./OverviewPanel";
 import { PlanPanel } from "./PlanPanel";
 import { SpecPanel } from "./SpecPanel";
+import { StalenessPanel } from "./StalenessPanel";
 import { TimelinePanel } from "./TimelinePanel";
 
 const route = getRouteApi("/jobs/$jobId");
@@ -25,6 +26,7 @@ const LABELS: Record<JobTab, string> = {
   overview: "Overview",
   timeline: "Timeline",
   links: "Links",
+  staleness: "Staleness",
   plan: "Plan",
   attempts: "Attempts",
   events: "Events",
@@ -44,7 +46,8 @@ export function JobPage() {
     job ? `${share === null ? STATES[job.state].label : `● ${formatPercent(share)}`} · ${job.name}` : "Job",
   );
 
-  const tab = JOB_TABS.find((name) => name === search.tab) ?? "overview"; // a raw value may come with the address
+  const shown = tabsOf(job?.plan ?? { drifts: false });
+  const tab = shown.find((name) => name === search.tab) ?? "overview"; // a raw value may come with the address
   const tabs = useRef<HTMLDivElement>(null);
   const isThere = job !== undefined;
   useEffect(() => {
@@ -92,7 +95,7 @@ export function JobPage() {
         }
       >
         <Tabs.List ref={tabs} style={{ flexWrap: "nowrap", overflowX: "auto", overflowY: "hidden" }}>
-          {JOB_TABS.map((name) => (
+          {shown.map((name) => (
             <Tabs.Tab key={name} value={name} data-testid={`tab-${name}`}>
               {LABELS[name]}
             </Tabs.Tab>
@@ -122,6 +125,17 @@ export function JobPage() {
         </Tabs.Panel>
         <Tabs.Panel value="links" pt="md">
           <LinksPanel job={job} search={search} />
+        </Tabs.Panel>
+        <Tabs.Panel value="staleness" pt="md">
+          <StalenessPanel
+            key={search.attempt}
+            job={job}
+            attempt={search.attempt}
+            zoom={search.zoom}
+            onZoom={(zoom) =>
+              navigate({ search: (previous) => ({ ...previous, zoom }), replace: true, resetScroll: false })
+            }
+          />
         </Tabs.Panel>
         <Tabs.Panel value="plan" pt="md">
           <PlanPanel jobName={job.name} plan={job.plan} layer={search.layer} />

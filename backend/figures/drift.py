@@ -1,0 +1,123 @@
+"""Drift: over time, how stale every worker's contributions were, and how many steps each was ahead of the slowest."""
+
+from __future__ import annotations
+
+import numpy as np
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from backend.figures.base import finish, notice
+from backend.figures.drifted import Course
+from backend.figures.facts import JobFacts
+from backend.figures.markup import as_text
+from backend.figures.request import FigureRequest
+from backend.figures.rows import abbreviate
+from backend.figures.source import Source
+from backend.figures.staleness import NOTHING_YET, TOGETHER
+from backend.figures.theme import COLOURS, palette
+
+MOST_WINDOWS = 240
+MOST_LINES = 16
+"""Workers that are drawn one by one: those that were ahead, and those that were behind, by most."""
+
+
+def drift(source: Source, request: FigureRequest) -> go.Figure:
+    """Staleness above, who is ahead below, over the same time."""
+    job = source.job
+    course = source.course(MOST_WINDOWS)
+    if not len(course.most):
+        text = NOTHING_YET if source.drifts() else TOGETHER
+        return notice(request, revision=f"drift:{job.id}", text=text)
+    return draw(job, course, request)
+
+
+def draw(job: JobFacts, course: Course, request: FigureRequest) -> go.Figure:
+    """The figure of a course."""
+    colours = COLOURS[request.theme]
+    figure = make_subplots(
+        rows=2,
+        cols=1,
+        shared_xaxes=True,
+        vertical_spacing=0.14,
+        subplot_titles=["<b>staleness</b>, mean of a window", "<b>steps ahead</b> of the slowest worker"],
+    )
+    for note in figure.layout.annotations:
+        note.update(x=0, xanchor="left", font={"size": 12, "color": colours.text})
+    edges, ahead = course.edges_ns / 1e9, course.ahead
+    middles, moments = (edges[:-1] + edges[1:]) / 2, course.at_ns / 1e9
+    chosen = shown(course)
+    series = colours.series if len(chosen) <= len(colours.series) else palette(request.theme, len(chosen))
+    for worker, colour in zip(chosen, series, strict=False):
+        name = as_text(abbreviate(job.party(worker)) if request.narrow else job.party(worker))
+        line, common = {"width": 2, "color": colour}, {"name": name, "legendgroup": name}
+        figure.add_trace(
+            go.Scatter(
+                x=middles,
+                y=course.mean[worker],
+                connectgaps=False,
+                mode="lines+markers" if len(middles) == 1 else "lines",
+                line=line,
+                hovertemplate="%{y:.3g}",
+                **common,
+            ),
+            row=1,
+            col=1,
+        )
+        figure.add_trace(
+            go.Scatter(
+                x=moments,
+                y=ahead[worker],
+                showlegend=False,
+                hovertemplate="%{y:,} ahead",
+                mode="lines",
+                line={**line, "shape": "hv"},
+                **common,
+            ),
+            row=2,
+            col=1,
+        )
+    figure.add_trace(
+        go.Scatter(
+            x=middles,
+            y=np.where(course.most < 0, np.nan, course.most),
+            name="highest of all",
+            mode="markers" if len(middles) == 1 else "lines",
+            line={"width": 1, "color": colours.muted, "dash": "dot"},
+            hovertemplate="%{y:,}",
+        ),
+        row=1,
+        col=1,
+    )
+    figure.update_xaxes(tickformat="~s", ticksuffix="s")
+    figure.update_yaxes(rangemode="tozero", tickformat="~g")
+    figure.update_yaxes(title_text="updates", row=1, col=1)
+    figure.update_yaxes(title_text="steps", row=2, col=1)
+    figure.update_layout(hovermode="x unified", showlegend=True, margin={"t": 60})
+    figure.update_layout(legend={"y": 1.06})
+    meta = {"panels": [{"y": "y", "title": "staleness"}, {"y": "y2", "title": "steps ahead"}]}
+    return finish(figure, request, revision=f"drift:{job.id}", height=460, alt=_words(job, course), meta=meta)
+
+
+def shown(course: Course) -> list[int]:
+    """The workers that are drawn: all, or those whose lead was highest and lowest on average."""
+    workers = len(course.steps)
+    if workers <= MOST_LINES:
+        return list(range(workers))
+    by_lead = np.argsort(-course.ahead.mean(axis=1), kind="stable").tolist()
+    half = MOST_LINES // 2
+    return sorted([*by_lead[:half], *by_lead[-half:]])
+
+
+def _words(job: JobFacts, course: Course) -> str:
+    ahead = course.ahead
+    first, window = np.unravel_index(int(ahead.argmax()), ahead.shape)
+    lead = int(ahead[first, window])
+    said = f"staleness was at most {int(course.most.max()):,}"
+    if lead > 0:
+        last = job.party(int(ahead[:, window].argmin()))
+        said += (
+            f"; {job.party(int(first))} was up to {lead:,} {'step' if lead == 1 else 'steps'} ahead of {last}"
+        )
+    elif len(ahead) > 1:
+        said += "; nobody was ahead of anybody"
+    return said

@@ -1,0 +1,21 @@
+import type { Staleness } from "../api/types";
+
+/** As the terminal writes it; a dash where there is none. */
+export function formatMean(mean: number | null): string {
+  return mean === null ? "–" : mean.toFixed(2);
+}
+
+/** All contributions in a sentence, and who is ahead. */
+export function stalenessWords({ drifts, everything, workers }: Staleness): string {
+  const { contributions, mean, most } = everything;
+  if (contributions === 0)
+    return drifts
+      ? "No contribution has been applied yet, or the job ran before staleness was recorded."
+      : "Workers of this job wait for one another in every step: no contribution is stale.";
+  const number = (value: number | null) => (value ?? 0).toLocaleString("en");
+  const all = `${number(contributions)} contributions, ${formatMean(mean)} updates stale on average, at most ${number(most)}`;
+  const sorted = workers.toSorted((one, other) => other.ahead - one.ahead);
+  const [first, last] = [sorted[0], sorted.at(-1)];
+  if (!first || !last || first.ahead === 0) return `${all}; nobody is ahead.`;
+  return `${all}; ${first.name} is ${number(first.ahead)} ${first.ahead === 1 ? "step" : "steps"} ahead of ${last.name}.`;
+}

@@ -1,0 +1,86 @@
+"""Staleness of a job whose workers drift: on its page, in files, in the API and in the terminal the same numbers."""
+
+from __future__ import annotations
+
+import csv
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import expect
+from typer.testing import CliRunner
+
+from backend.cli.main import app
+from backend.client import Client
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.browser
+
+
+def taken(page: Page, panel: str, what: str) -> list[list[str]]:
+    """The rows of a file that is taken along."""
+    with page.expect_download() as download:
+        page.get_by_test_id(panel).get_by_test_id(what).click()
+    file: Path = download.value.path()
+    with file.open(newline="") as opened:
+        return list(csv.reader(opened))
+
+
+def test_only_a_job_whose_workers_drift_has_the_tab(page: Page, recorded: list[str], drifting: str) -> None:
+    page.goto(f"/jobs/{recorded[1]}?tab=staleness")
+    expect(page.get_by_test_id("tab-overview")).to_have_attribute("aria-selected", "true")
+    expect(page.get_by_test_id("tab-staleness")).to_have_count(0)
+    page.goto(f"/jobs/{drifting}")
+    page.get_by_test_id("tab-staleness").click()
+    expect(page).to_have_url(re.compile("tab=staleness"))
+    expect(page.get_by_test_id("staleness-workers")).to_be_visible()
+
+
+def test_page_file_api_and_terminal_say_the_same(
+    page: Page, client: Client, drifting: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = client.staleness(drifting)
+    units = client.job(drifting).plan.units
+    assert found.everything.contributions == sum(12 * units for _ in found.workers)
+    assert [worker.steps for worker in found.workers] == [12, 12]
+    assert found.everything.most, "each of the first step's contributions was computed on the same version"
+
+    page.goto(f"/jobs/{drifting}?tab=staleness")
+    words = page.get_by_test_id("staleness-words")
+    mean = f"{found.everything.mean:.2f} updates stale on average, at most {found.everything.most:,}"
+    expect(words).to_contain_text(f"{found.everything.contributions:,} contributions, {mean}")
+    head, *rows = taken(page, "staleness", "table-csv")
+    assert head[:2] == ["Worker", "Steps"]
+    assert rows == [
+        [
+            each.name,
+            f"{each.steps:,}",
+            f"{each.ahead:,}",
+            f"{each.contributions:,}",
+            f"{each.mean:.2f}",
+            f"{each.most:,}",
+        ]
+        for each in found.workers
+    ]
+
+    head, *rows = taken(page, "panel-staleness", "figure-csv")
+    assert head[1] == "0: not stale (share of the contributions (share))"
+    assert [row[0] for row in rows[:3]] == ["all workers", "worker 0", "worker 1"]
+    assert float(rows[0][1]) == pytest.approx(found.everything.counts[0] / found.everything.contributions)
+    head, *_ = taken(page, "panel-drift", "figure-csv")
+    assert head[:3] == ["time (s)", "staleness: worker 0 (updates)", "steps ahead: worker 0 (steps)"]
+
+    monkeypatch.setenv("TRAINYARD_URL", client.url)
+    said = CliRunner().invoke(app, ["staleness", drifting]).stdout
+    assert mean in said
+    assert re.search(
+        rf"^worker 1 +12 +{found.workers[1].ahead} +{found.workers[1].contributions} ", said, re.M
+    )
+    assert (
+        f"{found.everything.mean:.2f} updates on average"
+        in CliRunner().invoke(app, ["show", drifting]).stdout
+    )
