@@ -8,6 +8,7 @@ Layout of an attempt's directory (every file is written to a temporary name and 
   errors/<party>.json    why a process failed, in its own words
   spool/                 telemetry batches that the server has not acknowledged
   result/model.pt        the trained state_dict; result/summary.json: its figures (worker 1: summary-1.json)
+  result/updates-0.bin   what the updates of server shard 0 consisted of, where the job has that recorded
 """
 
 from __future__ import annotations
@@ -98,6 +99,10 @@ class Launch:
     @property
     def result(self) -> Path:
         return self.directory / "result"
+
+    def updates(self, shard: int) -> Path:
+        """What a shard's updates consisted of, where the job has it recorded."""
+        return self.result / f"updates-{shard}.bin"
 
     def summary(self, rank: int) -> Path:
         """A worker's figures: the last thing that it writes, so a worker without them has not finished."""

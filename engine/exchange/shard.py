@@ -25,6 +25,7 @@ from engine.protocol.messages import Lane, Message, Payload
 from engine.state.choice import Choice
 from engine.state.host_memory import as_bytes, as_tensor, has, union
 from engine.state.recording import Recording
+from engine.state.update_record import UpdateRecord
 from engine.state.updates import Hyper, PieceUpdater
 from engine.transport.endpoint import Endpoint
 from engine.transport.message import Header
@@ -82,9 +83,11 @@ class Shard:
         recording: Recording,
         deterministic: bool,
         deadline_s: float,
+        record: UpdateRecord | None,
     ) -> None:
         """`choices`: the units of this shard. `policy()` makes one for a unit. `hyper(step)`: the optimizer's values of
-        a step. `initial`: worker 0's initial parameters by name."""
+        a step. `initial`: worker 0's initial parameters by name. `record`: what each update consists of, where workers
+        drift."""
         self._workers = workers
         self._policy = policy
         self._hyper = hyper
@@ -92,10 +95,16 @@ class Shard:
         self._recording = recording
         self._deterministic = deterministic
         self._deadline_s = deadline_s
+        self._record = record
         self._rooms = {
             choice.unit.index: self._room(choice, initial, make_updater) for choice in choices.values()
         }
         self.index = index
+
+    def close(self) -> None:
+        """Nobody contributes any more."""
+        if self._record is not None:
+            self._record.close()
 
     def place(self, header: Header) -> None:
         """Gradients arrive in scratch buffers: they are added at once."""
@@ -243,6 +252,8 @@ class Shard:
             room.spare, room.answer = room.answer, room.sums
         if update.parts:
             self._recording.applied_late(choice, update.parts)
+            if self._record is not None:
+                self._record.add(update)
         room.sums, room.answer_mask = [], mask
 
     def _send(self, room: _Room, send: Send) -> None:

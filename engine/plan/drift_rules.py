@@ -3,6 +3,8 @@ as in `rules.py`, which calls them."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from engine.axes.consistency import CONSISTENCY
 from engine.axes.exchange import EXCHANGE
 from engine.errors import UserError, refusals, refuse
@@ -20,6 +22,17 @@ def check_consistency(plan: Plan, job: JobSpec) -> None:
         for rule in (_nothing_needs_all_gradients, _sums_have_no_order):
             found += refusals(rule, plan, job)
     refuse(found)
+
+
+def warn_of_an_empty_record(plan: Plan, job: JobSpec) -> Plan:
+    """The plan, with a warning where updates are to be recorded of which each is known beforehand."""
+    if not job.telemetry.updates or drifts(plan.consistency):
+        return plan
+    idle = (
+        f"telemetry.updates has no effect: under {plan.consistency.mode} every update has all workers' contributions of"
+        " one step."
+    )
+    return replace(plan, warnings=(*plan.warnings, idle))
 
 
 def check_layer_drifts(layer: LayerPlan, plan: Plan) -> None:

@@ -15,7 +15,7 @@ from engine.plan.averaging import settle_averaging
 from engine.plan.cluster import Cluster, workload_of
 from engine.plan.consistency import trains_alone
 from engine.plan.description import ModelDescription
-from engine.plan.drift_rules import check_consistency
+from engine.plan.drift_rules import check_consistency, warn_of_an_empty_record
 from engine.plan.job import JobSpec
 from engine.plan.layer_rules import is_served, layer_refusals, why_only_workers_update
 from engine.plan.placement_rules import check_placement, settle_workload
@@ -55,7 +55,7 @@ def resolve(plan: Plan | Wrapper, model: ModelDescription, cluster: Cluster, job
     )
     plan = _settle_update_sites(settle_averaging(plan, model, job), job)
     plan = settle_workload(_settle_workload(plan, model, job), job)
-    return warn_of_idle_stages(plan, job)
+    return warn_of_an_empty_record(warn_of_idle_stages(plan, job), job)
 
 
 def _directories_are_of_your_own_code(job: JobSpec) -> None:

@@ -175,7 +175,8 @@ class Home:
         clocks = self.clocks
         parts: tuple[Part, ...] = ()
         if not self._policy.lockstep:
-            parts = tuple(Part(each.rank, each.step, clocks.staleness(each)) for each in self._joined)
+            joined = zip(self._joined, self._scales, strict=True)
+            parts = tuple(Part(each.rank, each.step, clocks.staleness(each), scale) for each, scale in joined)
         clocks.version += 1
         last = 0
         for rank, step, _ in self._joined:

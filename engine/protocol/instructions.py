@@ -96,6 +96,8 @@ class Part(NamedTuple):
     step: int
     staleness: int
     """Updates that the unit has seen between the version which it was computed on and this update."""
+    scale: float = 1.0
+    """What it was multiplied by."""
 
 
 class Update(NamedTuple):

@@ -80,6 +80,8 @@ class Assembly:
         self._server_lane = base.dispatch(Lane.SERVER)
         self._worker_lane.add(self.gather.kinds, self.gather)
         base.endpoint.on_failure(self.gather.fail)
+        self.close_shard: Callable[[], None] = lambda: None
+        """Once nobody contributes any more to the shard that is here, if one is."""
         self.stop = Stop(base.endpoint, workers) if drifts(launch.consistency) else None
         if self.stop is not None:
             self._worker_lane.add(self.stop.kinds, self.stop)
@@ -154,6 +156,7 @@ class Assembly:
                 total_steps,
             )
             self._server_lane.add(Shard.kinds, shard)
+            self.close_shard = shard.close
             versions.watch(shard.overdue)
         hyper: Callable[[int], Hyper] = schedule.at
         contributions: Callable[[Host], Contributions] = Gradients

@@ -12,10 +12,12 @@ from engine.consistency.policies import policy_of
 from engine.exchange.shard import Shard
 from engine.launch import Launch
 from engine.plan.cluster import Party
+from engine.plan.consistency import drifts
 from engine.protocol.messages import Lane, Message, Payload
 from engine.runtime.initial import InitialState, empty_state
 from engine.runtime.party import PartyBase, exchanged_parameters, load_choices, of_shard
 from engine.state.choice import Choice
+from engine.state.update_record import UpdateRecord
 from engine.state.updates import HyperSchedule, PieceUpdater
 from engine.transport.endpoint import Endpoint
 from engine.transport.message import Header
@@ -33,6 +35,7 @@ def make_shard(
 ) -> Shard:
     """A shard with worker 0's initial parameters. `total_steps`: of the job."""
     workers = launch.job.cluster.workers
+    recorded = launch.job.telemetry.updates and drifts(launch.consistency)
     return Shard(
         index=index,
         workers=workers,
@@ -47,6 +50,7 @@ def make_shard(
         recording=base.recording,
         deterministic=launch.job.training.deterministic,
         deadline_s=launch.deadline_s,
+        record=UpdateRecord(launch.updates(index)) if recorded else None,
     )
 
 
@@ -90,6 +94,7 @@ class Server:
         lane.add(Shard.kinds, shard)
         base.rendezvous.barrier("ready")
         self._serve(shard, end, failed)
+        shard.close()
         base.part()
 
     def _serve(self, shard: Shard, end: _Told, failed: threading.Event) -> None:

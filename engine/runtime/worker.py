@@ -134,6 +134,7 @@ class Worker:
             with replica.common():
                 save_state(model, place.team, path, elsewhere)
         replica.close()
+        parts.close_shard()
         if parts.rank == 0:
             end_training(base.endpoint, servers)
         base.part()

@@ -202,7 +202,7 @@ class World:
                 case Drop(unit, origin, step, reason, kept=kept):
                     self.dropped[self._given(unit, origin, step, kept, arrived)] = reason
                 case Update(unit, version, parts=parts):
-                    self.named[unit].append([tuple(part) for part in parts])
+                    self.named[unit].append([part[:3] for part in parts])
                     self.updates[unit].append(self.sums.pop(unit))
                     assert version == len(self.updates[unit])
                 case Advance(unit, clock):
