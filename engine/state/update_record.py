@@ -2,8 +2,8 @@
 
 A row for each contribution, in the order in which updates were made and, within one, in which contributions were
 added: on which version of the unit it was computed, by what its gradient was multiplied, and with the hyper-parameters
-of which step the update was made. What else a step depends on follows from the job: its samples from the seed and the step, a
-worker's random numbers from the seed and its rank. A row has 32 bytes.
+of which step the update was made. What else a step depends on follows from the job: its samples from the seed and the
+step, a worker's random numbers from the seed and its rank. A row has 32 bytes.
 """
 
 from __future__ import annotations
