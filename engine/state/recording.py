@@ -51,7 +51,8 @@ class Slowing(Protocol):
         ...
 
     def stretch(self) -> None:
-        """A part of a pass has been computed, here or between two passes. Returns when it would have been on a worker as slow as this."""
+        """A part of a pass has been computed, in it or later. Returns when a worker as slow as this would have done
+        so."""
         ...
 
 

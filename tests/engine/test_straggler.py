@@ -166,7 +166,8 @@ def test_every_span_of_a_pass_is_longer_and_nothing_else() -> None:
     own = events[events["step"] == 0]
     spans = [(Kind(e["kind"]).name, int(e["end"] - e["start"]) // MS) for e in own]
     assert spans == [
-        ("FORWARD", 3), ("WAIT", 50), ("UPDATE", 20), ("FORWARD", 6), ("BACKWARD", 12), ("BACKWARD", 15), ("UPDATE", 20),
+        ("FORWARD", 3), ("WAIT", 50), ("UPDATE", 20), ("FORWARD", 6),
+        ("BACKWARD", 12), ("BACKWARD", 15), ("UPDATE", 20),
     ]  # fmt: skip
     assert steps["exposed"].tolist() == [50 * MS] * 2
     assert np.diff(steps["compute"]).tolist() == [100 * MS], "the pause is computation"
@@ -220,9 +221,10 @@ def test_a_replayed_layer_is_waited_for_as_long_as_the_straggler_takes(
     monkeypatch.setattr("engine.replay.device.time.monotonic_ns", lambda: clock.now)
     monkeypatch.setattr("engine.replay.device.time.sleep", clock.sleep)
     slowness = Slowness(StragglerSpec(worker=0, factor=2.5, pause_every_steps=2, pause_s=0.25), seed=0)
-    step = 0
-    pace = Pace(longer=lengthening(slowness, lambda: step))
+    steps: list[int] = []
+    pace = Pace(longer=lengthening(slowness, lambda: len(steps) - 1))
     for step in range(3):
+        steps.append(step)
         pace.begin()
         for _ in range(2):
             with pace.lasting(4e-3):
