@@ -29,8 +29,8 @@ class StragglerSpec:
 
     worker: int
     """Which worker, counted from 0."""
-    factor: float = 1.0
-    """Every pass takes so many times as long as it would. 1: as long."""
+    factor: float = 2.0
+    """Every pass takes so many times as long as it would. 1: only jitter and pauses slow the worker."""
     jitter: float = 0.0
     """How much the factor varies from step to step: each step's is multiplied by a number that is log-normal around 1,
     whose logarithm has this standard deviation. The same for every run of the job. A pass is never made shorter."""
