@@ -27,11 +27,9 @@ LONGEST_FILE = 400
 WITHOUT_TORCH = (
     "engine.axes",
     "engine.plan",
-    "engine.consistency",
     "engine.order",
     "engine.protocol",
     "engine.simulate",
-    "engine.transport",
     "engine.strategies",
     "engine.telemetry",
     "engine.lab",

@@ -14,7 +14,7 @@ PLACEMENT = Axis(
         Mechanism(
             name="device",
             summary="On one device, beside a worker or dedicated (hybrid parallelism).",
-            implementation="engine.placement.device:Device",
+            implementation="engine.placement.device:Back",
         ),
         Mechanism(
             name="stage",

@@ -131,7 +131,7 @@ def test_text_that_looks_like_a_number_stays_text() -> None:
         (Plan, {"strategy": "p3", "layers": [], "servers": None}, "servers", "fields of Servers"),
         (Plan, {"strategy": "p3", "layers": [], "warnings": [1]}, "warnings.0", "must be text"),
         (Wrapper, {"strategy": "ddp", "runner": "horovod"}, "runner", "Known: ddp, fsdp"),
-        (Wrapper, {"strategy": "ddp", "runner": "ddp", "layers": []}, "layers", "no such field of Peer"),
+        (Wrapper, {"strategy": "ddp", "runner": "ddp", "layers": []}, "layers", "no such field of Wrapper"),
     ],
 )
 def test_every_mistake_is_named_where_it_is(kind: type, plain: Any, field: str, message: str) -> None:
