@@ -149,6 +149,7 @@ def _job(job: Job, summary: Summary, *, first: bool) -> Row:
         "strategy": job.planned_by,
         "workers": job.workers,
         "compute": job.rehearsed or "measured",
+        "slowed": job.slowed,
         "rate_bps": job.rate_bps,
         "state": job.state,
         "iteration_ms": summary.iteration_ms,

@@ -27,7 +27,17 @@ from backend.schemas.telemetry import (
 
 router = APIRouter(prefix="/jobs/{job_id}", tags=["telemetry"])
 BESIDE_COLUMNS = frozenset(
-    {"rehearsed", "layers", "layer_names", "parties", "kinds", "newest_step", "truncated", "next_cursor"}
+    {
+        "rehearsed",
+        "slowed",
+        "layers",
+        "layer_names",
+        "parties",
+        "kinds",
+        "newest_step",
+        "truncated",
+        "next_cursor",
+    }
 )
 """Of an answer with events."""
 StepAsked = Annotated[int | None, Query(ge=0, le=2**31 - 1)]

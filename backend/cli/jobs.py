@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from backend.called import called
 from backend.cli import ids
 from backend.cli.changes import change
 from backend.cli.errors import FAILURE, interrupted, reported, say
@@ -141,6 +142,7 @@ def show(job_id: Id, url: Url = None, as_json: AsJson = False) -> None:
         "strategy": f"{job.planned_by}, {job.workers} workers",
         "model, data": f"{job.model}, {job.dataset}",
         "fidelity": job.rehearsed,
+        "faults": job.slowed,
         "network": rate(job.rate_bps, job.hosts),
         "steps": _steps(job.step, job.steps),
         "loss": number(job.loss),
@@ -270,7 +272,7 @@ def _row(job: JobSummary, short: str) -> tuple[str, ...]:
         job.name,
         job.state,
         job.planned_by,
-        f"{job.model} (rehearsed)" if job.rehearsed else job.model,
+        called(job.model, job),
         str(job.workers),
         _steps(job.step, job.steps),
         number(job.samples_per_s, THROUGHPUT),

@@ -7,6 +7,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
+from backend.called import called
 from backend.cli import ids
 from backend.cli.changes import change
 from backend.cli.errors import FAILURE, interrupted, reported, say
@@ -185,7 +186,8 @@ def _left_out(race: RaceView, client: Client) -> Iterator[str]:
 
 def report(race: RaceView) -> str:
     """The rankings as text: under each condition who is ahead, by how much, and why."""
-    lines = [f"{race.name}: {how_far(race)}" + (f" ({race.rehearsed})" if race.rehearsed else "")]
+    labels = "; ".join(filter(None, (race.rehearsed, race.slowed)))
+    lines = [f"{race.name}: {how_far(race)}" + (f" ({labels})" if labels else "")]
     lines += race.notes
     for ranking in race.rankings:
         lines += ["", *_ranking(ranking)]
@@ -218,7 +220,7 @@ def _table(items: Iterable[RaceSummary]) -> str:
                 race.name,
                 race.state if race.waits is None else f"{race.state}, waits",
                 ", ".join(race.members),
-                f"{race.model} (rehearsed)" if race.rehearsed else race.model,
+                called(race.model, race),
                 f"{race.jobs_ended}/{race.jobs}",
                 age(race.created_at),
             )

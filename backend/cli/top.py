@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from backend.called import called
 from backend.cli import ids
 from backend.cli.errors import reported, say
 from backend.cli.jobs import Url
@@ -81,7 +82,7 @@ def look(client: Client) -> str:
 def _row(job: JobSummary, short: str, summary: Summary | None) -> tuple[str, ...]:
     return (
         short,
-        f"{job.name} (rehearsed)" if job.rehearsed else job.name,
+        called(job.name, job),
         job.planned_by,
         job.state,
         f"{job.step or 0}/{job.steps}" if job.steps else number(job.step, "{}"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import plotly.graph_objects as go
@@ -91,11 +92,24 @@ def sign(figure: go.Figure, request: FigureRequest, text: str) -> None:
     )
 
 
-def say_rehearsed(figure: go.Figure, request: FigureRequest, label: str) -> None:
-    """Say that a figure rests on rehearsals: in the drawing, in its words, and in `layout.meta.rehearsed`."""
-    sign(figure, request, label)
-    meta = figure.layout.meta
-    figure.update_layout(meta={**meta, "rehearsed": label, "alt": f"{meta['alt']} ({label})"})
+@dataclass(frozen=True, kw_only=True)
+class Labels:
+    """What must stand beside everything that rests on it."""
+
+    rehearsed: str | None = None
+    """The label of a rehearsal; None: the jobs train."""
+    slowed: str | None = None
+    """Which workers are slowed on purpose; None: none is."""
+
+
+def say_labels(figure: go.Figure, request: FigureRequest, labels: Labels) -> None:
+    """Say that a figure rests on rehearsals, and on workers that are slowed: in the drawing, in its words, and in
+    `layout.meta` under each label's name."""
+    for name, label in asdict(labels).items():
+        if label is not None:
+            sign(figure, request, label)
+            meta = figure.layout.meta
+            figure.update_layout(meta={**meta, name: label, "alt": f"{meta['alt']} ({label})"})
 
 
 def wrap(text: str, columns: int) -> list[str]:

@@ -14,11 +14,11 @@ import numpy as np
 import plotly.graph_objects as go
 from sqlalchemy.orm import Session
 
-from backend.figures.base import finish, notice, say_rehearsed
+from backend.figures.base import finish, notice, say_labels
 from backend.figures.loss import SMOOTH_SHARE, smooth
 from backend.figures.markup import as_text
 from backend.figures.request import FigureRequest
-from backend.figures.several import names_of, rehearsals_of
+from backend.figures.several import labels_of, names_of
 from backend.figures.source import Source
 from backend.figures.theme import COLOURS
 from engine.telemetry.events import ALL_LAYERS, BIN_NS, LEVEL_FACTOR, LEVELS, Direction
@@ -71,9 +71,7 @@ def compare(
     curves = [curve(source, name, what, by) for source, name in zip(sources, names_of(jobs), strict=True)]
     revision = f"compare:{what}:{by}:{','.join(job_ids)}"
     figure = draw(curves, what, by, request, revision=revision, smoothing=smoothing)
-    rehearsed = rehearsals_of(jobs)
-    if rehearsed is not None:
-        say_rehearsed(figure, request, rehearsed)
+    say_labels(figure, request, labels_of(jobs))
     return figure
 
 

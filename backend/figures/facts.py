@@ -15,7 +15,9 @@ from backend.db.models import Attempt, Job
 from backend.figures import resolved, shared_units
 from backend.figures.shared_units import SharedUnits
 from backend.lifecycle import ENDED
+from engine.errors import UserError
 from engine.plan.description import layer_title
+from engine.plan.faults import FaultsSpec
 from engine.plan.fingerprint import Fingerprint, fingerprint
 from engine.plan.job import ClusterSpec, StrategySpec, TrainingSpec
 from engine.plan.rehearsal import RehearsalSpec
@@ -89,6 +91,8 @@ class JobFacts:
     """Every model of its devices once; empty where it is not known, or stands for nothing, as in a rehearsal."""
     rehearsed: str | None
     """The label of a rehearsal; None for a job that trains."""
+    slowed: str | None
+    """Which workers are slowed on purpose, and by how much; None: none is."""
     scale: float
     """What a rehearsal divides sizes and rates by."""
     precision: str
@@ -257,6 +261,7 @@ def job_facts(job: Job, attempt: Attempt | None) -> JobFacts:
         device=rehearsed or _device(attempt) or known(spec, "cluster.device", str) or ClusterSpec.device,
         device_models=() if rehearsed else _device_models(attempt),
         rehearsed=rehearsed,
+        slowed=_slowed(spec),
         scale=scale,
         precision=known(spec, "training.precision", str) or TrainingSpec.precision,
         rate=resolved.network(spec),
@@ -279,6 +284,13 @@ def job_facts(job: Job, attempt: Attempt | None) -> JobFacts:
         ended=job.state in ENDED,
         revision=job.revision,
     )
+
+
+def _slowed(spec: dict[str, Any]) -> str | None:
+    try:
+        return from_plain(FaultsSpec, spec.get("faults", {})).text
+    except UserError:
+        return "slowed: in a way that this version cannot read"
 
 
 def _workers(stored: int, attempt: Attempt | None) -> int:

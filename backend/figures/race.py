@@ -15,14 +15,14 @@ import plotly.graph_objects as go
 from sqlalchemy.orm import Session
 
 from backend.figures import limits as measured
-from backend.figures.base import TIME_MARGINS_PX, finish, format_ms, notice, say_rehearsed
+from backend.figures.base import TIME_MARGINS_PX, finish, format_ms, notice, say_labels
 from backend.figures.blame import blocker
 from backend.figures.headline import Contender, cause, headline
 from backend.figures.markup import as_text
 from backend.figures.request import FigureRequest
 from backend.figures.rows import ROW_HEIGHT, Row, height_of, rows_of
 from backend.figures.scene import Part, View, add_key, paint, rules, scene_height, set_axes
-from backend.figures.several import names_of, rehearsals_of
+from backend.figures.several import labels_of, names_of
 from backend.figures.source import Source
 from backend.figures.speed import Speed, conditions, measure
 from backend.figures.theme import COLOURS
@@ -81,7 +81,7 @@ def race(session: Session, job_ids: Sequence[str], request: FigureRequest) -> Ra
     """
     sources = [Source(session, job_id) for job_id in job_ids]
     jobs = [source.job for source in sources]
-    names, rehearsed = names_of(jobs), rehearsals_of(jobs)
+    names, labels = names_of(jobs), labels_of(jobs)
     speeds = [measure(source) for source in sources]
     common = _common_steps(sources)
     contenders = [
@@ -97,8 +97,7 @@ def race(session: Session, job_ids: Sequence[str], request: FigureRequest) -> Ra
         )
         empty: dict[str, int | None] = {"min": None, "max": None, "previous": None, "next": None}
         nothing = notice(request, revision=revision, text=reason)
-        if rehearsed is not None:
-            say_rehearsed(nothing, request, rehearsed)
+        say_labels(nothing, request, labels)
         return Race(headline=text, figure=nothing, step=None, steps=empty)
     step = _choose(common, request.step)
     why = None
@@ -110,8 +109,7 @@ def race(session: Session, job_ids: Sequence[str], request: FigureRequest) -> Ra
     figure.update_layout(
         uirevision=f"{revision}:{step}", meta={**figure.layout.meta, "headline": text, "step": step}
     )
-    if rehearsed is not None:
-        say_rehearsed(figure, request, rehearsed)
+    say_labels(figure, request, labels)
     return Race(headline=text, figure=figure, step=step, steps=_neighbours(common, step))
 
 

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 import plotly.graph_objects as go
 
-from backend.figures.base import finish, notice, say_rehearsed, sign
+from backend.figures.base import Labels, finish, notice, say_labels, sign
 from backend.figures.compare import DASHES
 from backend.figures.markup import as_text
 from backend.figures.request import FigureRequest
@@ -66,8 +66,7 @@ class Curves:
     axis: Axis
     lines: tuple[Line, ...]
     marks: tuple[Mark, ...] = ()
-    rehearsed: str | None = None
-    """The label of a rehearsal; None: the jobs train."""
+    labels: Labels = Labels()
 
 
 def race_throughput(curves: Curves, request: FigureRequest) -> go.Figure:
@@ -97,8 +96,7 @@ def race_throughput(curves: Curves, request: FigureRequest) -> go.Figure:
     finish(figure, request, revision=revision, height=380, alt=alt, meta=meta)
     if cut:
         sign(figure, request, CUT)
-    if curves.rehearsed is not None:
-        say_rehearsed(figure, request, curves.rehearsed)
+    say_labels(figure, request, curves.labels)
     return figure
 
 

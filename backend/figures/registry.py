@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
-from backend.figures.base import say_rehearsed
+from backend.figures.base import Labels, say_labels
 from backend.figures.drift import drift
 from backend.figures.heatmap import heatmap
 from backend.figures.loss import loss
@@ -45,10 +45,9 @@ class Figure:
         return {term: DEFINITIONS[term] for term in self.terms}
 
     def draw(self, source: Source, request: FigureRequest) -> go.Figure:
-        """The figure, which says so where it rests on a rehearsal."""
+        """The figure, which says so where it rests on a rehearsal or on slowed workers."""
         figure = self.build(source, request)
-        if source.job.rehearsed is not None:
-            say_rehearsed(figure, request, source.job.rehearsed)
+        say_labels(figure, request, Labels(rehearsed=source.job.rehearsed, slowed=source.job.slowed))
         return figure
 
 

@@ -1,25 +1,31 @@
-"""What the figures of several jobs have in common: what they call the jobs, and what they say of rehearsals."""
+"""What the figures of several jobs have in common: what they call the jobs, and what they say of rehearsals
+and slowed workers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from backend.called import called
+from backend.figures.base import Labels
 from backend.figures.facts import JobFacts
 
 
 def names_of(jobs: Sequence[JobFacts]) -> list[str]:
     """Strategies where they tell the jobs apart, else the jobs' names, else those with the end of their
-    ids; a rehearsal says that it is one."""
-    return [
-        f"{name} (rehearsed)" if job.rehearsed else name
-        for name, job in zip(_short_names(jobs), jobs, strict=True)
-    ]
+    ids; a rehearsal says that it is one, and a job with slowed workers that it has some."""
+    return [called(name, job) for name, job in zip(_short_names(jobs), jobs, strict=True)]
 
 
-def rehearsals_of(jobs: Sequence[JobFacts]) -> str | None:
-    """What stands in a figure of these jobs: one label where all share it, else each rehearsal's own; None where every
-    job trains."""
-    labels = [job.rehearsed for job in jobs]
+def labels_of(jobs: Sequence[JobFacts]) -> Labels:
+    """What stands in a figure of these jobs."""
+    return Labels(
+        rehearsed=_label(jobs, [job.rehearsed for job in jobs]),
+        slowed=_label(jobs, [job.slowed for job in jobs]),
+    )
+
+
+def _label(jobs: Sequence[JobFacts], labels: Sequence[str | None]) -> str | None:
+    """One label where all jobs share it, else each job's own; None where none has one."""
     if len(set(labels)) == 1:
         return labels[0]
     named = zip(_short_names(jobs), labels, strict=True)

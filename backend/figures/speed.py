@@ -123,6 +123,7 @@ def conditions(source: Source, speed: Speed, name: str | None = None) -> RunCond
         threads=job.threads,
         device=job.device,
         device_models=job.device_models,
+        slowed=job.slowed,
         alone=source.ran_alone(),
         rate=job.rate,
         limited_by_software=job.rate is not None and job.hosts is None,

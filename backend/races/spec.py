@@ -90,6 +90,14 @@ class RaceSpec:
                 )
         for number, count in enumerate(self.workers):
             _check(f"workers.{number}", partial(replace, self.job.cluster, workers=count))
+            for straggler in self.job.faults.stragglers:
+                if straggler.worker >= count:
+                    rule = (
+                        f"the job slows worker {straggler.worker}, counted from 0, which so many do not have"
+                    )
+                    raise UserError(
+                        f"workers.{number}", count, rule, "Race more workers, or slow another one"
+                    )
         for number, batch in enumerate(self.batches):
             _check(f"batches.{number}", partial(replace, self.job.training, global_batch=batch))
         conditions = max(1, len(self.rates)) * max(1, len(self.workers)) * max(1, len(self.batches))

@@ -59,6 +59,8 @@ class JobSummary(Schema):
     rehearsed: str | None
     """The label of a rehearsal, which stands beside each of its figures: what its compute times rest on, and by how
     much sizes and rates were divided. Null for a job that trains."""
+    slowed: str | None
+    """Which workers are slowed on purpose, and by how much. Null: none is."""
     priority: int
     """Higher runs first."""
     baseline_id: str | None

@@ -79,6 +79,8 @@ class Links(Schema):
 
     rehearsed: str | None
     """The label of a rehearsal, which stands beside every value; null for a job that trains."""
+    slowed: str | None
+    """Which workers are slowed on purpose, and by how much; it stands beside the rehearsal's label. Null: none is."""
     bin_ns: int
     """Width of a bin."""
     start_ns: int

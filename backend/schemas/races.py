@@ -31,6 +31,8 @@ class RaceSummary(Schema):
     """Name or entry point."""
     rehearsed: str | None
     """What compute times rest on, where they are rehearsed. Null: the jobs train."""
+    slowed: str | None
+    """Which workers are slowed on purpose, and by how much. Null: none is."""
     jobs: int
     """How many jobs it has in all."""
     jobs_ended: int

@@ -83,6 +83,8 @@ class LinkStretch(Schema):
 
     rehearsed: str | None
     """The label of a rehearsal, which stands beside every value; null for a job that trains."""
+    slowed: str | None
+    """Which workers are slowed on purpose, and by how much; it stands beside the rehearsal's label. Null: none is."""
     from_ns: int
     """The stretch in whole bins: it begins with the bin in which the one that was asked for begins."""
     to_ns: int

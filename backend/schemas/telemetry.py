@@ -26,6 +26,8 @@ class Metrics(Schema):
 
     rehearsed: str | None
     """The label of a rehearsal, which stands beside every series; null for a job that trains."""
+    slowed: str | None
+    """Which workers are slowed on purpose, and by how much; it stands beside the rehearsal's label. Null: none is."""
     series: dict[str, list[Point]]
     revision: int
 
@@ -35,6 +37,8 @@ class Events(Schema):
 
     rehearsed: str | None
     """The label of a rehearsal, which stands beside these times; null for a job that trains."""
+    slowed: str | None
+    """Which workers are slowed on purpose, and by how much; it stands beside the rehearsal's label. Null: none is."""
     worker: list[int]
     """Party that recorded it."""
     step: list[int]
@@ -180,6 +184,8 @@ class SpeedUps(Schema):
 
     rehearsed: str | None
     """The label of a rehearsal, which stands beside every value; null for a job that trains."""
+    slowed: str | None
+    """Which workers are slowed on purpose, and by how much; it stands beside the rehearsal's label. Null: none is."""
     items: list[SpeedUpSample]
     """By step."""
     revision: int
@@ -201,6 +207,8 @@ class Summary(Schema):
 
     rehearsed: str | None
     """The label of a rehearsal, which stands beside each of these figures; null for a job that trains."""
+    slowed: str | None
+    """Which workers are slowed on purpose, and by how much; it stands beside the rehearsal's label. Null: none is."""
     steps: int
     """Finished by every worker."""
     window_steps: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from backend.figures.base import Labels
 from backend.figures.race_throughput import Axis, Curves, Line, Mark
 from backend.races.spec import RaceSpec, labels
 from backend.schemas.races import Ranking
@@ -37,7 +38,7 @@ def curves(
         axis=axis,
         lines=lines,
         marks=tuple(mark for mark in marks if mark is not None),
-        rehearsed=spec.job.rehearsed,
+        labels=Labels(rehearsed=spec.job.rehearsed, slowed=spec.job.slowed),
     )
 
 

@@ -82,6 +82,7 @@ def read(
         following = cursors.encode(":".join(map(str, [*last, wanted.step_from, wanted.step_to])))
     return Events(
         rehearsed=job.rehearsed,
+        slowed=job.slowed,
         worker=rows["party"].tolist(),
         step=rows["step"].tolist(),
         layer=rows["layer"].tolist(),

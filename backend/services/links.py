@@ -77,6 +77,7 @@ class LinkReader:
             series = [_series(source, one, wide, level, asked.layer) for one in found]
         return schema.Links(
             rehearsed=source.job.rehearsed,
+            slowed=source.job.slowed,
             bin_ns=wide,
             start_ns=first * wide,
             bins=count,

@@ -179,7 +179,17 @@ class Hub:
                 # What one job's row makes impossible must not silence the others.
                 logger.exception("job %s: no notice can be made of it", job_id)
                 continue
-            names = {"id", "revision", "state", "step", "steps", "loss", "samples_per_s", "rehearsed"}
+            names = {
+                "id",
+                "revision",
+                "state",
+                "step",
+                "steps",
+                "loss",
+                "samples_per_s",
+                "rehearsed",
+                "slowed",
+            }
             data = summary.model_dump(mode="json", include=names)
             events.append(Event(id=number, kind=kind, data={"job_id": data.pop("id"), **data}))
         return sorted(events, key=lambda event: event.id)

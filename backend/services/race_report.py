@@ -94,7 +94,7 @@ def html(race: RaceView, origin: Provenance) -> str:
 def _subject(race: RaceView) -> str:
     what = f"{race.model} under {', '.join(race.members)}"
     jobs = f"{race.state}, {race.jobs_ended} of {race.jobs} jobs ended, begun {_moment(race.created_at)}"
-    return "; ".join(filter(None, (what, jobs, race.rehearsed)))
+    return "; ".join(filter(None, (what, jobs, race.rehearsed, race.slowed)))
 
 
 def _conclusion(race: RaceView) -> str:

@@ -380,6 +380,7 @@ def _summary(session: Session, row: models.Race, spec: RaceSpec | None) -> schem
         members=members,
         model=source_name(known(row.spec, "job.model", dict) or {}),
         rehearsed=spec.job.rehearsed if spec is not None else None,
+        slowed=spec.job.slowed if spec is not None else None,
         jobs=whole,
         jobs_ended=made - going,
         jobs_failed=failed or 0,

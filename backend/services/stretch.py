@@ -116,6 +116,7 @@ def read(
     waits, waited = waits_within(spans, since, until, job.units)
     return schema.LinkStretch(
         rehearsed=job.rehearsed,
+        slowed=job.slowed,
         from_ns=since,
         to_ns=until,
         bin_ns=wide,

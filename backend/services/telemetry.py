@@ -31,8 +31,8 @@ from engine.telemetry import asked, definitions
 NEWEST_STEPS = 10
 """Steps of events that are answered where none are asked for."""
 ALL_LEFT_OUT = schema.Events(
-    rehearsed=None, worker=[], step=[], layer=[], unit=[], kind=[], track=[], peer=[], priority=[], queued_ns=[],
-    start_ns=[], end_ns=[], bytes=[], clock=[], layers=[], layer_names=[], buckets={}, parties=[],
+    rehearsed=None, slowed=None, worker=[], step=[], layer=[], unit=[], kind=[], track=[], peer=[], priority=[],
+    queued_ns=[], start_ns=[], end_ns=[], bytes=[], clock=[], layers=[], layer_names=[], buckets={}, parties=[],
     kinds=list(events.KINDS), newest_step=None, truncated=False, next_cursor=None,
 )  # fmt: skip
 
@@ -57,7 +57,12 @@ class Telemetry:
             found: dict[str, list[schema.Point]] = {}
             if attempt is not None:
                 found = series.read(session, source, name, step_from or 0, step_to)
-            return schema.Metrics(rehearsed=source.job.rehearsed, series=found, revision=job.revision)
+            return schema.Metrics(
+                rehearsed=source.job.rehearsed,
+                slowed=source.job.slowed,
+                series=found,
+                revision=job.revision,
+            )
 
     def metric_names(self, job_id: str, number: int | None) -> schema.MetricNames:
         """The series that `metrics` has. Raises NotFound, and UserError for an attempt that there is not."""
@@ -76,7 +81,9 @@ class Telemetry:
             attempt_of(session, job, number)
             source = Source(session, job_id, number)
             items = [_sample(row) for row in source.speed_ups()]
-        return schema.SpeedUps(rehearsed=source.job.rehearsed, items=items, revision=job.revision)
+        return schema.SpeedUps(
+            rehearsed=source.job.rehearsed, slowed=source.job.slowed, items=items, revision=job.revision
+        )
 
     def events(self, job_id: str, query: EventQuery) -> schema.Events:
         """Detailed events; without a range of steps, those of the newest ones. Raises NotFound, and UserError for an
@@ -87,7 +94,7 @@ class Telemetry:
             attempt = attempt_of(session, job, query.attempt)
             facts = Source(session, job_id, query.attempt).job
             if attempt is None:
-                return ALL_LEFT_OUT.model_copy(update={"rehearsed": facts.rehearsed})
+                return ALL_LEFT_OUT.model_copy(update={"rehearsed": facts.rehearsed, "slowed": facts.slowed})
             first, last = _steps(session, attempt.id, query.step_from, query.step_to)
             return events.read(
                 session,
@@ -153,6 +160,7 @@ class Telemetry:
             "name": job.name,
             "steps": f"{first} to {last}",
             "rehearsed": facts.rehearsed,
+            "slowed": facts.slowed,
         }
         written = trace.Trace(layers, titles, facts.parties, about, buckets)
 
@@ -214,6 +222,7 @@ class Telemetry:
                 theirs = _time_to(session, latest_attempt(session, baseline), target)
             return schema.Summary(
                 rehearsed=spec.rehearsed,
+                slowed=spec.slowed,
                 steps=progress.done,
                 window_steps=progress.window,
                 iteration_ms=milliseconds(progress.iteration_ns),

@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 from typing import Any, Literal
 
 from engine.errors import UserError, require_positive
+from engine.plan.faults import FaultsSpec
 from engine.plan.overrides import Override
 from engine.plan.rehearsal import RehearsalSpec
 from engine.plan.retry import RetrySpec
@@ -289,6 +290,8 @@ class JobSpec:
     bytes are real. `simulate` is not built yet."""
     rehearsal: RehearsalSpec = RehearsalSpec()
     """What a rehearsal replays. Without effect where the fidelity is another."""
+    faults: FaultsSpec = FaultsSpec()
+    """What is made worse on purpose: workers that compute more slowly than they could."""
     baseline: str | None = None
     """The job (its id) that speed-up is measured against. Null: none."""
     retry: RetrySpec = RetrySpec()
@@ -308,6 +311,7 @@ class JobSpec:
             )
         if self.fidelity == "rehearse":
             self._check_rehearsal()
+        self.faults.check(self.cluster.workers)
         if not -1000 <= self.priority <= 1000:
             raise UserError("priority", self.priority, "must be from -1000 to 1000", "0 is the default")
 
@@ -340,6 +344,11 @@ class JobSpec:
     def rehearsed(self) -> str | None:
         """The label of everything that a rehearsal yields; None for a job that trains."""
         return self.rehearsal.text if self.fidelity == "rehearse" else None
+
+    @property
+    def slowed(self) -> str | None:
+        """The label of everything that a job with stragglers yields; None for a job without."""
+        return self.faults.text
 
     @property
     def scale(self) -> float:

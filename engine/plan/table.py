@@ -92,7 +92,7 @@ def _order(layer: LayerPlan) -> str:
 
 def text(plan: Plan | Wrapper, model: ModelDescription, job: JobSpec) -> str:
     """The table in plain text, with the totals and the warnings below it."""
-    label = [job.rehearsed] if job.rehearsed else []
+    label = list(filter(None, (job.rehearsed, job.slowed)))
     if isinstance(plan, Wrapper):
         size = format_bytes(plan.bucket_bytes)
         pieces = f"buckets of {size}" if plan.runner == "ddp" else f"groups of at least {size}"

@@ -43,15 +43,22 @@ class Pace:
     device idle, and the beginning of a pass. A processor that computes itself does one after the other.
     """
 
-    def __init__(self, exposed_ns: Callable[[], int] = lambda: 0, *, host_ahead: bool = True) -> None:
+    def __init__(
+        self,
+        exposed_ns: Callable[[], int] = lambda: 0,
+        *,
+        host_ahead: bool = True,
+        longer: Callable[[float], float] = lambda seconds: seconds,
+    ) -> None:
         """`exposed_ns`: how long the step has waited for parameters so far. `host_ahead`: whether the device computes
-        beside its host."""
+        beside its host. `longer(seconds)`: how long a straggler takes for what takes so long."""
         self.behind_ns = 0
         """How much later than on the device the last layer ended here; later layers make up for it."""
         self.worst_ns = 0
         """The most that it ever was."""
         self._exposed_ns = exposed_ns
         self._host_ahead = host_ahead
+        self._longer = longer
         self._waited_ns = 0
         self._ended_ns: int | None = None
 
@@ -62,7 +69,8 @@ class Pace:
 
     @contextmanager
     def lasting(self, seconds: float) -> Iterator[None]:
-        """The block, and then a wait until `seconds` have passed since the layer before it ended on the device."""
+        """The block, and then a wait until `seconds` (of a straggler: more) have passed since the layer before it ended
+        on the device."""
         start_ns = time.monotonic_ns()
         waited_ns = self._exposed_ns()
         if waited_ns < self._waited_ns:  # another step
@@ -72,7 +80,7 @@ class Pace:
         elif self._host_ahead and self._ended_ns is not None:
             self.behind_ns += start_ns - self._ended_ns
         self._waited_ns = waited_ns
-        end_ns = start_ns + round(seconds * 1e9) - self.behind_ns
+        end_ns = start_ns + round(self._longer(seconds) * 1e9) - self.behind_ns
         yield
         left_ns = end_ns - time.monotonic_ns()
         if left_ns > 0:

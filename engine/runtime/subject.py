@@ -29,6 +29,7 @@ from engine.profile import Profile
 from engine.replay.capture import ReplayCapture
 from engine.replay.device import Node, Pace, ReplayModel, ReplaySource, replay_task
 from engine.replay.parts import replayed_part
+from engine.runtime.straggler import Slowness, lengthening
 from engine.state.capture import Capture, LinearCapture
 from engine.state.host_memory import as_bytes
 from engine.state.recording import Recording
@@ -71,7 +72,7 @@ def load_subject(launch: Launch, rank: int, recording: Recording, *, back: bool 
             test=dataset.test,
             parts=cut(built, cuts[0]) if cuts and pipeline is None else None,
         )
-    pace = _pace(launch.profile, recording)
+    pace = _pace(launch.profile, recording, slowness_of(job, rank))
     source = ReplaySource(launch.model.samples or job.training.global_batch)
     stages = 1 if pipeline is None else pipeline.stages
     replica = rank // stages, job.cluster.workers // stages
@@ -91,7 +92,7 @@ def load_back(launch: Launch, recording: Recording) -> tuple[nn.Module, Task]:
     `load_subject` does."""
     job, (place,) = launch.job, cuts_of(launch.plan)
     if launch.profile is not None:
-        pace = _pace(launch.profile, recording)
+        pace = _pace(launch.profile, recording, None)  # only workers are slowed
         workers = job.cluster.workers
         return replayed_part(launch.model, [place], 1, launch.profile, pace, 0, workers), replay_task
     model = build_model(job.model, job.training.precision)
@@ -99,8 +100,15 @@ def load_back(launch: Launch, recording: Recording) -> tuple[nn.Module, Task]:
     return cut(model, place).back, find_task(job.model, job.data)
 
 
-def _pace(profile: Profile, recording: Recording) -> Pace:
-    return Pace(lambda: recording.exposed_ns, host_ahead=profile.device != "cpu")
+def slowness_of(job: JobSpec, rank: int) -> Slowness | None:
+    """How the job slows worker `rank`; None: not at all."""
+    straggler = job.faults.of(rank)
+    return None if straggler is None else Slowness(straggler, job.training.seed)
+
+
+def _pace(profile: Profile, recording: Recording, slowness: Slowness | None) -> Pace:
+    pace = partial(Pace, lambda: recording.exposed_ns, host_ahead=profile.device != "cpu")
+    return pace() if slowness is None else pace(longer=lengthening(slowness, lambda: recording.step))
 
 
 def cuts_of(plan: Plan | Wrapper) -> tuple[str, ...]:

@@ -28,7 +28,8 @@ from engine.runtime.initial import share
 from engine.runtime.party import PartyBase
 from engine.runtime.refused import refused_by_pytorch
 from engine.runtime.servers import end_training, tell_length
-from engine.runtime.subject import Subject, rehearsal_summary
+from engine.runtime.straggler import Slowness, Straggler, computing_clock
+from engine.runtime.subject import Subject, rehearsal_summary, slowness_of
 from engine.runtime.trainer import Meanwhile, Trainer, TrainingEnd
 from engine.telemetry.memory import MemorySampler
 from engine.telemetry.processors import ProcessorSampler
@@ -42,6 +43,7 @@ class Worker:
         self._base = PartyBase(launch, party)
         self._parts = Assembly(launch, self._base)
         self._faults = Faults.from_environment(party.name)
+        self._slowing: Straggler | None = None
 
     def run(self) -> None:
         """Train and write the result. Raises what went wrong first, after telling the peers."""
@@ -89,6 +91,9 @@ class Worker:
         initial = parts.initial(place.shared)
         base.connect()
         base.recording.spans = span_clock(base.clock.now_ns, parts.device)
+        slowness = slowness_of(job, parts.rank)
+        if slowness is not None and subject.pace is None:
+            base.recording.slowing = self._slowing = self._straggler(slowness)
         base.rendezvous.agree("model and key order", self._launch.model.checksum)
         agree_on_buffers(place.shared, parts.gather, self._launch.model.name)
         # Replayed stages differ, and begin alike everywhere.
@@ -140,6 +145,13 @@ class Worker:
         base.part()
         self._write_summary(outcome, subject)  # everything has left by now, so that its byte counts are final
 
+    def _straggler(self, slowness: Slowness) -> Straggler:
+        plan = self._launch.plan
+        sharded = isinstance(plan, Wrapper) and plan.runner == "fsdp"
+        clock, waits_count = computing_clock(self._parts.device, sharded=sharded)
+        recording = self._base.recording
+        return Straggler(slowness, lambda: recording.step, clock, waits_count=waits_count)
+
     def _meanwhile(self, evaluator: Callable[..., Evaluator]) -> Meanwhile | None:
         stop = self._parts.stop
         if stop is None:
@@ -166,6 +178,8 @@ class Worker:
                 f"{peer}/{layer}": count for (peer, layer), count in sorted(traffic.received_payload.items())
             },
         }
+        if self._slowing is not None:
+            summary |= {"computed_ns": self._slowing.computed_ns, "slowed_ns": self._slowing.waited_ns}
         if subject.pace is not None:
             summary |= rehearsal_summary(self._launch, subject.model, subject.pace)
         write_json(self._launch.summary(self._parts.rank), summary)

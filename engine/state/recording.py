@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from engine.order.keys import rank_in_step
 from engine.telemetry.events import NONE, Clock, Kind, Track
@@ -26,6 +26,46 @@ if TYPE_CHECKING:
 
 
 _UNSAID = nullcontext()
+
+
+class Slowing(Protocol):
+    """What makes the passes of a worker take longer, told by the training thread of all that it does."""
+
+    def begins(self) -> None:
+        """A pass begins."""
+        ...
+
+    def ends(self) -> None:
+        """It has ended, and all of it has been stretched."""
+        ...
+
+    def interrupted(self) -> None:
+        """Something that belongs to no pass begins."""
+        ...
+
+    def goes_on(self) -> None:
+        """... and has ended."""
+        ...
+
+    def waited(self, duration_ns: int) -> None:
+        """So long until now the pass has waited for others."""
+        ...
+
+    def stretch(self) -> None:
+        """A part of a pass has been computed, in it or later. Returns when a worker as slow as this would have done
+        so."""
+        ...
+
+
+class AsItIs:
+    """Nothing is made longer."""
+
+    def begins(self) -> None: ...
+    def ends(self) -> None: ...
+    def interrupted(self) -> None: ...
+    def goes_on(self) -> None: ...
+    def waited(self, duration_ns: int) -> None: ...
+    def stretch(self) -> None: ...
 
 
 @dataclass(kw_only=True)
@@ -52,6 +92,7 @@ class Recording:
         self.now_ns = now_ns
         self.spans: SpanClock = HostClock(now_ns)
         """Who says how long what is computed took."""
+        self.slowing: Slowing = AsItIs()
         self._layer = NONE
         self._mark: Mark = 0
         self._now = _Step(step=0, start_ns=0)
@@ -112,13 +153,15 @@ class Recording:
         """A forward or backward pass begins."""
         self.spans.caught_up()
         self._layer, self._mark = NONE, self.spans.mark()
+        self.slowing.begins()
 
     def caught_up(self) -> None:
         """The host has read something that was computed, and so waited for it."""
         self.spans.caught_up()
 
     def mark(self) -> Mark:
-        """Where a span begins."""
+        """Where a span of something else than a pass begins."""
+        self.slowing.interrupted()
         return self.spans.mark()
 
     def entering(self, layer: int) -> None:
@@ -130,6 +173,7 @@ class Recording:
         """Nothing was computed since `start_ns` because `unit` of `layer` had not arrived."""
         end_ns = self.now_ns()
         self._now.exposed_ns += end_ns - start_ns
+        self.slowing.waited(end_ns - start_ns)
         self.recorder.event(
             Kind.WAIT, Track.COMPUTE, step=self.step, layer=layer, unit=unit, start=start_ns, end=end_ns
         )
@@ -139,17 +183,21 @@ class Recording:
     def applied(self, layer: int, start: Mark) -> None:
         """The worker has updated `layer`; NONE: several at once."""
         self._since(start, Kind.UPDATE, layer)
+        self.slowing.goes_on()
 
     def averaged(self, layer: int, start: Mark) -> None:
         """The worker has taken the averaged step of `layer`."""
         self._since(start, Kind.AVERAGE, layer)
+        self.slowing.goes_on()
 
     def multiplied(self, layer: int, start: Mark) -> None:
         """The worker has multiplied the factors of `layer`: the part of a backward pass that was left for later."""
+        self.slowing.stretch()
         self._since(start, Kind.BACKWARD, layer)
 
     def end_forward(self) -> None:
         self._until_now(Kind.FORWARD, self._layer)
+        self.slowing.ends()
 
     def gradient(self, layer: int) -> None:
         """Backward has computed the last gradient of `layer`."""
@@ -157,14 +205,17 @@ class Recording:
 
     def end_backward(self) -> None:
         self._until_now(Kind.BACKWARD, NONE)
+        self.slowing.ends()
 
     def collectives_awaited(self) -> None:
         """Backward has ended, and since its last gradient nothing was computed: collectives of no one layer were
         awaited."""
         self.waited(NONE, NONE, host_ns(self._mark))
+        self.slowing.ends()
 
     def _until_now(self, kind: Kind, layer: int) -> None:
         """A span from the end of the one before."""
+        self.slowing.stretch()
         self._since(self._mark, kind, layer)
 
     def _since(self, start: Mark, kind: Kind, layer: int) -> None:

@@ -48,6 +48,8 @@ class RunConditions:
     """Kind of device, e.g. `cpu`; `auto` where it has not been given one yet, which any other kind may become."""
     device_models: tuple[str, ...] = ()
     """Every model of its devices once, e.g. `NVIDIA H200`. Empty: not known."""
+    slowed: str | None = None
+    """Which of its workers are slowed on purpose, and by how much; None: none is."""
     alone: bool
     """No other job ran on the machine meanwhile."""
     rate: str | None = None
@@ -217,6 +219,7 @@ class _Pair:
                 *_devices(job, baseline),
                 *_device_models(job, baseline),
                 ("threads per worker", job.threads, baseline.threads),
+                ("slowed workers", job.slowed or "none", baseline.slowed or "none"),
             )
             if ours != theirs
         ]

@@ -67,6 +67,7 @@ def add_job(database: Database, name: str, **changes: object) -> tuple[str, int]
         "training": {"global_batch": changes.get("batch", 64), "steps": 40},
         "fidelity": changes.get("fidelity", "train"),
         "rehearsal": changes.get("rehearsal", {"scale": 15.0}),
+        "faults": changes.get("faults", {}),
     }
 
     def write(session):  # type: ignore[no-untyped-def]

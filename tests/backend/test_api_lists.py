@@ -87,6 +87,7 @@ def test_events_are_filtered(api: TestClient, run: Posted) -> None:
         "kind",
         "start_ns",
         "rehearsed",
+        "slowed",
         "newest_step",
         "layers",
         "layer_names",

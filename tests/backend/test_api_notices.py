@@ -80,7 +80,7 @@ def test_a_page_hears_of_a_job_and_of_its_end(live: LiveServer, client: Client) 
         told = feed.until("job", job.id, "queued")[-1]
         assert told["data"]["revision"] == job.revision
         figures = {"step", "steps", "loss", "samples_per_s"}
-        assert set(told["data"]) == {"job_id", "revision", "state", "rehearsed", *figures}
+        assert set(told["data"]) == {"job_id", "revision", "state", "rehearsed", "slowed", *figures}
         client.cancel(job.id)
         assert feed.until("job", job.id, "cancelled")
 

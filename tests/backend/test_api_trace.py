@@ -105,6 +105,7 @@ def test_without_a_range_the_newest_steps_are_exported(api: TestClient, run: Run
         "name": "p3",
         "steps": f"{STEPS - 10} to {STEPS - 1}",
         "rehearsed": None,
+        "slowed": None,
     }
 
 

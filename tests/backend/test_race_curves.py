@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from backend.figures.base import Labels
 from backend.figures.race_throughput import CUT, Curves, race_throughput
 from backend.figures.registry import RACE_FIGURES, race_figure
 from backend.figures.request import THEMES, FigureRequest
@@ -180,7 +181,9 @@ def test_a_very_wide_interval_is_cut_with_a_word_and_the_points_keep_their_room(
 
 
 def test_a_rehearsal_says_that_it_is_one() -> None:
-    found = replace(drawn(race("p3", "ddp", rates=RATES), CROSSING), rehearsed="rehearsed: P4000")
+    found = replace(
+        drawn(race("p3", "ddp", rates=RATES), CROSSING), labels=Labels(rehearsed="rehearsed: P4000")
+    )
     assert (
         answer(race_throughput(found, FigureRequest()))["layout"]["meta"]["rehearsed"] == "rehearsed: P4000"
     )

@@ -90,8 +90,8 @@ def race(name: str = "digits", *, out: str | None = None) -> RaceView:
     ]  # fmt: skip
     return RaceView(
         id="1", name=name, state="finished", members=[name, "parameter-server"], model="mlp", rehearsed=None,
-        jobs=12, jobs_ended=12,
-        jobs_failed=0, notes=[], created_at=datetime(2026, 1, 1, tzinfo=UTC), ended_at=datetime(2026, 1, 2, tzinfo=UTC),
+        slowed="worker 1 slowed: computes 2x as long", jobs=12, jobs_ended=12, jobs_failed=0, notes=[],
+        created_at=datetime(2026, 1, 1, tzinfo=UTC), ended_at=datetime(2026, 1, 2, tzinfo=UTC),
         spec=spec, rankings=rankings, crossings=[f"{name} is caught up with at 900 Mbit/s"], round=3, running_job=None,
         left_s=None, decided=True, next=[Suggestion(text=f"Let {name} race", reason=f"{name} waits")],
     )  # fmt: skip
@@ -101,6 +101,7 @@ def test_the_conclusion_comes_first_and_all_that_it_rests_on_follows() -> None:
     text = Reader(html(race(), ORIGIN)).text
     for part in (
         "p3",
+        "worker 1 slowed: computes 2x as long",
         "900 Mbit/s",
         "1.900 to 2.100",
         "commit abc123",

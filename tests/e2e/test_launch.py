@@ -136,6 +136,33 @@ def test_a_rehearsal_is_launched_and_called_one_wherever_it_is_shown(page: Page,
     expect(page.get_by_test_id(f"race-row-{job.id}").get_by_test_id("rehearsed")).to_be_visible()
 
 
+def test_a_slowed_worker_is_launched_and_said_wherever_it_is_shown(page: Page, client: Client) -> None:
+    fill_form(page, "slowed", strategy="p3", workers=2)
+    section = page.get_by_test_id("section-faults")
+    expect(section).to_contain_text("none")
+    open_section(page, "faults")
+    section.get_by_role("button", name="Add").click()
+    field = page.get_by_test_id("field-faults.stragglers.0.worker")
+    field.fill("2")
+    expect(section).to_contain_text("counted from 0")
+    field.fill("1")
+    page.get_by_test_id("field-faults.stragglers.0.factor").fill("1.5")
+    expect(section).to_contain_text("worker 1 slowed")
+    page.get_by_test_id("launch").click()
+
+    label = "worker 1 slowed: computes 1.5x as long"
+    expect(page.get_by_test_id("slowed-text")).to_have_text(label)
+    job = client.wait(re.search(r"/jobs/([\w-]+)", page.url)[1], timeout_s=FINISH_MS / 1000)
+    assert (job.state, job.slowed, job.rehearsed) == ("succeeded", label, None)
+    expect(page.get_by_test_id("panel-loss").get_by_test_id("slowed")).to_have_attribute("aria-label", label)
+    page.goto("/jobs")
+    row = page.get_by_test_id(f"job-row-{job.id}")
+    row.get_by_test_id("slowed").hover()
+    expect(page.get_by_role("tooltip")).to_have_text(label)
+    page.goto(f"/race?jobs={job.id},{job.id}")
+    expect(page.get_by_test_id(f"race-row-{job.id}").get_by_test_id("slowed")).to_be_visible()
+
+
 def test_code_of_ones_own_runs_only_when_its_path_is_complete(page: Page, tmp_path: Path) -> None:
     for name in ("net", "network"):
         (tmp_path / f"{name}.py").write_text(

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -74,6 +76,24 @@ def test_every_script_can_be_started(name: str) -> None:
     script = import_module(f"engine.benchmarks.{name}")
     assert callable(script.main)
     assert f"python -m engine.benchmarks.{name}" in script.__doc__
+
+
+def test_asynchronous_workers_are_as_fast_as_each_is() -> None:
+    script = import_module("engine.benchmarks.stragglers")
+    run = SimpleNamespace(step_ns=((10**9,) * 3, (2 * 10**9,) * 3, (5 * 10**8, 10**9, 10**9)))
+    assert script.throughput(run, 8) == 8 + 4 + 8
+
+
+def test_trainings_are_looked_at_after_as_many_samples_and_as_much_time() -> None:
+    script = import_module("engine.benchmarks.stragglers")
+
+    def looks(*found: tuple[float, int, float]) -> list[Any]:
+        return [script.Look(time_s=time, samples=samples, accuracy=share) for time, samples, share in found]
+
+    slow = looks((5, 100, 50), (10, 200, 70))
+    fast = looks((3, 100, 40), (6, 200, 60), (9, 300, 80), (12, 400, 90))
+    found = script.compared({"parameter-server": slow, "async-sgd": fast})
+    assert found == {"parameter-server": (slow[1], slow[1]), "async-sgd": (fast[1], fast[2])}
 
 
 def test_memory_counts_a_storage_once_whoever_looks_into_it() -> None:

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from engine.gang.gang import Gang
+from engine.runtime.straggler import LEAST_NS
 from engine.telemetry import spool
 from engine.telemetry.batch import decode
 from engine.telemetry.events import Clock, Kind, Track
@@ -61,3 +62,32 @@ def test_equals_one_process_on_the_cpu(strategy: str, options: dict[str, Any], t
         assert (events["clock"][events["kind"] == Kind.WAIT] == Clock.HOST).all()
         first = events["start"][computed].min()
         assert first >= steps["start"].min() - 1_000_000, "a device's time is one of the attempt's clock"
+
+
+def test_a_straggler_waits_for_what_its_device_has_computed(tmp_path: Path) -> None:
+    """What it adds lies within spans that the device's own clock measures."""
+    spec = job(
+        strategy={"name": "p3", "options": {}},
+        cluster={"workers": 2},
+        training={"precision": "float64"},
+        faults={"stragglers": [{"worker": 1, "factor": 3}]},
+        telemetry={"detail": "all"},
+    )
+    launch = replace(prepare(spec, tmp_path), devices=("cuda:0",) * 2)
+    launch.write()
+    gang = Gang(launch)
+    gang.start()
+    end = gang.wait(120)
+    gang.stop()
+    assert end is not None
+    assert end.status == "succeeded", end.reason
+    run = Run(launch=launch, end=end)
+    assert distance(run.state, reference(spec, 2)) <= 1e-9
+    computed_ns, slowed_ns = (run.summary(1)[name] for name in ("computed_ns", "slowed_ns"))
+    assert slowed_ns >= 2 * computed_ns - LEAST_NS
+    events = np.concatenate([b.table("events") for b in spool.batches(launch.spool) if b.party == 1])
+    passes = events[
+        np.isin(events["kind"], (Kind.FORWARD, Kind.BACKWARD)) & (events["track"] == Track.COMPUTE)
+    ]
+    assert (passes["clock"] == Clock.CUDA).all()
+    assert (passes["end"] - passes["start"]).sum() >= 0.99 * slowed_ns, "two clocks"

@@ -244,7 +244,13 @@ def test_schema_and_reader_know_the_same_fields() -> None:
         kinds = {
             type(v).__name__: type(v)
             for v in nested(
-                job("p3", 2, optimizer={"groups": [{"match": "*"}]}, overrides=[{"codec": "fp16"}])
+                job(
+                    "p3",
+                    2,
+                    optimizer={"groups": [{"match": "*"}]},
+                    overrides=[{"codec": "fp16"}],
+                    faults={"stragglers": [{"worker": 1}]},
+                )
             )
         }
         assert set(found["properties"]) == {f.name for f in fields(kinds[title]) if f.init}

@@ -54,6 +54,17 @@ def test_unequal_runs_are_not_compared(change: dict, reason: str) -> None:
     assert reason in result.refused[0]
 
 
+def test_only_jobs_whose_workers_are_slowed_alike_compare() -> None:
+    slowed = replace(BASE, slowed="worker 1 slowed: computes 2x as long")
+    worse = replace(BASE, slowed="worker 1 slowed: computes 4x as long")
+    assert speed_up(slowed, slowed) == SpeedUp(value=1.0, scaling="strong")
+    assert speed_up(slowed, BASE).refused == (
+        "slowed workers: worker 1 slowed: computes 2x as long here, none in the baseline; they must be equal",
+    )
+    assert not speed_up(slowed, worse).comparable
+    assert outcome([BASE, slowed]).leader is None
+
+
 def test_company_during_a_run_is_said() -> None:
     result = speed_up(replace(BASE, alone=False), BASE, "strong")
     assert (result.value, result.caveats) == (1.0, ("another job ran on the machine during this job",))
@@ -141,6 +152,7 @@ PAIRS: dict[str, tuple[dict[str, Any], str, str]] = {
     "device": ({"device": "cuda"}, "refused", "device: cuda"),
     "no device yet": ({"device": "auto"}, "faster", ""),
     "a rehearsal": ({"device": "rehearsed: P4000"}, "refused", "device: rehearsed: P4000"),
+    "a straggler": ({"slowed": "worker 1 slowed: computes 2x as long"}, "refused", "slowed workers: worker 1 slowed"),
     "company": ({"alone": False}, "faster", "another job ran on the machine during fast"),
     "rate, one worker": ({"rate": "1 Gbit/s"}, "faster", ""),
     "setting": ({"settings": (("optimizer", "adam"),)}, "faster", "optimizer: adam in fast, sgd in base"),

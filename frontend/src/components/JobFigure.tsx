@@ -8,10 +8,10 @@ import { onScale, type Scale } from "../lib/scale";
 import type { Ends } from "../lib/zoom";
 import { drawn } from "../live/costs";
 import { Explained } from "./Explained";
+import { LabelBadges } from "./LabelBadges";
 import type { PlotArea } from "./Measure";
 import { PlotlyChart, type XRange } from "./PlotlyChart";
 import { Problem } from "./Problem";
-import { RehearsedBadge } from "./RehearsedBadge";
 import { useScreen } from "./useScreen";
 import { useZoomed } from "./useZoomed";
 
@@ -110,7 +110,7 @@ export function JobFigure({
             {title}
           </Title>
           {entry && <Explained summary={entry.summary} definitions={entry.definitions} />}
-          <RehearsedBadge text={(meta?.rehearsed as string | undefined) ?? null} />
+          <LabelBadges of={meta ?? {}} />
         </Group>
         {actions}
       </Group>

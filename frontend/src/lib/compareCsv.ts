@@ -7,6 +7,7 @@ const COLUMNS: [string, (job: Job, summary: Summary | undefined) => Cell][] = [
   ["strategy", (job) => job.planned_by],
   ["workers", (job) => job.workers],
   ["rehearsed", (job) => job.rehearsed],
+  ["slowed", (job) => job.slowed],
   ["rate (bit/s)", (job) => job.rate_bps],
   ["hosts", (job) => job.hosts],
   ["state", (job) => job.state],

@@ -9,6 +9,7 @@ const job = (name: string, change: Partial<Job> = {}) =>
     planned_by: name,
     workers: 2,
     rehearsed: null,
+    slowed: null,
     rate_bps: 100_000_000,
     hosts: null,
     state: "succeeded",
@@ -67,6 +68,13 @@ test("what is still on its way is told from what there is not", () => {
   const rows = compareRows([job("a"), job("b")], [undefined, summary({ iteration_ms: null })]);
   expect(row(rows, "iteration")).toEqual(["…", "–"]);
   expect(row(rows, "workers")).toEqual(["2", "2"]);
+});
+
+test("workers that are slowed are named where there are some", () => {
+  const label = "worker 1 slowed: computes 2x as long";
+  const rows = compareRows([job("a"), job("b", { slowed: label })], [summary(), summary()]);
+  expect(row(rows, "slowed")).toEqual(["–", label]);
+  expect(row(compareRows([job("a")], [summary()]), "slowed")).toBeUndefined();
 });
 
 test("a rehearsal says what its compute times rest on, beside one that trains", () => {

@@ -34,10 +34,12 @@ export function compareRows(jobs: Job[], summaries: (Summary | undefined)[]): Co
       return summary ? show(summary, index) : "…";
     });
   const rehearsed = jobs.some((job) => job.rehearsed);
+  const slowed = jobs.some((job) => job.slowed);
   return [
     { label: "strategy", values: jobs.map((job) => job.planned_by) },
     { label: "workers", values: jobs.map((job) => String(job.workers)) },
     ...(rehearsed ? [{ label: "compute", values: jobs.map((job) => job.rehearsed ?? "measured") }] : []),
+    ...(slowed ? [{ label: "slowed", values: jobs.map((job) => job.slowed ?? NONE) }] : []),
     { label: "network", values: jobs.map(networkText) },
     { label: "state", values: jobs.map((job) => STATES[job.state].label) },
     {

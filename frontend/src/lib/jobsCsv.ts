@@ -13,6 +13,7 @@ const COLUMNS: [string, (job: JobSummary, now: number) => Cell][] = [
   ["global batch", (job) => job.global_batch],
   ["rate (bit/s)", (job) => job.rate_bps],
   ["rehearsed", (job) => job.rehearsed],
+  ["slowed", (job) => job.slowed],
   ["step", (job) => job.step],
   ["steps", (job) => job.steps],
   ["loss", (job) => job.loss],

@@ -16,6 +16,7 @@ function job(id: string, change: Partial<JobSummary> = {}): JobSummary {
     rate_bps: null,
     hosts: null,
     rehearsed: null,
+    slowed: null,
     created_at,
     ...change,
   } as JobSummary;
@@ -39,6 +40,8 @@ test("jobs without a baseline race with those that train the same", () => {
   expect(ids(findRaces([job("a"), job("b", { hosts: 4 })]))).toEqual([["b"], ["a"]]);
   expect(ids(findRaces([job("a"), job("b", { rehearsed: "on a P4000" })]))).toEqual([["b"], ["a"]]);
   expect(findRaces([job("b", { rehearsed: "on a P4000" })])[0]?.label).toBe("resnet on digits, rehearsed");
+  expect(ids(findRaces([job("a"), job("b", { slowed: "worker 1" })]))).toEqual([["b"], ["a"]]);
+  expect(findRaces([job("b", { slowed: "worker 1" })])[0]?.label).toBe("resnet on digits, slowed");
 });
 
 test("two runs of the same demo are two races", () => {

@@ -1,7 +1,8 @@
 import type { JobSummary } from "../api/types";
 import { isAtWork } from "./jobState";
 
-/** Jobs that are worth comparing: they share a baseline, or train the same model on the same data at one rate, or rehearse it alike. */
+/** Jobs that are worth comparing: they share a baseline, or train the same model on the same data at one rate, or rehearse it alike, with the
+ * same workers slowed. */
 export interface RaceGroup {
   key: string;
   label: string;
@@ -25,7 +26,7 @@ export function findRaces(jobs: JobSummary[]): RaceGroup[] {
     const key =
       root !== job.id || referenced.has(job.id)
         ? `baseline ${root}`
-        : `same ${job.model} ${job.dataset} ${job.rate_bps ?? ""} ${job.hosts ?? ""} ${job.rehearsed ?? ""}`;
+        : `same ${job.model} ${job.dataset} ${job.rate_bps ?? ""} ${job.hosts ?? ""} ${job.rehearsed ?? ""} ${job.slowed ?? ""}`;
     groups.set(key, [...(groups.get(key) ?? []), job]);
   }
   return [...groups]
@@ -37,7 +38,7 @@ export function findRaces(jobs: JobSummary[]): RaceGroup[] {
       const racers = ordered.length > MOST_RACERS ? [first, ...ordered.slice(1 - MOST_RACERS)] : ordered;
       return {
         key,
-        label: `${first.model} on ${first.dataset}${first.rehearsed ? ", rehearsed" : ""}`,
+        label: `${first.model} on ${first.dataset}${first.rehearsed ? ", rehearsed" : ""}${first.slowed ? ", slowed" : ""}`,
         jobs: racers,
       };
     })

@@ -19,6 +19,7 @@ export function sectionSummary(name: string, spec: Record<string, unknown>): str
     ],
     optimizer: () => [String(value.name ?? "")],
     schedule: () => [String(value.name ?? "")],
+    faults: () => [slowed(value.stragglers) || "none"],
     rehearsal: () => [isText(value.profile) ? "measured profile" : String(value.device ?? "")],
   };
   return (
@@ -31,6 +32,12 @@ export function sectionSummary(name: string, spec: Record<string, unknown>): str
 function sourceOf(value: Record<string, unknown>): string {
   if (typeof value.entrypoint === "string") return value.entrypoint || "your own";
   return String(value.name ?? "");
+}
+
+/** `worker 1 slowed`, or `workers 1, 3 slowed`. */
+function slowed(stragglers: unknown): string {
+  const workers = Array.isArray(stragglers) ? stragglers.filter(isObject).map(({ worker }) => worker) : [];
+  return workers.length > 0 ? `worker${workers.length > 1 ? "s" : ""} ${workers.join(", ")} slowed` : "";
 }
 
 function counted(value: unknown, what: string): string {

@@ -20,6 +20,7 @@ const notice: Notice = {
   loss: 0.4,
   samples_per_s: 81,
   rehearsed: null,
+  slowed: null,
 };
 
 test("a newer notice updates its row and nothing else of it", () => {

@@ -11,6 +11,8 @@ export interface Notice {
   samples_per_s: number | null;
   /** The label of a rehearsal, which every one of its figures carries; null for a job that trains. */
   rehearsed: string | null;
+  /** Which workers are slowed on purpose; null for a job without. */
+  slowed: string | null;
 }
 
 /** The part of a job's row that notices keep fresh. */

@@ -3,9 +3,9 @@ import { IconX } from "@tabler/icons-react";
 import { Link } from "@tanstack/react-router";
 import type { Job } from "../../api/types";
 import { JobSelect } from "../../components/JobSelect";
+import { LabelBadges } from "../../components/LabelBadges";
 import { LinkButton } from "../../components/links";
 import { RateBadge } from "../../components/RateBadge";
-import { RehearsedBadge } from "../../components/RehearsedBadge";
 import { StateBadge } from "../../components/StateBadge";
 import { MOST_COMPARED, MOST_RACERS } from "../../lib/races";
 
@@ -24,7 +24,7 @@ export function ChosenJobs({ jobs, onJobs }: { jobs: Job[]; onJobs: (ids: string
               {job.planned_by}
             </Text>
             <StateBadge state={job.state} />
-            <RehearsedBadge text={job.rehearsed} />
+            <LabelBadges of={job} />
             <RateBadge bps={job.rate_bps} hosts={job.hosts} />
             <ActionIcon
               size="sm"

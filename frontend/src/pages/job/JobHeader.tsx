@@ -6,9 +6,9 @@ import { jobQuery } from "../../api/queries";
 import type { Job } from "../../api/types";
 import { DeleteButton } from "../../components/DeleteButton";
 import { JobProgress } from "../../components/JobProgress";
+import { LabelBadges } from "../../components/LabelBadges";
 import { LinkAnchor, LinkButton } from "../../components/links";
 import { RateBadge } from "../../components/RateBadge";
-import { RehearsedBadge } from "../../components/RehearsedBadge";
 import { StateBadge } from "../../components/StateBadge";
 import { isLive } from "../../lib/jobState";
 import { CancelJob } from "./CancelJob";
@@ -34,7 +34,7 @@ export function JobHeader({ job, attempt }: { job: Job; attempt: number | undefi
               {job.name}
             </Title>
             <StateBadge state={job.state} size="lg" />
-            <RehearsedBadge text={job.rehearsed} size="md" />
+            <LabelBadges of={job} size="md" />
           </Group>
           <Group gap={8}>
             <Text size="sm" c="dimmed">
@@ -48,6 +48,11 @@ export function JobHeader({ job, attempt }: { job: Job; attempt: number | undefi
           {job.rehearsed && (
             <Text size="sm" data-testid="rehearsed-text">
               {job.rehearsed}
+            </Text>
+          )}
+          {job.slowed && (
+            <Text size="sm" data-testid="slowed-text">
+              {job.slowed}
             </Text>
           )}
         </Stack>

@@ -4,10 +4,10 @@ import type { Ref } from "react";
 import type { JobSummary } from "../../api/types";
 import { JobProgress } from "../../components/JobProgress";
 import { JobTags } from "../../components/JobTags";
+import { LabelBadges } from "../../components/LabelBadges";
 import { NumberCell } from "../../components/NumberCell";
 import { OrWhyNot } from "../../components/OrWhyNot";
 import { RateBadge } from "../../components/RateBadge";
-import { RehearsedBadge } from "../../components/RehearsedBadge";
 import { SpeedUp } from "../../components/SpeedUp";
 import { StateBadge } from "../../components/StateBadge";
 import {
@@ -56,7 +56,7 @@ export function JobRow({ job, index, selected, onToggle, ref }: Props) {
           {job.name}
         </Link>
         <Group gap={4} mt={2}>
-          <RehearsedBadge text={job.rehearsed} />
+          <LabelBadges of={job} />
           <RateBadge bps={job.rate_bps} hosts={job.hosts} />
           <JobTags job={job} />
         </Group>

@@ -4,11 +4,11 @@ import { Link } from "@tanstack/react-router";
 import { summaryQuery } from "../../api/queries";
 import type { JobSummary, Summary } from "../../api/types";
 import { JobProgress } from "../../components/JobProgress";
+import { LabelBadges } from "../../components/LabelBadges";
 import { LinkAnchor } from "../../components/links";
 import { NumberCell } from "../../components/NumberCell";
 import { OrWhyNot } from "../../components/OrWhyNot";
 import { RateBadge } from "../../components/RateBadge";
-import { RehearsedBadge } from "../../components/RehearsedBadge";
 import { StateBadge } from "../../components/StateBadge";
 import { TakeTable } from "../../components/TakeTable";
 import { Term } from "../../components/Term";
@@ -88,7 +88,7 @@ function Row({ job, summary, longest, isBaseline }: RowProps) {
           <Text size="xs" c="dimmed">
             {job.planned_by} · {job.workers} {job.workers === 1 ? "worker" : "workers"}
           </Text>
-          <RehearsedBadge text={job.rehearsed} />
+          <LabelBadges of={job} />
           <RateBadge bps={job.rate_bps} hosts={job.hosts} />
         </Group>
       </Table.Td>

@@ -5,9 +5,9 @@ import { strategiesQuery } from "../../api/queries";
 import type { JobSummary } from "../../api/types";
 import { JobFigure } from "../../components/JobFigure";
 import { JobProgress } from "../../components/JobProgress";
+import { LabelBadges } from "../../components/LabelBadges";
 import { LinkButton } from "../../components/links";
 import { RateBadge } from "../../components/RateBadge";
-import { RehearsedBadge } from "../../components/RehearsedBadge";
 import { StateBadge } from "../../components/StateBadge";
 import { isAtWork, STATES } from "../../lib/jobState";
 import { HowToRead } from "./HowToRead";
@@ -76,7 +76,7 @@ function Queue({ jobs }: { jobs: JobSummary[] }) {
                 {job.name}
               </Link>
               <StateBadge state={job.state} />
-              <RehearsedBadge text={job.rehearsed} />
+              <LabelBadges of={job} />
               <RateBadge bps={job.rate_bps} hosts={job.hosts} />
             </Group>
           }

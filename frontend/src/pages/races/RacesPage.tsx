@@ -3,9 +3,9 @@ import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { racesQuery } from "../../api/raceQueries";
 import type { RaceSummary } from "../../api/types";
+import { LabelBadges } from "../../components/LabelBadges";
 import { LinkButton } from "../../components/links";
 import { Problem } from "../../components/Problem";
-import { RehearsedBadge } from "../../components/RehearsedBadge";
 import { TakeTable } from "../../components/TakeTable";
 import { Term } from "../../components/Term";
 import { usePageTitle } from "../../components/usePageTitle";
@@ -106,7 +106,7 @@ function Row({ race }: { race: RaceSummary }) {
       <Table.Td data-label="Model">
         <Group gap={6}>
           {race.model}
-          <RehearsedBadge text={race.rehearsed} />
+          <LabelBadges of={race} />
         </Group>
       </Table.Td>
       <Table.Td data-label="Jobs ended" className="ty-number ty-right">

@@ -6,9 +6,9 @@ import { rankingsQuery } from "../../api/raceQueries";
 import type { RaceView } from "../../api/types";
 import { capital } from "../../components/Explained";
 import { HowToReadThis } from "../../components/HowToReadThis";
+import { LabelBadges } from "../../components/LabelBadges";
 import { LinkAnchor, LinkButton } from "../../components/links";
 import { Problem } from "../../components/Problem";
-import { RehearsedBadge } from "../../components/RehearsedBadge";
 import { usePageTitle } from "../../components/usePageTitle";
 import { formatDuration } from "../../lib/format";
 import { howCompared } from "../../lib/howCompared";
@@ -46,7 +46,7 @@ export function RankingsPage() {
               {race.name}
             </Title>
             <RaceBadge race={race} />
-            <RehearsedBadge text={race.rehearsed} size="md" />
+            <LabelBadges of={race} size="md" />
           </Group>
           <Text c="dimmed" size="sm">
             {race.model} under {race.members.join(", ")}
