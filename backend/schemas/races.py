@@ -12,7 +12,7 @@ from backend.schemas.telemetry import Processors
 
 keep_schemas(MemberSpec, NewMembers, RaceSpec)
 
-State = Literal["running", "finished", "cancelled"]
+State = Literal["running", "finished", "failed", "cancelled"]
 
 
 class RaceSummary(Schema):
@@ -22,7 +22,7 @@ class RaceSummary(Schema):
     """Opaque; sorts by creation."""
     name: str
     state: State
-    """`running` until every job has ended."""
+    """`running` until every job has ended; `failed`: every member failed, so that nothing was measured."""
     waits: str | None = None
     """Of one that is `running` and does not go on: `waits for the race 'first'`. Null: it goes on, or has ended."""
     members: list[str]
