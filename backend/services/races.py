@@ -127,7 +127,7 @@ class Races:
 
     def cancel(self, race_id: str) -> schema.RaceSummary:
         """End it and the job that runs; what has ended stays. Ending it twice changes nothing. Answers its row in the
-        list, which a race that cannot be read has, too. Raises NotFound, and Conflict for a race that ended by itself."""
+        list, which a race that cannot be read has, too. Raises NotFound, and Conflict for one that ended by itself."""
 
         def write(session: Session) -> None:
             row = race_rows.find(session, race_id)

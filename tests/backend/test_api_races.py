@@ -48,16 +48,16 @@ def test_a_race_runs_its_rounds_and_says_who_is_fastest(
     assert race["crossings"] == []
     sides = [one["standings"] for one in race["rankings"]]
     same = ",".join(one["job_ids"][0] for one in sides[0])
-    beside = api.get("/api/v1/figures/race", params={"jobs": same})
+    beside = api.get("/api/v1/race", params={"jobs": same})
     verdict = "Rounds of their race: p3 finishes a step 3.00x sooner than parameter-server"
     assert beside.json()["headline"].endswith(f". {verdict}"), "one judgement"
     apart = ",".join((sides[0][0]["job_ids"][0], sides[1][1]["job_ids"][0]))
     for others in (apart, ",".join(sides[0][0]["job_ids"])):
-        told = api.get("/api/v1/figures/race", params={"jobs": others}).json()["headline"]
+        told = api.get("/api/v1/race", params={"jobs": others}).json()["headline"]
         assert "Rounds of their race" not in told, "these are no members of one condition"
     api.delete(f"/api/v1/jobs/{sides[0][1]['job_ids'][2]}", headers={"Content-Type": "application/json"})
     renewed = api.get(
-        "/api/v1/figures/race", params={"jobs": same}, headers={"If-None-Match": beside.headers["etag"]}
+        "/api/v1/race", params={"jobs": same}, headers={"If-None-Match": beside.headers["etag"]}
     )
     assert (
         "Rounds of their race: Nobody can tell who is fastest: 2 rounds are too few"

@@ -112,13 +112,13 @@ def test_who_joined_late_is_late_also_without_the_jobs_that_caught_up(
     """All three rounds were over: what is left of it ran beside nobody."""
     race = submit(api, "p3", "parameter-server")
     run(api, racing, race, tmp_path)
-    joins = {"members": [{"strategy": "single"}]}
+    joins = {"members": [{"strategy": "parameter-server", "name": "late"}]}
     assert api.post(f"/api/v1/races/{race['id']}/members", json=joins).status_code == 200
     run(api, racing, race, tmp_path)
-    before = place_of(api, race, "single")
+    before = place_of(api, race, "late")
     assert before["joined_s"] is not None
     delete(api, *(before["job_ids"][round_] for round_ in lost))
-    after = place_of(api, race, "single")
+    after = place_of(api, race, "late")
     assert (after["joined_s"], after["rank"]) == (before["joined_s"], None)
 
 
@@ -133,13 +133,13 @@ def test_who_joined_late_and_lost_what_caught_up_is_compared_over_the_rounds_tha
         record_steps(posted)
         posted.post_all(api)
         end_attempt(api, posted)
-    joins = {"members": [{"strategy": "single"}]}
+    joins = {"members": [{"strategy": "parameter-server", "name": "late"}]}
     assert api.post(f"/api/v1/races/{race['id']}/members", json=joins).status_code == 200
     run(api, racing, race, tmp_path)
-    before = place_of(api, race, "single")
+    before = place_of(api, race, "late")
     assert (before["rounds"], before["joined_s"] is None) == (3, False)
     delete(api, *before["job_ids"][:2])
-    after = place_of(api, race, "single")
+    after = place_of(api, race, "late")
     assert (after["rounds"], after["joined_s"]) == (3, before["joined_s"])
     assert "joined" in after["remark"]
 

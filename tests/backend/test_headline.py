@@ -71,12 +71,13 @@ A, B = contender("a", 10, {0: 1}), contender("b", 20, {0: 9})
         ),
         (
             [A, B, contender("c", 15, {}, compute=20)],
-            "In one run of each, a finishes a step 1.50x sooner than c (it computes 10 ms less), 2.00x sooner than b (conv0 no longer "
-            "waits)",
+            "In one run of each, a finishes a step 1.50x sooner than c (it computes 10 ms less), 2.00x sooner than b "
+            "(conv0 no longer waits)",
         ),
         (
             [sends(A, 650_000), sends(B, 12_800_000)],
-            "In one run of each, a finishes a step 2.00x sooner than b: it sends 634.8 KiB per step instead of 12.2 MiB",
+            "In one run of each, a finishes a step 2.00x sooner than b: it sends 634.8 KiB per step instead of "
+            "12.2 MiB",
         ),
         (
             [sends(A, 650_000), sends(B, 12_800_000, link_limits=False)],
@@ -88,7 +89,8 @@ A, B = contender("a", 10, {0: 1}), contender("b", 20, {0: 9})
         ),
         (
             [A, contender("one", 15, {}, workers=1)],
-            "In one run of each, a finishes a step 1.50x sooner than one (strong scaling: equal global batch, 2 and 1 workers)",
+            "In one run of each, a finishes a step 1.50x sooner than one (strong scaling: equal global batch, "
+            "2 and 1 workers)",
         ),
         (
             [contender("a", 10, {}, alone=False), contender("b", 20, {})],
@@ -96,8 +98,8 @@ A, B = contender("a", 10, {0: 1}), contender("b", 20, {0: 9})
         ),
         (
             [A, B, contender("c", 10, {}, threads=2)],
-            "In one run of each, a finishes a step 2.00x sooner than b: conv0 no longer waits. c does not compare with a (threads per "
-            "worker: 1 in a, 2 in c; they must be equal)",
+            "In one run of each, a finishes a step 2.00x sooner than b: conv0 no longer waits. c does not compare with "
+            "a (threads per worker: 1 in a, 2 in c; they must be equal)",
         ),
     ],
 )
