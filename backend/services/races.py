@@ -33,8 +33,9 @@ from backend.services.remember import Remembered
 from backend.services.standings import Standings
 from backend.services.stored import race_of
 from backend.services.suggestions import suggestions
-from engine.errors import UserError
+from engine.errors import UserError, refusals, refuse
 from engine.plan.serde import to_plain
+from engine.strategies import check_options
 
 MOST_CELLS = 200
 """Members times conditions: each is planned before anything is stored."""
@@ -69,15 +70,16 @@ class Races:
         self, spec: RaceSpec, key: str | None, asker: Asker | None = None
     ) -> tuple[schema.RaceView, bool]:
         """Store a race; answers it, and whether it is new. Members that cannot run are listed with the reason, and the
-        others run. Repeated under its key it answers the same race. Raises UserError where nobody can run, Conflict for
-        a key with another body, Left where the asker is gone before it is planned."""
+        others run. Repeated under its key it answers the same race. Raises UserError where nobody can run, and for a
+        member's option that nobody has; Conflict for a key with another body, Left where the asker is gone before it is
+        planned."""
         body = hashlib.sha256(json.dumps(to_plain(spec), sort_keys=True).encode()).hexdigest()
         keys.check(key)
         names.check_race(spec)
         with self._database.read() as session:
             if held := _repeated(session, key, body):
                 return self.show(held.id), False
-        outs = self._refused(spec, cells(spec), asker)
+        outs = self._refused(spec, 0, asker)
         row = models.Race(
             id=uuid7(),
             name=spec.title[:200],
@@ -110,8 +112,7 @@ class Races:
             before = race_of(row)
         spec = replace(before, members=(*before.members, *members))
         names.check_members(spec.members, len(before.members))
-        new = [cell for cell in cells(spec) if cell.member >= len(before.members)]
-        outs = self._refused(spec, new, asker)
+        outs = self._refused(spec, len(before.members), asker)
 
         def write(session: Session) -> None:
             row = race_rows.find(session, race_id)
@@ -225,12 +226,21 @@ class Races:
                 return None  # another version stored it
             return self._standings.ranking_under(session, course, condition, lambda fast, slow: None).sentence
 
-    def _refused(self, spec: RaceSpec, new: list[Cell], asker: Asker | None) -> dict[Cell, str]:
-        """Those of the `new` cells that cannot run, with the reason. Raises UserError where none can, and Left."""
+    def _refused(self, spec: RaceSpec, begin: int, asker: Asker | None) -> dict[Cell, str]:
+        """Those of the cells of members from the place `begin` on that cannot run, with the reason. Raises UserError
+        for options that nobody has, which are a mistake of who asks, and where no cell can run; and Left."""
+        new = [cell for cell in cells(spec) if cell.member >= begin]
         if len(new) > MOST_CELLS:
             rule = f"members under {len(conditions(spec))} conditions are {len(new)} to plan; at most {MOST_CELLS}"
             remedy = "Race fewer members, rates, workers or batches at once"
             raise UserError("members", len(spec.members), rule, remedy)
+        wrong = [
+            _in_the_race(error, spec, cell, begin)
+            for cell in new
+            if cell.condition == 0
+            for error in refusals(check_options, job(spec, cell))
+        ]
+        refuse({error.field: error for error in wrong}.values())  # what is the job's own every member meets
         found: dict[Cell, str] = {}
         first: UserError | None = None
         for cell in new:
@@ -239,7 +249,7 @@ class Races:
             try:
                 self._planner.plan(job(spec, cell), asker)
             except UserError as error:
-                first = first or _in_the_race(error, cell)
+                first = first or _in_the_race(error, spec, cell, begin)
                 found[cell] = str(error)
         if first is not None and len(found) == len(new):
             raise first
@@ -249,11 +259,14 @@ class Races:
         return self._causes.get((fast, slow), lambda: self._drawing.run(answers.cause_of, fast, slow))
 
 
-def _in_the_race(error: UserError, cell: Cell) -> UserError:
-    """A refusal of a cell's job, at the field of the race that it is about."""
+def _in_the_race(error: UserError, spec: RaceSpec, cell: Cell, begin: int) -> UserError:
+    """A refusal of a cell's job, at the field of the race that it is about; members count from the place `begin`."""
+    member = f"members.{cell.member - begin}"
     if error.field.startswith("strategy."):  # a member has the strategy's name and options by themselves
         own = error.field.removeprefix("strategy.")
-        return error.at(f"members.{cell.member}.{'strategy' if own == 'name' else own}")
+        return error.at(f"{member}.{'strategy' if own == 'name' else own}")
+    if error.field.startswith("overrides") and spec.members[cell.member].overrides is not None:
+        return error.within(member)
     return error.within("job")
 
 

@@ -262,6 +262,35 @@ def test_a_members_option_that_does_not_exist_is_refused_at_the_member(api: Test
     assert answer.json()["errors"][0]["field"] == "members.0.options.nope"
 
 
+def test_one_members_misspelled_option_refuses_the_whole_race(api: TestClient, racing: Racing) -> None:
+    """Before anything starts, and every mistake at once; the others would have raced without it."""
+    before = api.get("/api/v1/races", params={"limit": 1}).json()["items"]
+    wrong = [
+        {"strategy": "parameter-server"},
+        {"strategy": "p3", "options": {"slice_sizes": 500}},
+        {
+            "strategy": "ring-allreduce",
+            "overrides": [{"layers": "*", "strategy": "p3", "options": {"nope": 1}}],
+        },
+    ]
+    answer = api.post("/api/v1/races", json=race_spec() | {"members": wrong})
+    assert answer.status_code == 422, answer.text
+    first, second = answer.json()["errors"]
+    assert (first["field"], first["value"]) == ("members.1.options.slice_sizes", 500)
+    assert "slice_size" in first["remedy"]
+    assert first["rule"]
+    assert second["field"] == "members.2.overrides.0.options.nope"
+    assert api.get("/api/v1/races", params={"limit": 1}).json()["items"] == before
+    race = submit(api, "parameter-server")
+    late = {"members": [{"strategy": "ring-allreduce"}, wrong[1]]}
+    answer = api.post(f"/api/v1/races/{race['id']}/members", json=late)
+    assert answer.status_code == 422
+    fields = [error["field"] for error in answer.json()["errors"]]
+    assert fields == ["members.1.options.slice_sizes"], "as they were asked for"
+    assert show(api, race)["members"] == ["parameter-server"]
+    api.post(f"/api/v1/races/{race['id']}/cancel", json={})
+
+
 def test_nobody_joins_by_an_empty_list(api: TestClient) -> None:
     race = submit(api, "p3")
     answer = api.post(f"/api/v1/races/{race['id']}/members", json={"members": []})
