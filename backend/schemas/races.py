@@ -147,7 +147,8 @@ class RaceView(RaceSummary):
     spec: RaceSpec
     rankings: list[Ranking]
     crossings: list[str]
-    """At which rates the order changes: `ddp catches up with p3 at 900 Mbit/s`."""
+    """At which rates the order changes: `ddp catches up with p3 between 500 Mbit/s and 1 Gbit/s, at about 900 Mbit/s`.
+    Only where it is certain at both who is faster."""
     next: list[Suggestion]
     """What to try next, at most three; empty while nothing is known."""
     round: int
