@@ -87,8 +87,11 @@ class Standing(Schema):
     processors: Processors | None
     """How busy the machine's processors were while its measured steps ran, the mean over rounds. Null: not known."""
     port_busy: float | None
-    """How busy the busiest port of a link was while workers waited, as a share (0 to 1) of its rate. Null: no rate is
-    known, or nothing was waited for."""
+    """How busy some port of a link was at each moment that workers waited, as a share (0 to 1) of its rate: not always
+    the same port. Null: no rate is known, or nothing was waited for."""
+    one_port_busy: float | None
+    """The same of the one port that was busiest over all that time, by itself. Less than `port_busy` where ports take
+    turns."""
     limit: Limit | None
     """What limits it. Null: no step was measured yet."""
     out: str | None

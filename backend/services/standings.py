@@ -237,6 +237,7 @@ def _standing(
         rounds=found.rounds if found else 0,
         processors=_machine([one.machine for one in seen if one.machine is not None]),
         port_busy=figures.port,
+        one_port_busy=figures.one_port,
         limit=None
         if limit is None
         else schema.Limit(kind=limit.kind, sentence=limit.sentence, crowded=limit.crowded),

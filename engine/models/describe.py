@@ -37,6 +37,7 @@ from engine.models.build import build_model
 from engine.models.cannot_cut import CannotCutError
 from engine.models.cut import find_cuts
 from engine.models.factors import counting_rows, find_factors
+from engine.models.failed import failed_in
 from engine.models.fit import fitted
 from engine.models.suited import check_suited
 from engine.models.waits import WaitFinder
@@ -159,6 +160,7 @@ def describe_request(request: dict[str, Any]) -> ModelDescription:
     inputs = of_type(torch.float64 if precision == "float64" else None, inputs)
     name = _subject(request)
     scores: list[int] = []
+    model: nn.Module | None = None
     try:
         with torch.device("meta"):
             model = build_model(source, precision)
@@ -171,7 +173,8 @@ def describe_request(request: dict[str, Any]) -> ModelDescription:
         except UserError:
             raise
         except Exception as error:
-            raise _fails(source, data, inputs, targets, error) from meta_error
+            module = "" if model is None else failed_in(model, error)
+            raise _fails(source, data, inputs, targets, error, module) from meta_error
     if task is classification and dataset.classes is not None and scores and min(scores) < dataset.classes:
         raise UserError(
             "model",
@@ -184,9 +187,9 @@ def describe_request(request: dict[str, Any]) -> ModelDescription:
 
 
 def _fails(
-    source: SourceSpec, data: SourceSpec, inputs: Tensors, targets: Tensors, error: Exception
+    source: SourceSpec, data: SourceSpec, inputs: Tensors, targets: Tensors, error: Exception, module: str
 ) -> UserError:
-    """The pass that describes the model has raised `error`."""
+    """The pass that describes the model has raised `error`, within `module` (`failed_in`)."""
     name = source.name or source.entrypoint
     given = shape(inputs)
     if source.name is not None and given != (wanted := registry.model(source.name).input_shape):
@@ -201,7 +204,7 @@ def _fails(
         "model",
         name,
         f"its forward pass or its loss fails on inputs {shown(inputs)} and targets {shown(targets)}:"
-        f" {explain(error, [source.directory, data.directory])}",
+        f" {explain(error, [source.directory, data.directory], module)}",
         "Correct the model, or choose data that fit it",
     )
 

@@ -136,7 +136,7 @@ def certainty(value: float, interval: Interval) -> Certainty:
     low, high = interval
     if low > 1 or high < 1:
         return "certain" if max(value, 1 / value) >= 1 + SMALLEST else "level"
-    return "level" if 1 / (1 + NEAR) <= low and high <= 1 + NEAR else "chance"
+    return "level" if low >= 1 / (1 + NEAR) and high <= 1 + NEAR else "chance"
 
 
 def may_be_chance(interval: Interval) -> str:

@@ -43,7 +43,9 @@ def test_a_race_runs_its_rounds_and_says_who_is_fastest(
         assert len(first["job_ids"]) == len(second["job_ids"]) == 3
         assert ranking["sentence"].startswith("p3 finishes a step 3.00x sooner than parameter-server")
         assert (first["samples_low"], first["samples_high"]) == pytest.approx((first["samples_per_s"],) * 2)
-        assert (first["processors"], first["port_busy"]) == (None, None), "nobody recorded them"
+        assert (first["processors"], first["port_busy"], first["one_port_busy"]) == (None,) * 3, (
+            "none recorded them"
+        )
         assert first["limit"]["sentence"].endswith("processors not known")
     assert race["crossings"] == []
     sides = [one["standings"] for one in race["rankings"]]

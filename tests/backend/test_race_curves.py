@@ -37,6 +37,7 @@ def standing(member: int, name: str, ms: float | None, first: float, **fields: A
         "samples_per_s": rate, "samples_low": rate and 0.9 * rate, "samples_high": rate and 1.1 * rate,
         "exposed_ms": None, "times_fastest": ms and ms / first, "low": None, "high": None,
         "significant": ms is not None and ms > first, "rounds": 3, "processors": None, "port_busy": None,
+        "one_port_busy": None,
         "limit": None, "out": None, "remark": None, "joined_s": None, "job_ids": [],
     }  # fmt: skip
     return Standing(**{**values, **fields})

@@ -113,6 +113,20 @@ def fails():
 def wrong_shape():
     return nn.Linear(3, 10)
 
+def wrong_layer():
+    return nn.Sequential(nn.Flatten(), nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(16, 10)))
+
+class Doubles(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(64, 10)
+
+    def forward(self, x):
+        return self.inner(torch.cat([x, x], 1))
+
+def wrong_own():
+    return nn.Sequential(nn.Flatten(), Doubles())
+
 def no_model():
     return 7
 
@@ -141,6 +155,27 @@ def test_a_users_own_model_is_described(folder):
 
 def test_a_model_that_looks_at_values_is_described_on_the_cpu(folder):
     assert ask(folder, "looks").parameter_count == 650
+
+
+@pytest.mark.parametrize(
+    ("function", "place"),
+    [
+        ("wrong_layer", r"in module 1\.2, a Linear\)"),
+        (
+            "wrong_own",
+            r"net_\d+\.py, line \d+, in forward: `return self\.inner.*`; in module 1\.inner, a Linear\)",
+        ),
+    ],
+)
+def test_a_shape_that_does_not_fit_names_the_layer_that_it_does_not_fit(folder, function, place):
+    """In a Sequential no line of the user's own is on the way."""
+    with pytest.raises(UserError, match=rf"RuntimeError: mat1 and mat2 shapes .* \({place}"):
+        ask(folder, function)
+
+
+def test_a_model_that_fails_in_no_layer_names_none(folder):
+    with pytest.raises(UserError, match=r"cannot be multiplied \(\d+x\d+ and 3x10\)\. Correct"):
+        ask(folder, "wrong_shape")
 
 
 @pytest.mark.parametrize(
