@@ -19,13 +19,12 @@ def belongs(file: str) -> bool:
     return any(file.startswith(f"{folder}/") for folder in FOLDERS) and "/site-packages/" not in file
 
 
-def explain(error: BaseException, folders: Sequence[str | None], module: str = "") -> str:
+def explain(error: BaseException, folders: Sequence[str | None]) -> str:
     """One line for who wrote the code in `folders`: "ValueError: too short (mine.py, line 12, in forward: `check(x)`)".
 
-    The place is the innermost frame in one of the folders, and behind it `module`, which says in which module of a
-    model that was; without either, only what was raised is said.
+    The place is the innermost frame in one of the folders; without one, only what was raised is said.
     """
-    place = "; ".join(filter(None, (where(error, folders), module)))
+    place = where(error, folders)
     return f"{what(error)} ({place})" if place else what(error)
 
 

@@ -203,8 +203,8 @@ def _fails(
     return UserError(
         "model",
         name,
-        f"its forward pass or its loss fails on inputs {shown(inputs)} and targets {shown(targets)}:"
-        f" {explain(error, [source.directory, data.directory], module)}",
+        f"its forward pass or its loss fails on inputs {shown(inputs)} and targets {shown(targets)}"
+        f"{module and f', {module}'}: {explain(error, [source.directory, data.directory])}",
         "Correct the model, or choose data that fit it",
     )
 

@@ -158,18 +158,16 @@ def test_a_model_that_looks_at_values_is_described_on_the_cpu(folder):
 
 
 @pytest.mark.parametrize(
-    ("function", "place"),
+    ("function", "module", "place"),
     [
-        ("wrong_layer", r"in module 1\.2, a Linear\)"),
-        (
-            "wrong_own",
-            r"net_\d+\.py, line \d+, in forward: `return self\.inner.*`; in module 1\.inner, a Linear\)",
-        ),
+        ("wrong_layer", "1.2", ". Correct"),
+        ("wrong_own", "1.inner", r" \(net_\d+\.py, line \d+, in forward: `return self\.inner.*`\)\. Correct"),
     ],
 )
-def test_a_shape_that_does_not_fit_names_the_layer_that_it_does_not_fit(folder, function, place):
+def test_a_shape_that_does_not_fit_names_the_layer_that_it_does_not_fit(folder, function, module, place):
     """In a Sequential no line of the user's own is on the way."""
-    with pytest.raises(UserError, match=rf"RuntimeError: mat1 and mat2 shapes .* \({place}"):
+    said = rf"targets \(2,\), in module {module}, a Linear: RuntimeError: mat1 and mat2 shapes .*\){place}"
+    with pytest.raises(UserError, match=said):
         ask(folder, function)
 
 
