@@ -26,6 +26,7 @@ from torch.utils.flop_counter import flop_registry
 from engine.errors import UserError
 from engine.inputs.batch import Tensors, count, of_type, on, repeated, shape, shown
 from engine.inputs.build import find_task, load_dataset
+from engine.inputs.entrypoint import defaults
 from engine.inputs.reading import read
 from engine.inputs.source import Dataset
 from engine.inputs.task import Task, classification
@@ -183,7 +184,12 @@ def describe_request(request: dict[str, Any]) -> ModelDescription:
             f"Set the model's option to {dataset.classes}, or choose other data",
         )
     _check_words(model, dataset)
-    return replace(described, samples=len(dataset.train))
+    own = {"model": defaults(source, "model"), "data": defaults(data, "data")}
+    return replace(
+        described,
+        samples=len(dataset.train),
+        defaults={part: found for part, found in own.items() if found},
+    )
 
 
 def _fails(

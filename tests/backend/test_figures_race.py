@@ -329,3 +329,26 @@ def test_a_headline_never_contradicts_the_table(database: Database) -> None:
         "In one run of each, p3 finishes a step 1.07x sooner than tree, 1.14x sooner than average, 1.43x sooner than "
     )
     assert whole.endswith("single (strong scaling: equal global batch, 2 and 1 workers)")
+
+
+def test_an_own_model_is_the_same_one_with_its_defaults_written_out(database: Database) -> None:
+    """Of what nobody kept the defaults, as another version did not, the text is all that is known."""
+    jobs = {
+        name: record_steps(database, name, 90_000 + at, [20] * 40, None) for at, name in enumerate("abcd")
+    }
+    options = {"a": {}, "b": {"hidden": 64}, "c": {"hidden": 32}, "d": {"hidden": 64}}
+
+    def write(session: Session) -> None:
+        for name, job_id in jobs.items():
+            job = session.get_one(Job, job_id)
+            model = {"entrypoint": "mine:build", "directory": "/home/me", "options": options[name]}
+            job.spec = {**job.spec, "model": model}
+            kept = {} if name == "d" else {"defaults": {"model": {"hidden": 64}}}
+            job.description = {**(job.description or {}), **kept}
+
+    database.writer.run(write)
+    with database.read() as session:
+        verdicts = [
+            compare(Source(session, jobs[name]), Source(session, jobs["a"])).result.verdict for name in "bcd"
+        ]
+    assert verdicts == ["level", "refused", "refused"]

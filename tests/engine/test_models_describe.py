@@ -13,6 +13,7 @@ from torch.nn import functional
 
 from engine.errors import UserError
 from engine.inputs.build import load_dataset
+from engine.inputs.entrypoint import defaults
 from engine.inputs.task import BatchLoss, UserLoss
 from engine.models.describe import describe, describe_request
 from engine.models.fit import fitted
@@ -127,6 +128,13 @@ class Doubles(nn.Module):
 def wrong_own():
     return nn.Sequential(nn.Flatten(), Doubles())
 
+def keeps(width=64, *, deep=(1, 2), name="it", kind=nn.Linear, nothing=None, bias):
+    return kind(width, 10)
+
+class Net(nn.Sequential):
+    def __init__(self, width=8):
+        super().__init__(nn.Flatten(), nn.Linear(64, width), nn.Linear(width, 10))
+
 def no_model():
     return 7
 
@@ -151,6 +159,18 @@ def test_a_users_own_model_is_described(folder):
     found = ask(folder, "build", width=7)
     assert [layer.kind for layer in found.layers] == ["Linear", "Linear"]
     assert found.parameter_count == 65 * 7 + 8 * 10
+
+
+def test_what_a_users_function_takes_for_what_is_left_out_is_kept(folder):
+    assert ask(folder, "build").defaults == ask(folder, "build", width=5).defaults == {"model": {"width": 4}}
+    assert ask(folder, "Net").defaults == {"model": {"width": 8}}, "a class is called, too"
+    assert ask(folder, "looks").defaults == {}
+    module = next(folder.glob("net_*.py")).stem
+    keeps = SourceSpec(entrypoint=f"{module}:keeps", directory=str(folder))
+    assert defaults(keeps, "model") == {"width": 64, "deep": [1, 2], "name": "it", "nothing": None}
+    assert defaults(SourceSpec(name="mlp"), "model") == {}, "the catalogue says its own"
+    found = ask(folder, "build")
+    assert ModelDescription.from_dict(found.to_dict()) == found
 
 
 def test_a_model_that_looks_at_values_is_described_on_the_cpu(folder):
