@@ -23,7 +23,7 @@ from typing import Any
 try:
     from backend.cli import ids
     from backend.cli.jobs import read_spec
-    from backend.client import ENDED, ApiError, ServerUnreachableError
+    from backend.client import ENDED, ApiError, ServerUnreachableError, each
     from backend.client import Client as _Client
     from backend.schemas.races import RaceView
     from backend.tables import RaceTable, Table, jobs_table
@@ -53,12 +53,12 @@ class Client(_Client):
     def race(
         self,
         job: JobSpec | Mapping[str, Any] | str | Path,
-        strategies: Sequence[str] = (),
+        strategies: str | Sequence[str] = (),
         *,
-        members: Sequence[Mapping[str, Any]] = (),
-        rates: Sequence[str] = (),
-        workers: Sequence[int] = (),
-        batches: Sequence[int] = (),
+        members: Mapping[str, Any] | Sequence[Mapping[str, Any]] = (),
+        rates: str | Sequence[str] = (),
+        workers: int | Sequence[int] = (),
+        batches: int | Sequence[int] = (),
         rounds: int | None = None,
         beside: bool = False,
         name: str | None = None,
@@ -70,17 +70,18 @@ class Client(_Client):
         `job`: a specification, or the path of a YAML or JSON file that holds one. `strategies`: who races; `members`:
         more of them, as mappings with `strategy`, `options`, `overrides` and `name`; without either, the recommended
         ones. At each of the `rates` (as `100Mbit`), numbers of `workers` and global `batches`, in so many `rounds` (3).
-        `beside`: other jobs may run at the same time. With `wait` the answer comes when the race has ended, and
-        `on_look` sees it until then; without, `client.ranking(table.id)` reads it again.
+        One of them may be given by itself: `rates="1Gbit"`. `beside`: other jobs may run at the same time. With `wait`
+        the answer comes when the race has ended, and `on_look` sees it until then; without, `client.ranking(table.id)`
+        reads it again.
         """
         spec = read_spec(Path(job)) if isinstance(job, str | Path) else to_plain(job)
-        everyone = [*({"strategy": strategy} for strategy in strategies), *map(dict, members)]
+        everyone = [*({"strategy": strategy} for strategy in each(strategies)), *map(dict, each(members))]
         given: dict[str, Any] = {
             "name": name,
             "members": everyone,
-            "rates": list(rates),
-            "workers": list(workers),
-            "batches": list(batches),
+            "rates": each(rates),
+            "workers": each(workers),
+            "batches": each(batches),
             "rounds": rounds,
             "beside": beside,
         }
@@ -93,14 +94,15 @@ class Client(_Client):
         """A race as it stands, by its id."""
         return RaceTable.of(self.standings(ids.race_id(self, race)))
 
-    def compare(self, jobs: Sequence[str]) -> Table:
+    def compare(self, jobs: str | Sequence[str]) -> Table:
         """Jobs side by side: time per step, waiting, throughput, accuracy, and the speed-up over the first one. Each
         once."""
+        jobs = each(jobs)
         if not jobs:
-            raise UserError("jobs", list(jobs), "there is nothing to compare", "Give the ids of jobs")
+            raise UserError("jobs", jobs, "there is nothing to compare", "Give the ids of jobs")
         whole = [self.job(ids.job_id(self, text)) for text in jobs]
         if len({job.id for job in whole}) < len(whole):
-            raise UserError("jobs", list(jobs), "names a job twice", "Give each job once")
+            raise UserError("jobs", jobs, "names a job twice", "Give each job once")
         first = whole[0].id
         return jobs_table(
             [(job, self.summary(job.id, baseline=first if job.id != first else None)) for job in whole]

@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
@@ -56,6 +56,14 @@ RETRIES = 3
 """Attempts at a submission whose answer got lost; its idempotency key makes them one."""
 PARTLY, GONE = 202, 404
 """Answers to a deletion: it is to be asked for again; there is no such job."""
+
+
+def each(given: Any) -> list[Any]:
+    """What somebody gave several of, or one by itself: a text, a number or a mapping. None: nothing."""
+    if given is None:
+        return []
+    alone = isinstance(given, str | Mapping) or not isinstance(given, Iterable)
+    return [given] if alone else list(given)
 
 
 class Client(Connection):
@@ -210,9 +218,9 @@ class Client(Connection):
         answer = self._send("GET", f"/races/{race_id}/figures/{name}", params=query)
         return plotly.io.from_json(answer.text, skip_invalid=True)
 
-    def join_race(self, race_id: str, members: Sequence[Mapping[str, Any]]) -> RaceView:
-        """Let more members race."""
-        return self._read(RaceView, "POST", f"/races/{race_id}/members", json={"members": list(members)})
+    def join_race(self, race_id: str, members: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> RaceView:
+        """Let more members race, or one."""
+        return self._read(RaceView, "POST", f"/races/{race_id}/members", json={"members": each(members)})
 
     def cancel_race(self, race_id: str) -> RaceSummary:
         """End a race and the job of it that runs; the race as lists have it."""

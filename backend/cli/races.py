@@ -106,7 +106,7 @@ def race(
                 made = client.wait_for_race(made.id, on_look=look)
                 look(made)
     _print(made, as_json, report if wait else lambda _: "")
-    if wait and (made.state != "finished" or made.jobs_failed == made.jobs_ended):
+    if wait and made.state != "finished":
         raise typer.Exit(FAILURE)
 
 

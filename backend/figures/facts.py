@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, TypeVar, get_args
 
 from sqlalchemy import select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, object_session
 
 from backend.db.models import Attempt, Job
 from backend.figures import resolved, shared_units
@@ -242,6 +242,17 @@ def known(spec: Any, path: str, kind: type[T]) -> T | None:
     return spec if isinstance(spec, kind) else None
 
 
+def _own_defaults(job: Job, part: str) -> dict[str, Any] | None:
+    """Of a user's own function, read out of a description that may be too large to load for a row of a list. None where
+    another version described it, and kept none."""
+    session = object_session(job)
+    if session is None:
+        return known(job.description, f"defaults.{part}", dict)
+    told = Job.description[("defaults", part)].as_json()
+    found = session.scalar(select(told).where(Job.id == job.id))
+    return found if isinstance(found, dict) else None
+
+
 def job_facts(job: Job, attempt: Attempt | None) -> JobFacts:
     spec = job.spec if isinstance(job.spec, dict) else {}  # another version may have stored it
     network = known(spec, "network", dict) or {}
@@ -253,8 +264,8 @@ def job_facts(job: Job, attempt: Attempt | None) -> JobFacts:
         id=job.id,
         name=job.name,
         strategy=known(spec, "strategy.name", str) or StrategySpec.name,
-        model=resolved.source("model", spec),
-        data=resolved.source("data", spec),
+        model=resolved.source("model", spec, lambda: _own_defaults(job, "model")),
+        data=resolved.source("data", spec, lambda: _own_defaults(job, "data")),
         workers=_workers(known(spec, "cluster.workers", int) or 0, attempt),
         global_batch=known(spec, "training.global_batch", int) or TrainingSpec.global_batch,
         threads=known(spec, "cluster.threads", int) or ClusterSpec.threads,

@@ -1,4 +1,8 @@
-"""The race's headline: who finishes a step sooner, by how much, and which wait it was that went away."""
+"""The headline of jobs side by side: who finishes a step sooner, by how much, and which wait it was that went away.
+
+It is of one run of each, and says so: the interval of a ratio knows how a run's steps differ, and nothing of how runs
+do. Whether another run would come out the same is what the rounds of a race are for (`services/verdict.py`).
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,14 @@ from backend.figures.facts import bucket
 from backend.figures.shared_units import SharedUnits
 from backend.figures.speed import Speed
 from engine.plan.units_of_measure import format_bytes
-from engine.telemetry.comparison import Judgement, RunConditions, SpeedUp, outcome, scaling_words
+from engine.telemetry.comparison import (
+    Judgement,
+    RunConditions,
+    SpeedUp,
+    may_be_chance,
+    outcome,
+    scaling_words,
+)
 
 CAUSE_SHARE = 0.25
 """A wait explains a difference when it shrank by at least this share of it."""
@@ -19,6 +30,8 @@ GONE = 0.2
 """A wait of which less than this share remains `no longer` blocks."""
 FEWER = 1.5
 """Where the link limits a job, one that sends so many times fewer bytes is faster because of that, whatever waited."""
+
+ONE_RUN = "In one run of each, "
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,20 +62,30 @@ def headline(contenders: Sequence[Contender], layer: Callable[[int], str]) -> st
     found = outcome([contender.run for contender in contenders])
     if found.refused:
         return f"Not comparable. {'; '.join(found.refused)}"
-    ahead = [(place, gain) for place, gain in found.others if gain.verdict == "faster"]
+    ahead = [(place, gain) for place, gain in found.others if gain.verdict in ("faster", "chance")]
     level = [contenders[place] for place, gain in found.others if gain.verdict == "level"]
+    sure = [place for place, gain in ahead if gain.verdict == "faster"]
     if found.leader is None or not (ahead or level):
         return _too_little(found, contenders)
     first = contenders[found.leader]
-    if ahead:
-        text = f"{first.name} {_gains(first, contenders, ahead, layer)}"
+    if sure:
+        text = f"{ONE_RUN}{first.name} {_gains(first, contenders, ahead, layer)}"
         text += f", level with {' and '.join(one.name for one in level)}" if level else ""
-        why = cause(first, contenders[ahead[0][0]], layer) if len(ahead) == 1 else None
+        why = cause(first, contenders[sure[0]], layer) if len(ahead) == 1 else None
         text += f": {why}" if why else ""
     else:
-        text = f"No significant difference: a step takes {', '.join(map(_with_interval, (first, *level)))}"
+        times = [_with_interval(first)]
+        times += [
+            _with_interval(contenders[place]) + (_chance(gain) if gain.verdict == "chance" else "")
+            for place, gain in found.others
+            if gain.verdict in ("chance", "level")
+        ]
+        text = f"No significant difference: a step takes {', '.join(times)}"
     caveats = dict.fromkeys(
-        caveat for _, gain in found.others if gain.verdict in ("faster", "level") for caveat in gain.uneven
+        caveat
+        for _, gain in found.others
+        if gain.verdict in ("faster", "chance", "level")
+        for caveat in gain.uneven
     )
     refused = [
         f"{contenders[place].name} does not compare with {first.name} ({'; '.join(gain.refused)})"
@@ -80,8 +103,8 @@ def _gains(
     ahead: Sequence[tuple[int, SpeedUp]],
     layer: Callable[[int], str],
 ) -> str:
-    """`finishes a step 1.30x sooner than parameter-server`, for each that is slower, and of several why; at equal
-    batches per worker it is samples that are compared, because a step is not the same work."""
+    """`finishes a step 1.30x sooner than parameter-server`, for each that is slower, and of several why, or that it may
+    be chance; at equal batches per worker it is samples that are compared, because a step is not the same work."""
     words: list[str] = []
     for place, gain in ahead:
         other, times = contenders[place], f"{gain.value:.2f}x"
@@ -90,8 +113,9 @@ def _gains(
         else:
             said = f"{'' if words else 'finishes a step '}{times} sooner than {other.name}"
         scaling = scaling_words(first.run, other.run)
-        why = cause(first, other, layer) if len(ahead) > 1 else None
-        more = "; ".join(filter(None, (scaling, why)))
+        why = cause(first, other, layer) if len(ahead) > 1 and gain.verdict == "faster" else None
+        chance = may_be_chance(gain.interval) if gain.verdict == "chance" and gain.interval else None
+        more = "; ".join(filter(None, (chance, scaling, why)))
         words.append(f"{said} ({more})" if more else said)
     return ", ".join(words)
 
@@ -166,3 +190,8 @@ def _with_interval(contender: Contender) -> str:
     speed = contender.speed
     low, high = speed.interval_ns or (0.0, 0.0)
     return f"{contender.name} {format_ms(speed.iteration_ns or 0.0)} ({format_ms(low)} to {format_ms(high)})"
+
+
+def _chance(gain: SpeedUp) -> str:
+    """` (1.58x, which may be chance: 0.95x to 2.62x)`."""
+    return f" ({gain.value:.2f}x, {may_be_chance(gain.interval)})" if gain.interval else ""

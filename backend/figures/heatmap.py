@@ -58,7 +58,7 @@ def heatmap(source: Source, request: FigureRequest) -> go.Figure:
     layers = max(len(job.layers), int(waits["layer"].max(initial=-1)) + 1)
     stride = max(1, count * PIXELS_PER_STEP // (3 * request.width))
     stride = -(-stride // size) * size
-    edges, shares = wait_shares(rows, waits, (layers, job.workers), stride)
+    edges, shares = wait_shares(rows, waits, layers, stride)
     moved = np.zeros((layers, last - first + 1), np.int64)
     for link in source.links():
         sent = source.bins(link, window.level, first, last, Direction.TX)
@@ -79,12 +79,12 @@ def heatmap(source: Source, request: FigureRequest) -> go.Figure:
 
 
 def wait_shares(
-    rows: np.ndarray, waits: np.ndarray, shape: tuple[int, int], stride: int = 1
+    rows: np.ndarray, waits: np.ndarray, layers: int, stride: int = 1
 ) -> tuple[np.ndarray, np.ndarray]:
-    """`(edges (n+1) ns, shares (layers, n))` of STEP_ROW and WAIT_ROW: the mean share (0 to 1) of every group of
-    `stride` steps that a worker waited for each layer. Groups follow one another from start to start; a worker
-    that waited after its own step had ended, as at a job's end, has that time besides. `shape` is (layers, workers)."""
-    layers, workers = shape
+    """`(edges (n+1) ns, shares (layers, n))` of STEP_ROW and WAIT_ROW: the share (0 to 1) of every group of `stride`
+    steps that workers waited for each layer, of the time that they had: each its own, from its start of the group to
+    its start of the next one. A worker that waited after its own step had ended, as at a job's end, has that time
+    besides. A group is drawn from its first worker's start on."""
     group = rows["step"] // stride
     groups = np.unique(group)
     if not len(groups):
@@ -97,7 +97,18 @@ def wait_shares(
     everything = np.zeros(len(groups))
     of_all = waits[np.isin(waits["step"] // stride, groups)]
     np.add.at(everything, np.searchsorted(groups, of_all["step"] // stride), of_all["exposed"])
-    return edges, waited / np.maximum(np.diff(edges) * max(workers, 1), np.maximum(everything, 1))
+    return edges, waited / np.maximum(_own_time(rows, group, groups), np.maximum(everything, 1))
+
+
+def _own_time(rows: np.ndarray, group: np.ndarray, groups: np.ndarray) -> np.ndarray:
+    """The time in ns that all workers had in each of the (n) groups, by the clock of each."""
+    time = np.zeros(len(groups))
+    for party in np.unique(rows["party"]):
+        own = rows["party"] == party
+        has, first = np.unique(np.searchsorted(groups, group[own]), return_index=True)
+        starts = rows["start"][own][first].astype(np.float64)
+        time[has] += np.diff(np.append(starts, float(rows["end"][own].max())))
+    return time
 
 
 def draw(

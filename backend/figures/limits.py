@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from backend.figures.processors import Processors
@@ -22,19 +24,30 @@ def figures(source: Source, speed: Speed, machine: Processors | None) -> Figures
     exposed = None
     if speed.exposed_ns is not None and speed.iteration_ns:
         exposed = exposed_share(speed.exposed_ns, speed.iteration_ns)
+    ports = ports_while_waiting(source)
     return Figures(
         exposed=exposed,
-        port=port_while_waiting(source),
+        port=None if ports is None else ports.any,
         processors=None if machine is None else machine.busy,
         own=None if machine is None else machine.own,
         rehearsed=source.job.rehearsed is not None,
+        one_port=None if ports is None else ports.one,
     )
 
 
-def port_while_waiting(source: Source) -> float | None:
-    """How busy the busiest port was while workers waited: in each bin of time the largest utilization of any link in
-    either direction, at most 1, weighted by the time in it for which workers waited. None where no link's rate is
-    known, nothing was waited for, or the steps are gone."""
+@dataclass(frozen=True)
+class Ports:
+    """How busy ports were while workers waited: in each bin of time a utilization, at most 1, weighted by the time in
+    it for which workers waited."""
+
+    any: float
+    """Of the port that was busiest in each bin, a link's in either direction: `engine.telemetry.limits` says why."""
+    one: float
+    """Of the one port that was busiest over all bins."""
+
+
+def ports_while_waiting(source: Source) -> Ports | None:
+    """None where no link's rate is known, nothing was waited for, or the steps are gone."""
     links = [link for link in source.links() if link.rate is not None]
     detailed = source.detailed_steps()
     chosen = detailed[detailed >= WARM_UP_STEPS][-STEPS:]
@@ -54,7 +67,7 @@ def port_while_waiting(source: Source) -> float | None:
     weight = waited(waits["start"], waits["end"], np.arange(first, last + 2) * BIN_NS)
     if not weight.any():
         return None
-    busiest = np.zeros(last - first + 1)
+    busiest, one = np.zeros(last - first + 1), 0.0
     for link in links:
         for direction in Direction:
             moved = source.bins(link, 0, first, last, direction)
@@ -65,8 +78,9 @@ def port_while_waiting(source: Source) -> float | None:
             # Layers' bytes by the transport, or all of the interface's: the one holds the other.
             used = link_utilization(sent.max(axis=0), BIN_NS, link.rate)
             assert used is not None
-            busiest = np.maximum(busiest, used)
-    return float(np.average(np.minimum(busiest, 1.0), weights=weight))
+            used = np.minimum(used, 1.0)
+            busiest, one = np.maximum(busiest, used), max(one, float(np.average(used, weights=weight)))
+    return Ports(float(np.average(busiest, weights=weight)), one)
 
 
 def waited(start: np.ndarray, end: np.ndarray, edges: np.ndarray) -> np.ndarray:

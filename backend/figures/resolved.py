@@ -1,13 +1,14 @@
 """What of a stored specification decides whether two jobs compare, in one way of writing.
 
-Options that have their default value are left out, whether or not somebody wrote them; rates and times are written in
+Options that have their default value are left out, whether or not somebody wrote them, also those of a user's own
+function, whose defaults are kept with the model's description; rates and times are written in
 one unit: equal texts are equal things. Another version may have stored the specification, so that what this one cannot
 read is taken as it stands.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from engine.errors import UserError
@@ -30,13 +31,23 @@ _DEFAULTS = {
 }
 
 
-def source(part: str, spec: Mapping[str, Any]) -> str:
-    """`vgg-small`, or `vgg-small (classes=100)`: the `model` or `data` of a specification."""
+def source(
+    part: str,
+    spec: Mapping[str, Any],
+    defaults: Callable[[], Mapping[str, Any] | None] = lambda: None,
+) -> str:
+    """`vgg-small`, or `vgg-small (classes=100)`: the `model` or `data` of a specification. `defaults` reads those of a
+    user's own function, where some of its options are given; None: nobody knows them."""
     given = _part(spec, part)
     name = given.get("name") or given.get("entrypoint") or "?"
-    changed = _changed(_OPTIONS[part].get(str(name)), dict(given.get("options") or {}))
-    options = ", ".join(f"{key}={value}" for key, value in sorted(changed.items()))
-    return f"{name} ({options})" if options else str(name)
+    options = dict(given.get("options") or {})
+    if options and not given.get("name"):
+        known = defaults()
+        changed = options if not isinstance(known, Mapping) else _beside(known, options)
+    else:
+        changed = _changed(_OPTIONS[part].get(str(name)), options)
+    said = ", ".join(f"{key}={value}" for key, value in sorted(changed.items()))
+    return f"{name} ({said})" if said else str(name)
 
 
 def network(spec: Mapping[str, Any]) -> str | None:
@@ -82,6 +93,11 @@ def _changed(options: type | None, given: dict[str, Any]) -> dict[str, Any]:
     except (UserError, TypeError):
         return given
     return {name: value for name, value in chosen.items() if value != default.get(name)}
+
+
+def _beside(defaults: Mapping[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """Those of a user's own options that differ from his function's defaults."""
+    return {name: value for name, value in given.items() if name not in defaults or defaults[name] != value}
 
 
 def _said(value: object) -> str:

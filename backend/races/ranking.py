@@ -19,7 +19,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from backend.races.spec import FEWEST_ROUNDS
-from engine.telemetry.comparison import SMALLEST
+from engine.telemetry.comparison import certainty
 from engine.telemetry.definitions import Interval
 
 ERROR = 0.05
@@ -43,7 +43,7 @@ class Standing:
     interval: Interval | None
     """Of `times_fastest`; None with fewer than two blocks, and of the fastest itself."""
     significant: bool
-    """Whether it is slower than the fastest by more than chance, and by more than SMALLEST."""
+    """Whether it is slower than the fastest by more than chance, and by enough (`comparison.certainty`)."""
     over: tuple[Hashable, ...]
     """The blocks that this rests on."""
 
@@ -71,7 +71,7 @@ def rank(iterations: Mapping[int, Times], out: Collection[int] = ()) -> list[Sta
         if place > 1:
             ours, theirs = known[member], known[order[0]]
             interval = _interval([ours[block] / theirs[block] for block in over], ERROR / pairs)
-        slower = enough and interval is not None and interval[0] > 1 and ratio >= 1 + SMALLEST
+        slower = enough and interval is not None and certainty(ratio, interval) == "certain"
         standings.append(
             Standing(
                 member=member,

@@ -12,7 +12,7 @@ from backend.schemas.telemetry import Processors
 
 keep_schemas(MemberSpec, NewMembers, RaceSpec)
 
-State = Literal["running", "finished", "cancelled"]
+State = Literal["running", "finished", "failed", "cancelled"]
 
 
 class RaceSummary(Schema):
@@ -22,7 +22,7 @@ class RaceSummary(Schema):
     """Opaque; sorts by creation."""
     name: str
     state: State
-    """`running` until every job has ended."""
+    """`running` until every job has ended; `failed`: every member failed, so that nothing was measured."""
     waits: str | None = None
     """Of one that is `running` and does not go on: `waits for the race 'first'`. Null: it goes on, or has ended."""
     members: list[str]
@@ -89,8 +89,11 @@ class Standing(Schema):
     processors: Processors | None
     """How busy the machine's processors were while its measured steps ran, the mean over rounds. Null: not known."""
     port_busy: float | None
-    """How busy the busiest port of a link was while workers waited, as a share (0 to 1) of its rate. Null: no rate is
-    known, or nothing was waited for."""
+    """How busy some port of a link was at each moment that workers waited, as a share (0 to 1) of its rate: not always
+    the same port. Null: no rate is known, or nothing was waited for."""
+    one_port_busy: float | None
+    """The same of the one port that was busiest over all that time, by itself. Less than `port_busy` where ports take
+    turns."""
     limit: Limit | None
     """What limits it. Null: no step was measured yet."""
     out: str | None
@@ -149,7 +152,8 @@ class RaceView(RaceSummary):
     spec: RaceSpec
     rankings: list[Ranking]
     crossings: list[str]
-    """At which rates the order changes: `ddp catches up with p3 at 900 Mbit/s`."""
+    """At which rates the order changes: `ddp catches up with p3 between 500 Mbit/s and 1 Gbit/s, at about 900 Mbit/s`.
+    Only where it is certain at both who is faster."""
     next: list[Suggestion]
     """What to try next, at most three; empty while nothing is known."""
     round: int

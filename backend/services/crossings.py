@@ -1,4 +1,9 @@
-"""Where the order of a race's members changes from one rate to another. Pure, over rankings."""
+"""Where the order of a race's members changes from one rate to another. Pure, over rankings.
+
+That it changes is said only where it is certain who of the two is faster on either side: two members that are nearly
+equal change places by chance from one rate to the next. Where exactly it changes nobody measured, so that the sentence
+says between which rates, and what interpolation finds as a guess.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +34,7 @@ class Crossing:
     """Of the conditions that are compared, as `batch`; None: the job's own."""
     batch: int | None
     text: str
-    """`ddp catches up with p3 at about 900 Mbit/s`."""
+    """`ddp catches up with p3 between 500 Mbit/s and 1 Gbit/s, at about 900 Mbit/s`."""
 
 
 def crossings(spec: RaceSpec, rankings: Sequence[schema.Ranking]) -> list[Crossing]:
@@ -51,7 +56,8 @@ def crossings(spec: RaceSpec, rankings: Sequence[schema.Ranking]) -> list[Crossi
                     )
                     for rate in ranking.crossings(rates, ours, theirs):
                         ahead, later = (one, two) if ours[0] < theirs[0] else (two, one)
-                        text = f"{names[later]} catches up with {names[ahead]} at about {said(rate)}"
+                        where = " and ".join(format_rate(round(end)) for end in rates)
+                        text = f"{names[later]} catches up with {names[ahead]} between {where}, at about {said(rate)}"
                         found.append(
                             Crossing(
                                 rate_bps=rate,

@@ -38,7 +38,10 @@ ALLOWED = Allowance(seconds=60, memory_bytes=4 * 2**30)
 AT_ONCE = 2
 """Processes that describe at one time: each holds an interpreter with torch."""
 WAITING = 6
-"""Requests that may wait for one of them, each on a thread that other requests need; more are told to ask again."""
+"""Models that may wait for one of them; more are told to ask again. Who asks for a model that has its place already, as
+the page does with several plans of it at once, needs none."""
+ASKING = 24
+"""Requests that may wait for a description, each on a thread that other requests need (there are 40)."""
 RETRY_AFTER_S = 10
 KEPT_LAYERS = 50_000
 """Of the descriptions kept in memory, all together: about 60 MB."""
@@ -59,6 +62,7 @@ class Descriptions:
         self._lifeline, self._ours = Pipe(duplex=False)
         self._slots = threading.BoundedSemaphore(AT_ONCE)
         self._room = threading.BoundedSemaphore(AT_ONCE + WAITING)
+        self._asking = threading.BoundedSemaphore(ASKING)
         self._known: Remembered[ModelDescription] = Remembered(
             room=KEPT_LAYERS, size=lambda found: 1 + len(found.layers)
         )
@@ -78,12 +82,8 @@ class Descriptions:
             return known
         if asker is not None and key in asker.refused:
             raise asker.refused[key]
-        if not self._room.acquire(blocking=False):
-            raise Busy(
-                f"{AT_ONCE + WAITING} models are being described, or wait for it: a model that takes long to "
-                f"build holds the others up. Ask again in {RETRY_AFTER_S} s",
-                retry_after_s=RETRY_AFTER_S,
-            )
+        if not self._asking.acquire(blocking=False):
+            raise _busy(f"{ASKING} requests wait for models to be described")
         try:
             return self._shared(key, request, asker)
         except UserError as error:
@@ -91,7 +91,7 @@ class Descriptions:
                 asker.refused[key] = error
             raise
         finally:
-            self._room.release()
+            self._asking.release()
 
     def close(self) -> None:
         """End what is being described: the server ends. (Where it is killed, the system closes the pipe.)"""
@@ -120,11 +120,16 @@ class Descriptions:
             return None
 
     def _make(self, key: str, request: dict[str, Any], asker: Asker | None) -> ModelDescription:
-        with self._slots:
-            if asker is not None:
-                asker.check()
-            subject = str(request["model"]["name"] or request["model"]["entrypoint"])
-            answer = ask(request, subject, self._allowed, self._lifeline, asker=asker)
+        if not self._room.acquire(blocking=False):
+            raise _busy(f"{AT_ONCE + WAITING} models are being described, or wait for it")
+        try:
+            with self._slots:
+                if asker is not None:
+                    asker.check()
+                subject = str(request["model"]["name"] or request["model"]["entrypoint"])
+                answer = ask(request, subject, self._allowed, self._lifeline, asker=asker)
+        finally:
+            self._room.release()
         if error := answer.get("error"):
             raise UserError(error["field"], error["value"], error["rule"], error["remedy"])
         description = ModelDescription.from_dict(answer)
@@ -145,6 +150,13 @@ class Descriptions:
             with suppress(OSError):
                 stat = path.stat()
                 yield stat.st_mtime_ns, stat.st_size, path
+
+
+def _busy(what: str) -> Busy:
+    return Busy(
+        f"{what}: a model that takes long to build holds the others up. Ask again in {RETRY_AFTER_S} s",
+        retry_after_s=RETRY_AFTER_S,
+    )
 
 
 def _key(request: dict[str, Any], model: SourceSpec, data: SourceSpec) -> str:

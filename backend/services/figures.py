@@ -40,10 +40,18 @@ Answer = tuple[bytes | None, str]
 class Figures:
     """Builds figures of one database."""
 
-    def __init__(self, database: Database, views: Views, drawing: Drawing) -> None:
+    def __init__(
+        self,
+        database: Database,
+        views: Views,
+        drawing: Drawing,
+        verdict_on: Callable[[Sequence[str]], str | None] = lambda job_ids: None,
+    ) -> None:
+        """`verdict_on`: what the rounds of these jobs' race say; None where they are no race's."""
         self._database = database
         self._views = views
         self._drawing = drawing
+        self._verdict_on = verdict_on
         self._built: Remembered[bytes] = Remembered(room=CACHE_BYTES, size=len)
         self._life = time.time_ns()  # another program may draw the same data differently
 
@@ -86,7 +94,11 @@ class Figures:
         request = _request(view)
         with self._database.read() as session:
             tag = self._tag(session, "race", job_ids, view)
-        return self._answer(tag, held, lambda: self._race(job_ids, request))
+        # Its other rounds go on while these jobs stay as they are.
+        verdict = self._verdict_on(job_ids)
+        if verdict is not None:
+            tag = _hashed([tag, verdict])
+        return self._answer(tag, held, lambda: self._race(job_ids, request, verdict))
 
     def compare(
         self,
@@ -134,13 +146,15 @@ class Figures:
             attempt_of(session, find(session, job_id), attempt)
         return self._drawing.run(waits.read, job_id, attempt, wait)
 
-    def _race(self, job_ids: Sequence[str], request: FigureRequest) -> bytes:
+    def _race(self, job_ids: Sequence[str], request: FigureRequest, verdict: str | None) -> bytes:
         drawn = self._drawing.run(answers.jobs_race, job_ids, request)
         with self._database.read() as session:
             racers = [self._views.summary(session, find(session, job_id)) for job_id in job_ids]
         around = StepRange(**drawn.steps)
         answer = Race(
-            headline=drawn.headline,
+            headline=drawn.headline
+            if verdict is None
+            else f"{drawn.headline}. Rounds of their race: {verdict}",
             figure={},
             jobs=racers,
             step=drawn.step,

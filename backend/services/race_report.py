@@ -105,7 +105,7 @@ def _conclusion(race: RaceView) -> str:
         for ranking in race.rankings
     ]
     said += [escape(text) for text in (*race.notes, *race.crossings)]
-    if race.state != "finished":
+    if race.state in ("running", "cancelled"):
         said.append(f"<i>This race is {escape(race.state)}: the figures are those until now.</i>")
     return f'<div class="conclusion">{"".join(f"<p>{text}</p>" for text in said)}</div>'
 

@@ -7,52 +7,39 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import cast
 
-from sqlalchemy import func, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from backend.db import Database, models, uuid7
 from backend.figures import answers
-from backend.figures.facts import known
 from backend.figures.race_throughput import Curves
-from backend.lifecycle import ENDED, State
+from backend.lifecycle import ENDED
 from backend.races.field import Cell, cells, conditions, job
-from backend.races.spec import FEWEST_ROUNDS, MemberSpec, RaceSpec, labels
+from backend.races.spec import MemberSpec, RaceSpec
 from backend.scheduler import record
 from backend.schemas import races as schema
 from backend.schemas.lists import ListQuery
 from backend.services import cursor as cursors
-from backend.services import keys, names, provenance, race_report
+from backend.services import keys, names, provenance, race_report, race_rows
 from backend.services.asker import Asker
 from backend.services.crossings import crossings
 from backend.services.curves import curves
 from backend.services.drawing import Drawing
-from backend.services.errors import Conflict, NotFound
+from backend.services.errors import Conflict
 from backend.services.jobs import Jobs
 from backend.services.plans import Planner
-from backend.services.race_waits import waits
-from backend.services.remarks import deleted
 from backend.services.remember import Remembered
-from backend.services.standings import Course, Standings
-from backend.services.stored import race_of, source_name
+from backend.services.standings import Standings
+from backend.services.stored import race_of
 from backend.services.suggestions import suggestions
-from backend.services.times import moment, moment_or_none
-from engine.errors import UserError
+from engine.errors import UserError, refusals, refuse
 from engine.plan.serde import to_plain
+from engine.strategies import check_options
 
-RUNNING, FINISHED, CANCELLED = "running", "finished", "cancelled"
 MOST_CELLS = 200
 """Members times conditions: each is planned before anything is stored."""
 CAUSES_REMEMBERED = 1_024
-
-
-def find(session: Session, race_id: str) -> models.Race:
-    """The race; raises NotFound."""
-    race = session.get(models.Race, race_id)
-    if race is None:
-        raise NotFound(f"id = {race_id!r}: no such race. GET /api/v1/races lists them")
-    return race
 
 
 class Races:
@@ -83,20 +70,21 @@ class Races:
         self, spec: RaceSpec, key: str | None, asker: Asker | None = None
     ) -> tuple[schema.RaceView, bool]:
         """Store a race; answers it, and whether it is new. Members that cannot run are listed with the reason, and the
-        others run. Repeated under its key it answers the same race. Raises UserError where nobody can run, Conflict for
-        a key with another body, Left where the asker is gone before it is planned."""
+        others run. Repeated under its key it answers the same race. Raises UserError where nobody can run, and for a
+        member's option that nobody has; Conflict for a key with another body, Left where the asker is gone before it is
+        planned."""
         body = hashlib.sha256(json.dumps(to_plain(spec), sort_keys=True).encode()).hexdigest()
         keys.check(key)
         names.check_race(spec)
         with self._database.read() as session:
             if held := _repeated(session, key, body):
                 return self.show(held.id), False
-        outs = self._refused(spec, cells(spec), asker)
+        outs = self._refused(spec, 0, asker)
         row = models.Race(
             id=uuid7(),
             name=spec.title[:200],
             spec=to_plain(spec),
-            state=RUNNING,
+            state=race_rows.RUNNING,
             idempotency_key=key,
             body_sha256=body,
             created_unix_ns=time.time_ns(),
@@ -119,20 +107,19 @@ class Races:
         """Let more members race: they run all rounds; those that are over, alone. Raises NotFound, UserError for
         members that cannot race, Conflict for a race that was cancelled, and Left where the asker is gone."""
         with self._database.read() as session:
-            row = find(session, race_id)
+            row = race_rows.find(session, race_id)
             _check_open(row)  # before members are planned, which may take seconds
             before = race_of(row)
         spec = replace(before, members=(*before.members, *members))
         names.check_members(spec.members, len(before.members))
-        new = [cell for cell in cells(spec) if cell.member >= len(before.members)]
-        outs = self._refused(spec, new, asker)
+        outs = self._refused(spec, len(before.members), asker)
 
         def write(session: Session) -> None:
-            row = find(session, race_id)
+            row = race_rows.find(session, race_id)
             _check_open(row)
             if row.spec != to_plain(before):
                 raise Conflict(f"race {race_id} was changed meanwhile. Ask again")
-            row.spec, row.state, row.ended_unix_ns = to_plain(spec), RUNNING, None
+            row.spec, row.state, row.ended_unix_ns = to_plain(spec), race_rows.RUNNING, None
             _add_outs(session, race_id, outs)
 
         self._database.writer.run(write)
@@ -141,30 +128,30 @@ class Races:
 
     def cancel(self, race_id: str) -> schema.RaceSummary:
         """End it and the job that runs; what has ended stays. Ending it twice changes nothing. Answers its row in the
-        list, which a race that cannot be read has, too. Raises NotFound, and Conflict for a race that has finished."""
+        list, which a race that cannot be read has, too. Raises NotFound, and Conflict for one that ended by itself."""
 
         def write(session: Session) -> None:
-            row = find(session, race_id)
-            if row.state == FINISHED:
-                raise Conflict(f"race {race_id} has finished: there is nothing to cancel")
-            if row.state == RUNNING:
-                row.state, row.ended_unix_ns = CANCELLED, time.time_ns()
-            for made in _jobs(session, race_id).values():
+            row = race_rows.find(session, race_id)
+            if row.state in (race_rows.FINISHED, race_rows.FAILED):
+                raise Conflict(f"race {race_id} has {row.state}: there is nothing to cancel")
+            if row.state == race_rows.RUNNING:
+                row.state, row.ended_unix_ns = race_rows.CANCELLED, time.time_ns()
+            for made in race_rows.jobs_of(session, race_id).values():
                 if made.state not in ENDED:
                     record.cancel(session, made)
 
         self._database.writer.run(write)
         self._jobs.wake()
         with self._database.read() as session:
-            row = find(session, race_id)
-            return _summary(session, row, _readable(row))
+            row = race_rows.find(session, race_id)
+            return race_rows.summary(session, row, race_rows.readable(row))
 
     def delete(self, race_id: str) -> None:
         """Forget a race that does not run; its jobs stay. Raises NotFound and Conflict."""
 
         def write(session: Session) -> None:
-            row = find(session, race_id)
-            if row.state == RUNNING:
+            row = race_rows.find(session, race_id)
+            if row.state == race_rows.RUNNING:
                 raise Conflict(f"race {race_id} runs. Cancel it first")
             session.delete(row)
 
@@ -176,17 +163,17 @@ class Races:
             rows, following = cursors.page(
                 session, select(models.Race), models.Race.id, limit=asked.limit, cursor=asked.cursor
             )
-            items = [_summary(session, row, _readable(row)) for row in rows]
+            items = [race_rows.summary(session, row, race_rows.readable(row)) for row in rows]
         return schema.RacePage(items=items, next_cursor=following)
 
     def show(self, race_id: str) -> schema.RaceView:
         """One race with its rankings. Raises NotFound."""
         with self._database.read() as session:
-            row = find(session, race_id)
-            course = _course(session, row)
+            row = race_rows.find(session, race_id)
+            course = race_rows.course_of(session, row)
             spec, jobs = course.spec, course.jobs
             rankings = self._standings.rankings(session, course, self._why)
-            summary = _summary(session, row, spec)
+            summary = race_rows.summary(session, row, spec)
             largest = self._standings.largest(next(iter(jobs.values()), None))
         active = next(((key, job.id) for key, job in jobs.items() if job.state not in ENDED), None)
         newest = max(jobs, key=lambda key: (jobs[key].created_unix_ns, jobs[key].id), default=None)
@@ -203,11 +190,11 @@ class Races:
             spec=spec,
             rankings=rankings,
             crossings=[crossing.text for crossing in met],
-            next=suggestions(spec, rankings, met, largest, ended=row.state != RUNNING),
-            notes=_notes(course, summary),
+            next=suggestions(spec, rankings, met, largest, ended=row.state != race_rows.RUNNING),
+            notes=race_rows.notes(course, summary),
             round=1 if at is None else 1 + at[1],
             running_job=active[1] if active else None,
-            left_s=left * sorted(took)[len(took) // 2] if took and row.state == RUNNING else None,
+            left_s=left * sorted(took)[len(took) // 2] if took and row.state == race_rows.RUNNING else None,
         )
 
     def report(self, race_id: str) -> str:
@@ -219,16 +206,41 @@ class Races:
     def curves(self, race_id: str) -> Curves:
         """What its figure of throughput draws. Raises NotFound, and Conflict for a race with one condition."""
         with self._database.read() as session:
-            course = _course(session, find(session, race_id))
+            course = race_rows.course_of(session, race_rows.find(session, race_id))
             spec, rankings = course.spec, self._standings.rankings(session, course, lambda fast, slow: None)
         return curves(race_id, spec, rankings, crossings(spec, rankings))
 
-    def _refused(self, spec: RaceSpec, new: list[Cell], asker: Asker | None) -> dict[Cell, str]:
-        """Those of the `new` cells that cannot run, with the reason. Raises UserError where none can, and Left."""
+    def verdict_on(self, job_ids: Sequence[str]) -> str | None:
+        """What the rounds of a race say where these jobs are runs of its members under one condition, one of each; None
+        where they are not."""
+        run = models.RaceRun
+        with self._database.read() as session:
+            rows = session.scalars(select(run).where(run.job_id.in_(job_ids))).all()
+            fields = {(row.race_id, row.condition) for row in rows}
+            if len(fields) != 1 or not len(job_ids) == len(rows) == len({row.member for row in rows}):
+                return None
+            ((race_id, condition),) = fields
+            try:
+                course = race_rows.course_of(session, race_rows.find(session, race_id))
+            except UserError:
+                return None  # another version stored it
+            return self._standings.ranking_under(session, course, condition, lambda fast, slow: None).sentence
+
+    def _refused(self, spec: RaceSpec, begin: int, asker: Asker | None) -> dict[Cell, str]:
+        """Those of the cells of members from the place `begin` on that cannot run, with the reason. Raises UserError
+        for options that nobody has, which are a mistake of who asks, and where no cell can run; and Left."""
+        new = [cell for cell in cells(spec) if cell.member >= begin]
         if len(new) > MOST_CELLS:
             rule = f"members under {len(conditions(spec))} conditions are {len(new)} to plan; at most {MOST_CELLS}"
             remedy = "Race fewer members, rates, workers or batches at once"
             raise UserError("members", len(spec.members), rule, remedy)
+        wrong = [
+            _in_the_race(error, spec, cell, begin)
+            for cell in new
+            if cell.condition == 0
+            for error in refusals(check_options, job(spec, cell))
+        ]
+        refuse({error.field: error for error in wrong}.values())  # what is the job's own every member meets
         found: dict[Cell, str] = {}
         first: UserError | None = None
         for cell in new:
@@ -237,7 +249,7 @@ class Races:
             try:
                 self._planner.plan(job(spec, cell), asker)
             except UserError as error:
-                first = first or _in_the_race(error, cell)
+                first = first or _in_the_race(error, spec, cell, begin)
                 found[cell] = str(error)
         if first is not None and len(found) == len(new):
             raise first
@@ -247,11 +259,14 @@ class Races:
         return self._causes.get((fast, slow), lambda: self._drawing.run(answers.cause_of, fast, slow))
 
 
-def _in_the_race(error: UserError, cell: Cell) -> UserError:
-    """A refusal of a cell's job, at the field of the race that it is about."""
+def _in_the_race(error: UserError, spec: RaceSpec, cell: Cell, begin: int) -> UserError:
+    """A refusal of a cell's job, at the field of the race that it is about; members count from the place `begin`."""
+    member = f"members.{cell.member - begin}"
     if error.field.startswith("strategy."):  # a member has the strategy's name and options by themselves
         own = error.field.removeprefix("strategy.")
-        return error.at(f"members.{cell.member}.{'strategy' if own == 'name' else own}")
+        return error.at(f"{member}.{'strategy' if own == 'name' else own}")
+    if error.field.startswith("overrides") and spec.members[cell.member].overrides is not None:
+        return error.within(member)
     return error.within("job")
 
 
@@ -268,123 +283,12 @@ def _repeated(session: Session, key: str | None, body: str) -> models.Race | Non
 
 
 def _check_open(row: models.Race) -> None:
-    if row.state == CANCELLED:
+    if row.state == race_rows.CANCELLED:
         raise Conflict(f"race {row.id} was cancelled. Submit it again with all members")
-
-
-def _readable(row: models.Race) -> RaceSpec | None:
-    """None where another version stored it, and this one cannot read it: a list shows what can be said of it."""
-    try:
-        return race_of(row)
-    except UserError:
-        return None
 
 
 def _add_outs(session: Session, race_id: str, outs: dict[Cell, str]) -> None:
     session.add_all(
         models.RaceOut(race_id=race_id, member=cell.member, condition=cell.condition, reason=reason)
         for cell, reason in outs.items()
-    )
-
-
-def _outs(session: Session, race_id: str) -> dict[Cell, str]:
-    rows = session.scalars(select(models.RaceOut).where(models.RaceOut.race_id == race_id))
-    return {Cell(row.member, row.condition): row.reason for row in rows}
-
-
-def _jobs(session: Session, race_id: str) -> dict[tuple[Cell, int], models.Job]:
-    """Those that are there, by cell and round."""
-    run = models.RaceRun
-    query = (
-        select(run, models.Job).join(models.Job, models.Job.id == run.job_id).where(run.race_id == race_id)
-    )
-    return {(Cell(row.member, row.condition), row.round): job for row, job in session.execute(query)}
-
-
-def _course(session: Session, row: models.Race) -> Course:
-    """Raises UserError where this version cannot read it."""
-    run = models.RaceRun
-    gone = session.scalars(select(run).where(run.race_id == row.id, run.job_id.is_(None)))
-    return Course(
-        spec=race_of(row),
-        state=cast(schema.State, row.state),
-        jobs=_jobs(session, row.id),
-        outs=_outs(session, row.id),
-        deleted=[(Cell(one.member, one.condition), one.round) for one in gone],
-    )
-
-
-def _notes(course: Course, summary: schema.RaceSummary) -> list[str]:
-    """Of the race as a whole; what concerns a member stands in its remark."""
-    ran = [job for job in course.jobs.values() if job.state in ENDED]
-    found = [deleted(len(course.deleted))] if course.deleted else []
-    if ran and summary.jobs_failed == len(ran) and course.state != RUNNING:
-        found.append("Every job of this race failed: nothing was measured")
-    return found
-
-
-def _decided(session: Session, race_id: str) -> bool:
-    """Whether two members have ended so many rounds under one condition that a difference could be called one."""
-    run = models.RaceRun
-    whole = (
-        select(run.condition)
-        .join(models.Job, models.Job.id == run.job_id)
-        .where(run.race_id == race_id, models.Job.state == State.SUCCEEDED)
-        .group_by(run.condition, run.member)
-        .having(func.count() >= FEWEST_ROUNDS)
-        .subquery()
-    )
-    rows = select(whole.c.condition).group_by(whole.c.condition).having(func.count() > 1).limit(1)
-    return session.execute(rows).first() is not None
-
-
-def _summary(session: Session, row: models.Race, spec: RaceSpec | None) -> schema.RaceSummary:
-    run, out = models.RaceRun, models.RaceOut
-    made = session.scalar(select(func.count()).select_from(run).where(run.race_id == row.id)) or 0
-    going = (
-        session.scalar(
-            select(func.count())
-            .select_from(run)
-            .join(models.Job, models.Job.id == run.job_id)
-            .where(run.race_id == row.id, models.Job.state.not_in(ENDED))
-        )
-        or 0
-    )
-    gone = {
-        Cell(member, condition): rounds
-        for member, condition, rounds in session.execute(
-            select(out.member, out.condition, func.count(run.round))
-            .outerjoin(
-                run,
-                (run.race_id == out.race_id) & (run.member == out.member) & (run.condition == out.condition),
-            )
-            .where(out.race_id == row.id)
-            .group_by(out.member, out.condition)
-        )
-    }
-    failed = session.scalar(
-        select(func.count())
-        .select_from(run)
-        .join(models.Job, models.Job.id == run.job_id)
-        .where(run.race_id == row.id, models.Job.state == State.FAILED)
-    )
-    members, whole = [], made
-    if spec is not None:
-        members = labels(spec.members)
-        whole = len(cells(spec)) * spec.rounds - sum(spec.rounds - rounds for rounds in gone.values())
-    return schema.RaceSummary(
-        id=row.id,
-        name=row.name,
-        state=cast(schema.State, row.state),
-        waits=waits(session, row) if row.state == RUNNING else None,
-        members=members,
-        model=source_name(known(row.spec, "job.model", dict) or {}),
-        rehearsed=spec.job.rehearsed if spec is not None else None,
-        slowed=spec.job.slowed if spec is not None else None,
-        jobs=whole,
-        jobs_ended=made - going,
-        jobs_failed=failed or 0,
-        decided=_decided(session, row.id),
-        created_at=moment(row.created_unix_ns),
-        ended_at=moment_or_none(row.ended_unix_ns),
     )

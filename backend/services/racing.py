@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import time
 
-from sqlalchemy import select
+from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from backend.db import Database, models
@@ -22,7 +22,7 @@ from backend.races.spec import RaceSpec
 from backend.services import keys
 from backend.services.errors import Conflict
 from backend.services.jobs import Jobs
-from backend.services.races import FINISHED, RUNNING
+from backend.services.race_rows import FAILED, FINISHED, RUNNING
 from backend.services.removal import DELETED
 from backend.services.stored import race_of
 from backend.services.watch import Watch
@@ -124,6 +124,7 @@ class Racing:
                     condition=cell.condition,
                     round=run.round,
                     job_id=made.id,
+                    made_unix_ns=session.get_one(models.Job, made.id).created_unix_ns,
                 )
             )
             return True
@@ -148,6 +149,18 @@ class Racing:
             race = session.get(models.Race, race_id)
             # Members that were added meanwhile still have to run.
             if race is not None and race.state == RUNNING and len(race.spec["members"]) == len(spec.members):
-                race.state, race.ended_unix_ns = FINISHED, time.time_ns()
+                race.state = FINISHED if _measured(session, race_id) else FAILED
+                race.ended_unix_ns = time.time_ns()
 
         self._database.writer.run(write)
+
+
+def _measured(session: Session, race_id: str) -> bool:
+    """Whether some job of a race has succeeded, or may have: of those that somebody deleted nobody knows."""
+    run = models.RaceRun
+    rows = (
+        select(run.round)
+        .outerjoin(models.Job, models.Job.id == run.job_id)
+        .where(run.race_id == race_id, or_(run.job_id.is_(None), models.Job.state == State.SUCCEEDED))
+    )
+    return session.execute(rows.limit(1)).first() is not None

@@ -18,7 +18,7 @@ from backend.figures.speed import Speed, measure
 from backend.lifecycle import ENDED, State
 from backend.races import ranking
 from backend.races.blocks import blocks, joined_ns
-from backend.races.field import Cell, Condition, conditions
+from backend.races.field import Cell, conditions
 from backend.races.order import Run
 from backend.races.spec import RaceSpec, labels
 from backend.schemas import races as schema
@@ -53,6 +53,8 @@ class Course:
     state: schema.State
     jobs: Mapping[tuple[Cell, int], models.Job]
     """By cell and round."""
+    made: Mapping[Run, int]
+    """When each job was made, in ns: also those that somebody deleted."""
     outs: Mapping[Cell, str]
     """Who takes part no more, and why."""
     deleted: Collection[tuple[Cell, int]] = ()
@@ -75,21 +77,18 @@ class Standings:
     def rankings(self, session: Session, course: Course, why: Why) -> list[schema.Ranking]:
         """One for each condition."""
         return [
-            self._ranking(session, course, number, condition, why)
-            for number, condition in enumerate(conditions(course.spec))
+            self.ranking_under(session, course, number, why) for number in range(len(conditions(course.spec)))
         ]
 
-    def _ranking(
-        self, session: Session, course: Course, number: int, condition: Condition, why: Why
-    ) -> schema.Ranking:
-        spec, names = course.spec, labels(course.spec.members)
+    def ranking_under(self, session: Session, course: Course, number: int, why: Why) -> schema.Ranking:
+        """The one of the condition with that number."""
+        spec, names, condition = course.spec, labels(course.spec.members), conditions(course.spec)[number]
         own: dict[int, dict[int, models.Job]] = defaultdict(dict)
         for (cell, round_), job in sorted(course.jobs.items(), key=lambda item: item[0]):
             if cell.condition == number:
                 own[cell.member][round_] = job
         model = next(filter(None, map(self._model, _by_age(course.jobs.values()))), None)
-        made = {Run(round_, cell): job.created_unix_ns for (cell, round_), job in course.jobs.items()}
-        block_of = blocks(made, number)
+        block_of = blocks(course.made, number)
         seen: dict[int, dict[Hashable, Shown]] = {}
         for member, jobs in own.items():
             seen[member] = {
@@ -107,7 +106,7 @@ class Standings:
             {cell.member for cell in course.outs if cell.condition == number},
         )
         shown = {standing.member: standing for standing in ranked}
-        joined = joined_ns(made, number)
+        joined = joined_ns(course.made, number)
         remarks = self._remarks(course, number, own, shown, joined)
         behind = [member for member in range(len(names)) if member not in shown]
         standings = [
@@ -238,6 +237,7 @@ def _standing(
         rounds=found.rounds if found else 0,
         processors=_machine([one.machine for one in seen if one.machine is not None]),
         port_busy=figures.port,
+        one_port_busy=figures.one_port,
         limit=None
         if limit is None
         else schema.Limit(kind=limit.kind, sentence=limit.sentence, crowded=limit.crowded),

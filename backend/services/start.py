@@ -88,6 +88,9 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
         if settings.scheduler:
             await asyncio.to_thread(racing.start)
             stack.push_async_callback(asyncio.to_thread, racing.close)
+        races = Races(
+            database, planner, jobs, drawing, commit=await asyncio.to_thread(commit), changed=racing.wake
+        )
         yield Context(
             settings=settings,
             access=await asyncio.to_thread(Access, database, settings),
@@ -95,16 +98,14 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
             inventory=inventory,
             jobs=jobs,
             profiles=profiles,
-            races=Races(
-                database, planner, jobs, drawing, commit=await asyncio.to_thread(commit), changed=racing.wake
-            ),
+            races=races,
             lists=Lists(database, views),
             labels=Labels(database),
             job_figures=job_figures,
             telemetry=Telemetry(database, views),
             links=LinkReader(database),
             staleness=StalenessReader(database),
-            figures=Figures(database, views, drawing),
+            figures=Figures(database, views, drawing, races.verdict_on),
             speed_ups=speed_ups,
             hub=hub,
         )

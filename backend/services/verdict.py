@@ -1,4 +1,4 @@
-"""What a ranking says in one sentence. Pure."""
+"""What a ranking says in one sentence, and never with more certainty than it has (`comparison.certainty`). Pure."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from backend.races.ranking import Standing
 from backend.races.spec import FEWEST_ROUNDS
 from backend.schemas.races import State
 from backend.services.remarks import rounds_are
+from engine.telemetry.comparison import certainty, may_be_chance
 
 BESIDE = "Other jobs were allowed to run at the same time"
 
@@ -58,18 +59,39 @@ def _said(
     if first.rank is None:
         return _too_few(first.rounds, rounds, state)
     behind = [other for other in others if other.significant]
+    unsure = [other for other in others if not other.significant and not _is_level(other)]
     if not behind:
-        times = ", ".join(f"{names[s.member]} {format_ms(s.iteration_ns)}" for s in compared)
+        times = ", ".join(
+            f"{names[s.member]} {format_ms(s.iteration_ns)}{_chance(s) if s in unsure else ''}"
+            for s in compared
+        )
         return f"No significant difference after {first.rounds} rounds: a step takes {times}"
-    level = [names[other.member] for other in others if not other.significant]
+    level = [names[other.member] for other in others if not other.significant and other not in unsure]
     beside = f", level with {' and '.join(level)}," if level else ""
     said = []
-    for other in behind:
-        why = cause(first.member, other.member)
+    for other in sorted((*behind, *unsure), key=others.index):
+        why = cause(first.member, other.member) if other in behind else None
         times = f"{other.times_fastest:.2f}x sooner than {names[other.member]}"
+        if other in unsure:
+            said.append(f"{times} ({may_be_chance(other.interval)})" if other.interval else times)
         # One cause belongs to one pair: of several each says its own.
-        said.append(times if why is None else f"{times} ({why})" if len(behind) > 1 else f"{times}: {why}")
+        elif why is not None and len(behind) + len(unsure) > 1:
+            said.append(f"{times} ({why})")
+        else:
+            said.append(times if why is None else f"{times}: {why}")
     return f"{names[first.member]}{beside} finishes a step {', '.join(said)}"
+
+
+def _is_level(other: Standing) -> bool:
+    """Whether it is known to be as fast as the fastest, and not merely unknown who of the two is."""
+    if other.times_fastest is None or other.interval is None:
+        return False
+    return certainty(other.times_fastest, other.interval) == "level"
+
+
+def _chance(other: Standing) -> str:
+    """` (1.58x, which may be chance: 0.95x to 2.62x)`."""
+    return f" ({other.times_fastest:.2f}x, {may_be_chance(other.interval)})" if other.interval else ""
 
 
 def _too_few(count: int, rounds: int, state: State) -> str:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import inspect
+import json
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -144,6 +147,26 @@ def call(source: SourceSpec, field: str) -> Any:
     except (Exception, SystemExit) as error:
         rule = f"it fails when called with {source.options}" if source.options else "it fails when called"
         raise _failure(source.entrypoint, field, rule, error, source.directory) from error
+
+
+def defaults(source: SourceSpec, field: str) -> dict[str, Any]:
+    """What the function that `source` names takes for options that are left out, as far as its signature says it in
+    plain data; empty where the source is none of a user's own. Raises UserError as `load` does."""
+    if source.entrypoint is None or source.directory is None:
+        return {}
+    try:
+        given = inspect.signature(load(source.entrypoint, source.directory, field)).parameters
+    except (TypeError, ValueError):  # it is callable, and says nothing of how
+        return {}
+    found = {}
+    for name, parameter in given.items():
+        if parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+            with suppress(
+                TypeError, ValueError, RecursionError
+            ):  # what JSON cannot hold nobody can give, either
+                if parameter.default is not parameter.empty:
+                    found[name] = json.loads(json.dumps(parameter.default, allow_nan=False))
+    return found
 
 
 def _failure(entrypoint: str, field: str, rule: str, error: BaseException, folder: str) -> UserError:

@@ -26,6 +26,7 @@ from torch.utils.flop_counter import flop_registry
 from engine.errors import UserError
 from engine.inputs.batch import Tensors, count, of_type, on, repeated, shape, shown
 from engine.inputs.build import find_task, load_dataset
+from engine.inputs.entrypoint import defaults
 from engine.inputs.reading import read
 from engine.inputs.source import Dataset
 from engine.inputs.task import Task, classification
@@ -37,6 +38,7 @@ from engine.models.build import build_model
 from engine.models.cannot_cut import CannotCutError
 from engine.models.cut import find_cuts
 from engine.models.factors import counting_rows, find_factors
+from engine.models.failed import failed_in
 from engine.models.fit import fitted
 from engine.models.suited import check_suited
 from engine.models.waits import WaitFinder
@@ -159,6 +161,7 @@ def describe_request(request: dict[str, Any]) -> ModelDescription:
     inputs = of_type(torch.float64 if precision == "float64" else None, inputs)
     name = _subject(request)
     scores: list[int] = []
+    model: nn.Module | None = None
     try:
         with torch.device("meta"):
             model = build_model(source, precision)
@@ -171,7 +174,8 @@ def describe_request(request: dict[str, Any]) -> ModelDescription:
         except UserError:
             raise
         except Exception as error:
-            raise _fails(source, data, inputs, targets, error) from meta_error
+            module = "" if model is None else failed_in(model, error)
+            raise _fails(source, data, inputs, targets, error, module) from meta_error
     if task is classification and dataset.classes is not None and scores and min(scores) < dataset.classes:
         raise UserError(
             "model",
@@ -180,13 +184,18 @@ def describe_request(request: dict[str, Any]) -> ModelDescription:
             f"Set the model's option to {dataset.classes}, or choose other data",
         )
     _check_words(model, dataset)
-    return replace(described, samples=len(dataset.train))
+    own = {"model": defaults(source, "model"), "data": defaults(data, "data")}
+    return replace(
+        described,
+        samples=len(dataset.train),
+        defaults={part: found for part, found in own.items() if found},
+    )
 
 
 def _fails(
-    source: SourceSpec, data: SourceSpec, inputs: Tensors, targets: Tensors, error: Exception
+    source: SourceSpec, data: SourceSpec, inputs: Tensors, targets: Tensors, error: Exception, module: str
 ) -> UserError:
-    """The pass that describes the model has raised `error`."""
+    """The pass that describes the model has raised `error`, within `module` (`failed_in`)."""
     name = source.name or source.entrypoint
     given = shape(inputs)
     if source.name is not None and given != (wanted := registry.model(source.name).input_shape):
@@ -200,8 +209,8 @@ def _fails(
     return UserError(
         "model",
         name,
-        f"its forward pass or its loss fails on inputs {shown(inputs)} and targets {shown(targets)}:"
-        f" {explain(error, [source.directory, data.directory])}",
+        f"its forward pass or its loss fails on inputs {shown(inputs)} and targets {shown(targets)}"
+        f"{module and f', {module}'}: {explain(error, [source.directory, data.directory])}",
         "Correct the model, or choose data that fit it",
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from engine.errors import UnknownNameError
@@ -164,6 +164,9 @@ class ModelDescription:
     layers from there on belong to the back. Empty where it can be cut nowhere."""
     uncut: str = ""
     """Why it can be cut nowhere."""
+    defaults: dict[str, dict[str, Any]] = field(default_factory=dict, hash=False)
+    """What a user's own functions take for options that are left out: of the `model` and of the `data`. Empty for those
+    of the catalogue, which says it itself."""
 
     def __post_init__(self) -> None:
         if [layer.index for layer in self.layers] != list(range(len(self.layers))):

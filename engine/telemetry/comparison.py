@@ -16,13 +16,16 @@ from engine.plan.fingerprint import Fingerprint, another_model
 from engine.telemetry.definitions import Estimate, Interval, ratio
 
 Scaling = Literal["strong", "weak"]
-Verdict = Literal["refused", "unknown", "unsure", "faster", "slower", "level"]
+Certainty = Literal["certain", "chance", "level"]
+Verdict = Literal["refused", "unknown", "unsure", "faster", "slower", "chance", "level"]
 MISSING = "throughput: "
 """So begins why there is no value of two runs that may be compared."""
 _KINDS = {"auto", "cpu", "cuda"}
 """What a job may ask for as its device. `auto` beside one of these is no difference: it may have meant the same."""
 SMALLEST = 0.01
 """A smaller difference is none, however certain it is."""
+NEAR = 0.05
+"""Two are called level only where a difference of more than this is ruled out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,15 +103,16 @@ class SpeedUp:
 
     @property
     def verdict(self) -> Verdict:
-        """What follows for the job. `unsure`: there is a value, and nobody can tell whether it is chance. `level`: any
-        difference may be chance, or is smaller than SMALLEST."""
+        """What follows for the job. `unsure`: there is a value, and nobody can tell whether it is chance. `chance` and
+        `level`: as `certainty` says."""
         if self.value is None:
             return "unknown" if self.comparable else "refused"
         if self.interval is None:
             return "unsure"
-        if self.interval[0] > 1 and self.value >= 1 + SMALLEST:
-            return "faster"
-        return "slower" if self.interval[1] < 1 and self.value <= 1 / (1 + SMALLEST) else "level"
+        sure = certainty(self.value, self.interval)
+        if sure != "certain":
+            return sure
+        return "faster" if self.value > 1 else "slower"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,6 +129,21 @@ class Judgement:
     """None of those that are waited for can make another step."""
     refused: tuple[str, ...] = ()
     """Where no two runs compare: why."""
+
+
+def certainty(value: float, interval: Interval) -> Certainty:
+    """What a ratio of two and its interval prove; nobody who puts a comparison into words may claim more. `certain`:
+    one is ahead, by SMALLEST or more. `level`: neither is, because a difference of more than NEAR is ruled out, or the
+    certain one is smaller than SMALLEST. `chance`: who is ahead may be chance, and may be far ahead, too."""
+    low, high = interval
+    if low > 1 or high < 1:
+        return "certain" if max(value, 1 / value) >= 1 + SMALLEST else "level"
+    return "level" if low >= 1 / (1 + NEAR) and high <= 1 + NEAR else "chance"
+
+
+def may_be_chance(interval: Interval) -> str:
+    """What stands beside a ratio that may be chance: `which may be chance: 0.95x to 2.62x`."""
+    return f"which may be chance: {interval[0]:.2f}x to {interval[1]:.2f}x"
 
 
 def scaling_of(job: RunConditions, baseline: RunConditions) -> Scaling:

@@ -4,9 +4,12 @@ Pure: measured figures in, the limit and the sentence that carries its numbers o
 
 1. Workers wait less than EXPOSED of a step: **compute**; a rehearsal only waits where a job would compute, so that
    where the processors are busy for PROCESSORS or more it is they (**processors**): the replay comes late.
-2. While workers wait, some port is used for PORT or more of its rate at each moment: **port**. It need not be the same
-   one: a gradient's way is through one port, and its answer's through another. Links are the bottleneck, and nothing
-   but fewer or better ordered bytes, or faster links, helps.
+2. While workers wait, some port is used for PORT or more of its rate at each moment: **port**. Links are the
+   bottleneck, and nothing but fewer or better ordered bytes, or faster links, helps. It need not be the same port: what
+   a worker waits for goes through one after another, a gradient through its own and the server's, its answer back
+   through two more. Where two of them take turns, each is busy half the time, and yet links of twice the rate halve the
+   wait; by the busiest port's own average that job would seem to wait for latency, which faster links do not help. How
+   busy the busiest port was by itself is said beside it, so that nobody takes ports in turns for one full link.
 3. The machine's processors are busy for PROCESSORS or more: **processors**. The programs cannot move or sum
    faster; on a cluster of machines this job may do better. How much of it was the job itself is said, too: where others
    took most, a quieter machine is the remedy.
@@ -43,6 +46,8 @@ class Figures:
     """Of all processors: what the job's own processes took of them."""
     rehearsed: bool = False
     """Computation is waited for."""
+    one_port: float | None = None
+    """As `port`, of the one port that was busiest over all that time, by itself. None: not known, as `port`."""
 
     @property
     def crowded(self) -> bool:
@@ -56,7 +61,8 @@ class Limit:
 
     kind: Kind
     sentence: str
-    """`port: some port is 94 % busy while workers wait 58 % of the step; processors 41 %`."""
+    """`port: some port is 94 % busy while workers wait 58 % of the step; processors 41 %`. Where ports take turns:
+    `port: some port is 94 % busy at each moment (the busiest one 52 % by itself) while ...`."""
     crowded: bool = False
     """Others than the job had more of the machine's processors than it."""
 
@@ -68,9 +74,7 @@ def limit(found: Figures) -> Limit | None:
     kind = _kind(found, found.exposed)
     processors = f"processors {_percent(found.processors)}"
     waits = f"workers wait {_percent(found.exposed)} of the step"
-    port = f"some port is {_percent(found.port)} busy"
-    if found.port is None:
-        port = "how busy ports are meanwhile is not known"
+    port = _port(found)
     said = {
         "compute": f"compute: {waits}; {processors}",
         "port": f"port: {port} while {waits}; {processors}",
@@ -91,6 +95,7 @@ def mean(rounds: Iterable[Figures]) -> Figures:
         processors=_mean(figures.processors for figures in each),
         own=_mean(figures.own for figures in each),
         rehearsed=any(figures.rehearsed for figures in each),
+        one_port=_mean(figures.one_port for figures in each),
     )
 
 
@@ -101,6 +106,16 @@ def _kind(found: Figures, exposed: float) -> Kind:
     if found.port is not None and found.port >= PORT:
         return "port"
     return "processors" if full else "waiting"
+
+
+def _port(found: Figures) -> str:
+    """`some port is 94 % busy`, and how busy one alone is at most, where that is less."""
+    if found.port is None:
+        return "how busy ports are meanwhile is not known"
+    busy = f"some port is {_percent(found.port)} busy"
+    if found.one_port is None or _percent(found.one_port) == _percent(found.port):
+        return busy
+    return f"{busy} at each moment (the busiest one {_percent(found.one_port)} by itself)"
 
 
 def _machine(found: Figures) -> str:

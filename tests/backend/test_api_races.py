@@ -43,9 +43,28 @@ def test_a_race_runs_its_rounds_and_says_who_is_fastest(
         assert len(first["job_ids"]) == len(second["job_ids"]) == 3
         assert ranking["sentence"].startswith("p3 finishes a step 3.00x sooner than parameter-server")
         assert (first["samples_low"], first["samples_high"]) == pytest.approx((first["samples_per_s"],) * 2)
-        assert (first["processors"], first["port_busy"]) == (None, None), "nobody recorded them"
+        assert (first["processors"], first["port_busy"], first["one_port_busy"]) == (None,) * 3, (
+            "none recorded them"
+        )
         assert first["limit"]["sentence"].endswith("processors not known")
     assert race["crossings"] == []
+    sides = [one["standings"] for one in race["rankings"]]
+    same = ",".join(one["job_ids"][0] for one in sides[0])
+    beside = api.get("/api/v1/race", params={"jobs": same})
+    verdict = "Rounds of their race: p3 finishes a step 3.00x sooner than parameter-server"
+    assert beside.json()["headline"].endswith(f". {verdict}"), "one judgement"
+    apart = ",".join((sides[0][0]["job_ids"][0], sides[1][1]["job_ids"][0]))
+    for others in (apart, ",".join(sides[0][0]["job_ids"])):
+        told = api.get("/api/v1/race", params={"jobs": others}).json()["headline"]
+        assert "Rounds of their race" not in told, "these are no members of one condition"
+    api.delete(f"/api/v1/jobs/{sides[0][1]['job_ids'][2]}", headers={"Content-Type": "application/json"})
+    renewed = api.get(
+        "/api/v1/race", params={"jobs": same}, headers={"If-None-Match": beside.headers["etag"]}
+    )
+    assert (
+        "Rounds of their race: Nobody can tell who is fastest: 2 rounds are too few"
+        in renewed.json()["headline"]
+    )
     url = f"/api/v1/races/{race['id']}/figures"
     drawn = api.get(f"{url}/throughput", params={"theme": "dark"})
     assert drawn.status_code == 200, drawn.text
@@ -243,6 +262,35 @@ def test_a_members_option_that_does_not_exist_is_refused_at_the_member(api: Test
     answer = api.post("/api/v1/races", json=spec)
     assert answer.status_code == 422
     assert answer.json()["errors"][0]["field"] == "members.0.options.nope"
+
+
+def test_one_members_misspelled_option_refuses_the_whole_race(api: TestClient, racing: Racing) -> None:
+    """Before anything starts, and every mistake at once; the others would have raced without it."""
+    before = api.get("/api/v1/races", params={"limit": 1}).json()["items"]
+    wrong = [
+        {"strategy": "parameter-server"},
+        {"strategy": "p3", "options": {"slice_sizes": 500}},
+        {
+            "strategy": "ring-allreduce",
+            "overrides": [{"layers": "*", "strategy": "p3", "options": {"nope": 1}}],
+        },
+    ]
+    answer = api.post("/api/v1/races", json=race_spec() | {"members": wrong})
+    assert answer.status_code == 422, answer.text
+    first, second = answer.json()["errors"]
+    assert (first["field"], first["value"]) == ("members.1.options.slice_sizes", 500)
+    assert "slice_size" in first["remedy"]
+    assert first["rule"]
+    assert second["field"] == "members.2.overrides.0.options.nope"
+    assert api.get("/api/v1/races", params={"limit": 1}).json()["items"] == before
+    race = submit(api, "parameter-server")
+    late = {"members": [{"strategy": "ring-allreduce"}, wrong[1]]}
+    answer = api.post(f"/api/v1/races/{race['id']}/members", json=late)
+    assert answer.status_code == 422
+    fields = [error["field"] for error in answer.json()["errors"]]
+    assert fields == ["members.1.options.slice_sizes"], "as they were asked for"
+    assert show(api, race)["members"] == ["parameter-server"]
+    api.post(f"/api/v1/races/{race['id']}/cancel", json={})
 
 
 def test_nobody_joins_by_an_empty_list(api: TestClient) -> None:

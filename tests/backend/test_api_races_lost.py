@@ -8,14 +8,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from backend.cli.races import report
 from backend.db.models import Job
 from backend.lifecycle import Event, Reason
 from backend.scheduler import changes, record
 from backend.scheduler.decide import Wait
+from backend.schemas.races import RaceView
 from backend.services.racing import Racing
 from engine.plan.job import JobSpec
 from engine.plan.serde import from_plain
@@ -73,7 +76,7 @@ def test_a_verdict_that_lost_a_job_says_so(api: TestClient, racing: Racing, tmp_
     before = show(api, race)
     assert before["notes"] == []
     last = before["rankings"][0]["standings"][1]["job_ids"][2]
-    assert api.delete(f"/api/v1/jobs/{last}", headers={"Content-Type": "application/json"}).status_code < 300
+    delete(api, last)
     after = show(api, race)
     note = "The figures of 1 job were deleted: what is said here rests on the others"
     assert after["notes"] == [note]
@@ -81,12 +84,83 @@ def test_a_verdict_that_lost_a_job_says_so(api: TestClient, racing: Racing, tmp_
     assert note in api.get(f"/api/v1/races/{race['id']}/report").text
 
 
+def delete(api: TestClient, *job_ids: str) -> None:
+    for job_id in job_ids:
+        answer = api.delete(f"/api/v1/jobs/{job_id}", headers={"Content-Type": "application/json"})
+        assert answer.status_code < 300, answer.text
+
+
+@pytest.mark.parametrize("lost", [(0,), (1,), (2,), (0, 1), (1, 2), (0, 2)])
+def test_who_lost_jobs_of_any_rounds_has_not_joined_later(
+    api: TestClient, racing: Racing, tmp_path: Path, lost: tuple[int, ...]
+) -> None:
+    race = submit(api, "p3", "parameter-server", rounds=4)
+    run(api, racing, race, tmp_path)
+    (before,) = show(api, race)["rankings"]
+    delete(api, *(before["standings"][1]["job_ids"][round_] for round_ in lost))
+    (after,) = show(api, race)["rankings"]
+    assert [one["joined_s"] for one in after["standings"]] == [None, None]
+    left = 4 - len(lost)
+    rounds = [one["rounds"] for one in after["standings"] if one["times_fastest"] is not None]
+    assert rounds == [left, left], "those that both still have"
+
+
+@pytest.mark.parametrize("lost", [(0, 1), (0, 1, 2)])
+def test_who_joined_late_is_late_also_without_the_jobs_that_caught_up(
+    api: TestClient, racing: Racing, tmp_path: Path, lost: tuple[int, ...]
+) -> None:
+    """All three rounds were over: what is left of it ran beside nobody."""
+    race = submit(api, "p3", "parameter-server")
+    run(api, racing, race, tmp_path)
+    joins = {"members": [{"strategy": "parameter-server", "name": "late"}]}
+    assert api.post(f"/api/v1/races/{race['id']}/members", json=joins).status_code == 200
+    run(api, racing, race, tmp_path)
+    before = place_of(api, race, "late")
+    assert before["joined_s"] is not None
+    delete(api, *(before["job_ids"][round_] for round_ in lost))
+    after = place_of(api, race, "late")
+    assert (after["joined_s"], after["rank"]) == (before["joined_s"], None)
+
+
+def test_who_joined_late_and_lost_what_caught_up_is_compared_over_the_rounds_that_are_left(
+    api: TestClient, racing: Racing, tmp_path: Path
+) -> None:
+    race = submit(api, "p3", "parameter-server", rounds=5)
+    for _ in range(4):
+        job_id = next_job(api, racing, race)
+        assert job_id is not None
+        posted = start_attempt(api, job_id, tmp_path / job_id)
+        record_steps(posted)
+        posted.post_all(api)
+        end_attempt(api, posted)
+    joins = {"members": [{"strategy": "parameter-server", "name": "late"}]}
+    assert api.post(f"/api/v1/races/{race['id']}/members", json=joins).status_code == 200
+    run(api, racing, race, tmp_path)
+    before = place_of(api, race, "late")
+    assert (before["rounds"], before["joined_s"] is None) == (3, False)
+    delete(api, *before["job_ids"][:2])
+    after = place_of(api, race, "late")
+    assert (after["rounds"], after["joined_s"]) == (3, before["joined_s"])
+    assert "joined" in after["remark"]
+
+
+def place_of(api: TestClient, race: dict[str, Any], name: str) -> dict[str, Any]:
+    (ranking,) = show(api, race)["rankings"]
+    (found,) = [one for one in ranking["standings"] if one["name"] == name]
+    return dict(found)
+
+
 def test_a_race_whose_jobs_all_failed_says_so(api: TestClient, racing: Racing, tmp_path: Path) -> None:
     race = submit(api, "p3", "parameter-server")
     while (job_id := next_job(api, racing, race)) is not None:
         fail(api, start_attempt(api, job_id, tmp_path / job_id))
     race = show(api, race)
-    assert (race["state"], race["jobs_ended"], race["jobs_failed"]) == ("finished", 2, 2)
+    assert (race["state"], race["jobs_ended"], race["jobs_failed"]) == ("failed", 2, 2)
+    assert "failed, round 1, 2 of 2 jobs ended" in report(RaceView(**race)), "so the terminal says"
+    listed = api.get("/api/v1/races", params={"limit": 1}).json()["items"]
+    assert [one["state"] for one in listed] == ["failed"]
+    refused = api.post(f"/api/v1/races/{race['id']}/cancel", json={})
+    assert (refused.status_code, "has failed: there is nothing to cancel" in refused.text) == (409, True)
     assert race["notes"] == ["Every job of this race failed: nothing was measured"]
     (ranking,) = race["rankings"]
     assert ranking["sentence"] == (

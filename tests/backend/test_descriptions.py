@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import tracemalloc
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,12 @@ import pytest
 from backend.client import ApiError, Client
 from backend.services.asker import Asker
 from backend.services.describing import Allowance
-from backend.services.descriptions import AT_ONCE, KEPT_BYTES, RETRY_AFTER_S, WAITING, Descriptions
+from backend.services.descriptions import KEPT_BYTES, Descriptions
 from backend.services.errors import Left
 from engine.errors import UserError
 from engine.plan.description import ModelDescription
 from engine.plan.job import SourceSpec
+from tests.backend.counted_models import counts, described
 from tests.backend.executor_attempts import until
 from tests.backend.job_specs import job_spec
 from tests.backend.live_server import LiveServer
@@ -197,40 +198,6 @@ def test_what_a_users_code_started_ends_with_the_server(tmp_path: Path) -> None:
     expect_end(int((tmp_path / "pid").read_text()))
 
 
-@pytest.mark.usefixtures("server_lane")
-def test_slow_models_do_not_take_every_thread(tmp_path: Path) -> None:
-    (tmp_path / "slow.py").write_text(
-        "import pathlib, time\n"
-        "def build():\n"
-        "    while not pathlib.Path(__file__).with_name('go').exists():\n"
-        "        time.sleep(0.1)\n"
-        "    raise ValueError('built at last')\n"
-    )
-    slow = job_spec(model={"entrypoint": "slow:build", "directory": str(tmp_path)})
-    room, more = AT_ONCE + WAITING, 3
-    with (
-        LiveServer(tmp_path / "data", scheduler=False, warm_jobs=True) as server,
-        Client(server.url) as client,
-    ):
-        client.preview(job_spec())
-        with ThreadPoolExecutor(room + more) as threads:
-            asked = [threads.submit(client.preview, slow) for _ in range(room + more)]
-            ended = as_completed(asked, timeout=120)
-            for _ in range(more):
-                refusal = next(ended).exception()
-                assert isinstance(refusal, ApiError)
-                assert refusal.status == 503
-                assert f"{room} models are being described" in refusal.problem.detail
-            answer = httpx.post(f"{server.url}/api/v1/plans", json=slow, trust_env=False)
-            assert (answer.status_code, answer.headers["retry-after"]) == (503, str(RETRY_AFTER_S))
-            assert client.health().status == "ok"
-            assert client.preview(job_spec()).layers, "what is described already waits for nobody"
-            (tmp_path / "go").touch()
-            errors = [future.exception() for future in ended]
-        assert len(errors) == room
-        assert all("built at last" in str(error) for error in errors)
-
-
 def test_text_that_does_not_give_the_vocabulary_is_refused_at_its_field(tmp_path: Path) -> None:
     """Over the seam between the service, which loads no torch, and the process that trains the vocabulary."""
     write_text(tmp_path / "lines.txt", 60)
@@ -250,23 +217,6 @@ def test_text_that_does_not_give_the_vocabulary_is_refused_at_its_field(tmp_path
 
     write_text(tmp_path / "lines.txt", 90)
     assert (describe(300).samples or 0) > (described.samples or 0) > 0, "the text has grown"
-
-
-def counts(directory: Path, body: str) -> dict[str, str]:
-    """A model that writes a line for each time that it is described, and goes on with `body`."""
-    (directory / "counted.py").write_text(
-        "import os, pathlib, time\n"
-        "with pathlib.Path(__file__).with_suffix('.pids').open('a') as file:\n"
-        "    print(os.getpid(), file=file)\n"
-        f"def build():\n    {body}\n"
-    )
-    return {"entrypoint": "counted:build", "directory": str(directory)}
-
-
-def described(directory: Path) -> list[int]:
-    """The processes that described it."""
-    path = directory / "counted.pids"
-    return [int(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def wide_race(model: dict[str, str]) -> dict[str, Any]:

@@ -47,54 +47,59 @@ A, B = contender("a", 10, {0: 1}), contender("b", 20, {0: 9})
 @pytest.mark.parametrize(
     ("contenders", "said"),
     [
-        ([A, B], "a finishes a step 2.00x sooner than b: conv0 no longer waits"),
-        ([contender("a", 10, {0: 4}), B], "a finishes a step 2.00x sooner than b: conv0 waits 5 ms less"),
+        ([A, B], "In one run of each, a finishes a step 2.00x sooner than b: conv0 no longer waits"),
+        (
+            [contender("a", 10, {0: 4}), B],
+            "In one run of each, a finishes a step 2.00x sooner than b: conv0 waits 5 ms less",
+        ),
         (  # what PyTorch's own collectives hold up is known for no layer
             [contender("a", 10, {-1: 4}), B],
-            "a finishes a step 2.00x sooner than b: conv0 waits 5 ms less",
+            "In one run of each, a finishes a step 2.00x sooner than b: conv0 waits 5 ms less",
         ),
         (  # it waits nearly as long, for another layer
             [contender("a", 10, {1: 5}), B],
-            "a finishes a step 2.00x sooner than b: it waits 4 ms less in all",
+            "In one run of each, a finishes a step 2.00x sooner than b: it waits 4 ms less in all",
         ),
-        ([contender("a", 10, {1: 8.5}), B], "a finishes a step 2.00x sooner than b"),
+        ([contender("a", 10, {1: 8.5}), B], "In one run of each, a finishes a step 2.00x sooner than b"),
         (
             [contender("a", 10, {}), contender("b", 20, {}, compute=20)],
-            "a finishes a step 2.00x sooner than b: it computes 10 ms less",
+            "In one run of each, a finishes a step 2.00x sooner than b: it computes 10 ms less",
         ),
         (
             [contender("a", 10, {}), contender("b", 20, {}), contender("c", 10, {})],
-            "a finishes a step 2.00x sooner than b, level with c",
+            "In one run of each, a finishes a step 2.00x sooner than b, level with c",
         ),
         (
             [A, B, contender("c", 15, {}, compute=20)],
-            "a finishes a step 1.50x sooner than c (it computes 10 ms less), 2.00x sooner than b (conv0 no longer "
-            "waits)",
+            "In one run of each, a finishes a step 1.50x sooner than c (it computes 10 ms less), 2.00x sooner than b "
+            "(conv0 no longer waits)",
         ),
         (
             [sends(A, 650_000), sends(B, 12_800_000)],
-            "a finishes a step 2.00x sooner than b: it sends 634.8 KiB per step instead of 12.2 MiB",
+            "In one run of each, a finishes a step 2.00x sooner than b: it sends 634.8 KiB per step instead of "
+            "12.2 MiB",
         ),
         (
             [sends(A, 650_000), sends(B, 12_800_000, link_limits=False)],
-            "a finishes a step 2.00x sooner than b: conv0 no longer waits",
+            "In one run of each, a finishes a step 2.00x sooner than b: conv0 no longer waits",
         ),
         (
             [sends(A, 10_000_000), sends(B, 12_800_000)],
-            "a finishes a step 2.00x sooner than b: conv0 no longer waits",
+            "In one run of each, a finishes a step 2.00x sooner than b: conv0 no longer waits",
         ),
         (
             [A, contender("one", 15, {}, workers=1)],
-            "a finishes a step 1.50x sooner than one (strong scaling: equal global batch, 2 and 1 workers)",
+            "In one run of each, a finishes a step 1.50x sooner than one (strong scaling: equal global batch, "
+            "2 and 1 workers)",
         ),
         (
             [contender("a", 10, {}, alone=False), contender("b", 20, {})],
-            "a finishes a step 2.00x sooner than b. Mind: another job ran on the machine during a",
+            "In one run of each, a finishes a step 2.00x sooner than b. Mind: another job ran on the machine during a",
         ),
         (
             [A, B, contender("c", 10, {}, threads=2)],
-            "a finishes a step 2.00x sooner than b: conv0 no longer waits. c does not compare with a (threads per "
-            "worker: 1 in a, 2 in c; they must be equal)",
+            "In one run of each, a finishes a step 2.00x sooner than b: conv0 no longer waits. c does not compare with "
+            "a (threads per worker: 1 in a, 2 in c; they must be equal)",
         ),
     ],
 )
@@ -122,14 +127,14 @@ def test_a_wait_for_a_bucket_is_for_all_its_layers(
 ) -> None:
     bucketed = replace(contender("b", 20, slow), units=lambda: BUCKET, blocker=lambda _: ahead)
     text = headline([contender("a", 10, fast), bucketed], "conv{}".format)
-    assert text == f"a finishes a step 2.00x sooner than b: {said}"
+    assert text == f"In one run of each, a finishes a step 2.00x sooner than b: {said}"
 
 
 def test_what_comes_in_the_faster_ones_bucket_waits_as_long_as_it() -> None:
     """Its layer itself has no wait there: forward waits where it gets to the bucket."""
     bucketed = replace(contender("a", 10, {0: 4}), units=lambda: BUCKET)
     text = headline([bucketed, contender("b", 20, {2: 9})], "conv{}".format)
-    assert text == "a finishes a step 2.00x sooner than b: conv2 waits 5 ms less"
+    assert text == "In one run of each, a finishes a step 2.00x sooner than b: conv2 waits 5 ms less"
 
 
 def test_what_is_missing_is_said_with_its_number() -> None:
@@ -143,3 +148,23 @@ def test_what_is_missing_is_said_with_its_number() -> None:
     )
     three = headline([A, B, contender("c", 10, {}, samples_per_s=None, missing_steps=1)], str)
     assert three.endswith("no longer waits. Missing: 1 more step of c")
+
+
+def unsteady(who: Contender, low: float, high: float) -> Contender:
+    """Its throughput may as well be so many times what was measured."""
+    rate = who.run.samples_per_s
+    assert rate is not None
+    wide = Estimate(value=rate.value, interval=(rate.value * low, rate.value * high))
+    return replace(who, run=replace(who.run, samples_per_s=wide))
+
+
+def test_a_large_ratio_that_may_be_chance_is_never_called_level() -> None:
+    wild = unsteady(contender("c", 15.8, {}), 0.5, 1.7)
+    alone = headline([A, wild], "conv{}".format)
+    assert alone.startswith("No significant difference: a step takes a 10 ms (9.9 ms to 10 ms), c 16 ms (")
+    assert alone.endswith("(1.58x, which may be chance: 0.93x to 3.16x)")
+    text = headline([A, B, wild], "conv{}".format)
+    assert text == (
+        "In one run of each, a finishes a step 1.58x sooner than c (which may be chance: 0.93x to 3.16x), 2.00x sooner "
+        "than b (conv0 no longer waits)"
+    )

@@ -38,6 +38,7 @@ def standing(member: int, name: str, ms: float | None, first: float, **fields: A
         "samples_per_s": rate, "samples_low": rate and 0.9 * rate, "samples_high": rate and 1.1 * rate,
         "exposed_ms": None, "times_fastest": ms and ms / first, "low": None, "high": None,
         "significant": ms is not None and ms > first, "rounds": 3, "processors": None, "port_busy": None,
+        "one_port_busy": None,
         "limit": None, "out": None, "remark": None, "joined_s": None, "job_ids": [],
     }  # fmt: skip
     return Standing(**{**values, **fields})
@@ -54,6 +55,7 @@ def ranking(condition: dict[str, Any], times: dict[str, float | None], **fields:
     return Ranking(condition=said, sentence="", standings=standings, **whole)
 
 
+MEET = "ddp catches up with p3 between 100 Mbit/s and 1 Gbit/s, at about 320 Mbit/s"
 RATES = ("100Mbit", "1Gbit", "10Gbit")
 CROSSING = [
     ranking({"rate": "1Gbit"}, {"p3": 20.0, "ddp": 10.0}),
@@ -69,12 +71,15 @@ def drawn(spec: RaceSpec, rankings: list[Ranking]) -> Curves:
 def test_lines_cross_where_the_order_changes_for_certain() -> None:
     spec = race("p3", "ddp", rates=RATES)
     (found,) = crossings(spec, CROSSING)
-    assert found.text == "ddp catches up with p3 at about 320 Mbit/s"
+    assert found.text == MEET
     assert found.rate_bps == pytest.approx(10**8.5)
     assert (found.ahead, found.later, found.between) == (0, 1, (1e8, 1e9))
     unsure = [ranking({"rate": "1Gbit"}, {"p3": 20.0, "ddp": 10.0}, significant=False), *CROSSING[1:]]
     (later,) = crossings(spec, unsure)
     assert later.between == (1e8, 1e10), "at 1 Gbit/s nobody can tell who is faster"
+    assert "between 100 Mbit/s and 10 Gbit/s" in later.text, "so the sentence claims no less room"
+    chance = [*CROSSING[:1], ranking({"rate": "100Mbit"}, {"p3": 50.0, "ddp": 100.0}, significant=False)]
+    assert crossings(race("p3", "ddp", rates=RATES[:2]), chance) == [], "the order below may be chance"
 
 
 def test_a_point_without_an_interval_is_not_one_whose_interval_has_no_length() -> None:
@@ -128,7 +133,7 @@ def test_a_line_is_a_member_with_its_intervals_over_a_logarithmic_rate() -> None
     assert (layout["xaxis"]["type"], layout["meta"]["axis"]) == ("log", "rate")
     assert layout["xaxis"]["ticktext"] == ["100 Mbit/s", "1 Gbit/s", "10 Gbit/s"]
     assert layout["xaxis"]["ticksuffix"] == "bit/s", "files write the numbers, and need their unit"
-    assert layout["meta"]["crossings"] == ["ddp catches up with p3 at about 320 Mbit/s"]
+    assert layout["meta"]["crossings"] == [MEET]
     assert "p3: 1280 samples/s (1152 to 1408) at 100 Mbit/s" in layout["meta"]["alt"]
 
 
@@ -286,7 +291,7 @@ def test_no_rate_is_suggested_at_which_they_have_raced() -> None:
     unsure = ranking({"rate": "0.32Gbit"}, {"p3": 20.0, "ddp": 20.1}, significant=False)
     rates = ("100Mbit", "0.32Gbit", "1Gbit")
     spec, rankings = race("p3", "ddp", rates=rates), [*CROSSING[:2], unsure]
-    assert [one.text for one in crossings(spec, rankings)] == ["ddp catches up with p3 at about 320 Mbit/s"]
+    assert [one.text for one in crossings(spec, rankings)] == [MEET]
     assert next_of(spec, rankings) == []
 
 

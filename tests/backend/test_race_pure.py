@@ -253,6 +253,26 @@ def test_members_stand_in_a_headline_by_their_place_each_with_its_own_cause() ->
     )
 
 
+def test_who_may_be_far_behind_is_not_level_however_little_is_certain() -> None:
+    wild = {0: 100e6, 1: 260e6, 2: 151e6}
+    ran = {0: times(100e6), 1: wild, 2: times(200e6), 3: times(100.1e6)}
+    names = ["first", "wild", "last", "near"]
+    standings = rank(ran)
+    low, high = next(one.interval for one in standings if one.member == 1) or (0.0, 0.0)
+    assert low < 1 < high
+    chance = f"which may be chance: {low:.2f}x to {high:.2f}x"
+    said = sentence(standings, names, 3, lambda fast, slow: "a cause")
+    assert said == (
+        f"first, level with near, finishes a step 1.58x sooner than wild ({chance}), 2.00x sooner than last (a cause)"
+    )
+    del ran[2]
+    said = sentence(rank(ran), names, 3, lambda fast, slow: "a cause")
+    assert said.startswith(
+        "No significant difference after 3 rounds: a step takes first 100 ms, near 100 ms, wild 158"
+    )
+    assert "(1.58x, which may be chance: 0." in said
+
+
 def test_a_race_that_has_ended_awaits_nothing() -> None:
     def ended(ran: dict[int, dict[int, float]], state: Any, remarks: dict[int, str]) -> str:
         return sentence(rank(ran), NAMES, 3, lambda fast, slow: None, state=state, remarks=remarks)

@@ -63,6 +63,7 @@ def standing(member: int, name: str, iteration_ms: float | None, **fields: objec
         "low": 1.9 if member else None, "high": 2.1 if member else None, "significant": bool(member), "rounds": 3,
         "out": None, "remark": None, "joined_s": None,
         "job_ids": [f"job-{member}"], "samples_low": None, "samples_high": None, "port_busy": 0.94,
+        "one_port_busy": 0.52,
         "processors": Processors(busy=0.41, own=0.38),
         "limit": Limit(kind="port", sentence=f"port: {name} waits", crowded=False),
     }  # fmt: skip

@@ -33,6 +33,24 @@ def test_a_source_is_named_with_what_differs_from_its_defaults(
     assert resolved.source(part, {part: given}) == text
 
 
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({}, "mine:build"),
+        ({"hidden": 64}, "mine:build"),
+        ({"hidden": 64, "deep": [1, 2]}, "mine:build"),
+        ({"hidden": 32, "deep": [1, 2]}, "mine:build (hidden=32)"),
+        ({"other": 1}, "mine:build (other=1)"),
+    ],
+)
+def test_an_own_models_defaults_may_be_written_out_too(options: dict[str, Any], text: str) -> None:
+    spec = {"model": {"entrypoint": "mine:build", "options": options}}
+    assert resolved.source("model", spec, lambda: {"hidden": 64, "deep": [1, 2]}) == text
+    written = ", ".join(f"{name}={value}" for name, value in sorted(options.items()))
+    unknown = f"mine:build ({written})" if options else "mine:build"
+    assert resolved.source("model", spec) == unknown, "as another version described it"
+
+
 def test_what_is_no_specification_has_no_source() -> None:
     assert resolved.source("model", {"model": "vgg-small"}) == resolved.source("model", {}) == "?"
 

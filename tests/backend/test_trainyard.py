@@ -48,6 +48,20 @@ def test_a_race_is_a_table(client: Client, tmp_path: Path) -> None:
         client.race(job_spec("raced"), ["p3"], rounds=0, wait=False)
 
 
+def test_what_a_race_is_given_one_of_needs_no_list(client: Client) -> None:
+    made = client.race(job_spec("one"), "p3", rates="1Gbit", workers=2, batches=64, wait=False)
+    spec = made.race.spec
+    assert (made.race.members, spec.rates, spec.workers, spec.batches) == (["p3"], ("1Gbit",), (2,), (64,))
+    joined = client.join_race(made.id, {"strategy": "ring-allreduce"})
+    assert joined.members == ["p3", "ring-allreduce"]
+    client.cancel_race(made.id)
+    alone = client.race(job_spec("one"), members={"strategy": "p3", "name": "it"}, wait=False)
+    assert alone.race.members == ["it"]
+    client.cancel_race(alone.id)
+    job = client.submit(job_spec("alone")).id
+    assert [row["job"] for row in client.compare(job)] == ["alone"]
+
+
 def test_jobs_are_compared_in_a_table(client: Client) -> None:
     first, second = (client.submit(job_spec(name)).id for name in ("first", "<b>second</b>"))
     table = client.compare([first, second])

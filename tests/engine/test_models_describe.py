@@ -13,6 +13,7 @@ from torch.nn import functional
 
 from engine.errors import UserError
 from engine.inputs.build import load_dataset
+from engine.inputs.entrypoint import defaults
 from engine.inputs.task import BatchLoss, UserLoss
 from engine.models.describe import describe, describe_request
 from engine.models.fit import fitted
@@ -113,6 +114,27 @@ def fails():
 def wrong_shape():
     return nn.Linear(3, 10)
 
+def wrong_layer():
+    return nn.Sequential(nn.Flatten(), nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(16, 10)))
+
+class Doubles(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(64, 10)
+
+    def forward(self, x):
+        return self.inner(torch.cat([x, x], 1))
+
+def wrong_own():
+    return nn.Sequential(nn.Flatten(), Doubles())
+
+def keeps(width=64, *, deep=(1, 2), name="it", kind=nn.Linear, nothing=None, bias):
+    return kind(width, 10)
+
+class Net(nn.Sequential):
+    def __init__(self, width=8):
+        super().__init__(nn.Flatten(), nn.Linear(64, width), nn.Linear(width, 10))
+
 def no_model():
     return 7
 
@@ -139,8 +161,39 @@ def test_a_users_own_model_is_described(folder):
     assert found.parameter_count == 65 * 7 + 8 * 10
 
 
+def test_what_a_users_function_takes_for_what_is_left_out_is_kept(folder):
+    assert ask(folder, "build").defaults == ask(folder, "build", width=5).defaults == {"model": {"width": 4}}
+    assert ask(folder, "Net").defaults == {"model": {"width": 8}}, "a class is called, too"
+    assert ask(folder, "looks").defaults == {}
+    module = next(folder.glob("net_*.py")).stem
+    keeps = SourceSpec(entrypoint=f"{module}:keeps", directory=str(folder))
+    assert defaults(keeps, "model") == {"width": 64, "deep": [1, 2], "name": "it", "nothing": None}
+    assert defaults(SourceSpec(name="mlp"), "model") == {}, "the catalogue says its own"
+    found = ask(folder, "build")
+    assert ModelDescription.from_dict(found.to_dict()) == found
+
+
 def test_a_model_that_looks_at_values_is_described_on_the_cpu(folder):
     assert ask(folder, "looks").parameter_count == 650
+
+
+@pytest.mark.parametrize(
+    ("function", "module", "place"),
+    [
+        ("wrong_layer", "1.2", ". Correct"),
+        ("wrong_own", "1.inner", r" \(net_\d+\.py, line \d+, in forward: `return self\.inner.*`\)\. Correct"),
+    ],
+)
+def test_a_shape_that_does_not_fit_names_the_layer_that_it_does_not_fit(folder, function, module, place):
+    """In a Sequential no line of the user's own is on the way."""
+    said = rf"targets \(2,\), in module {module}, a Linear: RuntimeError: mat1 and mat2 shapes .*\){place}"
+    with pytest.raises(UserError, match=said):
+        ask(folder, function)
+
+
+def test_a_model_that_fails_in_no_layer_names_none(folder):
+    with pytest.raises(UserError, match=r"cannot be multiplied \(\d+x\d+ and 3x10\)\. Correct"):
+        ask(folder, "wrong_shape")
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,17 @@ WAITS = {"exposed": 0.58, "port": 0.2, "processors": 0.41}
             "port: some port is 94 % busy while workers wait 58 % of the step; processors 41 %",
         ),
         (
+            WAITS | {"port": 0.94, "one_port": 0.941},
+            "port",
+            "port: some port is 94 % busy while workers wait 58 % of the step; processors 41 %",
+        ),
+        (  # two that take turns: links twice as fast would halve the wait
+            WAITS | {"port": 0.94, "one_port": 0.48},
+            "port",
+            "port: some port is 94 % busy at each moment (the busiest one 48 % by itself) while workers wait 58 % of "
+            "the step; processors 41 %",
+        ),
+        (
             WAITS | {"port": PORT, "processors": 1.0},
             "port",
             "port: some port is 75 % busy while workers wait 58 % of the step; processors 100 %",
@@ -85,6 +96,7 @@ def test_without_a_measured_step_there_is_none() -> None:
 
 
 def test_rounds_are_the_mean_of_what_is_known_of_them() -> None:
-    one, two = Figures(**WAITS), Figures(exposed=0.62, port=None, processors=0.61, rehearsed=True)  # type: ignore[arg-type]
-    assert mean([one, two]) == Figures(exposed=0.6, port=0.2, processors=0.51, rehearsed=True)
+    one = Figures(**WAITS, one_port=0.1)  # type: ignore[arg-type]
+    two = Figures(exposed=0.62, port=None, processors=0.61, rehearsed=True)
+    assert mean([one, two]) == Figures(exposed=0.6, port=0.2, processors=0.51, rehearsed=True, one_port=0.1)
     assert mean([]) == Figures(exposed=None, port=None, processors=None)

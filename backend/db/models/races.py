@@ -19,7 +19,7 @@ class Race(Base):
     spec: Mapped[JsonObject]
     """As it was validated; members that were added later are its last ones."""
     state: Mapped[str] = mapped_column(String(16), index=True)
-    """`running` until every job has ended, then `finished`; or `cancelled`."""
+    """`running` until every job has ended, then `finished`, or `failed` where none succeeded; or `cancelled`."""
     idempotency_key: Mapped[str | None] = mapped_column(String(200))
     body_sha256: Mapped[str | None] = mapped_column(String(64))
     """Hash of what was submitted: the same key with another body is refused."""
@@ -39,6 +39,9 @@ class RaceRun(Base):
     """From 0."""
     job_id: Mapped[str | None] = mapped_column(ForeignKey("jobs.id", ondelete="SET NULL"), index=True)
     """None where the job was deleted."""
+    made_unix_ns: Mapped[BigInt | None]
+    """When the job was made, which tells who ran beside whom: a deleted job did, too. None: an older server ran it, and
+    somebody had deleted it."""
 
 
 class RaceOut(Base):

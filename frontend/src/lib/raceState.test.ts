@@ -8,7 +8,7 @@ const race = (state: RaceSummary["state"], jobs_ended: number, jobs_failed: numb
 test("a race is green only where no job of it failed", () => {
   expect(race("finished", 6, 0)).toEqual({ text: "finished", color: "teal" });
   expect(race("finished", 6, 1)).toEqual({ text: "finished, 1 failed", color: "orange" });
-  expect(race("finished", 2, 2)).toEqual({ text: "all failed", color: "red" });
+  expect(race("failed", 2, 2)).toEqual({ text: "all failed", color: "red" });
   expect(race("running", 2, 2)).toEqual({ text: "running", color: "blue" });
 });
 
