@@ -12,6 +12,7 @@ import { usePageTitle } from "../../components/usePageTitle";
 import { formatAge } from "../../lib/format";
 import { raceRows } from "../../lib/racesCsv";
 import { StartCards } from "../start/StartCards";
+import { DeleteRace } from "./DeleteRace";
 import { RaceBadge } from "./RaceBadge";
 
 /** Every race, newest first. */
@@ -66,6 +67,7 @@ export function RacesPage() {
                 <Table.Th>Model</Table.Th>
                 <Table.Th className="ty-right">Jobs ended</Table.Th>
                 <Table.Th className="ty-right">Started</Table.Th>
+                <Table.Th w={40} aria-label="Delete" />
               </Table.Tr>
             </Table.Thead>
             <Table.Tbody>
@@ -114,6 +116,9 @@ function Row({ race }: { race: RaceSummary }) {
       </Table.Td>
       <Table.Td data-label="Started" className="ty-right">
         {formatAge(Date.now() - Date.parse(race.created_at))}
+      </Table.Td>
+      <Table.Td className="ty-corner">
+        {race.state !== "running" && <DeleteRace race={race} small />}
       </Table.Td>
     </Table.Tr>
   );

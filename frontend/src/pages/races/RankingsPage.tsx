@@ -15,6 +15,7 @@ import { howCompared } from "../../lib/howCompared";
 import { withZoom, zoomsOf } from "../../lib/zoom";
 import { AddMember } from "./AddMember";
 import { CancelRace } from "./CancelRace";
+import { DeleteRace } from "./DeleteRace";
 import { NextSteps } from "./NextSteps";
 import { RaceBadge } from "./RaceBadge";
 import { RaceFigure } from "./RaceFigure";
@@ -66,7 +67,11 @@ export function RankingsPage() {
           <LinkButton to="/launch" search={{ again: race.id }} variant="default" data-testid="race-again">
             Race again
           </LinkButton>
-          {race.state === "running" && <CancelRace race={race} />}
+          {race.state === "running" ? (
+            <CancelRace race={race} />
+          ) : (
+            <DeleteRace race={race} onDeleted={() => navigate({ to: "/races" })} />
+          )}
         </Group>
       </Group>
       {race.state === "running" && <HowFar race={race} />}
