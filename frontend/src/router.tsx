@@ -44,8 +44,9 @@ export const raceRoute = createRoute({
   getParentRoute: () => root,
   path: "/race",
   validateSearch: raceSearch,
-  staticData: { draws: () => true },
-  loader: prefetchDrawing,
+  staticData: { draws: (raw) => drawsCompared(raceSearch(raw)) },
+  loaderDeps: ({ search: { jobs } }) => ({ jobs }),
+  loader: ({ deps }) => drawsCompared(deps) && prefetchDrawing(),
   component: lazyRouteComponent(() => import("./pages/race/RacePage"), "RacePage"),
 });
 

@@ -67,6 +67,7 @@ def views(client: Client, jobs: list[str]) -> dict[str, View]:
         for tab in TABS
     }  # fmt: skip
     return {
+        "race-asks": View(address="/race", shows="choose-jobs"),
         "race": View(address=f"/race?jobs={both}&step=5", shows="figure-race"),
         "race-why": View(address=f"/race?jobs={both}&step=5&why={why}&why_job={job}", shows="why-text"),
         "races": View(address="/races", shows="races"),

@@ -41,7 +41,7 @@ export interface JobsSearch extends JobsFilter {
   open?: string;
 }
 
-/** What the race shows. No jobs: the newest race. No step: the latest, as it comes. */
+/** What the race shows. No jobs: it asks which. No step: the latest, as it comes. */
 export interface RaceSearch {
   jobs?: string[];
   step?: number;
