@@ -155,6 +155,13 @@ export function formatQuery(search: Raw): string {
   return query && `?${query}`;
 }
 
+/** How a route checks its address by `check`. The router lays what it answers over what stood there: whatever is only left
+ * out would come back as it was, and so would go on to pages that do not expect it, and to every later address. */
+export function nothingBut<C extends (raw: Raw) => object>(check: C): C {
+  const gone = (raw: Raw) => Object.fromEntries(Object.keys(raw).map((key) => [key, undefined]));
+  return ((raw: Raw) => ({ ...gone(raw), ...check(raw) })) as C;
+}
+
 export function jobsSearch(raw: Raw): JobsSearch {
   return compact({
     state: stateOf(raw.state),

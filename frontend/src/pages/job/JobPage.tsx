@@ -44,7 +44,7 @@ export function JobPage() {
     job ? `${share === null ? STATES[job.state].label : `● ${formatPercent(share)}`} · ${job.name}` : "Job",
   );
 
-  const tab = JOB_TABS.find((name) => name === search.tab) ?? "overview"; // a raw value may come with the address
+  const tab = search.tab ?? "overview";
   const tabs = useRef<HTMLDivElement>(null);
   const isThere = job !== undefined;
   useEffect(() => {
