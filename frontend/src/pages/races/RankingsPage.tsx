@@ -10,7 +10,7 @@ import { LinkAnchor, LinkButton } from "../../components/links";
 import { Problem } from "../../components/Problem";
 import { RehearsedBadge } from "../../components/RehearsedBadge";
 import { usePageTitle } from "../../components/usePageTitle";
-import { formatDuration } from "../../lib/format";
+import { counted, formatDuration } from "../../lib/format";
 import { howCompared } from "../../lib/howCompared";
 import { withZoom, zoomsOf } from "../../lib/zoom";
 import { AddMember } from "./AddMember";
@@ -122,7 +122,7 @@ export function RankingsPage() {
 
 function HowFar({ race }: { race: RaceView }) {
   const far = race.waits ? `${capital(race.waits)};` : `round ${race.round} of ${race.spec.rounds ?? 3},`;
-  const words = `${far} ${race.jobs_ended} of ${race.jobs} jobs ended`;
+  const words = `${far} ${race.jobs_ended} of ${counted(race.jobs, "job")} ended`;
   return (
     <Stack gap={4}>
       <Progress value={(100 * race.jobs_ended) / Math.max(1, race.jobs)} aria-label={words} />
