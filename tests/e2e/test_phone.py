@@ -72,6 +72,31 @@ def test_no_page_is_wider_than_a_phone(page: Page, client: Client, recorded: lis
     assert not wide
 
 
+# Whether a line of a name lies under the box that selects its row.
+UNDER = """row => {
+    const box = row.querySelector('input[type=checkbox]').getBoundingClientRect();
+    const lines = Array.from(row.querySelector('a.ty-link').getClientRects());
+    return lines.some(({right, left, top, bottom}) =>
+        right > box.left && left < box.right && bottom > box.top && top < box.bottom);
+}"""
+
+
+def test_the_box_that_selects_a_job_lies_beside_its_name(page: Page, recorded: list[str]) -> None:
+    def with_long_names(route: Route) -> None:
+        listed = route.fetch().json()
+        for job in listed["items"]:
+            job["name"] = "a job whose name is so long that it fills more than one line of a phone"
+        route.fulfill(json=listed)
+
+    page.route("**/api/v1/jobs?**", with_long_names)
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": SCREEN_PX})
+        page.goto("/jobs?text=recorded")
+        row = page.get_by_test_id(f"job-row-{recorded[0]}")
+        expect(row).to_contain_text("so long that")
+        assert not row.evaluate(UNDER)
+
+
 def test_what_limits_a_member_can_be_read_on_a_phone(page: Page, raced: str) -> None:
     """Also where it is the longest word, and what to try next the longest sentence; the race's link limits its
     members, whatever this machine does."""

@@ -231,6 +231,18 @@ def test_the_form_of_a_race_shows_all_that_it_sends(page: Page, client: Client) 
     workers.fill("2")
     page.get_by_test_id("race-batches").fill("64")
     page.get_by_test_id("race-beside").check(force=True)  # the switch is drawn over the box
+    rate = page.get_by_test_id("another-rate")
+    rate.fill("750Mbit, fast")
+    page.get_by_test_id("launch").click()  # it starts nothing while a rate is none
+    expect(page.get_by_test_id("race-fields")).to_contain_text(
+        '"fast" is not a rate from 1 kbit/s to 100 Tbit/s. Write it as 300Mbit or 10Gbit.'
+    )
+    expect(rate).to_have_value("750Mbit, fast")
+    rate.fill("750Mbit, 1000Mbit")
+    rate.press("Enter")
+    for chosen in ("rate-750Mbit", "rate-1Gbit"):
+        expect(page.get_by_test_id(chosen)).to_be_checked()
+        page.get_by_test_id(chosen).uncheck(force=True)  # the chip is drawn over the box
     expect(page.get_by_text("with 1, 2 workers, global batches of 64, beside other jobs")).to_be_visible()
     page.get_by_test_id("launch").click()
     expect(page.get_by_test_id("race-name")).to_have_text("by hand")

@@ -85,6 +85,7 @@ def views(client: Client, jobs: list[str]) -> dict[str, View]:
         "job-timeline-why": View(address=f"/jobs/{job}?tab=timeline&step=5&why={why}", shows="why-text"),
         "job-stretch": View(address=f"/jobs/{job}?tab=links&{window}", shows="stretch-table"),
         "job-unknown": View(address="/jobs/nobody", shows="problem"),
+        "race-unknown": View(address="/races/nobody", shows="problem"),
     }
 
 

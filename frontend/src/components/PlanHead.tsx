@@ -14,7 +14,10 @@ export function PlanHead({ plan, notes = plan.notes }: { plan: PlanView; notes?:
           label="on the wire per step"
           value={plan.wire_bytes_per_step === null ? "PyTorch's own" : formatBytes(plan.wire_bytes_per_step)}
         />
-        <Total label={<Term name="unit">{plan.units === 1 ? "unit" : "units"}</Term>} value={formatNumber(plan.units, 6)} />
+        <Total
+          label={<Term name="unit">{plan.units === 1 ? "unit" : "units"}</Term>}
+          value={formatNumber(plan.units, 6)}
+        />
         <Total
           label={plan.parameters === 1 ? "parameter" : "parameters"}
           value={formatNumber(plan.parameters, 6)}

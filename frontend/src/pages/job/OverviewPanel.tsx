@@ -75,7 +75,11 @@ function Tiles({ job, summary }: { job: Job; summary: Summary | undefined }) {
         none={WHY_NONE.steps}
         label="Iteration"
         value={formatStepTime(summary?.iteration_ms)}
-        note={summary?.window_steps ? `median of ${counted(summary.window_steps, "step")}` : "median, warm-up left out"}
+        note={
+          summary?.window_steps
+            ? `median of ${counted(summary.window_steps, "step")}`
+            : "median, warm-up left out"
+        }
         hint={meaning["iteration time"]}
       />
       <Tile

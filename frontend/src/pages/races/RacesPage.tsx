@@ -3,6 +3,7 @@ import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { racesQuery } from "../../api/raceQueries";
 import type { RaceSummary } from "../../api/types";
+import { LongName } from "../../components/LongName";
 import { LinkButton } from "../../components/links";
 import { Problem } from "../../components/Problem";
 import { RehearsedBadge } from "../../components/RehearsedBadge";
@@ -107,7 +108,9 @@ function Row({ race }: { race: RaceSummary }) {
       <Table.Td data-label="Members">{race.members.join(", ")}</Table.Td>
       <Table.Td data-label="Model">
         <Group gap={6}>
-          {race.model}
+          <span>
+            <LongName name={race.model} />
+          </span>
           <RehearsedBadge text={race.rehearsed} />
         </Group>
       </Table.Td>

@@ -7,7 +7,7 @@ import type { RaceView } from "../../api/types";
 import { capital } from "../../components/Explained";
 import { HowToReadThis } from "../../components/HowToReadThis";
 import { LinkAnchor, LinkButton } from "../../components/links";
-import { Problem } from "../../components/Problem";
+import { NotShown } from "../../components/NotShown";
 import { RehearsedBadge } from "../../components/RehearsedBadge";
 import { usePageTitle } from "../../components/usePageTitle";
 import { counted, formatDuration } from "../../lib/format";
@@ -31,7 +31,7 @@ export function RankingsPage() {
   const found = useQuery(rankingsQuery(raceId));
   const race = found.data;
   usePageTitle(race ? `${race.state === "running" ? "● " : ""}${race.name}` : "Race");
-  if (found.error) return <Problem error={found.error} onRetry={() => void found.refetch()} />;
+  if (found.error) return <NotShown what="race" error={found.error} onRetry={() => void found.refetch()} />;
   if (!race) return <Skeleton height={300} />;
   const longest = Math.max(
     0,
