@@ -30,6 +30,7 @@ from backend.figures.waits import light_up, longest, look_up
 from backend.figures.why import Why
 from backend.figures.window import next_start, step_span
 from engine.telemetry import limits
+from engine.telemetry.comparison import same_step
 from engine.telemetry.definitions import WARM_UP_STEPS
 
 TITLE_ROWS = 1.0
@@ -105,7 +106,8 @@ def race(session: Session, job_ids: Sequence[str], request: FigureRequest) -> Ra
         index = list(job_ids).index(request.why_job)
         explained = look_up(sources[index], request.wait)
         why = None if explained is None else (index, explained)
-    figure = draw(_lanes(sources, speeds, step, request), names, request, why)
+    contest = len(contenders) > 1 and same_step([one.run for one in contenders])
+    figure = draw(_lanes(sources, speeds, step, request), names, request, why, contest=contest)
     figure.update_layout(
         uirevision=f"{revision}:{step}", meta={**figure.layout.meta, "headline": text, "step": step}
     )
@@ -129,9 +131,12 @@ def draw(
     names: Sequence[str],
     request: FigureRequest,
     why: tuple[int, Why] | None = None,
+    *,
+    contest: bool,
 ) -> go.Figure:
     """The figure of several jobs' lanes, in their order from top to bottom; `why` is lit up: the lane's
-    number, and one of its waits."""
+    number, and one of its waits. Who finishes first is said in a `contest` only: where a step is the same work for
+    all."""
     view = _view(lanes, request)
     parts = [lane.part for lane in lanes]
     traces, level, count = paint(parts, view, request)
@@ -145,7 +150,7 @@ def draw(
     for lane, name in zip(lanes, names, strict=True):
         _veil(figure, lane, view, request)
         _finish_lines(figure, lane, request)
-        _captions(figure, lane, name, view, request, winner=lane.finish_ns == first and len(lanes) > 1)
+        _captions(figure, lane, name, view, request, winner=contest and lane.finish_ns == first)
     set_axes(figure, rows, view, bottom)
     figure.update_layout(margin={"l": TIME_MARGINS_PX[request.narrow][0]})
     same = len({part.job.titles for part in parts}) == 1

@@ -79,7 +79,10 @@ def said(rate_bps: float) -> str:
 
 
 def _where(workers: int | None, batch: int | None) -> str:
-    parts = [None if workers is None else f"{workers} workers", None if batch is None else f"batch {batch}"]
+    parts = [
+        None if workers is None else f"{workers} worker{'s' * (workers > 1)}",
+        None if batch is None else f"batch {batch}",
+    ]
     return ", ".join(part for part in parts if part)
 
 

@@ -51,11 +51,15 @@ def _axis(spec: RaceSpec) -> Axis | None:
     return next((axis for axis, count in axes if count > 1), None)
 
 
+def _workers(count: int) -> str:
+    return "1 worker" if count == 1 else f"{count} workers"
+
+
 def _beside(ranking: Ranking, axis: Axis) -> str:
     """What else the ranking's condition says: `4 workers, batch 64`; empty where nothing."""
     parts = [
         ranking.rate if axis != "rate" else None,
-        f"{ranking.workers} workers" if axis != "workers" and ranking.workers is not None else None,
+        _workers(ranking.workers) if axis != "workers" and ranking.workers is not None else None,
         f"batch {ranking.batch}" if axis != "batch" and ranking.batch is not None else None,
     ]
     return ", ".join(part for part in parts if part)

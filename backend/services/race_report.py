@@ -118,7 +118,8 @@ def _charts(rankings: Sequence[Ranking]) -> list[str]:
     found = []
     for (workers, batch), some in same.items():
         if drawn := over_rates(lines_of(some)):
-            parts = [f"{workers} workers" if workers else "", f"batch {batch}" if batch else ""]
+            many = f"{workers} worker{'s' * (workers > 1)}" if workers else ""
+            parts = [many, f"batch {batch}" if batch else ""]
             title = ", ".join(["Samples per second over the network's limit", *filter(None, parts)])
             found.append(f'<h2>{escape(title)}</h2>{drawn}<p class="muted">{INTERVALS}</p>')
     return found

@@ -198,6 +198,11 @@ def outcome(runs: Sequence[RunConditions]) -> Judgement:
     return Judgement(leader=leader, others=found, waiting=waiting, final=final)
 
 
+def same_step(runs: Sequence[RunConditions]) -> bool:
+    """Whether a step of each is the same work under conditions that may be compared: then one can be its first."""
+    return not any(_Pair(one, other).differences("strong") for one, other in combinations(runs, 2))
+
+
 def scaling_words(job: RunConditions, baseline: RunConditions) -> str | None:
     """`strong scaling: equal global batch, 2 and 1 workers`; None where both have equally many workers."""
     if job.workers == baseline.workers:

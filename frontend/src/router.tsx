@@ -13,6 +13,7 @@ import {
   jobSearch,
   jobsSearch,
   launchSearch,
+  nothingBut,
   parseQuery,
   raceSearch,
   rankingsSearch,
@@ -43,9 +44,10 @@ const home = createRoute({
 export const raceRoute = createRoute({
   getParentRoute: () => root,
   path: "/race",
-  validateSearch: raceSearch,
-  staticData: { draws: () => true },
-  loader: prefetchDrawing,
+  validateSearch: nothingBut(raceSearch),
+  staticData: { draws: (raw) => drawsCompared(raceSearch(raw)) },
+  loaderDeps: ({ search: { jobs } }) => ({ jobs }),
+  loader: ({ deps }) => drawsCompared(deps) && prefetchDrawing(),
   component: lazyRouteComponent(() => import("./pages/race/RacePage"), "RacePage"),
 });
 
@@ -58,7 +60,7 @@ export const racesRoute = createRoute({
 export const rankingsRoute = createRoute({
   getParentRoute: () => root,
   path: "/races/$raceId",
-  validateSearch: rankingsSearch,
+  validateSearch: nothingBut(rankingsSearch),
   loader: ({ context, params }) => prefetchRace(context.queries, params.raceId),
   component: lazyRouteComponent(() => import("./pages/races/RankingsPage"), "RankingsPage"),
 });
@@ -66,7 +68,7 @@ export const rankingsRoute = createRoute({
 export const jobsRoute = createRoute({
   getParentRoute: () => root,
   path: "/jobs",
-  validateSearch: jobsSearch,
+  validateSearch: nothingBut(jobsSearch),
   loaderDeps: ({ search }) => search,
   loader: ({ context, deps }) => prefetchJobs(context.queries, deps),
   component: lazyRouteComponent(() => import("./pages/jobs/JobsPage"), "JobsPage"),
@@ -78,21 +80,21 @@ export const jobRoute = createRoute({
   staticData: { draws: (raw) => drawsJob(jobSearch(raw)) },
   loaderDeps: ({ search: { tab, baseline, attempt } }) => ({ tab, baseline, attempt }),
   loader: ({ context, params, deps }) => prefetchJob(context.queries, params.jobId, deps),
-  validateSearch: jobSearch,
+  validateSearch: nothingBut(jobSearch),
   component: lazyRouteComponent(() => import("./pages/job/JobPage"), "JobPage"),
 });
 
 export const launchRoute = createRoute({
   getParentRoute: () => root,
   path: "/launch",
-  validateSearch: launchSearch,
+  validateSearch: nothingBut(launchSearch),
   component: lazyRouteComponent(() => import("./pages/launch/LaunchPage"), "LaunchPage"),
 });
 
 export const compareRoute = createRoute({
   getParentRoute: () => root,
   path: "/compare",
-  validateSearch: compareSearch,
+  validateSearch: nothingBut(compareSearch),
   staticData: { draws: (raw) => drawsCompared(compareSearch(raw)) },
   loaderDeps: ({ search: { jobs } }) => ({ jobs }),
   loader: ({ context, deps }) => prefetchCompared(context.queries, deps),

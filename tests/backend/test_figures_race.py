@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from backend.db import Database
 from backend.db.models import Attempt, Job, StepRow
+from backend.figures.base import format_ms
 from backend.figures.compared import compare
 from backend.figures.race import Race, RaceRow, _before_finish, race
 from backend.figures.request import FigureRequest
@@ -191,9 +192,26 @@ def test_equal_jobs_have_no_winner(database: Database, fifo: Run) -> None:
 def test_unequal_jobs_are_not_compared(database: Database, changes: dict[str, object], reason: str) -> None:
     base = record_run(database, "parameter-server", steps=12, started=10_000)
     other = record_run(database, "other", steps=12, **{"started": 20_000, **changes})
-    text = run_race(database, base, other).headline
-    assert text.startswith("Not comparable")
-    assert reason in text
+    found = run_race(database, base, other)
+    assert found.headline.startswith("Not comparable")
+    assert reason in found.headline
+    assert firsts(found) == [], "whose step is other work finishes nothing sooner"
+
+
+def firsts(found: Race) -> list[str]:
+    """The finishes that are called the first."""
+    return [text for text in notes(answer(found.figure)).split(" | ") if text.endswith(" first")]
+
+
+def test_the_job_that_finishes_first_is_called_so(database: Database, fifo: Run, p3: Run) -> None:
+    found = run_race(database, fifo, p3, step=10)
+    finishes = answer(found.figure)["layout"]["meta"]["finishes_ns"]
+    assert finishes[1] < finishes[0]
+    (said,) = firsts(found)
+    assert said == f"<b>{format_ms(finishes[1])}</b> first"
+    # Nobody is, where one of three has another batch: nobody but the other one can be measured by that.
+    third = record_run(database, "third", steps=24, started=60_000, batch=128)
+    assert firsts(run_race(database, fifo, p3, third, step=10)) == []
 
 
 def record_steps(

@@ -54,6 +54,9 @@ def test_no_page_has_serious_findings_of_axe_or_complaints_in_the_console(
         view.open(page)
         if name == "race-ranking":
             expect(page.get_by_test_id("crossings")).to_contain_text(CROSSING)
+        headings = page.get_by_role("heading", level=1).count()
+        if headings != 1:
+            wrong[name] = [f"{headings} headings of the first level"]
         page.evaluate(STILL)
         for theme, rules in THEMES.items():
             page.emulate_media(color_scheme=theme)

@@ -58,3 +58,20 @@ def test_zooms_of_compared_curves_and_of_a_race_are_in_their_addresses(
         chart.scroll_into_view_if_needed()
         expect(chart).to_have_attribute("data-drawn", "true")
         assert chart.evaluate(range_of) == pytest.approx(zoomed, rel=1e-4)
+
+
+def test_what_an_address_says_that_no_page_understands_vanishes(page: Page, recorded: list[str]) -> None:
+    job = recorded[0]
+    for path, kept in (
+        (f"/jobs/{job}?tab=nope&step=3", f"/jobs/{job}?step=3"),
+        ("/jobs?state=asleep&sort=weight&text=recorded", "/jobs?text=recorded"),
+        (f"/race?jobs={','.join(recorded)}&step=latest", f"/race?jobs={','.join(recorded)}"),
+        ("/compare?by=moon&smooth=200", "/compare"),
+        ("/launch?start=moon", "/launch"),
+    ):
+        page.goto(path)
+        expect(page).to_have_url(re.compile(f"{re.escape(kept)}$"))
+    page.goto(f"/jobs/{job}?tab=nope")
+    expect(page.get_by_test_id("tab-overview")).to_have_attribute("aria-selected", "true")
+    page.get_by_test_id("tab-plan").click()
+    expect(page).to_have_url(re.compile(f"/jobs/{job}\\?tab=plan$"))

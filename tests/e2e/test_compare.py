@@ -82,7 +82,7 @@ def test_jobs_are_ticked_where_nothing_is_compared_yet_and_numbers_come_first(
     page.get_by_test_id("choose-text").fill("recorded")
     for job in recorded:
         page.get_by_test_id(f"tick-{job}").check()
-    page.get_by_test_id("compare-ticked").click()
+    page.get_by_test_id("use-ticked").click()
     expect(page).to_have_url(re.compile(f"/compare\\?jobs={recorded[0]},{recorded[1]}$"))
     summary = client.summary(recorded[1], baseline=recorded[0])
     assert summary.speed_up is not None

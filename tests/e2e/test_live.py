@@ -40,7 +40,7 @@ def test_an_empty_race_says_what_to_do(browser: Browser, tmp_path: Path) -> None
         expect(page.get_by_test_id("race-empty")).to_be_visible()
         with Client(server.url) as client:
             client.submit(job_spec("first to wait"))
-        expect(page.get_by_test_id("race-waiting")).to_contain_text("first to wait")
+        expect(page.get_by_test_id("choose-jobs")).to_contain_text("first to wait")
         page.close()
 
 
@@ -65,12 +65,30 @@ def queued(server: LiveServer, tmp_path_factory: pytest.TempPathFactory) -> Iter
         yield running.url, jobs
 
 
-def test_a_race_behind_a_long_queue_is_found_and_another_one_chosen(
+def test_step_by_step_asks_which_jobs_and_knows_those_behind_a_long_queue(
     browser: Browser, queued: tuple[str, list[Large]]
 ) -> None:
+    """Nobody asked for anything yet: nothing is said of anybody."""
     url, jobs = queued
     page = browser.new_page(base_url=url)
     page.goto("/race")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Jobs step by step")
+    groups = page.get_by_test_id("groups").get_by_role("button")
+    expect(groups).to_have_count(3)  # the last: those that wait
+    expect(page.get_by_test_id("headline")).to_have_count(0)
+    ticks = page.get_by_test_id("choose-jobs").get_by_role("checkbox")
+    go = page.get_by_test_id("use-ticked")
+    ticks.nth(0).check()
+    expect(go).to_be_disabled()  # one job alone is not compared
+    ticks.nth(1).check()
+    expect(go).to_have_text("2 jobs step by step")
+    go.click()
+    expect(page).to_have_url(re.compile(r"/race\?jobs=[^,]+,[^,]+$"))
+    expect(page.get_by_test_id("headline")).to_have_text(
+        "2 jobs are on the way: drawn from the first step on"
+    )
+    page.go_back()
+    groups.nth(1).click()
     rows = [page.get_by_test_id(f"race-row-{job.job_id}") for job in jobs]
     for row in rows[2:]:
         expect(row).to_be_visible()

@@ -8,6 +8,10 @@ import pytest
 from playwright.sync_api import expect
 
 from backend.client import Client
+from backend.schemas.races import Suggestion
+from backend.services.suggestions import suggestions
+from tests.backend.test_race_curves import FC6, FULL, PORT, ranking
+from tests.backend.test_race_pure import race
 from tests.e2e.views import AT_REST, SCREEN_PX, TABS, views
 
 if TYPE_CHECKING:
@@ -70,15 +74,42 @@ def test_no_page_is_wider_than_a_phone(
     assert not wide
 
 
+# Whether a line of a name lies under the box that selects its row.
+UNDER = """row => {
+    const box = row.querySelector('input[type=checkbox]').getBoundingClientRect();
+    const lines = Array.from(row.querySelector('a.ty-link').getClientRects());
+    return lines.some(({right, left, top, bottom}) =>
+        right > box.left && left < box.right && bottom > box.top && top < box.bottom);
+}"""
+
+
+def test_the_box_that_selects_a_job_lies_beside_its_name(page: Page, recorded: list[str]) -> None:
+    def with_long_names(route: Route) -> None:
+        listed = route.fetch().json()
+        for job in listed["items"]:
+            job["name"] = "a job whose name is so long that it fills more than one line of a phone"
+        route.fulfill(json=listed)
+
+    page.route("**/api/v1/jobs?**", with_long_names)
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": SCREEN_PX})
+        page.goto("/jobs?text=recorded")
+        row = page.get_by_test_id(f"job-row-{recorded[0]}")
+        expect(row).to_contain_text("so long that")
+        assert not row.evaluate(UNDER)
+
+
 def test_what_limits_a_member_can_be_read_on_a_phone(page: Page, raced: str) -> None:
-    """Also where it is the longest word; the race's link limits its members, whatever this machine does."""
+    """Also where it is the longest word, and what to try next the longest sentence; the race's link limits its
+    members, whatever this machine does."""
 
     def by_processors(route: Route) -> None:
-        race = route.fetch().json()
-        for limit in (one["limit"] for ranking in race["rankings"] for one in ranking["standings"]):
+        shown = route.fetch().json()
+        for limit in (one["limit"] for each in shown["rankings"] for one in each["standings"]):
             if limit is not None:
-                limit["kind"] = "processors"
-        route.fulfill(json=race)
+                limit.update(kind="processors", crowded=True)
+        shown["next"] = [one.model_dump(mode="json") for one in longest_suggestions()]
+        route.fulfill(json=shown)
 
     page.route(f"**/api/v1/races/{raced}", by_processors)
     page.set_viewport_size({"width": min(WIDTHS), "height": SCREEN_PX})
@@ -86,4 +117,22 @@ def test_what_limits_a_member_can_be_read_on_a_phone(page: Page, raced: str) -> 
     limits = page.get_by_test_id("limit")
     expect(limits.first).to_have_text("processors")
     assert limits.evaluate_all(ELLIPSES) == []
+    expect(page.get_by_test_id("race-next")).to_have_text([one.text for one in longest_suggestions()])
     assert page.evaluate(SCROLLED) <= min(WIDTHS)
+    limits.first.focus()
+    expect(page.get_by_role("tooltip")).to_contain_text(
+        "Other programs had more of this machine's processors"
+    )
+
+
+def longest_suggestions() -> list[Suggestion]:
+    """Of each kind the one that takes most room, as the service says it."""
+    times = {"p3": 10.0, "ddp": 20.0}
+    crowded = [ranking({}, times, limit=FULL.model_copy(update={"crowded": True}))]
+    ports, plain = [ranking({}, times, limit=PORT)], [ranking({}, times, limit=FULL)]
+    spec = race("p3", "ddp")
+    return [
+        *suggestions(spec, ports, [], FC6, ended=True),
+        *suggestions(spec, crowded, [], None, ended=True),
+        *suggestions(spec, plain, [], None, ended=True),
+    ]

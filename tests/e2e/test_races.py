@@ -101,10 +101,46 @@ def test_a_race_that_runs_is_cancelled(page: Page, client: Client) -> None:
     race = client.start_race({"job": spec, "members": [{"strategy": "p3"}, {"strategy": "ring-allreduce"}]})
     page.goto(f"/races/{race.id}")
     expect(page.get_by_test_id("race-progress")).to_contain_text("round 1 of 3, 0 of 6 jobs ended")
+    expect(page.get_by_test_id("delete-race")).to_have_count(0)  # the service would refuse it
     page.get_by_test_id("cancel-race").click()
     page.get_by_test_id("cancel-race-confirm").click()
     expect(page.get_by_test_id("race-state")).to_have_attribute("data-state", "cancelled")
     expect(page.get_by_test_id("cancel-race")).to_have_count(0)
+
+
+def test_races_that_have_ended_are_deleted_after_asking_and_their_jobs_stay(
+    page: Page, client: Client
+) -> None:
+    held = client.submit(held_spec("holds the devices"))
+    members = [{"strategy": "p3"}, {"strategy": "ring-allreduce"}]
+    one, other, running = (
+        client.start_race({"job": job_spec(name), "members": members}) for name in ("one", "other", "running")
+    )
+    (job,) = client.jobs(text="one: p3, round 1")
+    for race in (one, other):
+        client.cancel_race(race.id)
+
+    page.goto(f"/races/{one.id}")
+    page.get_by_test_id("delete-race").click()
+    asked = page.get_by_role("dialog")
+    expect(asked).to_contain_text("Its jobs stay")
+    asked.get_by_role("button", name="Keep it").click()
+    expect(asked).to_have_count(0)
+    page.get_by_test_id("delete-race").click()
+    page.get_by_test_id("delete-race-confirm").click()
+    expect(page).to_have_url(re.compile("/races$"))
+    expect(page.get_by_role("link", name="other", exact=True).first).to_be_visible()
+    expect(page.get_by_role("link", name="one", exact=True)).to_have_count(0)
+    expect(page.get_by_test_id(f"delete-{running.id}")).to_have_count(0)
+    page.get_by_test_id(f"delete-{other.id}").click()
+    page.get_by_test_id("delete-race-confirm").click()
+    expect(page.get_by_test_id(f"delete-{other.id}")).to_have_count(0)
+
+    left = {race.id for race in client.races(limit=100).items}
+    assert left & {one.id, other.id, running.id} == {running.id}
+    assert client.job(job.id).name == job.name
+    client.cancel_race(running.id)
+    client.stop(held.id, timeout_s=FINISH_MS / 1e3)
 
 
 def test_what_is_suggested_joins_the_race_or_fills_in_another_one(page: Page, client: Client) -> None:
@@ -195,6 +231,18 @@ def test_the_form_of_a_race_shows_all_that_it_sends(page: Page, client: Client) 
     workers.fill("2")
     page.get_by_test_id("race-batches").fill("64")
     page.get_by_test_id("race-beside").check(force=True)  # the switch is drawn over the box
+    rate = page.get_by_test_id("another-rate")
+    rate.fill("750Mbit, fast")
+    page.get_by_test_id("launch").click()  # it starts nothing while a rate is none
+    expect(page.get_by_test_id("race-fields")).to_contain_text(
+        '"fast" is not a rate from 1 kbit/s to 100 Tbit/s. Write it as 300Mbit or 10Gbit.'
+    )
+    expect(rate).to_have_value("750Mbit, fast")
+    rate.fill("750Mbit, 1000Mbit")
+    rate.press("Enter")
+    for chosen in ("rate-750Mbit", "rate-1Gbit"):
+        expect(page.get_by_test_id(chosen)).to_be_checked()
+        page.get_by_test_id(chosen).uncheck(force=True)  # the chip is drawn over the box
     expect(page.get_by_text("with 1, 2 workers, global batches of 64, beside other jobs")).to_be_visible()
     page.get_by_test_id("launch").click()
     expect(page.get_by_test_id("race-name")).to_have_text("by hand")

@@ -82,7 +82,7 @@ def test_where_jobs_can_be_compared_one_lands_there(empty: tuple[Page, Client]) 
     client.submit(job_spec("the other"))
     page.reload()
     expect(page).to_have_url(re.compile("/race$"))
-    expect(page.get_by_test_id("race-waiting")).to_contain_text("the other")
+    expect(page.get_by_test_id("choose-jobs")).to_contain_text("the other")
     race = client.start_race(
         {"job": job_spec("a race"), "members": [{"strategy": "p3"}, {"strategy": "single"}]}
     )

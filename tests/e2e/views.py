@@ -68,6 +68,7 @@ def views(client: Client, jobs: list[str], drifting: str) -> dict[str, View]:
         for tab in TABS
     }  # fmt: skip
     return {
+        "race-asks": View(address="/race", shows="choose-jobs"),
         "race": View(address=f"/race?jobs={both}&step=5", shows="figure-race"),
         "race-why": View(address=f"/race?jobs={both}&step=5&why={why}&why_job={job}", shows="why-text"),
         "races": View(address="/races", shows="races"),
@@ -86,6 +87,7 @@ def views(client: Client, jobs: list[str], drifting: str) -> dict[str, View]:
         "job-timeline-why": View(address=f"/jobs/{job}?tab=timeline&step=5&why={why}", shows="why-text"),
         "job-stretch": View(address=f"/jobs/{job}?tab=links&{window}", shows="stretch-table"),
         "job-unknown": View(address="/jobs/nobody", shows="problem"),
+        "race-unknown": View(address="/races/nobody", shows="problem"),
     }
 
 

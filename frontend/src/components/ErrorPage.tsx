@@ -6,9 +6,9 @@ export function NotFoundPage() {
   return (
     <Stack align="flex-start" gap="xs" py="xl">
       <Title order={1}>There is no such page</Title>
-      <Text c="dimmed">Race, Jobs and Launch are in the bar above.</Text>
-      <LinkButton to="/race" mt="sm">
-        To the race
+      <Text c="dimmed">Races, Jobs and Launch are in the bar above.</Text>
+      <LinkButton to="/races" mt="sm">
+        To the races
       </LinkButton>
     </Stack>
   );

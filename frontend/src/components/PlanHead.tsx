@@ -14,9 +14,18 @@ export function PlanHead({ plan, notes = plan.notes }: { plan: PlanView; notes?:
           label="on the wire per step"
           value={plan.wire_bytes_per_step === null ? "PyTorch's own" : formatBytes(plan.wire_bytes_per_step)}
         />
-        <Total label={<Term name="unit">units</Term>} value={formatNumber(plan.units, 6)} />
-        <Total label="parameters" value={formatNumber(plan.parameters, 6)} />
-        <Total label="processes" value={String(plan.parties.length)} />
+        <Total
+          label={<Term name="unit">{plan.units === 1 ? "unit" : "units"}</Term>}
+          value={formatNumber(plan.units, 6)}
+        />
+        <Total
+          label={plan.parameters === 1 ? "parameter" : "parameters"}
+          value={formatNumber(plan.parameters, 6)}
+        />
+        <Total
+          label={plan.parties.length === 1 ? "process" : "processes"}
+          value={String(plan.parties.length)}
+        />
       </Group>
       {notes.map((note) => (
         <Text key={note} size="xs" c="dimmed" data-testid="plan-note">

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import {
+  counted,
   formatAge,
   formatSpan,
   formatSpeedUp,
@@ -49,4 +50,10 @@ test("figures are rounded as the terminal rounds them", () => {
     "–",
     "–",
   ]);
+});
+
+test("one of them is one", () => {
+  expect([0, 1, 2].map((count) => counted(count, "layer"))).toEqual(["0 layers", "1 layer", "2 layers"]);
+  expect(counted(1, "process", "processes")).toBe("1 process");
+  expect(counted(3, "process", "processes")).toBe("3 processes");
 });

@@ -92,6 +92,11 @@ export function formatAge(ms: number): string {
   return hours < 48 ? `${hours} h ago` : `${Math.floor(hours / 24)} d ago`;
 }
 
+/** `1 step`, `2 steps`. */
+export function counted(count: number, what: string, several = `${what}s`): string {
+  return `${count} ${count === 1 ? what : several}`;
+}
+
 /** `wire_bytes_per_step` as people read it. */
 export function humanize(name: string): string {
   const text = name.replaceAll("_", " ");

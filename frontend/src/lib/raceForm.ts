@@ -111,7 +111,7 @@ export function jobsOf({ members, rates, rounds, workers = [], batches = [], bes
   const strategies = `${members.length} ${members.length === 1 ? "strategy" : "strategies"}`;
   const at = rates.length > 1 ? ` at ${rates.length} rates` : "";
   const also = [
-    workers.length > 0 && `with ${workers.join(", ")} workers`,
+    workers.length > 0 && `with ${workers.join(", ")} ${workers.join() === "1" ? "worker" : "workers"}`,
     batches.length > 0 && `global batches of ${batches.join(", ")}`,
     beside && "beside other jobs",
   ].filter((text) => text !== false && text !== undefined);

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { JobSummary } from "../api/types";
-import { currentRace, findRaces, MOST_RACERS, namesOf } from "./races";
+import { findRaces, MOST_RACERS, namesOf } from "./races";
 
 let clock = 0;
 function job(id: string, change: Partial<JobSummary> = {}): JobSummary {
@@ -66,29 +66,6 @@ test("a circle of baselines ends", () => {
   expect(findRaces([job("a", { baseline_id: "b" }), job("b", { baseline_id: "a" })]).length).toBeGreaterThan(
     0,
   );
-});
-
-test("nobody chose: the race that runs", () => {
-  const done = { state: "succeeded", started_at: "2026-01-01T00:00:00Z" } as const;
-  const jobs = [
-    job("a", done),
-    job("b", { ...done, baseline_id: "a" }),
-    job("c", { state: "running", started_at: "2026-01-01T00:01:00Z" }),
-    job("d", { baseline_id: "c" }),
-    job("e"),
-    job("f", { baseline_id: "e" }),
-  ];
-  expect(currentRace(findRaces(jobs))?.jobs[0]?.id).toBe("c");
-});
-
-test("nothing runs: the race that started last, else the next one to run", () => {
-  const jobs = [job("a"), job("b", { baseline_id: "a" }), job("c"), job("d", { baseline_id: "c" })];
-  expect(currentRace(findRaces(jobs))?.jobs[0]?.id).toBe("a");
-  const started = jobs.map((entry) =>
-    entry.id === "c" ? { ...entry, state: "failed" as const, started_at: "2026-01-01T00:00:00Z" } : entry,
-  );
-  expect(currentRace(findRaces(started))?.jobs[0]?.id).toBe("c");
-  expect(currentRace([])).toBeUndefined();
 });
 
 test("groups beside one another are told apart by their first job, and where that is not enough by its time", () => {

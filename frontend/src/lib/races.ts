@@ -1,5 +1,4 @@
 import type { JobSummary } from "../api/types";
-import { isAtWork } from "./jobState";
 
 /** Jobs that are worth comparing: they share a baseline, or train the same model on the same data at one rate, or rehearse it alike, with the
  * same workers slowed. */
@@ -45,18 +44,6 @@ export function findRaces(jobs: JobSummary[]): RaceGroup[] {
     .toSorted((a, b) => newest(b).localeCompare(newest(a)));
 }
 
-/** The race to show when nobody chose: the one that runs, else the one that started last, else the next to run. */
-export function currentRace(groups: RaceGroup[]): RaceGroup | undefined {
-  const races = groups.some((group) => group.jobs.length > 1)
-    ? groups.filter((group) => group.jobs.length > 1)
-    : groups;
-  const running = races.find((group) => group.jobs.some(isAtWork));
-  if (running) return running;
-  const started = races.filter((group) => group.jobs.some((job) => job.started_at));
-  const last = started.toSorted((a, b) => lastStart(b).localeCompare(lastStart(a)))[0];
-  return last ?? races.at(-1);
-}
-
 /** What each group is called where several stand beside one another: with its first job, and when that was submitted, where
  * less would be the same as another's. */
 export function namesOf(groups: RaceGroup[]): string[] {
@@ -84,13 +71,4 @@ function rootOf(job: JobSummary, byId: Map<string, JobSummary>): string {
 
 function newest(group: RaceGroup): string {
   return group.jobs.at(-1)?.created_at ?? "";
-}
-
-function lastStart(group: RaceGroup): string {
-  return (
-    group.jobs
-      .map((job) => job.started_at ?? "")
-      .toSorted()
-      .at(-1) ?? ""
-  );
 }

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { Ranking, Standing } from "../api/types";
 import { csvOf } from "./csv";
-import { rankingRows } from "./ranking";
+import { limitSaid, rankingRows } from "./ranking";
 
 const standing = {
   rank: 2,
@@ -34,4 +34,12 @@ test("every figure of a ranking is a cell of its own, unrounded", () => {
   );
   expect(lines[1]).toBe("2,p3 (slice_size=500),port,125.25,104.125,63.5,1.375,1.125,1.625,3,,");
   expect(lines[2]).toBe(',ddp,,,104.125,63.5,1.375,1.125,1.625,3,"no hosts, so none",');
+});
+
+test("what limits a member says where other programs had most of the processors", () => {
+  const limit = { kind: "processors", sentence: "97 % busy, 40 % by this job", crowded: false } as const;
+  expect(limitSaid(limit)).toBe("97 % busy, 40 % by this job");
+  expect(limitSaid({ ...limit, crowded: true })).toMatch(
+    /^97 % busy, 40 % by this job\. Other programs had more/,
+  );
 });

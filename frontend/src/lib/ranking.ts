@@ -1,5 +1,12 @@
-import type { Ranking } from "../api/types";
+import type { Ranking, Standing } from "../api/types";
 import type { Cell } from "./csv";
+
+/** What limits a member, with its numbers; and whether it may be another program's doing. */
+export function limitSaid({ sentence, crowded }: NonNullable<Standing["limit"]>): string {
+  const others =
+    "Other programs had more of this machine's processors than the job: a quieter one would tell more.";
+  return crowded ? `${sentence}. ${others}` : sentence;
+}
 
 /** A ranking as it is taken along: every figure in a column of its own, with its unit, as it was measured. */
 export function rankingRows(ranking: Ranking): Cell[][] {

@@ -8,6 +8,7 @@ import {
   jobsSearch,
   launchSearch,
   NO_GROUP,
+  nothingBut,
   parseQuery,
   raceSearch,
   rankingsSearch,
@@ -34,6 +35,19 @@ test("what is not understood is left out", () => {
   expect(raceSearch({ jobs: " , ", step: "latest" })).toEqual({});
   expect(jobSearch({ tab: "nonsense", step: "1.5" })).toEqual({});
   expect(jobsSearch({ state: "asleep", text: "p3" })).toEqual({ text: "p3" });
+});
+
+test("what is not understood does not come back where the router merges it with what stood there", () => {
+  const merged = (check: (raw: Record<string, unknown>) => object, query: string) => {
+    const raw = parseQuery(query);
+    return formatQuery({ ...raw, ...nothingBut(check)(raw) });
+  };
+  expect(merged(jobSearch, "tab=nope&step=3&color=red")).toBe("?step=3");
+  expect(merged(jobsSearch, "state=asleep&sort=-weight&group=color&text=p3")).toBe("?text=p3");
+  expect(merged(raceSearch, "jobs=a,b&step=latest&why=0,1,2,3")).toBe("?jobs=a,b");
+  expect(merged(compareSearch, "jobs=a&by=moon&smooth=200")).toBe("?jobs=a");
+  expect(merged(rankingsSearch, "zoom=,&again=x")).toBe("");
+  expect(merged(launchSearch, "start=moon&from=a&rounds=3")).toBe("?from=a");
 });
 
 test("a job is raced once", () => {

@@ -41,7 +41,7 @@ export interface JobsSearch extends JobsFilter {
   open?: string;
 }
 
-/** What the race shows. No jobs: the newest race. No step: the latest, as it comes. */
+/** What the race shows. No jobs: it asks which. No step: the latest, as it comes. */
 export interface RaceSearch {
   jobs?: string[];
   step?: number;
@@ -159,6 +159,13 @@ export function formatQuery(search: Raw): string {
   }
   const query = params.toString().replaceAll("%2C", ",");
   return query && `?${query}`;
+}
+
+/** How a route checks its address by `check`. The router lays what it answers over what stood there: whatever is only left
+ * out would come back as it was, and so would go on to pages that do not expect it, and to every later address. */
+export function nothingBut<C extends (raw: Raw) => object>(check: C): C {
+  const gone = (raw: Raw) => Object.fromEntries(Object.keys(raw).map((key) => [key, undefined]));
+  return ((raw: Raw) => ({ ...gone(raw), ...check(raw) })) as C;
 }
 
 export function jobsSearch(raw: Raw): JobsSearch {

@@ -2,11 +2,12 @@ import { Group, SegmentedControl, Select, Skeleton, Stack, Title } from "@mantin
 import { useQueries } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { jobQuery, summaryQuery } from "../../api/queries";
+import { ChooseJobs } from "../../components/ChooseJobs";
 import { Problem } from "../../components/Problem";
 import { usePageTitle } from "../../components/usePageTitle";
+import { MOST_COMPARED } from "../../lib/races";
 import { type CompareSearch, MEASURES } from "../../lib/search";
 import { withZoom, zoomsOf } from "../../lib/zoom";
-import { ChooseJobs } from "./ChooseJobs";
 import { ChosenJobs } from "./ChosenJobs";
 import { CompareFigure } from "./CompareFigure";
 import { NumbersTable } from "./NumbersTable";
@@ -77,7 +78,16 @@ export function ComparePage() {
         )}
       </Group>
       {error && <Problem error={error} />}
-      {ids.length === 0 && <ChooseJobs onJobs={(chosen) => set({ jobs: chosen })} />}
+      {ids.length === 0 && (
+        <ChooseJobs
+          fewest={1}
+          most={MOST_COMPARED}
+          action={(count) => (count > 1 ? `Compare ${count} jobs` : "Compare")}
+          hint="Tick two or more. The first one is the baseline of the others' speed-up."
+          first="baseline"
+          onJobs={(chosen) => set({ jobs: chosen })}
+        />
+      )}
       {pending && <Skeleton height={200} />}
       {jobs.length > 0 && !pending && (
         <>

@@ -106,7 +106,8 @@ function StepEvents({ job, search, attempt, step, newest, onLatest }: StepProps)
           onChange={(chosen) => change({ kinds: chosen })}
         />
         <Text size="xs" c="dimmed" data-testid="events-count">
-          {formatNumber(count, 6)} events{query.hasNextPage && ", more follow"}
+          {formatNumber(count, 6)} {count === 1 ? "event" : "events"}
+          {query.hasNextPage && ", more follow"}
         </Text>
       </Group>
       {query.error && <Problem error={query.error} onRetry={() => void query.refetch()} />}

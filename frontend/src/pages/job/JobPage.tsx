@@ -3,6 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useEffect, useRef } from "react";
 import { jobQuery } from "../../api/queries";
+import { NotShown } from "../../components/NotShown";
 import { Problem } from "../../components/Problem";
 import { usePageTitle } from "../../components/usePageTitle";
 import { formatPercent } from "../../lib/format";
@@ -47,14 +48,15 @@ export function JobPage() {
   );
 
   const shown = tabsOf(job?.plan ?? { drifts: false });
-  const tab = shown.find((name) => name === search.tab) ?? "overview"; // a raw value may come with the address
+  const tab = shown.find((name) => name === search.tab) ?? "overview"; // not every job has all of them
   const tabs = useRef<HTMLDivElement>(null);
   const isThere = job !== undefined;
   useEffect(() => {
     if (isThere) showChosen(tabs.current, tab);
   }, [isThere, tab]);
 
-  if (query.error && !job) return <Problem error={query.error} onRetry={() => void query.refetch()} />;
+  if (query.error && !job)
+    return <NotShown what="job" error={query.error} onRetry={() => void query.refetch()} />;
   if (!job) return <Skeleton height={400} />;
   return (
     <Stack gap="md" key={jobId}>

@@ -106,6 +106,6 @@ export function LayerSearch({ jobId, attempt, layers, layer, step, shown, onLaye
 
 function wordsOf(count: string | undefined, step: number | undefined, fetching: boolean): string {
   if (step === undefined) return "choose a step to jump to its events";
-  if (count !== undefined) return `${count} events in step ${step}`;
+  if (count !== undefined) return `${count} ${count === "1" ? "event" : "events"} in step ${step}`;
   return fetching ? "" : `no event of step ${step} was kept`;
 }

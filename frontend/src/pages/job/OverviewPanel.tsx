@@ -10,6 +10,7 @@ import type { XRange } from "../../components/PlotlyChart";
 import { Problem } from "../../components/Problem";
 import { accuracyNote } from "../../lib/accuracy";
 import {
+  counted,
   formatBytes,
   formatNumber,
   formatPercent,
@@ -74,7 +75,11 @@ function Tiles({ job, summary }: { job: Job; summary: Summary | undefined }) {
         none={WHY_NONE.steps}
         label="Iteration"
         value={formatStepTime(summary?.iteration_ms)}
-        note={summary?.window_steps ? `median of ${summary.window_steps} steps` : "median, warm-up left out"}
+        note={
+          summary?.window_steps
+            ? `median of ${counted(summary.window_steps, "step")}`
+            : "median, warm-up left out"
+        }
         hint={meaning["iteration time"]}
       />
       <Tile

@@ -111,7 +111,7 @@ export function JobFilters({ search }: { search: JobsSearch }) {
         />
       )}
       <SavedFilters search={search} />
-      {Object.keys(search).length > 0 && (
+      {Object.values(search).some((value) => value !== undefined) && (
         <Button variant="subtle" color="gray" onClick={() => void navigate({ search: {}, replace: true })}>
           Clear
         </Button>

@@ -5,6 +5,7 @@ import type { JobSummary } from "../../api/types";
 import { JobProgress } from "../../components/JobProgress";
 import { JobTags } from "../../components/JobTags";
 import { LabelBadges } from "../../components/LabelBadges";
+import { LongName } from "../../components/LongName";
 import { NumberCell } from "../../components/NumberCell";
 import { OrWhyNot } from "../../components/OrWhyNot";
 import { RateBadge } from "../../components/RateBadge";
@@ -70,7 +71,7 @@ export function JobRow({ job, index, selected, onToggle, ref }: Props) {
       </Table.Td>
       <Table.Td data-label="Strategy">{job.planned_by}</Table.Td>
       <Table.Td data-label="Model">
-        {job.model}
+        <LongName name={job.model} />
         <Text c="dimmed" size="xs">
           on {job.dataset}
         </Text>

@@ -44,7 +44,7 @@ export function JobsPage() {
     void queries.invalidateQueries({ queryKey: ["jobs"] });
   };
   const filter = jobsFilter(search);
-  const filtered = Object.keys(filter).length > 0;
+  const filtered = Object.values(filter).some((value) => value !== undefined);
   const list = (which: JobsFilter) => (
     <JobList
       filter={which}

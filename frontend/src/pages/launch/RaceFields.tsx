@@ -12,11 +12,12 @@ import {
   Title,
 } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { labQuery } from "../../api/queries";
 import { Term } from "../../components/Term";
 import { type Errors, errorAt, errorWithin } from "../../form/errors";
 import { COMMON_RATES, chosen, FEWEST_ROUNDS, MOST_ROUNDS, type RaceForm } from "../../lib/raceForm";
+import { ratesProblem, typedRates, withRates } from "../../lib/rates";
 import { MoreStrategies } from "./StrategyPicker";
 import classes from "./StrategyPicker.module.css";
 import { StrategyText } from "./StrategyText";
@@ -95,20 +96,14 @@ function Rounds({ form, errors, onForm }: Pick<Props, "form" | "errors" | "onFor
 }
 
 function Rates({ form, errors, onForm }: Pick<Props, "form" | "errors" | "onForm">) {
-  const [typed, setTyped] = useState("");
   const set = (rates: string[]) => onForm({ ...form, rates });
-  const add = () => {
-    const rate = typed.trim();
-    if (rate !== "" && !form.rates.includes(rate)) set([...form.rates, rate]);
-    setTyped("");
-  };
   return (
     <Input.Wrapper
       label="Rates of the network"
       description="Everybody runs at each. None chosen: at the job's own."
-      error={errorWithin(errors, "rates")}
+      error={ratesProblem(form.rates) ?? errorWithin(errors, "rates")}
     >
-      <Group gap="xs" mt={6}>
+      <Group gap="xs" mt={6} align="flex-start">
         <Chip.Group multiple value={form.rates} onChange={set}>
           {[...new Set([...COMMON_RATES, ...form.rates])].map((rate) => (
             <Chip key={rate} value={rate} size="sm" data-testid={`rate-${rate}`}>
@@ -116,23 +111,47 @@ function Rates({ form, errors, onForm }: Pick<Props, "form" | "errors" | "onForm
             </Chip>
           ))}
         </Chip.Group>
-        <TextInput
-          size="xs"
-          w={150}
-          aria-label="Another rate"
-          placeholder="another, e.g. 750Mbit"
-          value={typed}
-          onChange={(event) => setTyped(event.currentTarget.value)}
-          onBlur={add}
-          onKeyDown={(event) => {
-            if (event.key !== "Enter") return;
-            event.preventDefault();
-            add();
-          }}
-          data-testid="another-rate"
-        />
+        <AnotherRate onRates={(rates) => set(withRates(form.rates, rates, COMMON_RATES))} />
       </Group>
     </Input.Wrapper>
+  );
+}
+
+/** What is no rate stays as it was typed, with the reason, and the race does not start meanwhile. */
+function AnotherRate({ onRates }: { onRates: (rates: string[]) => void }) {
+  const [typed, setTyped] = useState("");
+  const [problem, setProblem] = useState<string>();
+  const field = useRef<HTMLInputElement>(null);
+  useEffect(() => field.current?.setCustomValidity(problem ?? ""), [problem]);
+  const add = () => {
+    const found = typedRates(typed);
+    setProblem(found.problem);
+    if (found.problem) return;
+    setTyped("");
+    if (found.rates.length > 0) onRates(found.rates);
+  };
+  return (
+    <TextInput
+      ref={field}
+      size="xs"
+      w={problem ? 300 : 150}
+      maw="100%"
+      aria-label="Another rate"
+      placeholder="another, e.g. 750Mbit"
+      value={typed}
+      error={problem}
+      onChange={(event) => {
+        setTyped(event.currentTarget.value);
+        setProblem(undefined);
+      }}
+      onBlur={add}
+      onKeyDown={(event) => {
+        if (event.key !== "Enter") return;
+        event.preventDefault();
+        add();
+      }}
+      data-testid="another-rate"
+    />
   );
 }
 

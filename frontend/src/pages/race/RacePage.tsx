@@ -5,6 +5,7 @@ import {
   Paper,
   SegmentedControl,
   Skeleton,
+  Spoiler,
   Stack,
   Text,
   Title,
@@ -14,7 +15,7 @@ import { useDebouncedCallback } from "@mantine/hooks";
 import { useQueries, useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useRef } from "react";
-import { jobQuery, leftQueueQuery, raceQuery, recentJobsQuery } from "../../api/queries";
+import { jobQuery, raceQuery } from "../../api/queries";
 import type { JobSummary, PlotlyFigure, Race } from "../../api/types";
 import { HowToReadThis } from "../../components/HowToReadThis";
 import { LongestWaits } from "../../components/LongestWaits";
@@ -28,38 +29,34 @@ import { useTimeKeys } from "../../components/useTimeKeys";
 import { WhyPanel } from "../../components/WhyPanel";
 import { formatPercent } from "../../lib/format";
 import { isAtWork, progress } from "../../lib/jobState";
-import { currentRace, findRaces, namesOf } from "../../lib/races";
 import { type TimelineMeta, type TimelineView, windowAfter } from "../../lib/timeline";
 import { formatWait, parseWait, type WaitKey, keyOf as waitKey, waitOfBar } from "../../lib/why";
 import { drawn } from "../../live/costs";
+import { AskJobs } from "./AskJobs";
 import { RaceTable } from "./RaceTable";
 import { RaceWaiting } from "./RaceWaiting";
 import { StepControl, type StepNeighbours } from "./StepControl";
+import { keyOf, useGroups } from "./useGroups";
 
 const route = getRouteApi("/race");
-const MOST_CHOICES = 4;
+/** Four lines, on a phone five: where many jobs do not compare, the reasons fill a screen. */
+const HEADLINE_PX = 135;
 
-/** Jobs side by side: aligned by step on one time axis, with what decided it in one sentence. */
+/** Jobs side by side, where some were chosen; else it asks which. */
 export function RacePage() {
+  const { jobs } = route.useSearch();
+  const navigate = route.useNavigate();
+  if (!jobs) return <AskJobs onJobs={(chosen) => void navigate({ search: { jobs: chosen } })} />;
+  return <StepByStep ids={jobs} />;
+}
+
+/** Aligned by step on one time axis, with what decided it in one sentence. */
+function StepByStep({ ids }: { ids: string[] }) {
   const search = route.useSearch();
   const navigate = route.useNavigate();
-  const recent = useQuery(recentJobsQuery);
-  const chosen = useChosenJobs(search.jobs);
-  const newest = recent.data?.items ?? [];
-  // Behind a long queue.
-  const hidden =
-    recent.data?.next_cursor != null &&
-    newest.some((job) => job.state === "queued") &&
-    !newest.some(isAtWork);
-  const earlier = useQuery({ ...leftQueueQuery, enabled: hidden });
-  const known = hidden ? withoutTwins([...(earlier.data?.items ?? []), ...newest]) : newest;
-
-  const groups = findRaces(known);
-  const races = groups.filter((group) => group.jobs.length > 1);
-  const choice = races.slice(0, MOST_CHOICES).toReversed();
-  const names = namesOf(choice);
-  const current = search.jobs ? undefined : currentRace(groups);
-  const jobs = search.jobs ? chosen.jobs : (current?.jobs ?? []);
+  const { known, choice, names, ...recent } = useGroups();
+  const chosen = useChosenJobs(ids);
+  const jobs = chosen.jobs;
   const started = jobs.filter((job) => job.step !== null).map((job) => job.id);
 
   const frame = useRef<HTMLDivElement>(null);
@@ -144,10 +141,9 @@ export function RacePage() {
       : "Step by step";
   usePageTitle(first ? `● ${title}` : title);
 
-  const problem = recent.error ?? earlier.error ?? chosen.error;
+  const problem = recent.error ?? chosen.error;
   const headline = (started.length > 1 && race.data?.headline) || waitingHeadline(jobs);
-  const loading =
-    recent.isPending || (hidden && earlier.isPending) || (search.jobs !== undefined && chosen.isPending);
+  const loading = recent.isPending || chosen.isPending;
   return (
     <Stack gap="md">
       <HowToReadThis />
@@ -156,7 +152,7 @@ export function RacePage() {
           <Text size="xs" c="dimmed" fw={600}>
             {jobs[0] ? `Step by step · ${jobs[0].model} on ${jobs[0].dataset}` : "Step by step"}
           </Text>
-          {races.length > 1 && (
+          {choice.length > 1 && (
             <SegmentedControl
               size="xs"
               data-testid="race-choice"
@@ -168,12 +164,14 @@ export function RacePage() {
             />
           )}
         </Group>
-        <Title order={1} fz={{ base: 22, sm: 28 }} lh={1.2} data-testid="headline" aria-live="polite">
-          {loading ? <Skeleton height={30} width="60%" /> : headline}
-        </Title>
+        <Spoiler maxHeight={HEADLINE_PX} showLabel="All of it" hideLabel="Less">
+          <Title order={1} fz={{ base: 22, sm: 28 }} lh={1.2} data-testid="headline" aria-live="polite">
+            {loading ? <Skeleton height={30} width="60%" /> : headline}
+          </Title>
+        </Spoiler>
       </Stack>
 
-      {problem && <Problem error={problem} onRetry={() => void recent.refetch()} />}
+      {problem && <Problem error={problem} onRetry={recent.refetch} />}
 
       <Paper p="sm" ref={frame}>
         {shown && figure ? (
@@ -248,9 +246,9 @@ export function RacePage() {
   );
 }
 
-function useChosenJobs(ids: string[] | undefined) {
+function useChosenJobs(ids: string[]) {
   return useQueries({
-    queries: (ids ?? []).map(jobQuery),
+    queries: ids.map(jobQuery),
     combine: (results) => ({
       jobs: results.flatMap((result) => (result.data ? [result.data as JobSummary] : [])),
       isPending: results.some((result) => result.isPending),
@@ -265,14 +263,6 @@ function stepsAround(race: Race | undefined): StepNeighbours {
   return race.steps;
 }
 
-function keyOf(jobs: JobSummary[]): string {
-  return jobs.map((job) => job.id).join(",");
-}
-
-function withoutTwins(jobs: JobSummary[]): JobSummary[] {
-  return [...new Map(jobs.map((job) => [job.id, job])).values()];
-}
-
 function waitingHeadline(jobs: JobSummary[]): string {
   const running = jobs.find(isAtWork);
   const next = jobs.find((job) => job.state === "queued");
@@ -285,5 +275,5 @@ function waitingHeadline(jobs: JobSummary[]): string {
   if (ran.length > 0) return `Only ${ran[0]?.name} has run: it takes two to compare`;
   return jobs.length > 0
     ? "These jobs ended before their first step"
-    : "No jobs yet: launch two and watch them step by step";
+    : "None of these jobs is there any more";
 }

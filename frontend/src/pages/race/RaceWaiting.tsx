@@ -23,7 +23,7 @@ interface Props {
  * one's own pictures as soon as it runs. */
 export function RaceWaiting({ jobs, ahead, loading }: Props) {
   if (loading) return <Skeleton height={320} />;
-  if (jobs.length === 0) return <Nothing />;
+  if (jobs.length === 0) return <NoneThere />;
   const own = jobs.findLast((job) => job.step !== null);
   const leader = own ?? (ahead?.step === null ? undefined : ahead);
   return (
@@ -101,22 +101,10 @@ function Queue({ jobs }: { jobs: JobSummary[] }) {
   );
 }
 
-function Nothing() {
+function NoneThere() {
   return (
-    <Stack align="flex-start" gap="sm" p="lg" data-testid="race-empty">
-      <Text maw={620} c="dimmed">
-        Two or more jobs are put on one time axis here, step by step: what each worker computes, sends and
-        receives, and where it waits. Race strategies, or choose two jobs from the list.
-      </Text>
-      <HowToRead />
-      <Group>
-        <LinkButton to="/launch" search={{ race: true }}>
-          Race strategies
-        </LinkButton>
-        <LinkButton to="/jobs" variant="default">
-          Choose from the list
-        </LinkButton>
-      </Group>
-    </Stack>
+    <LinkButton to="/race" variant="default" data-testid="race-none">
+      Choose other jobs
+    </LinkButton>
   );
 }

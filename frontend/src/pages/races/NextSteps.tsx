@@ -26,14 +26,25 @@ export function NextSteps({ race }: { race: RaceView }) {
   );
 }
 
+/** Of buttons whose label is a sentence: on a phone it takes two lines. */
+const LOOK = {
+  size: "compact-sm",
+  variant: "light",
+  h: "auto",
+  maw: "100%",
+  styles: {
+    inner: { minHeight: "calc(var(--button-height) - 2px)" },
+    label: { whiteSpace: "normal", lineHeight: 1.3 },
+  },
+} as const;
+
 /** A member joins this race while it runs; all else is another race, which Launch shows first. */
 function Do({ race, suggestion }: { race: RaceView; suggestion: Suggestion }) {
   const { text, member, condition, rounds, fidelity } = suggestion;
   const join = useJoin(race);
-  const look = { size: "compact-sm", variant: "light", style: { flex: "none" } } as const;
   if (member && race.state === "running")
     return (
-      <Button {...look} loading={join.isPending} onClick={() => join.mutate(member)} data-testid="add-member">
+      <Button {...LOOK} loading={join.isPending} onClick={() => join.mutate(member)} data-testid="add-member">
         {text}
       </Button>
     );
@@ -47,7 +58,7 @@ function Do({ race, suggestion }: { race: RaceView; suggestion: Suggestion }) {
     fidelity: fidelity ?? undefined,
   };
   return (
-    <LinkButton {...look} to="/launch" search={search} data-testid="race-next">
+    <LinkButton {...LOOK} to="/launch" search={search} data-testid="race-next">
       {text}
     </LinkButton>
   );

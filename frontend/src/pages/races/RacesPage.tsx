@@ -4,6 +4,7 @@ import { Link } from "@tanstack/react-router";
 import { racesQuery } from "../../api/raceQueries";
 import type { RaceSummary } from "../../api/types";
 import { LabelBadges } from "../../components/LabelBadges";
+import { LongName } from "../../components/LongName";
 import { LinkButton } from "../../components/links";
 import { Problem } from "../../components/Problem";
 import { TakeTable } from "../../components/TakeTable";
@@ -12,6 +13,7 @@ import { usePageTitle } from "../../components/usePageTitle";
 import { formatAge } from "../../lib/format";
 import { raceRows } from "../../lib/racesCsv";
 import { StartCards } from "../start/StartCards";
+import { DeleteRace } from "./DeleteRace";
 import { RaceBadge } from "./RaceBadge";
 
 /** Every race, newest first. */
@@ -66,6 +68,7 @@ export function RacesPage() {
                 <Table.Th>Model</Table.Th>
                 <Table.Th className="ty-right">Jobs ended</Table.Th>
                 <Table.Th className="ty-right">Started</Table.Th>
+                <Table.Th w={40} aria-label="Delete" />
               </Table.Tr>
             </Table.Thead>
             <Table.Tbody>
@@ -105,7 +108,9 @@ function Row({ race }: { race: RaceSummary }) {
       <Table.Td data-label="Members">{race.members.join(", ")}</Table.Td>
       <Table.Td data-label="Model">
         <Group gap={6}>
-          {race.model}
+          <span>
+            <LongName name={race.model} />
+          </span>
           <LabelBadges of={race} />
         </Group>
       </Table.Td>
@@ -114,6 +119,9 @@ function Row({ race }: { race: RaceSummary }) {
       </Table.Td>
       <Table.Td data-label="Started" className="ty-right">
         {formatAge(Date.now() - Date.parse(race.created_at))}
+      </Table.Td>
+      <Table.Td className="ty-corner">
+        {race.state !== "running" && <DeleteRace race={race} small />}
       </Table.Td>
     </Table.Tr>
   );

@@ -7,7 +7,7 @@ import { OrWhyNot } from "../../components/OrWhyNot";
 import { TakeTable } from "../../components/TakeTable";
 import { Term } from "../../components/Term";
 import { formatThroughput, formatTimesFastest, NONE } from "../../lib/format";
-import { rankingRows } from "../../lib/ranking";
+import { limitSaid, rankingRows } from "../../lib/ranking";
 import { WHY_NONE } from "../../lib/whyNone";
 import { IterationBar } from "../race/IterationBar";
 
@@ -117,7 +117,7 @@ function Row({ standing, longestMs }: { standing: Standing; longestMs: number })
       </Table.Td>
       <Table.Td data-label="Limited by">
         {limit ? (
-          <Tooltip label={capital(limit.sentence)}>
+          <Tooltip label={capital(limitSaid(limit))}>
             <Badge color={LIMITS[limit.kind]} style={{ maxWidth: "none" }} tabIndex={0} data-testid="limit">
               {limit.kind}
             </Badge>

@@ -8,13 +8,14 @@ import { capital } from "../../components/Explained";
 import { HowToReadThis } from "../../components/HowToReadThis";
 import { LabelBadges } from "../../components/LabelBadges";
 import { LinkAnchor, LinkButton } from "../../components/links";
-import { Problem } from "../../components/Problem";
+import { NotShown } from "../../components/NotShown";
 import { usePageTitle } from "../../components/usePageTitle";
-import { formatDuration } from "../../lib/format";
+import { counted, formatDuration } from "../../lib/format";
 import { howCompared } from "../../lib/howCompared";
 import { withZoom, zoomsOf } from "../../lib/zoom";
 import { AddMember } from "./AddMember";
 import { CancelRace } from "./CancelRace";
+import { DeleteRace } from "./DeleteRace";
 import { NextSteps } from "./NextSteps";
 import { RaceBadge } from "./RaceBadge";
 import { RaceFigure } from "./RaceFigure";
@@ -30,7 +31,7 @@ export function RankingsPage() {
   const found = useQuery(rankingsQuery(raceId));
   const race = found.data;
   usePageTitle(race ? `${race.state === "running" ? "● " : ""}${race.name}` : "Race");
-  if (found.error) return <Problem error={found.error} onRetry={() => void found.refetch()} />;
+  if (found.error) return <NotShown what="race" error={found.error} onRetry={() => void found.refetch()} />;
   if (!race) return <Skeleton height={300} />;
   const longest = Math.max(
     0,
@@ -66,7 +67,11 @@ export function RankingsPage() {
           <LinkButton to="/launch" search={{ again: race.id }} variant="default" data-testid="race-again">
             Race again
           </LinkButton>
-          {race.state === "running" && <CancelRace race={race} />}
+          {race.state === "running" ? (
+            <CancelRace race={race} />
+          ) : (
+            <DeleteRace race={race} onDeleted={() => navigate({ to: "/races" })} />
+          )}
         </Group>
       </Group>
       {race.state === "running" && <HowFar race={race} />}
@@ -117,7 +122,7 @@ export function RankingsPage() {
 
 function HowFar({ race }: { race: RaceView }) {
   const far = race.waits ? `${capital(race.waits)};` : `round ${race.round} of ${race.spec.rounds ?? 3},`;
-  const words = `${far} ${race.jobs_ended} of ${race.jobs} jobs ended`;
+  const words = `${far} ${race.jobs_ended} of ${counted(race.jobs, "job")} ended`;
   return (
     <Stack gap={4}>
       <Progress value={(100 * race.jobs_ended) / Math.max(1, race.jobs)} aria-label={words} />

@@ -3,20 +3,31 @@ import { useDebouncedValue } from "@mantine/hooks";
 import { IconChartLine, IconSearch } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { namedJobsQuery } from "../../api/queries";
-import type { JobSummary } from "../../api/types";
-import { OrWhyNot } from "../../components/OrWhyNot";
-import { Problem } from "../../components/Problem";
-import { StateBadge } from "../../components/StateBadge";
-import { formatAge, formatThroughput, NONE } from "../../lib/format";
-import { MOST_COMPARED } from "../../lib/races";
-import { WHY_NONE } from "../../lib/whyNone";
+import { namedJobsQuery } from "../api/queries";
+import type { JobSummary } from "../api/types";
+import { formatAge, formatThroughput, NONE } from "../lib/format";
+import { WHY_NONE } from "../lib/whyNone";
+import { OrWhyNot } from "./OrWhyNot";
+import { Problem } from "./Problem";
+import { StateBadge } from "./StateBadge";
 
 const TYPED_MS = 200;
 
-/** The newest jobs, or those with a name, to be ticked; the first one that is ticked is what the others are compared
- * with. */
-export function ChooseJobs({ onJobs }: { onJobs: (ids: string[]) => void }) {
+interface Props {
+  /** How many may be ticked. */
+  fewest: number;
+  most: number;
+  /** What the button says that happens with so many. */
+  action: (count: number) => string;
+  /** What to tick, in a sentence or two. */
+  hint: string;
+  /** What the first one that is ticked is for the others. */
+  first?: string;
+  onJobs: (ids: string[]) => void;
+}
+
+/** The newest jobs, or those with a name, to be ticked, for what happens to several at once. */
+export function ChooseJobs({ fewest, most, action, hint, first, onJobs }: Props) {
   const [typed, setTyped] = useState("");
   const [text] = useDebouncedValue(typed, TYPED_MS);
   const [ticked, setTicked] = useState<string[]>([]);
@@ -43,25 +54,21 @@ export function ChooseJobs({ onJobs }: { onJobs: (ids: string[]) => void }) {
           <Button
             size="xs"
             leftSection={<IconChartLine size={14} />}
-            disabled={ticked.length === 0 || ticked.length > MOST_COMPARED}
+            disabled={ticked.length < fewest || ticked.length > most}
             onClick={() => onJobs(ticked)}
-            data-testid="compare-ticked"
+            data-testid="use-ticked"
           >
-            {ticked.length > MOST_COMPARED
-              ? `At most ${MOST_COMPARED}`
-              : ticked.length > 1
-                ? `Compare ${ticked.length} jobs`
-                : "Compare"}
+            {ticked.length > most ? `At most ${most}` : action(ticked.length)}
           </Button>
         </Group>
       </Group>
       <Text size="sm" c="dimmed" mb="xs">
-        Tick two or more. The first one is the baseline of the others' speed-up.
+        {hint}
       </Text>
       {query.error && <Problem error={query.error} onRetry={() => void query.refetch()} />}
       {query.isPending && <Skeleton height={200} />}
       {query.data && jobs.length === 0 && (
-        <Text c="dimmed" py="lg" ta="center" data-testid="compare-empty">
+        <Text c="dimmed" py="lg" ta="center" data-testid="choose-empty">
           {text ? "No job has such a name." : "No jobs yet. Launch some first."}
         </Text>
       )}
@@ -69,7 +76,13 @@ export function ChooseJobs({ onJobs }: { onJobs: (ids: string[]) => void }) {
         <Table verticalSpacing={4} highlightOnHover>
           <Table.Tbody>
             {jobs.map((job) => (
-              <Choice key={job.id} job={job} place={ticked.indexOf(job.id)} onToggle={() => toggle(job.id)} />
+              <Choice
+                key={job.id}
+                job={job}
+                ticked={ticked.includes(job.id)}
+                note={ticked[0] === job.id ? first : undefined}
+                onToggle={() => toggle(job.id)}
+              />
             ))}
           </Table.Tbody>
         </Table>
@@ -78,13 +91,20 @@ export function ChooseJobs({ onJobs }: { onJobs: (ids: string[]) => void }) {
   );
 }
 
-function Choice({ job, place, onToggle }: { job: JobSummary; place: number; onToggle: () => void }) {
+interface ChoiceProps {
+  job: JobSummary;
+  ticked: boolean;
+  note: string | undefined;
+  onToggle: () => void;
+}
+
+function Choice({ job, ticked, note, onToggle }: ChoiceProps) {
   return (
-    <Table.Tr bg={place >= 0 ? "var(--mantine-primary-color-light)" : undefined}>
+    <Table.Tr bg={ticked ? "var(--mantine-primary-color-light)" : undefined}>
       <Table.Td>
         <Checkbox
           size="sm"
-          checked={place >= 0}
+          checked={ticked}
           onChange={onToggle}
           data-testid={`tick-${job.id}`}
           label={
@@ -94,7 +114,7 @@ function Choice({ job, place, onToggle }: { job: JobSummary; place: number; onTo
               </Text>{" "}
               <Text span size="xs" c="dimmed">
                 {job.planned_by}, {job.workers} {job.workers === 1 ? "worker" : "workers"}
-                {place === 0 && " · baseline"}
+                {note && ` · ${note}`}
               </Text>
             </>
           }
