@@ -1,7 +1,7 @@
 """How stale the contributions of workers that drift were: of every layer and worker in all, and of every worker in
 windows of time. Jobs that ran before have none.
 
-Revision: 0014, after 0012.
+Revision: 0014, after 0013.
 """
 
 from __future__ import annotations
