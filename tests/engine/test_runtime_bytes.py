@@ -20,6 +20,7 @@ from engine.models.build import build_model
 from engine.plan.job import JobSpec
 from engine.plan.plan import Plan
 from engine.runtime.worker import seed_everything
+from engine.telemetry import spool
 from tests.jobs import job, reference, succeed
 from tests.traffic import counted_bytes, declared_bytes
 
@@ -99,6 +100,9 @@ def test_half_precision_halves_the_bytes_within_its_ceiling(
     run = succeed(half(strategy, workers, changes), tmp_path)
     counted = counted_bytes(run)
     assert counted == declared_bytes(run)
+    recorded = list(spool.batches(run.launch.spool))
+    assert recorded
+    assert not any(len(batch.table("staleness")) for batch in recorded), "in lockstep there is none to record"
 
     plan = run.launch.plan
     assert isinstance(plan, Plan)

@@ -1,7 +1,7 @@
 """A batch stays readable by every later version, what a newer one adds is skipped, what no version wrote is refused.
 
-`stored_batch_2026_11.tyb` was written by the version of that month. It is never renewed: a later format gets an
-example of its own beside it.
+`stored_batch_2026_11.tyb` was written by the version of that month, `stored_staleness_2026_11.tyb` when the table of
+that name was new. They are never renewed: a later format gets an example of its own beside them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from engine.telemetry.batch_columns import ADDED, MAX_COLUMNS
 from engine.telemetry.events import ALL_LAYERS, Clock, Direction, Kind, Track
 from tests.engine.test_telemetry_batch import reseal, some_batch, split
 
-STORED = (Path(__file__).with_name("stored_batch_2026_11.tyb")).read_bytes()
+STORED, STALENESS = (
+    Path(__file__).with_name(f"stored_{name}_2026_11.tyb").read_bytes() for name in ("batch", "staleness")
+)
 COLUMNS: dict[str, dict[str, list[float]]] = {
     "events": {
         "step": [8, 8, 9],
@@ -96,9 +98,25 @@ def test_a_stored_batch_of_2026_11_is_read_as_it_was_written() -> None:
             )
 
 
-def test_every_column_that_the_stored_batch_lacks_has_a_default() -> None:
-    header, _ = split(STORED)
-    there = {table["name"]: {name for name, _ in table["columns"]} for table in header["tables"]}
+def test_a_stored_batch_with_staleness_is_read_as_it_was_written() -> None:
+    batch = decode(STALENESS)
+    assert (batch.attempt, batch.party, batch.name, batch.sequence) == (8, 3, "server 0", 2)
+    assert set(batch.tables) == {"staleness"}
+    for column, values in {
+        "bin": [-1, 5, 5],
+        "layer": [0, 0, 2],
+        "worker": [0, 1, 1],
+        "staleness": [0, 2, 700],
+        "count": [3, 40, 1],
+    }.items():
+        assert batch.table("staleness")[column].tolist() == values, column
+
+
+def test_every_column_that_the_stored_batches_lack_has_a_default() -> None:
+    headers = [split(body)[0] for body in (STORED, STALENESS)]
+    tables = [table for header in headers for table in header["tables"]]
+    there = {table["name"]: {name for name, _ in table["columns"]} for table in tables}
+    assert there.keys() == TABLES.keys(), "a new table needs an example of its own"
     for name, columns in there.items():
         assert set(TABLES[name].names or ()) - columns <= ADDED.get(name, {}).keys(), name
     for name, defaults in ADDED.items():
