@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-from engine.telemetry.comparison import Judgement, RunConditions, SpeedUp, outcome, scaling_of, speed_up
+from engine.telemetry.comparison import (
+    Judgement,
+    RunConditions,
+    SpeedUp,
+    certainty,
+    outcome,
+    scaling_of,
+    speed_up,
+)
 from engine.telemetry.definitions import Estimate
 
 BASE = RunConditions(
@@ -209,3 +217,23 @@ def test_of_three_the_one_that_does_not_compare_is_named_and_the_others_ranked()
     assert outcome([SURE]) == Judgement(leader=None, refused=("base is alone: a comparison needs two jobs",))
     assert outcome([SURE, SILENT]).waiting == ("14 more steps of fast",)
     assert outcome([SURE, EARLY, SILENT]).leader == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "interval", "proves", "verdict"),
+    [
+        (1.72, (1.65, 1.8), "certain", "faster"),
+        (0.5, (0.45, 0.6), "certain", "slower"),
+        (1.58, (0.95, 2.62), "chance", "chance"),
+        (1.003, (0.6, 1.7), "chance", "chance"),
+        (0.8, (0.5, 1.2), "chance", "chance"),
+        (1.003, (0.99, 1.02), "level", "level"),
+        (1.005, (1.001, 1.009), "level", "level"),
+    ],
+)
+def test_only_what_is_known_to_be_close_is_level(
+    value: float, interval: tuple[float, float], proves: str, verdict: str
+) -> None:
+    assert certainty(value, interval) == proves
+    assert certainty(1 / value, (1 / interval[1], 1 / interval[0])) == proves, "seen from the other side"
+    assert SpeedUp(value=value, interval=interval, scaling="strong").verdict == verdict
