@@ -31,6 +31,8 @@ MAX_DRAWN = 40_000
 """Cells of one of the two maps."""
 GAP = 0.06
 """Between two rows, of a row's height."""
+NO_LAYER = "no layer"
+"""The row of waits that belong to none, below all others."""
 FEWEST_ROWS = 48
 """Neighbouring layers of deep networks share one: they are smaller than a pixel."""
 TIMES_PX = 34
@@ -58,7 +60,8 @@ def heatmap(source: Source, request: FigureRequest) -> go.Figure:
     layers = max(len(job.layers), int(waits["layer"].max(initial=-1)) + 1)
     stride = max(1, count * PIXELS_PER_STEP // (3 * request.width))
     stride = -(-stride // size) * size
-    edges, shares = wait_shares(rows, waits, layers, stride)
+    waits["layer"][waits["layer"] < 0] = layers  # the last row: what is of no layer, as all of ddp's waits
+    edges, shares = wait_shares(rows, waits, layers + 1, stride)
     moved = np.zeros((layers, last - first + 1), np.int64)
     for link in source.links():
         sent = source.bins(link, window.level, first, last, Direction.TX)
@@ -117,12 +120,15 @@ def draw(
     moved: tuple[float, int, np.ndarray],
     request: FigureRequest,
 ) -> go.Figure:
-    """The figure of `waits` (edges in s, shares) and `moved` (first bin's start in s, bin in ns, bytes)."""
+    """The figure of `waits` (edges in s, shares; those behind the layers' are of no layer) and `moved` (first bin's
+    start in s, bin in ns, bytes)."""
     colours = COLOURS[request.theme]
     start_s, bin_ns, sent = moved
     size = 1 if bin_ns == BIN_NS else layers_per_row(len(job.layers))
     rows = rows_of_layers(len(sent), max(sent.shape[1], waits[1].shape[1]), size)
-    waits, sent = (waits[0], merged(waits[1], rows)), merged(sent, rows)
+    named, other = np.split(waits[1], [len(sent)])
+    other = other[other.any(axis=1)]  # of no layer: one row, where anything was waited for
+    waits, sent = (waits[0], np.concatenate([merged(named, rows), other])), merged(sent, rows)
     titles = ["<b>exposed wait</b>, share of the step", "<b>bytes sent</b> by all parties, per second"]
     map_px = max(90, min(ROW_PX * len(rows), MAX_ROWS_PX))
     spacing = TITLE_PX / (2 * map_px + TITLE_PX)
@@ -130,7 +136,7 @@ def draw(
     for note in figure.layout.annotations:
         note.update(x=0, xanchor="left", font={"size": 12, "color": colours.text})
     plain = [together(job.named, row[0], row[-1]) for row in rows]
-    waited = [_waited(job, row) for row in rows]
+    waited = [_waited(job, row) for row in rows] + [NO_LAYER] * len(other)
     names, waited_names = (np.array([as_text(name) for name in said]) for said in (plain, waited))
     meta = {  # for the page: which rows it frames, and their names in CSV
         "rows": [*(row.start for row in rows), rows[-1].stop if rows else 0],
@@ -159,7 +165,7 @@ def draw(
                 hovertemplate=template,
                 colorbar=bar,
                 showscale=not request.narrow,
-                meta=meta,
+                meta={**meta, "keys": [*meta["keys"], *waited[len(rows) :]]} if panel == 1 else meta,
             ),
             row=panel,
             col=1,
@@ -171,7 +177,7 @@ def draw(
             {
                 f"yaxis{panel + 2}": {
                     "overlaying": f"y{panel}" if panel > 1 else "y",
-                    "range": [len(names) - 0.5, -0.5],
+                    "range": [(len(waited_names) if panel == 1 else len(names)) - 0.5, -0.5],
                     "visible": False,
                     "fixedrange": True,
                 }
@@ -192,7 +198,9 @@ def draw(
         (figure.layout.yaxis, waited_names, _waited_label),
         (figure.layout.yaxis2, names, _label),
     ):
-        axis.update(tickvals=said[chosen], ticktext=[label(job, rows[i], room) for i in chosen])
+        texts = [label(job, rows[i], room) for i in chosen]
+        behind = said[len(rows) :]  # the row of no layer has its name always
+        axis.update(tickvals=[*said[chosen], *behind], ticktext=[*texts, *behind])
     figure.update_xaxes(tickformat="~s", ticksuffix="s", showgrid=False)
     figure.update_layout(hovermode="closest", margin={"b": TIMES_PX})
     share_time_axis(figure, request)
@@ -245,10 +253,9 @@ def _words(names: tuple[Sequence[str], Sequence[str]], waits: np.ndarray, sent: 
     if waits.size and waits.any():
         share = waits.mean(axis=1)
         most = int(share.argmax())
-        joint = "," if waited[most] != sending[most] else ""
-        said.append(
-            f"layer {waited[most]}{joint} is waited for most, {share[most]:.1%} of the step on average"
-        )
+        joint = "," if most < len(sending) and waited[most] != sending[most] else ""
+        what = f"layer {waited[most]}{joint}" if most < len(sending) else "what belongs to no layer"
+        said.append(f"{what} is waited for most, {share[most]:.1%} of the step on average")
     if sent.any():
         size = sent.sum(axis=1)
         most = int(size.argmax())

@@ -196,3 +196,34 @@ def test_the_heat_map_holds_every_wait_and_every_byte(database: Database, run: R
     assert set(np.flatnonzero(shares.sum(axis=1)).tolist()) == layer
     sent = column(moved["z"]).sum() * content["layout"]["meta"]["bin_ns"] / 8e9
     assert sent == pytest.approx(sum(e["bytes"] for e in run.events if e["kind"] == Kind.SEND), rel=1e-5)
+
+
+class Collectives(Source):
+    """Its workers wait for what belongs to no layer, as those of ddp do."""
+
+    def waits(self, first: int, last: int, size: int = 1) -> np.ndarray:
+        found = super().waits(first, last, size)
+        found["layer"] = -1
+        return found
+
+
+def test_waits_of_no_layer_have_a_row_of_their_own(database: Database) -> None:
+    run = record_run(database, "collectives", steps=12, started=900_000)
+    with database.read() as session:
+        by_layer = answer(heatmap(Source(session, run.job_id), FigureRequest()))
+        content = answer(heatmap(Collectives(session, run.job_id), FigureRequest()))
+    named, _ = traces(by_layer, "heatmap")
+    waits, moved = traces(content, "heatmap")
+    assert list(waits["y"]) == [*moved["y"], "no layer"]
+    assert waits["meta"]["keys"] == [*moved["meta"]["keys"], "no layer"]
+    shares = column(waits["z"])
+    assert not shares[:-1].any()
+    layers = column(named["z"])
+    assert shares[-1] == pytest.approx(layers.sum(axis=0)), "they add up to the same"
+    layout = content["layout"]
+    assert (layout["yaxis3"]["range"], layout["yaxis4"]["range"]) == (
+        [len(shares) - 0.5, -0.5],
+        [len(shares) - 1.5, -0.5],
+    )
+    assert layout["yaxis"]["ticktext"][-1] == "no layer"
+    assert "what belongs to no layer is waited for most" in layout["meta"]["alt"]

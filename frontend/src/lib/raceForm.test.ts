@@ -1,6 +1,17 @@
 import { describe, expect, it } from "vitest";
 import type { RaceSpec } from "../api/types";
-import { againOf, chosen, jobOf, jobsOf, nameOf, ofTheJob, raceOf, withOwnHosts } from "./raceForm";
+import {
+  againOf,
+  chosen,
+  FEWEST_ROUNDS,
+  jobOf,
+  jobsOf,
+  nameOf,
+  ofTheJob,
+  raceOf,
+  roundsOf,
+  withOwnHosts,
+} from "./raceForm";
 
 const p3 = { strategy: "p3", options: { slice_size: 500 } };
 const spec = { name: "mine", baseline: "a job", network: { rate: null, hosts: 2 }, strategy: { name: "p3" } };
@@ -48,6 +59,31 @@ describe("a race's form", () => {
     const race = { name: "my race", job: spec, members: form.members } as unknown as RaceSpec;
     expect(againOf(race, {}).job.name).toBe("my race");
     expect(againOf({ ...race, name: null }, {}).job.name).toBe("mine");
+  });
+
+  it("keeps a race's name when it is raced again with something changed, and sends it", () => {
+    const race = { name: "my race", job: spec, members: form.members, rounds: 5 } as unknown as RaceSpec;
+    const { job, form: again } = againOf(race, {
+      member: "ring-allreduce",
+      rate: "4Gbit",
+      fidelity: "rehearse",
+    });
+    expect(raceOf(job, again)).toMatchObject({
+      job: { name: "my race", fidelity: "rehearse" },
+      rates: ["4Gbit"],
+    });
+  });
+
+  it("has the rounds that are asked for, else the race's, else the fewest that prove something", () => {
+    const race = { job: spec, members: form.members, rounds: 5 } as unknown as RaceSpec;
+    expect(againOf(race, { rounds: 1 }).form.rounds).toBe(1);
+    expect(againOf(race, {}).form.rounds).toBe(5);
+    const unsaid = { job: spec, members: form.members } as unknown as RaceSpec;
+    expect(againOf(unsaid, {}).form.rounds).toBe(FEWEST_ROUNDS);
+  });
+
+  it("has the usual number of rounds while the field is empty, and what is typed otherwise", () => {
+    expect(["", 0, "-", 1, 7].map(roundsOf)).toEqual([FEWEST_ROUNDS, FEWEST_ROUNDS, FEWEST_ROUNDS, 1, 7]);
   });
 
   it("lets one more race when a race is run again, with all who did", () => {

@@ -29,6 +29,11 @@ export interface RaceForm {
 export const FEWEST_ROUNDS = 3;
 export const MOST_ROUNDS = 50;
 
+/** What the field of rounds means: while it is empty, the usual number. */
+export function roundsOf(typed: string | number): number {
+  return typeof typed === "number" && typed >= 1 ? typed : FEWEST_ROUNDS;
+}
+
 type Spec = Record<string, unknown>;
 
 /** Rates that most people ask about; others are typed. */

@@ -16,7 +16,14 @@ import { useEffect, useRef, useState } from "react";
 import { labQuery } from "../../api/queries";
 import { Term } from "../../components/Term";
 import { type Errors, errorAt, errorWithin } from "../../form/errors";
-import { COMMON_RATES, chosen, FEWEST_ROUNDS, MOST_ROUNDS, type RaceForm } from "../../lib/raceForm";
+import {
+  COMMON_RATES,
+  chosen,
+  FEWEST_ROUNDS,
+  MOST_ROUNDS,
+  type RaceForm,
+  roundsOf,
+} from "../../lib/raceForm";
 import { ratesProblem, typedRates, withRates } from "../../lib/rates";
 import { MoreStrategies } from "./StrategyPicker";
 import classes from "./StrategyPicker.module.css";
@@ -88,7 +95,7 @@ function Rounds({ form, errors, onForm }: Pick<Props, "form" | "errors" | "onFor
       error={errorAt(errors, "rounds")}
       onChange={(rounds) => {
         setEmpty(rounds === "");
-        onForm({ ...form, rounds: typeof rounds === "number" && rounds >= 1 ? rounds : FEWEST_ROUNDS });
+        onForm({ ...form, rounds: roundsOf(rounds) });
       }}
       data-testid="race-rounds"
     />
