@@ -13,7 +13,7 @@ export function LabelBadges({ of, size = "xs" }: { of: Labels; size?: "xs" | "md
   return (
     <>
       <LabelBadge name="rehearsed" colour="yellow" text={of.rehearsed} size={size} />
-      <LabelBadge name="slowed" colour="orange" text={of.slowed} size={size} />
+      <LabelBadge name="slowed" colour="orange.4" text={of.slowed} size={size} />
     </>
   );
 }
