@@ -138,9 +138,10 @@ def draw(
     plain = [together(job.named, row[0], row[-1]) for row in rows]
     waited = [_waited(job, row) for row in rows] + [NO_LAYER] * len(other)
     names, waited_names = (np.array([as_text(name) for name in said]) for said in (plain, waited))
+    keys = [together(job.short, row[0], row[-1]) for row in rows]
     meta = {  # for the page: which rows it frames, and their names in CSV
         "rows": [*(row.start for row in rows), rows[-1].stop if rows else 0],
-        "keys": [together(job.short, row[0], row[-1]) for row in rows],
+        "keys": keys,
     }
     rate = link_bps(sent, bin_ns).astype(np.float32)
     bins = start_s + np.arange(rate.shape[1] + 1) * bin_ns / 1e9
@@ -165,7 +166,7 @@ def draw(
                 hovertemplate=template,
                 colorbar=bar,
                 showscale=not request.narrow,
-                meta={**meta, "keys": [*meta["keys"], *waited[len(rows) :]]} if panel == 1 else meta,
+                meta={**meta, "keys": keys + waited[len(rows) :]} if panel == 1 else meta,
             ),
             row=panel,
             col=1,

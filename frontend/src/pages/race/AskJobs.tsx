@@ -43,6 +43,9 @@ export function AskJobs({ onJobs }: Props) {
                 variant="default"
                 size="xs"
                 maw="100%"
+                h="auto"
+                py={6}
+                styles={{ label: { whiteSpace: "normal", lineHeight: 1.3 } }}
                 title={jobs.map(({ name }) => name).join(", ")}
                 onClick={() => onJobs(jobs.map(({ id }) => id))}
               >
