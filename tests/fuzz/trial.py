@@ -20,7 +20,7 @@ from tests.fuzz.leaks import Watch
 from tests.fuzz.network import Case
 from tests.fuzz.reference import Trained
 from tests.fuzz.refusals import listed
-from tests.fuzz.training import AVERAGING, CUT
+from tests.fuzz.training import AVERAGING, CUT, DRIFTING
 from tests.jobs import RESIDENTS
 from tests.modules import forget_compiled
 
@@ -106,7 +106,7 @@ def compare(found: Trained | Exception, ended: product.Ended, job: dict[str, Any
         return Verdict(kind="failure", what=f"bare error: {ended.rule}", detail=ended.message)
     if ended.how == "refused":
         return Verdict(kind="refused", what=ended.rule, detail=ended.message)
-    if found.apart is not None and job["strategy"]["name"] not in (*PEERS, *AVERAGING):
+    if found.apart is not None and job["strategy"]["name"] not in (*PEERS, *AVERAGING, *DRIFTING):
         return Verdict(kind="failure", what="trained, though workers write other values", detail=found.apart)
     return _difference(found, ended, job)
 
