@@ -153,5 +153,5 @@ def _exchange(chosen: list[int], has: dict[int, set[str]], forms: dict[int, set[
 
 
 if __name__ == "__main__":
-    trained, refused, missing = choose(Path(sys.argv[1]), 70)
+    trained, refused, missing = choose(Path(sys.argv[1]), 76)
     print(f"TRAINED = {tuple(trained)}\nREFUSED = {tuple(refused)}\nmissing: {sorted(missing)}")
