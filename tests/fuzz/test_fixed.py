@@ -1,4 +1,4 @@
-"""Seventy-four networks, always the same, trained by the engine and by plain PyTorch; together they cover the grammar."""
+"""Seventy-four networks, always the same, trained by the engine and by plain PyTorch. They cover the grammar."""
 
 from __future__ import annotations
 
