@@ -91,6 +91,18 @@ def test_paths_exist(document: str) -> None:
     assert sorted(missing) == []
 
 
+def test_files_that_sources_name_exist() -> None:
+    """Beside the source that names them, or from the repository or its package on."""
+    missing = [
+        f"{path.relative_to(ROOT)} names {name}"
+        for top in ("engine", "backend")
+        for path in sorted((ROOT / top).rglob("*.py"))
+        for name in re.findall(r"`([\w/.-]+\.py)`", path.read_text(encoding="utf-8"))
+        if not any((folder / name).exists() for folder in (path.parent, ROOT, ROOT / top))
+    ]
+    assert missing == []
+
+
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_make_commands_exist(document: str) -> None:
     targets = set(re.findall(r"^([a-z]+):", read("Makefile"), re.MULTILINE))

@@ -1,7 +1,7 @@
 """Consistency: how far may workers drift from one another?
 
-A mode is one file with a class: `of(consistency, workers)` makes the policy (`policy.py`) that a plan asks for, and
-`check(consistency, workers)` raises UserError for settings that it does not have.
+A mode is one file with a class: `of(consistency, workers)` makes the policy (`engine/consistency/policy.py`) that a
+plan asks for, and `check(consistency, workers)` raises UserError for settings that it does not have.
 
 Traits, which the compatibility rules ask for:
   drifts     workers do not wait for one another in every step: their parameters differ, and an update has some

@@ -2,9 +2,9 @@
 
 Every worker updates its own copy with the same sums, so copies stay equal as long as the model does not write to them,
 or writes the same everywhere. Each worker reports checksums to the first one, which compares: of a part of all
-parameters, in turn, and of what was written to (`writes.py`), step by step, `EVERY` steps later at the latest; before
-an evaluation and before the state is saved, all of them. So a difference ends the job `Rounds.PERIOD` steps later at
-the latest, and is never saved.
+parameters, in turn, and of what was written to (`engine/instrumentation/writes.py`), step by step, `EVERY` steps later
+at the latest; before an evaluation and before the state is saved, all of them. So a difference ends the job
+`Turns.PERIOD` steps later at the latest, and is never saved.
 
 Processors of unlike kinds may round unlike. Between these only what was written to is compared.
 

@@ -2,8 +2,8 @@
 
 Autograd counts writes, so most are seen when a parameter's gradient leaves: `clamp_` or `copy_` under `no_grad`, an
 Embedding's `max_norm`, another tensor in `.data`. Where this worker updates the parameter, it updates what was written,
-as plain PyTorch does; all workers have to have written the same (`agreement.py`). Where a server updates it, what was
-written goes there first (`Message.ASSIGN`).
+as plain PyTorch does; all workers have to have written the same (`engine/coordination/agreement.py`). Where a server
+updates it, what was written goes there first (`Message.ASSIGN`).
 
 Writes through `.data`, NumPy or a view kept elsewhere are not counted. Where a server's answer would overwrite them, a
 checksum taken when a version comes is compared with one taken when the gradient leaves: of what was given away to such

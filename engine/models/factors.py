@@ -3,7 +3,8 @@ derivatives.
 
 That holds where the layer's own calls are the only use of its parameters: a weight that another module shares, or that
 some function takes directly, has a gradient with other parts. One training pass shows what else is so: hooks on
-parameters, losses that are differentiated twice. What shows later only is found by the workers (`runtime/capture.py`).
+parameters, losses that are differentiated twice. What shows later only is found by the workers
+(`engine/state/capture.py`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Profiles: per-layer cost of a model on a device, measured (`measure.py`) or derived from FLOPs (`derived.py`)."""
+"""Profiles: per-layer cost of a model on a device, derived from FLOPs (`derived.py`) or measured by a gang
+(`engine/gang/measure.py`)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Factors on the replay device: matrices of the true rows and the scaled columns, with next to nothing in them.
 
-A replayed layer's gradient is c_r p (see `replay.py`). Its factors are X and E with one element each that is
+A replayed layer's gradient is c_r p (see `device.py`). Its factors are X and E with one element each that is
 not zero, 1 and the pass's share of c_r, so that their product tells c_r to all workers; a contribution that is
 lost, taken twice or mixed up shows in the parameters, as it does with gradients.
 

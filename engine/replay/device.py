@@ -100,7 +100,7 @@ class Node(nn.Module):
         self._replay_pace = Pace()
         self._replay_curvature = 0.0
         self._replay_capture: Callable[[int, float], None] | None = None
-        """Of a layer that travels by factors (`replay_capture.py`): told of every backward pass, with its samples and
+        """Of a layer that travels by factors (`capture.py`): told of every backward pass, with its samples and
         what its gradient is as a multiple of the parameters."""
 
     def forward(self, flow: Tensor, samples: int) -> Tensor:

@@ -3,8 +3,8 @@
 The trainer calls the methods in the order of a step:
     begin_step -> [begin_forward, model(...), end_forward, begin_backward(last), loss.backward(), end_backward] per
     micro-batch -> next step ... -> settle
-Hooks do the rest: each parameter's accumulate hook counts its unit towards departure; from then on a gate (`gate.py`)
-stands before it, and whoever reads it next waits for its version; in backward it is what forward saw (`landing.py`).
+Hooks do the rest: each parameter's accumulate hook counts its unit towards departure; from then on `Gate` stands before
+it, and whoever reads it next waits for its version; in backward it is what forward saw (`engine/state/landing.py`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a model may not do under fully_shard, which holds other tensors than the model's own parameters: between two
 calls of a module a part of each, in a call the whole, and a new one in each call. Some of it fails in PyTorch
-(`refused.py`); this is what would be lost without a word, found where it begins.
+(`engine/runtime/refused.py`); this is what would be lost without a word, found where it begins.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Watch: one worker's parameters are looked at in every step, and what was seen is told (`writes.py`, `agreement.py`).
+"""Watch: one worker's parameters are looked at in every step, and what was seen is told
+(`engine/instrumentation/writes.py`, `engine/coordination/agreement.py`).
 
 What a step's checksums are is known when the device has computed them. So it is asked when the next step's backward
 pass is about to begin: the host has waited for the device by then in any case.

@@ -1,7 +1,8 @@
 """Evaluation and results: what people train for.
 
-For an evaluation, and in the saved state, buffers are averaged over the workers (`buffers.py`). The test data are
-shared out over the workers. An evaluation leaves no trace: modes and buffers are afterwards what they were.
+For an evaluation, and in the saved state, buffers are averaged over the workers (`engine/coordination/buffers.py`). The
+test data are shared out over the workers. An evaluation leaves no trace: modes and buffers are afterwards what they
+were.
 """
 
 from __future__ import annotations
