@@ -73,7 +73,7 @@ class Launch:
 
     @property
     def consistency(self) -> Consistency:
-        """How far workers may drift; every step under a peer."""
+        """How far workers may drift; every step under one of PyTorch's wrappers."""
         return self.plan.consistency if isinstance(self.plan, Plan) else Consistency()
 
     def host(self, party: Party) -> int | None:

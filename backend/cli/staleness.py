@@ -36,8 +36,8 @@ def staleness(
     if as_json:
         out_json(found)
         return
-    if found.rehearsed:
-        out(found.rehearsed)
+    for label in filter(None, (found.rehearsed, found.slowed)):
+        out(label)
     if not found.everything.contributions:
         out(
             "No contribution has been applied yet, or the job ran before staleness was recorded."

@@ -65,6 +65,8 @@ class Staleness(Schema):
 
     rehearsed: str | None
     """The label of a rehearsal, which stands beside every value; null for a job that trains."""
+    slowed: str | None
+    """Which workers are slowed on purpose, and by how much; null: none is."""
     drifts: bool
     """Whether the job's workers do not wait for one another in every step; where they do, there is nothing to count."""
     everything: StaleCounts

@@ -21,7 +21,7 @@ from backend.scheduler import record
 from backend.schemas import races as schema
 from backend.schemas.lists import ListQuery
 from backend.services import cursor as cursors
-from backend.services import keys, names, provenance, race_report, race_rows
+from backend.services import keys, names, provenance, race_report, stored_races
 from backend.services.asker import Asker
 from backend.services.crossings import crossings
 from backend.services.curves import curves
@@ -84,7 +84,7 @@ class Races:
             id=uuid7(),
             name=spec.title[:200],
             spec=to_plain(spec),
-            state=race_rows.RUNNING,
+            state=stored_races.RUNNING,
             idempotency_key=key,
             body_sha256=body,
             created_unix_ns=time.time_ns(),
@@ -107,7 +107,7 @@ class Races:
         """Let more members race: they run all rounds; those that are over, alone. Raises NotFound, UserError for
         members that cannot race, Conflict for a race that was cancelled, and Left where the asker is gone."""
         with self._database.read() as session:
-            row = race_rows.find(session, race_id)
+            row = stored_races.find(session, race_id)
             _check_open(row)  # before members are planned, which may take seconds
             before = race_of(row)
         spec = replace(before, members=(*before.members, *members))
@@ -115,11 +115,11 @@ class Races:
         outs = self._refused(spec, len(before.members), asker)
 
         def write(session: Session) -> None:
-            row = race_rows.find(session, race_id)
+            row = stored_races.find(session, race_id)
             _check_open(row)
             if row.spec != to_plain(before):
                 raise Conflict(f"race {race_id} was changed meanwhile. Ask again")
-            row.spec, row.state, row.ended_unix_ns = to_plain(spec), race_rows.RUNNING, None
+            row.spec, row.state, row.ended_unix_ns = to_plain(spec), stored_races.RUNNING, None
             _add_outs(session, race_id, outs)
 
         self._database.writer.run(write)
@@ -131,27 +131,27 @@ class Races:
         list, which a race that cannot be read has, too. Raises NotFound, and Conflict for one that ended by itself."""
 
         def write(session: Session) -> None:
-            row = race_rows.find(session, race_id)
-            if row.state in (race_rows.FINISHED, race_rows.FAILED):
+            row = stored_races.find(session, race_id)
+            if row.state in (stored_races.FINISHED, stored_races.FAILED):
                 raise Conflict(f"race {race_id} has {row.state}: there is nothing to cancel")
-            if row.state == race_rows.RUNNING:
-                row.state, row.ended_unix_ns = race_rows.CANCELLED, time.time_ns()
-            for made in race_rows.jobs_of(session, race_id).values():
+            if row.state == stored_races.RUNNING:
+                row.state, row.ended_unix_ns = stored_races.CANCELLED, time.time_ns()
+            for made in stored_races.jobs_of(session, race_id).values():
                 if made.state not in ENDED:
                     record.cancel(session, made)
 
         self._database.writer.run(write)
         self._jobs.wake()
         with self._database.read() as session:
-            row = race_rows.find(session, race_id)
-            return race_rows.summary(session, row, race_rows.readable(row))
+            row = stored_races.find(session, race_id)
+            return stored_races.summary(session, row, stored_races.readable(row))
 
     def delete(self, race_id: str) -> None:
         """Forget a race that does not run; its jobs stay. Raises NotFound and Conflict."""
 
         def write(session: Session) -> None:
-            row = race_rows.find(session, race_id)
-            if row.state == race_rows.RUNNING:
+            row = stored_races.find(session, race_id)
+            if row.state == stored_races.RUNNING:
                 raise Conflict(f"race {race_id} runs. Cancel it first")
             session.delete(row)
 
@@ -163,17 +163,17 @@ class Races:
             rows, following = cursors.page(
                 session, select(models.Race), models.Race.id, limit=asked.limit, cursor=asked.cursor
             )
-            items = [race_rows.summary(session, row, race_rows.readable(row)) for row in rows]
+            items = [stored_races.summary(session, row, stored_races.readable(row)) for row in rows]
         return schema.RacePage(items=items, next_cursor=following)
 
     def show(self, race_id: str) -> schema.RaceView:
         """One race with its rankings. Raises NotFound."""
         with self._database.read() as session:
-            row = race_rows.find(session, race_id)
-            course = race_rows.course_of(session, row)
+            row = stored_races.find(session, race_id)
+            course = stored_races.course_of(session, row)
             spec, jobs = course.spec, course.jobs
             rankings = self._standings.rankings(session, course, self._why)
-            summary = race_rows.summary(session, row, spec)
+            summary = stored_races.summary(session, row, spec)
             largest = self._standings.largest(next(iter(jobs.values()), None))
         active = next(((key, job.id) for key, job in jobs.items() if job.state not in ENDED), None)
         newest = max(jobs, key=lambda key: (jobs[key].created_unix_ns, jobs[key].id), default=None)
@@ -190,11 +190,13 @@ class Races:
             spec=spec,
             rankings=rankings,
             crossings=[crossing.text for crossing in met],
-            next=suggestions(spec, rankings, met, largest, ended=row.state != race_rows.RUNNING),
-            notes=race_rows.notes(course, summary),
+            next=suggestions(spec, rankings, met, largest, ended=row.state != stored_races.RUNNING),
+            notes=stored_races.notes(course, summary),
             round=1 if at is None else 1 + at[1],
             running_job=active[1] if active else None,
-            left_s=left * sorted(took)[len(took) // 2] if took and row.state == race_rows.RUNNING else None,
+            left_s=left * sorted(took)[len(took) // 2]
+            if took and row.state == stored_races.RUNNING
+            else None,
         )
 
     def report(self, race_id: str) -> str:
@@ -206,7 +208,7 @@ class Races:
     def curves(self, race_id: str) -> Curves:
         """What its figure of throughput draws. Raises NotFound, and Conflict for a race with one condition."""
         with self._database.read() as session:
-            course = race_rows.course_of(session, race_rows.find(session, race_id))
+            course = stored_races.course_of(session, stored_races.find(session, race_id))
             spec, rankings = course.spec, self._standings.rankings(session, course, lambda fast, slow: None)
         return curves(race_id, spec, rankings, crossings(spec, rankings))
 
@@ -221,7 +223,7 @@ class Races:
                 return None
             ((race_id, condition),) = fields
             try:
-                course = race_rows.course_of(session, race_rows.find(session, race_id))
+                course = stored_races.course_of(session, stored_races.find(session, race_id))
             except UserError:
                 return None  # another version stored it
             return self._standings.ranking_under(session, course, condition, lambda fast, slow: None).sentence
@@ -283,7 +285,7 @@ def _repeated(session: Session, key: str | None, body: str) -> models.Race | Non
 
 
 def _check_open(row: models.Race) -> None:
-    if row.state == race_rows.CANCELLED:
+    if row.state == stored_races.CANCELLED:
         raise Conflict(f"race {row.id} was cancelled. Submit it again with all members")
 
 

@@ -22,9 +22,9 @@ from backend.races.spec import RaceSpec
 from backend.services import keys
 from backend.services.errors import Conflict
 from backend.services.jobs import Jobs
-from backend.services.race_rows import FAILED, FINISHED, RUNNING
 from backend.services.removal import DELETED
 from backend.services.stored import race_of
+from backend.services.stored_races import FAILED, FINISHED, RUNNING
 from backend.services.watch import Watch
 from engine.errors import UserError
 

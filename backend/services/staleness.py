@@ -44,6 +44,7 @@ class StalenessReader:
         known = len(course.edges_ns) > 1
         return schema.Staleness(
             rehearsed=facts.rehearsed,
+            slowed=facts.slowed,
             drifts=drifts,
             everything=schema.StaleCounts(**_counts(together(list(workers.values())), exact)),
             workers=[

@@ -8,7 +8,7 @@ updates it, what was written goes there first (`Message.ASSIGN`).
 Writes through `.data`, NumPy or a view kept elsewhere are not counted. Where a server's answer would overwrite them, a
 checksum taken when a version comes is compared with one taken when the gradient leaves: of what was given away to such
 writers (`raw_memory.py`) in every step, so that a single write is found in its own; of everything in the first
-`Rounds.FIRST` steps, and later of a part of the parameters in each step, in turn, for the writers that nothing notices
+`Turns.FIRST` steps, and later of a part of the parameters in each step, in turn, for the writers that nothing notices
 (C++ extensions, compiled regions). What is found ends the job, since an earlier write may have been lost. Where workers
 update, such a write is not lost, and the workers' checksums are compared.
 """

@@ -274,7 +274,7 @@ class Wrapper:
     warnings: tuple[str, ...] = ()
     """What a person should know."""
     layers: tuple[LayerPlan, ...] = field(default=(), init=False)
-    """Always empty: the peer decides by itself what travels when."""
+    """Always empty: the wrapper decides by itself what travels when."""
 
     def __post_init__(self) -> None:
         if self.bucket_bytes < 1:

@@ -19,7 +19,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from engine.inputs.task import BatchLoss, Task
 from engine.instrumentation.compiled import compiler
-from engine.replica.wrapped import PeerReplica
+from engine.replica.wrapped import WrappedReplica
 from engine.telemetry.events import NONE, Kind, Track
 
 
@@ -35,7 +35,7 @@ class _Pass(nn.Module):
         return self._task(self.model, inputs, targets)
 
 
-class DdpReplica(PeerReplica):
+class DdpReplica(WrappedReplica):
     """A whole model, whose gradients DDP sums in buckets during backward."""
 
     def _wrap(self, bucket_bytes: int, device: str, all_used: bool) -> None:

@@ -26,7 +26,7 @@ from engine.inputs.loader import StepBatch
 from engine.replica.gathered_writes import GatheredWrites
 from engine.replica.sharded_gradients import ShardedGradients
 from engine.replica.sharded_use import Originals, ShardedUse, check_shardable, warn_of_other_ways
-from engine.replica.wrapped import PeerReplica
+from engine.replica.wrapped import WrappedReplica
 from engine.telemetry.collectives import Collectives
 
 _NEVER_CALLED = (nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict)
@@ -35,7 +35,7 @@ _USED_FROM_OUTSIDE = (nn.MultiheadAttention,)
 """Modules that use their children's parameters without calling them."""
 
 
-class FsdpReplica(PeerReplica):
+class FsdpReplica(WrappedReplica):
     """A model in groups of modules, each of them sharded as one."""
 
     whole = False

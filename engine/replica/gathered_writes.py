@@ -2,7 +2,7 @@
 lost, so it ends the job.
 
 A group's parameters are looked at before and after each pass of it: how often autograd has seen them change, and, in
-the first `Rounds.FIRST` steps and for each group once in `Rounds.PERIOD`, their checksum.
+the first `Turns.FIRST` steps and for each group once in `Turns.PERIOD`, their checksum.
 """
 
 from __future__ import annotations

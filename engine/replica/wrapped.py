@@ -38,7 +38,7 @@ _REPLICAS = {
 }
 
 
-class PeerReplica(ABC):
+class WrappedReplica(ABC):
     """A model that PyTorch exchanges."""
 
     whole = True
@@ -49,7 +49,7 @@ class PeerReplica(ABC):
         *,
         model: nn.Module,
         layer_index: Mapping[str, int],
-        peer: Wrapper,
+        wrapper: Wrapper,
         optimizer: OptimizerSpec,
         recording: Recording,
         collectives: Collectives,
@@ -75,7 +75,7 @@ class PeerReplica(ABC):
         self._marked = False
         """Whether the layers are marked."""
         self._forward = False
-        self._wrap(peer.bucket_bytes, device, all_used)
+        self._wrap(wrapper.bucket_bytes, device, all_used)
         self._frozen = Frozen(model)
         self._parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
         self._updater = Updater(optimizer, self._parameters)
@@ -198,8 +198,8 @@ class PeerReplica(ABC):
         return hook
 
 
-def peer_class(runner: str) -> type[PeerReplica]:
+def wrapped_class(runner: str) -> type[WrappedReplica]:
     """The replica of a runner, loaded only where it runs."""
     module, _, name = _REPLICAS[runner].partition(":")
-    found: type[PeerReplica] = getattr(import_module(module), name)
+    found: type[WrappedReplica] = getattr(import_module(module), name)
     return found

@@ -31,7 +31,7 @@ from engine.replica.by_plan import PlanReplica
 from engine.replica.contributions import Contributions, Gradients, Host
 from engine.replica.layer import Layer
 from engine.replica.watch import Watch
-from engine.replica.wrapped import peer_class
+from engine.replica.wrapped import wrapped_class
 from engine.runtime.crossing import Crossing
 from engine.runtime.initial import InitialState, first_values
 from engine.runtime.party import PartyBase, home_of, load_choices, of_shard
@@ -138,7 +138,7 @@ class Assembly:
         schedule = HyperSchedule(job.optimizer, job.schedule, total_steps)
         if isinstance(launch.plan, Wrapper):
             initial.forget()  # these are views of what fully_shard replaces
-            return self._peer(place, model, schedule, launch.plan)
+            return self._wrapped(place, model, schedule, launch.plan)
         trainable = {name: p for name, p in model.named_parameters() if p.requires_grad}
         everything = load_choices(launch)
         choices = {i: c for i, c in everything.items() if c.layer.place == self.team.stage}
@@ -287,7 +287,7 @@ class Assembly:
             layers.append(layer)
         return layers
 
-    def _peer(self, place: Place, model: nn.Module, schedule: HyperSchedule, peer: Wrapper) -> Replica:
+    def _wrapped(self, place: Place, model: nn.Module, schedule: HyperSchedule, wrapper: Wrapper) -> Replica:
         launch, base = self._launch, self._base
         join_process_group(
             base.collectives,
@@ -297,12 +297,12 @@ class Assembly:
             workers=launch.job.cluster.workers,
             deadline_s=launch.deadline_s,
         )
-        kind = peer_class(peer.runner)
+        kind = wrapped_class(wrapper.runner)
         writes = self._writes(model, {}, ()) if kind.whole else None
         return kind(
             model=model,
             layer_index=self._layer_of,
-            peer=peer,
+            wrapper=wrapper,
             optimizer=self.job.optimizer,
             recording=base.recording,
             collectives=base.collectives,

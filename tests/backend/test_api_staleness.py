@@ -51,7 +51,7 @@ def asked(api: TestClient, job_id: str, **query: object) -> Staleness:
 def test_histograms_are_of_workers_layers_and_all(api: TestClient, run: Posted) -> None:
     found = asked(api, run.job_id)
     assert found.drifts
-    assert found.rehearsed is None
+    assert (found.rehearsed, found.slowed) == (None, None)
     everything = [late(w, s, la) for w in range(2) for s in range(STEPS) for la in range(2)]
     expected = [
         (found.everything, everything),

@@ -97,11 +97,14 @@ def test_what_another_version_stored_is_said_not_hidden(database: Database) -> N
         assert Source(session, job_id).job.slowed == "slowed: in a way that this version cannot read"
 
 
+PATHS = ("summary", "metrics", "speed-ups", "links", "events", "staleness")
+
+
 def test_every_answer_with_figures_says_it(api: TestClient) -> None:
     job = submit(api, "slowed", faults=FAULTS)
     assert job["slowed"] == LABEL
     assert [each["slowed"] for each in api.get("/api/v1/jobs?text=slowed").json()["items"]] == [LABEL]
-    for path in ("summary", "metrics", "speed-ups", "links", "events", "events?fields=start_ns&kind=send"):
+    for path in (*PATHS, "events?fields=start_ns&kind=send"):
         assert api.get(f"/api/v1/jobs/{job['id']}/{path}").json()["slowed"] == LABEL, path
     assert export(api, job["id"])["otherData"]["slowed"] == LABEL
     assert submit(api, "as it is")["slowed"] is None
@@ -124,6 +127,7 @@ def test_the_terminal_says_it(live: LiveServer, tmp_path: Path, monkeypatch: pyt
     assert LABEL in succeeds("plan", str(tmp_path / "slow.yaml"))
     assert "mlp (slowed)" in succeeds("list", "--text", "slow")
     assert LABEL in succeeds("show", ids[1])
+    assert LABEL in succeeds("staleness", ids[1])
     assert LABEL in succeeds("compare", *ids)
     assert "slowed" not in succeeds("compare", ids[0], ids[0])
 
