@@ -37,9 +37,8 @@ def test_a_click_on_a_columns_head_sorts_by_it(page: Page, recorded: list[str]) 
 
 
 def test_a_job_is_tagged_found_by_its_tag_and_the_filter_is_kept(page: Page, client: Client) -> None:
-    job = client.cancel(
-        client.submit(job_spec("to be tagged", training={"steps": 9_999, "global_batch": 32})).id
-    )
+    long = job_spec("to be tagged", training={"steps": 9_999, "global_batch": 32})
+    job = client.stop(client.submit(long).id, timeout_s=120)
     page.goto(f"/jobs/{job.id}")
     page.get_by_test_id("edit-labels").click()
     field = page.get_by_test_id("field-tags")

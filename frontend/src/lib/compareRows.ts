@@ -1,6 +1,7 @@
 import type { Job, Summary } from "../api/types";
 import {
   formatBytes,
+  formatFixed,
   formatPercent,
   formatRate,
   formatSpeedUp,
@@ -72,7 +73,7 @@ export function compareRows(jobs: Job[], summaries: (Summary | undefined)[]): Co
     {
       label: "to the target",
       none: WHY_NONE.target,
-      values: of(({ time_to_target_s: s }) => (s === null ? NONE : `${s.toFixed(1)} s`)),
+      values: of(({ time_to_target_s: s }) => (s === null ? NONE : `${formatFixed(s, 1)} s`)),
     },
     {
       label: "speed-up",
@@ -120,13 +121,13 @@ export function caveats(
 }
 
 function processorsText(found: Summary["processors"]): string {
-  const percent = (share: number) => `${(100 * share).toFixed(0)} %`;
+  const percent = (share: number) => `${formatFixed(100 * share, 0)} %`;
   return found ? `${percent(found.busy)} busy, ${percent(found.own)} by this job` : "not known";
 }
 
 function intervalText(found: Summary["speed_up"]): string {
   if (found?.low === null || found?.low === undefined || found.high === null) return NONE;
-  return `${found.low.toFixed(2)} to ${found.high.toFixed(2)}`;
+  return `${formatFixed(found.low, 2)} to ${formatFixed(found.high, 2)}`;
 }
 
 /** A job's rate, and who keeps it: the links of its lab, or our program. */

@@ -18,25 +18,25 @@ export function formatMs(value: number | null | undefined): string {
 /** Times of an iteration and of its parts. This and what follows round as `backend/rounding.py` says: the terminal and
  * the page write one figure in one way. */
 export function formatStepTime(ms: number | null | undefined): string {
-  return isNumber(ms) ? `${fixed(ms, 2)} ms` : NONE;
+  return isNumber(ms) ? `${formatFixed(ms, 2)} ms` : NONE;
 }
 
 /** Samples per second. */
 export function formatThroughput(value: number | null | undefined): string {
-  return isNumber(value) ? fixed(value, 1) : NONE;
+  return isNumber(value) ? formatFixed(value, 1) : NONE;
 }
 
 /** A member's time over the fastest's: members of a race lie close together. */
 export function formatTimesFastest(value: number | null | undefined): string {
-  return isNumber(value) ? fixed(value, 3) : NONE;
+  return isNumber(value) ? formatFixed(value, 3) : NONE;
 }
 
 export function formatPercent(share: number | null | undefined): string {
-  return share === null || share === undefined ? NONE : `${(100 * share).toFixed(1)} %`;
+  return share === null || share === undefined ? NONE : `${formatFixed(100 * share, 1)} %`;
 }
 
 export function formatSpeedUp(value: number | null | undefined, caveat?: string | null): string {
-  return isNumber(value) ? `${fixed(value, 2)}×${caveat ? "*" : ""}` : NONE;
+  return isNumber(value) ? `${formatFixed(value, 2)}×${caveat ? "*" : ""}` : NONE;
 }
 
 /** Binary units, as the engine prints them. */
@@ -108,7 +108,7 @@ function isNumber(value: number | null | undefined): value is number {
 }
 
 /** With so many digits after the point, as Python writes it: what lies halfway goes to the even digit. */
-function fixed(value: number, digits: number): string {
+export function formatFixed(value: number, digits: number): string {
   const text = value.toFixed(digits);
   const unit = 10 ** digits;
   const halfway = Number.isInteger(value * 2 ** (digits + 1)) && Math.abs((value * unit) % 1) === 0.5;

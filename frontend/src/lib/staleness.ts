@@ -1,8 +1,9 @@
 import type { Staleness } from "../api/types";
+import { formatFixed, NONE } from "./format";
 
-/** As the terminal writes it; a dash where there is none. */
+/** A mean as the terminal writes it; a dash where there is none. */
 export function formatMean(mean: number | null): string {
-  return mean === null ? "–" : mean.toFixed(2);
+  return mean === null ? NONE : formatFixed(mean, 2);
 }
 
 /** All contributions in a sentence, and who is ahead. */

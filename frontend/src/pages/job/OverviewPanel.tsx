@@ -12,6 +12,7 @@ import { accuracyNote } from "../../lib/accuracy";
 import {
   counted,
   formatBytes,
+  formatFixed,
   formatNumber,
   formatPercent,
   formatSpeedUp,
@@ -140,7 +141,7 @@ function Tiles({ job, summary }: { job: Job; summary: Summary | undefined }) {
 function sureness({ low, high, kind, why_not }: NonNullable<Summary["speed_up"]>): string {
   const sure = typeof low === "number" && typeof high === "number";
   const words = [
-    sure && `95 % confidence: ${low.toFixed(2)} to ${high.toFixed(2)}`,
+    sure && `95 % confidence: ${formatFixed(low, 2)} to ${formatFixed(high, 2)}`,
     why_not ?? (kind && `${kind} scaling`),
   ];
   return words.filter(Boolean).join("; ");
