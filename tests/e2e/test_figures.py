@@ -92,6 +92,18 @@ def test_keys_look_closer_aside_and_back(page: Page, recorded: list[str]) -> Non
         assert visible(page) == pytest.approx(shown["xaxis"]["range"], abs=1e-6)
 
 
+def test_jobs_that_have_run_are_not_shown_as_waiting_while_their_figure_comes(
+    page: Page, recorded: list[str]
+) -> None:
+    """The figures of the first alone would be asked for and drawn, and be gone at once."""
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(f"/race?jobs={','.join(recorded)}&step=5")
+    expect(page.get_by_test_id("figure-race")).to_have_attribute("data-drawn", "true")
+    assert [url for url in asked if "/api/v1/race?" in url]
+    assert not [url for url in asked if "/figures/" in url]
+
+
 def test_a_stretch_of_a_race_is_looked_at_closely(page: Page, recorded: list[str]) -> None:
     answers = Answers(page)
     jobs = ",".join(recorded)

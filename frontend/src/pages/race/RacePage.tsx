@@ -144,6 +144,8 @@ function StepByStep({ ids }: { ids: string[] }) {
   const problem = recent.error ?? chosen.error;
   const headline = (started.length > 1 && race.data?.headline) || waitingHeadline(jobs);
   const loading = recent.isPending || chosen.isPending;
+  // Whoever has all that it takes to be drawn is not shown as waiting for it.
+  const coming = started.length > 1 && race.isPending && !race.error;
   return (
     <Stack gap="md">
       <HowToReadThis />
@@ -224,7 +226,7 @@ function StepByStep({ ids }: { ids: string[] }) {
             </Group>
           </>
         ) : (
-          <RaceWaiting jobs={jobs} ahead={ahead} loading={loading} />
+          <RaceWaiting jobs={jobs} ahead={ahead} loading={loading || coming} />
         )}
         {race.error && started.length > 1 && (
           <Problem error={race.error} onRetry={() => void race.refetch()} />
