@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -24,7 +25,9 @@ from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
 from engine.plan.plan import Plan, Wrapper
 from engine.plan.serde import from_plain, to_plain
+from engine.plan.units import Unit, cut
 from engine.runtime.worker import seed_everything
+from engine.state.update_record import read
 from engine.state.updates import HyperSchedule, apply_hyper, build_optimizer
 from engine.strategies import build_plan
 from tests.resident import Residents
@@ -50,6 +53,20 @@ class Run:
         name = "summary.json" if rank == 0 else f"summary-{rank}.json"
         found: dict[str, Any] = json.loads((self.launch.result / name).read_text())
         return found
+
+    @property
+    def plan(self) -> Plan:
+        assert isinstance(self.launch.plan, Plan)
+        return self.launch.plan
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        """What the plan cuts the model into."""
+        return cut(self.plan, self.launch.model)
+
+    def updates(self) -> np.ndarray:
+        """The rows of all servers' records, each server's in the order of its updates."""
+        return np.concatenate([read(self.launch.updates(index)) for index in range(self.plan.servers.count)])
 
     def logs(self) -> str:
         return "\n".join(

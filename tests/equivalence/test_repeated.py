@@ -16,10 +16,8 @@ from engine.inputs.build import find_task, load_dataset
 from engine.inputs.sharding import global_batch_at, shard
 from engine.inputs.task import weight
 from engine.models.build import build_model
-from engine.plan.plan import Plan
-from engine.plan.units import Unit, cut
+from engine.plan.units import Unit
 from engine.runtime.worker import seed_everything
-from engine.state.update_record import read
 from tests.jobs import Run, distance, job, succeed
 
 pytestmark = pytest.mark.usefixtures("gang_lane")
@@ -54,22 +52,11 @@ def test_the_record_says_enough_to_repeat_the_run(
         telemetry={"updates": True},
     )
     run = succeed(spec, tmp_path / "run")
-    record = recorded(run)
-    assert len(record) == 12 * workers * len(units_of(run))
+    record = run.updates()
+    assert len(record) == 12 * workers * len(run.units)
     if workers == 3:
         assert (record["version"] - 1 - record["read"] > 0).any(), "something was stale"
     assert distance(run.state, repeated(run, record)) <= 1e-12
-
-
-def recorded(run: Run) -> np.ndarray:
-    plan = run.launch.plan
-    assert isinstance(plan, Plan)
-    return np.concatenate([read(run.launch.updates(index)) for index in range(plan.servers.count)])
-
-
-def units_of(run: Run) -> tuple[Unit, ...]:
-    assert isinstance(run.launch.plan, Plan)
-    return cut(run.launch.plan, run.launch.model)
 
 
 def repeated(run: Run, record: np.ndarray) -> dict[str, Tensor]:
@@ -78,7 +65,7 @@ def repeated(run: Run, record: np.ndarray) -> dict[str, Tensor]:
     seed_everything(training.seed, False)
     model = build_model(run.launch.job.model, training.precision)
     passes = Passes(run, model, workers)
-    units = {unit.index: Versions(unit, dict(model.named_parameters())) for unit in units_of(run)}
+    units = {unit.index: Versions(unit, dict(model.named_parameters())) for unit in run.units}
     reads: dict[tuple[int, int], dict[int, int]] = defaultdict(dict)
     due: dict[int, list[list[np.void]]] = defaultdict(list)
     for row in record:
