@@ -8,17 +8,13 @@ this one. When a step began is what the recorder of each says.
 
 from __future__ import annotations
 
-import shutil
 import statistics
-import subprocess
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
 from engine.benchmarks.harness.machine import ROOT
 from engine.benchmarks.harness.pairs import ratio
 from engine.benchmarks.harness.report import Report, arguments
+from engine.benchmarks.harness.trees import work_tree
 from engine.benchmarks.harness.turns import METHOD, job_program_of, take_turns
 
 WARM_UP = 3
@@ -29,26 +25,6 @@ CELL_S = 100
 """What one takes, its start included, for the plan's minutes."""
 HERE, THERE = "here", "there"
 COLUMNS = ("model", "strategy", "here, ms", "there, ms", "rounds", "here over there", "by set of processes")
-
-
-@contextmanager
-def work_tree(commit: str) -> Iterator[Path]:
-    """The files of a commit. Raises SystemExit where there is no git, or this checkout has no such commit."""
-    if shutil.which("git") is None or not (ROOT / ".git").exists():
-        raise SystemExit(
-            f"{ROOT} is no git checkout, and another commit's files come from one: clone the repository"
-        )
-    if subprocess.run(["git", "cat-file", "-e", f"{commit}^{{commit}}"], cwd=ROOT, check=False).returncode:
-        raise SystemExit(
-            f"COMMIT = {commit!r}: no such commit in {ROOT}. `git log --oneline` lists those there are"
-        )
-    with tempfile.TemporaryDirectory(prefix="trainyard-commit-") as folder:
-        tree = Path(folder) / "tree"
-        subprocess.run(["git", "worktree", "add", "--quiet", "--detach", tree, commit], cwd=ROOT, check=True)
-        try:
-            yield tree
-        finally:
-            subprocess.run(["git", "worktree", "remove", "--force", tree], cwd=ROOT, check=True)
 
 
 def main() -> None:
