@@ -93,7 +93,7 @@ def view(planned: Planned) -> PlanView:
         drifts=isinstance(plan, Plan) and drifts(plan.consistency),
         input=plan.input if isinstance(plan, Plan) else Input(),
         parties=list(parties(plan, spec.cluster.workers, spec.network.hosts)),
-        notes=table.notes(plan, description, spec),
+        notes=table.notes(plan, description, spec, rows),
         warnings=list(plan.warnings),
         wire_bytes_per_step=spread_over_period(plan, sum(row.wire_bytes for row in rows))
         if isinstance(plan, Plan)
@@ -102,5 +102,5 @@ def view(planned: Planned) -> PlanView:
         parameters=description.parameter_count,
         parameter_bytes=description.parameter_bytes,
         forward_flops=description.forward_flops,
-        text=table.text(plan, description, spec),
+        text=table.text(plan, description, spec, rows),
     )

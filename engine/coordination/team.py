@@ -47,6 +47,12 @@ class _ByRank:
         header: Header,
         payload: Sequence[Buffer] = (),
         on_sent: Callable[[], None] | None = None,
+        *,
+        hurry: bool = True,
     ) -> None:
         """See Endpoint.send; `peer` is a rank."""
-        self._endpoint.send(self._members[peer], header, payload, on_sent)
+        self._endpoint.send(self._members[peer], header, payload, on_sent, hurry=hurry)
+
+    def nudge(self) -> None:
+        """See Endpoint.nudge."""
+        self._endpoint.nudge()

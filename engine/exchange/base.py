@@ -75,6 +75,10 @@ class Exchange(Protocol):
         """The unit's gradients of `step` are final; they must stay unchanged until its version advances."""
         ...
 
+    def backward_ended(self) -> None:
+        """In the training thread: no other unit starts in this step."""
+        ...
+
     def finished(self, steps: int) -> None:
         """This worker has contributed `steps` steps, and contributes nothing more. Where workers drift, version
         `steps` + 1 of every unit comes when that holds for all of them."""

@@ -109,6 +109,9 @@ class FactorsExchange:
             flat = [gradient.view(-1) for gradient in found.gradients]
             context.memory.when_readable(flat, partial(self._leave_whole, choice, step, found.present))
 
+    def backward_ended(self) -> None:
+        """Nothing waits."""
+
     def finished(self, steps: int) -> None:
         """All workers have the same already."""
 

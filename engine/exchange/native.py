@@ -68,6 +68,9 @@ class NativeAllreduce:
             self._next += 1
             self._issue(self._context.choices[index].unit, step)
 
+    def backward_ended(self) -> None:
+        """Nothing waits."""
+
     def finished(self, steps: int) -> None:
         """All workers have the same already."""
 

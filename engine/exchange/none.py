@@ -22,6 +22,9 @@ class NoExchange:
     def start(self, unit: Unit, step: int) -> None:
         self._versions.advance(unit.index, step + 1)
 
+    def backward_ended(self) -> None:
+        """Nothing waits."""
+
     def finished(self, steps: int) -> None:
         """All workers have the same already."""
 

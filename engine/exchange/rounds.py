@@ -59,6 +59,9 @@ class RoundsAllreduce:
         start = Send((context.rank,), Message.ROUND_START, unit.index, step)
         context.memory.when_gradients_are_readable(unit, lambda: self._send(choice, start, [], mask))
 
+    def backward_ended(self) -> None:
+        """Nothing waits."""
+
     def finished(self, steps: int) -> None:
         """All workers have the same already."""
 

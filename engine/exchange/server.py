@@ -25,6 +25,10 @@ from engine.state.choice import Choice
 from engine.state.host_memory import as_bytes, as_tensor, present
 from engine.transport.message import Header
 
+LIGHT_BYTES = 4096
+"""To wake the I/O thread takes as long as a link of a gigabit does for so much. A lighter gradient, such as that of a
+normalization, leaves with the next one, which most often is its neighbour's."""
+
 
 class ServerExchange:
     """Push to the shard, take its answer."""
@@ -33,6 +37,8 @@ class ServerExchange:
 
     def __init__(self, context: Surroundings) -> None:
         self._context = context
+        self._at_once = context.device == "cpu"
+        """Gradients are pushed within `start`; elsewhere once they have been copied, perhaps after backward."""
         self._machine = Served({index: _served(context, choice) for index, choice in context.choices.items()})
 
     def begin_step(self, step: int) -> None:
@@ -55,9 +61,10 @@ class ServerExchange:
             parts = memory.gradients(present(unit, mask))
             with self._context.recording.encoding(choice, step):
                 payload = [as_bytes(p) for p in choice.codec.encode(parts)]
+            hurry = not self._at_once or sum(map(len, payload)) > LIGHT_BYTES
             for instruction in self._machine.ready(unit.index, step):
                 assert isinstance(instruction, Send)
-                self._send(choice, instruction, payload, mask)
+                self._send(choice, instruction, payload, mask, hurry=hurry)
 
         memory.when_gradients_are_readable(unit, push)
 
@@ -68,6 +75,9 @@ class ServerExchange:
         payload = [as_bytes(value) for value in values] if self._context.rank == 0 else []
         home = self._context.shard_party(unit.shard)
         self._send(choice, Send((home,), Message.ASSIGN, unit.index, step), payload, packed(values))
+
+    def backward_ended(self) -> None:
+        self._context.endpoint.nudge()
 
     def finished(self, steps: int) -> None:
         self._send_all(self._machine.finished(steps))
@@ -126,7 +136,9 @@ class ServerExchange:
             assert instruction.content is Content.NOTHING
             self._send(self._context.choices[instruction.unit], instruction, [], b"")
 
-    def _send(self, choice: Choice, send: Send, payload: list[memoryview], meta: bytes) -> None:
+    def _send(
+        self, choice: Choice, send: Send, payload: list[memoryview], meta: bytes, *, hurry: bool = True
+    ) -> None:
         context = self._context
         header = Header(
             kind=send.kind,
@@ -142,7 +154,7 @@ class ServerExchange:
             meta=meta,
         )
         for peer in send.peers:
-            context.endpoint.send(peer, header, payload)
+            context.endpoint.send(peer, header, payload, hurry=hurry)
 
 
 def _served(context: Surroundings, choice: Choice) -> ServedUnit:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.plan.consistency import trains_alone
@@ -90,8 +91,11 @@ def _order(layer: LayerPlan) -> str:
     return f"{unit}, {order.depart}, {order.rank}{back}"
 
 
-def text(plan: Plan | Wrapper, model: ModelDescription, job: JobSpec) -> str:
-    """The table in plain text, with the totals and the warnings below it."""
+def text(
+    plan: Plan | Wrapper, model: ModelDescription, job: JobSpec, found: Sequence[Row] | None = None
+) -> str:
+    """The table in plain text, with the totals and the warnings below it. `found`: what `rows` answers, from who has
+    asked it already: a plan may have tens of thousands of units."""
     label = list(filter(None, (job.rehearsed, job.slowed)))
     if isinstance(plan, Wrapper):
         size = format_bytes(plan.bucket_bytes)
@@ -109,7 +113,7 @@ def text(plan: Plan | Wrapper, model: ModelDescription, job: JobSpec) -> str:
         "barrier",
         "wire/average" if trains_alone(plan.consistency) else "wire/step",
     )
-    table = rows(plan, model, job)
+    table = rows(plan, model, job) if found is None else found
     body = [
         (
             r.layer, r.kind, f"{r.parameters:,}", r.exchange if r.placement != "device" else "on device",
@@ -138,21 +142,23 @@ def text(plan: Plan | Wrapper, model: ModelDescription, job: JobSpec) -> str:
             size = format_bytes(place.activation_bytes)
             ends = f"{titles[edge.source]} -> {titles[edge.destination]}"
             lines.append(f"{ends}: {size} per sample, and as many back")
-    said = [*label, *notes(plan, model, job), *(f"warning: {warning}" for warning in plan.warnings)]
+    said = [*label, *notes(plan, model, job, table), *(f"warning: {warning}" for warning in plan.warnings)]
     return "\n".join(lines + said)
 
 
-def notes(plan: Plan | Wrapper, model: ModelDescription, job: JobSpec) -> list[str]:
+def notes(
+    plan: Plan | Wrapper, model: ModelDescription, job: JobSpec, found: Sequence[Row] | None = None
+) -> list[str]:
     """Which of the job's overrides set which layers of the plan, and which layers are waited for before they are read:
-    a sentence each."""
-    found = []
+    a sentence each. `found`: as `text` takes it."""
+    said = []
     titles = {layer.name: layer.title for layer in model.layers}
     for number, override in enumerate(job.overrides):
         layers = [titles[entry.layer] for entry in plan.layers if number in entry.overrides]
         which = named(layers, _NAMED) or "none left"
-        found.append(f"overrides.{number}: {override.which} [{which}]: {override.what}")
+        said.append(f"overrides.{number}: {override.which} [{which}]: {override.what}")
     waiting: dict[str, list[str]] = {}
-    for row in rows(plan, model, job):
+    for row in rows(plan, model, job) if found is None else found:
         waiting.setdefault(row.waits, []).append(titles[row.layer])
     waiting.pop("", None)
-    return found + [f"{named(layers, _NAMED)}: waited for {when}" for when, layers in waiting.items()]
+    return said + [f"{named(layers, _NAMED)}: waited for {when}" for when, layers in waiting.items()]

@@ -198,8 +198,8 @@ class PlanReplica:
         self._contributions.backward_ended(
             [choice.unit for index, choice in self._choices.items() if self._unit_gradients[index] > 0]
         )
-        for departure in self._departures.values():
-            departure.backward_ended()
+        for each in (*self._departures.values(), *self._distinct):
+            each.backward_ended()
         self._close(self._parameters)
         if self._watch is not None:
             self._watch.end_backward(self._step, set(self._reads.in_backward))

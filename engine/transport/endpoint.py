@@ -44,8 +44,14 @@ class Sender(Protocol):
         header: Header,
         payload: Sequence[Buffer] = (),
         on_sent: Callable[[], None] | None = None,
+        *,
+        hurry: bool = True,
     ) -> None:
         """See Endpoint.send."""
+        ...
+
+    def nudge(self) -> None:
+        """See Endpoint.nudge."""
         ...
 
 
@@ -115,6 +121,8 @@ class Endpoint:
         self._listener: socket.socket | None = None
         self._loop: Loop | None = None
         self._closed = False
+        self._unhurried = False
+        """Something may be queued that nobody has woken the I/O thread for."""
         self._failure_lock = threading.Lock()
         self._callbacks: list[FailureCallback] = []
 
@@ -216,26 +224,40 @@ class Endpoint:
         header: Header,
         payload: Sequence[Buffer] = (),
         on_sent: Callable[[], None] | None = None,
+        *,
+        hurry: bool = True,
     ) -> None:
         """Queue a message for `peer`; never blocks, never copies.
 
         The payload's memory must stay unchanged until `on_sent()` (called in the I/O thread once the kernel
-        has it all; for a local message, in the lane's thread once it has been handled). Raises the
-        endpoint's failure, if there is one, and ProtocolError where header and payload do not fit.
+        has it all; for a local message, in the lane's thread once it has been handled). Without `hurry` a sleeping
+        I/O thread is not woken for it: it leaves with the next message that hurries, and at the latest after
+        `nudge`, which whoever sends so owes it. Raises the endpoint's failure, if there is one, and ProtocolError
+        where header and payload do not fit.
         """
         if self.failure is not None:
             raise self.failure
         if self._loop is None or self._closed:
             raise ProtocolError(f"{self.name} sends {header} while not connected")
         message = Outgoing(header, payload, on_sent)
+        if not hurry:
+            self._unhurried = True  # before it is queued: whoever hurries next wakes for both
         if peer == self.index:
             self._deliver_locally(message)
-            return
-        outbox = self._outboxes.get(peer)
-        if outbox is None:
-            known = ", ".join(self.names[index] for index in self._outboxes)
-            raise ProtocolError(f"{self.name} is not connected with party {peer}; only with: {known}")
-        if outbox.put(message):
+            asleep = True
+        else:
+            outbox = self._outboxes.get(peer)
+            if outbox is None:
+                known = ", ".join(self.names[index] for index in self._outboxes)
+                raise ProtocolError(f"{self.name} is not connected with party {peer}; only with: {known}")
+            asleep = outbox.put(message)
+        if hurry and (asleep or self._unhurried):
+            self.nudge()
+
+    def nudge(self) -> None:
+        """Let leave what waits without hurry. Any thread."""
+        self._unhurried = False
+        if self._loop is not None:
             self._loop.wake()
 
     def _deliver_locally(self, message: Outgoing) -> None:
@@ -251,8 +273,6 @@ class Endpoint:
         payload = views[0] if len(views) == 1 else None
         parts = views if len(views) > 1 else ()
         lane.put(Delivery(header, payload, None, message.on_sent, parts))
-        if self._loop is not None:
-            self._loop.wake()
 
     def align_clock(self, samples: int = 16) -> Alignment:
         """Align the clock with party 0's by pings; before times matter. Party 0 itself is the reference."""

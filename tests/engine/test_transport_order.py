@@ -106,3 +106,25 @@ def test_equal_priorities_keep_their_order_and_local_messages_queue_too() -> Non
         gate.open.set()
         record.wait(lambda: len(record.handled_units) == 9)
     assert record.handled_units == [FIRST, URGENT, *BACKLOG]
+
+
+@pytest.mark.parametrize("peer", [SERVER, WORKER], ids=["another party", "itself"])
+def test_what_does_not_hurry_leaves_with_what_does_or_after_a_nudge(peer: int) -> None:
+    """Nothing else would make the sleeping I/O thread look within an hour."""
+    with connected(NAMES, weigh=lambda _: 1, heartbeat_s=3600.0, silence_s=14_400.0) as parties:
+        worker, record = parties.endpoints[WORKER], parties.records[peer]
+
+        def put(unit: int, *, hurry: bool) -> None:
+            to = Header(
+                kind=1, lane=LANE[peer], origin=WORKER, unit=unit, layer=unit, payload_bytes=len(SLICE)
+            )
+            worker.send(peer, to, [SLICE], hurry=hurry)
+
+        put(1, hurry=False)
+        put(2, hurry=False)
+        put(3, hurry=True)
+        record.wait(lambda: len(record.handled_units) == 3)
+        put(4, hurry=False)
+        worker.nudge()
+        record.wait(lambda: len(record.handled_units) == 4)
+    assert record.handled_units == [1, 2, 3, 4]
