@@ -6,6 +6,7 @@ Layout of an attempt's directory (every file is written to a temporary name and 
   logs/<party>.log       standard output and error of each process
   logs/<party>.times     when the log had how many bytes
   errors/<party>.json    why a process failed, in its own words
+  lost/<party>.json      after how many steps a worker was lost without which the job goes on
   spool/                 telemetry batches that the server has not acknowledged
   result/model.pt        the trained state_dict; result/summary.json: its figures (worker 1: summary-1.json)
   result/updates-0.bin   what the updates of server shard 0 consisted of, where the job has that recorded
@@ -92,6 +93,13 @@ class Launch:
     def error(self, party: Party) -> Path:
         return self.directory / "errors" / f"{slug(party.name)}.json"
 
+    def lost(self, party: Party) -> Path:
+        return self.directory / "lost" / f"{slug(party.name)}.json"
+
+    def may_lose(self, party: Party) -> bool:
+        """Whether the job goes on without this process."""
+        return self.job.cluster.worker_loss != "end" and party.rank not in (None, 0)
+
     @property
     def spool(self) -> Path:
         return self.directory / "spool"
@@ -110,7 +118,7 @@ class Launch:
 
     def write(self) -> None:
         """Create the directory and write `launch.json`."""
-        for name in ("logs", "errors", "spool", "result"):
+        for name in ("logs", "errors", "lost", "spool", "result"):
             (self.directory / name).mkdir(mode=0o700, parents=True, exist_ok=True)
         data = {
             "attempt": self.attempt,

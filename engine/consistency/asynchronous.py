@@ -30,6 +30,7 @@ class Asynchronous:
     """Nobody waits for another worker."""
 
     lockstep = False
+    least_workers = 1
 
     def __init__(self, scaling: str = "constant", *, own_writes: bool = True) -> None:
         """`own_writes`: whether a worker waits for the answer to its last push; else for that to the one before."""

@@ -27,6 +27,7 @@ class BoundedStaleness:
     """Reads wait, contributions do not."""
 
     lockstep = False
+    least_workers = 1
 
     def __init__(self, bound: int, *, apply: Literal["arrival", "clock"] = "arrival") -> None:
         """`bound`: s, at least 0."""

@@ -22,7 +22,7 @@ class EveryStep:
     lockstep = True
 
     def __init__(self, workers: int) -> None:
-        self._workers = workers
+        self._workers = self.least_workers = workers
 
     @classmethod
     def of(cls, consistency: Consistency, workers: int) -> EveryStep:

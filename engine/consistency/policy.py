@@ -65,6 +65,8 @@ class Policy(Protocol):
     lockstep: bool
     """Whether no update can begin before every worker has the answer to the one before: answers need no copy, and may
     overwrite a worker's parameters where they are."""
+    least_workers: int
+    """With fewer that have not been lost there are no updates any more."""
 
     def admit(self, contribution: Contribution, clocks: Clocks) -> Verdict:
         """What becomes of a contribution that has arrived, or was held."""

@@ -31,7 +31,7 @@ class Softsync:
     def __init__(self, contributions: int, *, own_writes: bool = False) -> None:
         """`contributions`: s, from 1 to the number of workers. `own_writes`: whether a worker waits until its last
         contribution is in what it reads; else it gets the unit as it is."""
-        self._contributions = contributions
+        self._contributions = self.least_workers = contributions
         self._own_writes = own_writes
 
     @classmethod

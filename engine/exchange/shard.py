@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from engine.consistency.policy import Policy
+from engine.errors import UserError
 from engine.instrumentation.writes import unequal
 from engine.protocol.assembly import returns_of
 from engine.protocol.errors import OutOfStepError
@@ -67,7 +68,7 @@ class _Room:
 class Shard:
     """Server shard `index`, living in the process that owns `endpoint`."""
 
-    kinds = (Message.PUSH, Message.PULL, Message.FINISH, Message.ASSIGN)
+    kinds = (Message.PUSH, Message.PULL, Message.FINISH, Message.ASSIGN, Message.LOST)
 
     def __init__(
         self,
@@ -84,10 +85,11 @@ class Shard:
         deterministic: bool,
         deadline_s: float,
         record: UpdateRecord | None,
+        lost: Callable[[int, int, str], None],
     ) -> None:
         """`choices`: the units of this shard. `policy()` makes one for a unit. `hyper(step)`: the optimizer's values of
         a step. `initial`: worker 0's initial parameters by name. `record`: what each update consists of, where workers
-        drift."""
+        drift. `lost(rank, steps, reason)` is told of a worker that was lost after it had contributed so many steps."""
         self._workers = workers
         self._policy = policy
         self._hyper = hyper
@@ -96,6 +98,7 @@ class Shard:
         self._deterministic = deterministic
         self._deadline_s = deadline_s
         self._record = record
+        self._lost = lost
         self._rooms = {
             choice.unit.index: self._room(choice, initial, make_updater) for choice in choices.values()
         }
@@ -112,6 +115,9 @@ class Shard:
     def handle(self, header: Header, payload: Payload) -> None:
         """One message of a worker. Called by the server lane, one at a time, most urgent first. Raises RuntimeError for
         what is out of step."""
+        if header.kind == Message.LOST:
+            self._on_lost(header)
+            return
         room = self._rooms[header.unit]
         if header.kind == Message.ASSIGN:
             self._on_assign(room, header, payload)
@@ -161,6 +167,27 @@ class Shard:
                 self._recording.dropped(room.choice, step, origin, reason)
             case _:
                 raise AssertionError(instruction)
+
+    def _on_lost(self, header: Header) -> None:
+        """Go on without a worker. Raises UserError where too few are left."""
+        rank, homes = header.part, [room.home for room in self._rooms.values()]
+        steps = max((home.clocks.contributed.get(rank, 0) for home in homes), default=0)
+        self._lost(rank, steps, header.meta.decode())
+        for room in self._rooms.values():
+            found = room.home.lost(rank)
+            self._enough_are_left(room.home, rank)
+            for instruction in found:
+                self._carry_out(room, instruction, header, None)
+
+    def _enough_are_left(self, home: Home, lost: int) -> None:
+        left, least = len(home.clocks.contributed), self._policy().least_workers
+        if home.clocks.active and left < least:
+            raise UserError(
+                "consistency.contributions",
+                least,
+                f"worker {lost} was lost, and so many contributions need as many workers: {left} left",
+                "Use fewer contributions or more workers, or find out from its log why the worker was lost",
+            )
 
     def _on_assign(self, room: _Room, header: Header, payload: Payload) -> None:
         """A worker's model has written to the parameters. It says so ahead of its gradient."""

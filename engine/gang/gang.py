@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import signal
 import time
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from multiprocessing import connection, get_context
 from multiprocessing.process import BaseProcess
 from typing import Any, Literal
 
+from engine.gang.losses import LOOK_S, Losses
 from engine.gang.process import ERROR_FIELDS, main
 from engine.lab import Lab, LabError, Link
 from engine.launch import Launch
@@ -46,6 +48,8 @@ class GangEnd:
     exit_code: int | None = None
     error: dict[str, Any] | None = None
     """What it wrote about its end: type, message, traceback; None where it died without a word."""
+    lost: tuple[str, ...] = ()
+    """A sentence about each worker that was lost, and without which the job went on."""
 
 
 class Gang:
@@ -57,6 +61,7 @@ class Gang:
         self._lifelines: list[connection.Connection] = []
         self._end: GangEnd | None = None
         self._lab: Lab | None = None
+        self._losses = Losses(launch)
 
     @property
     def pids(self) -> dict[str, int]:
@@ -97,16 +102,31 @@ class Gang:
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while self._end is None:
             running = [process for _, process in self._processes if process.exitcode is None]
-            if any(self._failed(party, process.exitcode) for party, process in self._processes):
+            if any(self._ends_the_job(party, process.exitcode) for party, process in self._processes):
                 self._end = self._fail()
             elif not running:
-                self._end = GangEnd(status="succeeded", reason="training finished")
+                lost = self._losses.sentences(self._processes)
+                self._end = GangEnd(
+                    status="succeeded", reason="; ".join(("training finished", *lost)), lost=lost
+                )
                 self._close()
-            else:
-                left = None if deadline is None else max(0.0, deadline - time.monotonic())
-                if not connection.wait([process.sentinel for process in running], left):
+            elif not self._losses.end_given_up(self._processes):
+                left = math.inf if deadline is None else max(0.0, deadline - time.monotonic())
+                ended = connection.wait([process.sentinel for process in running], min(left, LOOK_S))
+                if not ended and left <= LOOK_S:
                     return None
         return self._end
+
+    def _ends_the_job(self, party: Party, code: int | None) -> bool:
+        """Whether a process has ended in failure, and not only been lost as a worker may be."""
+        if code is None or not self._failed(party, code):
+            return False
+        return not self._launch.may_lose(party) or self._own_error(party) is not None
+
+    def _own_error(self, party: Party) -> dict[str, Any] | None:
+        """What it said about its end, unless that is only that another one was lost, or gave it up."""
+        error = self._read_error(party)
+        return None if error is None or error["consequence"] else error
 
     def stop(self, grace_s: float = 3.0) -> GangEnd:
         """SIGTERM to all, SIGKILL to those that stay longer than `grace_s`. Harmless when it has ended."""
@@ -130,6 +150,7 @@ class Gang:
     def _fail(self) -> GangEnd:
         """Find the root cause: a lost peer is a consequence, whoever died first of its own is the cause."""
         first = {party.name for party, process in self._processes if self._failed(party, process.exitcode)}
+        lost = self._losses.sentences(self._processes)
         self._wait_all(_FOLLOW_S)
         ended = [(party, process.exitcode) for party, process in self._processes]
         self._kill()
@@ -137,6 +158,8 @@ class Gang:
         for party, code in ended:
             if code is None or not self._failed(party, code):
                 continue
+            if self._losses.of(party) is not None and self._own_error(party) is None:
+                continue  # the job went on without it
             error = self._read_error(party)
             consequence = bool(error and error["consequence"])
             when = error["time_ns"] if error else 0
@@ -153,10 +176,11 @@ class Gang:
             what = "ended without a word"
         return GangEnd(
             status="failed",
-            reason=f"{party.name} failed: {what} (exit code {code})",
+            reason="; ".join((f"{party.name} failed: {what} (exit code {code})", *lost)),
             party=party.name,
             exit_code=code,
             error=error,
+            lost=lost,
         )
 
     def _read_error(self, party: Party) -> dict[str, Any] | None:

@@ -94,6 +94,10 @@ class ClusterSpec:
     silence_s: float = 15.0
     """Seconds without a sign of life after which a process of the job is given up as lost, and the job ends. Give more
     where workers may stop for longer, e.g. in a debugger or while the machine swaps."""
+    worker_loss: Literal["end", "go-on"] = "end"
+    """What happens when a worker is killed, crashes or falls silent. `end`: the job fails. `go-on`: the others train on
+    without it; for strategies in which workers do not wait for one another, with dedicated servers. Worker 0 evaluates
+    and saves the model: without it the job fails in either case, as it does when a worker ends with its own error."""
     alone: bool = False
     """The job starts when no other job runs, and no other starts before it has ended: what it measures is its own."""
 

@@ -18,6 +18,7 @@ from engine.plan.description import ModelDescription
 from engine.plan.drift_rules import check_consistency, warn_of_an_empty_record
 from engine.plan.job import JobSpec
 from engine.plan.layer_rules import is_served, layer_refusals, why_only_workers_update
+from engine.plan.loss_rules import check_worker_loss
 from engine.plan.placement_rules import check_placement, settle_workload
 from engine.plan.plan import Plan, Wrapper, replicas
 from engine.plan.stage_rules import check_stages, warn_of_idle_stages
@@ -31,6 +32,7 @@ def resolve(plan: Plan | Wrapper, model: ModelDescription, cluster: Cluster, job
     """Validate `plan` for this model, cluster and job, and settle what `auto` means."""
     _directories_are_of_your_own_code(job)
     if isinstance(plan, Wrapper):
+        check_worker_loss(plan, job)
         _every_pass_has_a_sample(plan, cluster, job)
         _native_cannot_be_paced(True, cluster)
         if plan.runner == "fsdp":
@@ -49,6 +51,7 @@ def resolve(plan: Plan | Wrapper, model: ModelDescription, cluster: Cluster, job
             *refusals(check_placement, plan, model, cluster, job),
             *refusals(check_stages, plan, model, cluster, job),
             *refusals(check_consistency, plan, job),
+            *refusals(check_worker_loss, plan, job),
             *(error for layer in plan.layers for error in layer_refusals(layer, plan, model, cluster, job)),
             *refusals(_native_cannot_be_paced, native, cluster),
         ]

@@ -44,6 +44,9 @@ class Message(IntEnum):
     """The same among the workers that hold one stage [tensors]."""
     STOP = 16
     """Worker 0 tells workers that drift that the model is good enough [none]."""
+    LOST = 17
+    """A worker was lost, and the job goes on [none; `part` is the worker, the reason in meta]; never leaves the
+    process."""
     END = 10
     """Worker 0 tells the dedicated servers and devices that training is over [none]."""
     FACTORS = 11

@@ -15,6 +15,7 @@ from engine.plan.cluster import Party
 from engine.plan.consistency import drifts
 from engine.protocol.messages import Lane, Message, Payload
 from engine.runtime.initial import InitialState, empty_state
+from engine.runtime.losses import may_lose_workers, record_loss
 from engine.runtime.party import PartyBase, exchanged_parameters, load_choices, of_shard
 from engine.state.choice import Choice
 from engine.state.update_record import UpdateRecord
@@ -23,6 +24,8 @@ from engine.transport.endpoint import Endpoint
 from engine.transport.message import Header
 
 _WATCH_S = 1.0
+_AFTER_ALL_ELSE = 2**30
+"""Priority of the word that a worker was lost: what had arrived from it is applied first."""
 
 
 def make_shard(
@@ -51,6 +54,7 @@ def make_shard(
         deterministic=launch.job.training.deterministic,
         deadline_s=launch.deadline_s,
         record=UpdateRecord(launch.updates(index)) if recorded else None,
+        lost=partial(record_loss, launch),
     )
 
 
@@ -93,6 +97,7 @@ class Server:
         shard = make_shard(launch, choices, initial.tensors, base, self._shard_index, length.step)
         lane.add(Shard.kinds, shard)
         base.rendezvous.barrier("ready")
+        may_lose_workers(base, partial(_tell_shard, base.endpoint))
         self._serve(shard, end, failed)
         shard.close()
         base.part()
@@ -106,6 +111,21 @@ class Server:
             late = shard.overdue()
             if late is not None:
                 raise TimeoutError(late)
+
+
+def _tell_shard(endpoint: Endpoint, rank: int, reason: str) -> None:
+    """In the shard's own lane, after what the worker has sent and before what nobody waits for."""
+    endpoint.send(
+        endpoint.index,
+        Header(
+            kind=Message.LOST,
+            lane=Lane.SERVER,
+            origin=endpoint.index,
+            part=rank,
+            priority=_AFTER_ALL_ELSE,
+            meta=reason.encode(),
+        ),
+    )
 
 
 class _Told:

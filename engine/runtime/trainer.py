@@ -185,12 +185,12 @@ class Trainer:
         passes: Passes,
         loader: Loader,
         recording: Recording,
-        evaluate: Evaluate,
+        evaluate: Evaluate | None,
         meanwhile: Meanwhile | None,
         after_step: Callable[[int], None],
     ) -> None:
-        """`evaluate` is collective. `meanwhile`: where workers drift, how the model is looked at before they have
-        finished. `after_step(step)`: faults."""
+        """`evaluate` is collective; None where another worker evaluates for all. `meanwhile`: where workers drift, how
+        the model is looked at before they have finished. `after_step(step)`: faults."""
         self._job = job
         self._replica = replica
         self._passes = passes
@@ -221,10 +221,10 @@ class Trainer:
             self._after_step(step)
             steps, samples = step + 1, samples + batch.global_samples
             if self._loader.evaluation_due(steps):
-                if self._meanwhile is None:
+                if self._meanwhile is None and self._evaluate is not None:
                     accuracy, loss = self._measure(steps, self._evaluate)
                     evaluated = steps
-                elif self._meanwhile.evaluate is not None:
+                elif self._meanwhile is not None and self._meanwhile.evaluate is not None:
                     accuracy, loss = self._measure(steps, self._meanwhile.evaluate)
                 if job.training.target_accuracy and (accuracy or 0.0) >= job.training.target_accuracy:
                     target_step = steps
@@ -234,7 +234,7 @@ class Trainer:
             if self._meanwhile is not None and self._meanwhile.stop.told:
                 break
         replica.finish()
-        if job.evaluation.at_end and evaluated != steps:
+        if job.evaluation.at_end and evaluated != steps and self._evaluate is not None:
             accuracy, loss = self._measure(steps, self._evaluate)
             if job.training.target_accuracy and (accuracy or 0.0) >= job.training.target_accuracy:
                 target_step = steps

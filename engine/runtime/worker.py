@@ -25,7 +25,9 @@ from engine.runtime.cuda_clock import span_clock
 from engine.runtime.evaluation import Evaluator, save_state
 from engine.runtime.faults import Faults
 from engine.runtime.initial import share
+from engine.runtime.losses import may_lose_workers
 from engine.runtime.party import PartyBase
+from engine.runtime.place import Place
 from engine.runtime.refused import refused_by_pytorch
 from engine.runtime.servers import end_training, tell_length
 from engine.runtime.straggler import Slowness, Straggler, computing_clock
@@ -44,6 +46,8 @@ class Worker:
         self._parts = Assembly(launch, self._base)
         self._faults = Faults.from_environment(party.name)
         self._slowing: Straggler | None = None
+        self._goes_on = launch.job.cluster.worker_loss != "end"
+        """Whether others may be lost: then nothing is collective once training has begun."""
 
     def run(self) -> None:
         """Train and write the result. Raises what went wrong first, after telling the peers."""
@@ -110,6 +114,7 @@ class Worker:
         gc.collect()
         gc.freeze()  # what is here now is here to stay: the collector need not look at it again and again
         base.rendezvous.barrier("ready")
+        may_lose_workers(base)
         seed_everything(
             job.training.seed + 1 + parts.rank, job.training.deterministic
         )  # random masks differ by rank
@@ -127,7 +132,7 @@ class Worker:
             passes=passes,
             loader=loader,
             recording=base.recording,
-            evaluate=evaluator(gather=parts.gather, team=place.team, rank=team.rank, workers=team.size),
+            evaluate=self._at_the_end(evaluator, place),
             meanwhile=self._meanwhile(evaluator),
             after_step=self.after_step,
         )
@@ -137,7 +142,7 @@ class Worker:
         if subject.pace is None:
             path = self._launch.result / "model.pt" if parts.rank == 0 else None
             with replica.common():
-                save_state(model, place.team, path, elsewhere)
+                save_state(model, self._alone() if self._goes_on else place.team, path, elsewhere)
         replica.close()
         parts.close_shard()
         if parts.rank == 0:
@@ -158,8 +163,22 @@ class Worker:
             return None
         if self._parts.rank:
             return Meanwhile(evaluate=None, stop=stop)
-        alone = Gather(self._base.endpoint, 0, 1, self._launch.deadline_s)
-        return Meanwhile(evaluate=evaluator(gather=alone, team=alone, rank=0, workers=1), stop=stop)
+        return Meanwhile(evaluate=self._evaluated_alone(evaluator), stop=stop)
+
+    def _at_the_end(self, evaluator: Callable[..., Evaluator], place: Place) -> Evaluator | None:
+        """Workers share the test data, unless one may be lost meanwhile: then worker 0 evaluates, and nobody else."""
+        parts = self._parts
+        if self._goes_on:
+            return None if parts.rank else self._evaluated_alone(evaluator)
+        return evaluator(gather=parts.gather, team=place.team, rank=parts.team.rank, workers=parts.team.size)
+
+    def _evaluated_alone(self, evaluator: Callable[..., Evaluator]) -> Evaluator:
+        alone = self._alone()
+        return evaluator(gather=alone, team=alone, rank=0, workers=1)
+
+    def _alone(self) -> Gather:
+        """Of this worker and nobody else."""
+        return Gather(self._base.endpoint, 0, 1, self._launch.deadline_s)
 
     def _write_summary(self, outcome: TrainingEnd, subject: Subject) -> None:
         traffic = self._base.endpoint.counters.snapshot()

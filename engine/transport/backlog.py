@@ -68,6 +68,7 @@ class Backlog(Generic[Item]):
         self._queue: PriorityQueue[Item] = PriorityQueue()
         self._interrupted: list[Item] = []
         """The most urgent last."""
+        self._dropped = False
         self._last = _NOTHING_YET
         """Priority of what began or went on last: what the receiver's credit is used up by."""
 
@@ -76,12 +77,22 @@ class Backlog(Generic[Item]):
         others wait for credit, which this more urgent one does not need."""
         priority = message.header.priority
         with self._lock:
+            if self._dropped:
+                return False
             self._queue.push(priority, message)
             if len(self._queue) == 1:
                 return True
             current = self.current  # who takes may end it meanwhile
             between = current is None or current.interruptible_now
             return between and priority < self._last and self._queue.peek() is message
+
+    def drop(self) -> None:
+        """Nobody is there any more for what waits, or is put from now on. Called by who takes."""
+        with self._lock:
+            self._dropped = True
+            self._queue.clear()
+            self._interrupted.clear()
+            self.current = None
 
     def empty(self) -> bool:
         """Whether everything queued has left."""

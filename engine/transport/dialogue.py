@@ -21,10 +21,13 @@ short messages are counted too low, and more of them is on its way."""
 PingAnswered = Callable[[int, int, int], None]
 """(sent here, seen there, received here), in nanoseconds of the two attempt clocks."""
 
+LostCallback = Callable[[int, str], None]
+"""Is told the number of a peer that was lost, and the reason, in the I/O thread; must not block."""
+
 
 class Dialogue:
     """Belongs to the I/O thread; only `handled` and `credit_withheld` may be called from others. What it reads may
-    raise PeerLost."""
+    raise PeerLost, but not of a peer that may be lost."""
 
     def __init__(
         self,
@@ -45,6 +48,8 @@ class Dialogue:
         self._withheld: set[int] = set()
         """Peers that wait for our handlers."""
         self._ping_answered: PingAnswered | None = None
+        self._expendable: frozenset[int] = frozenset()
+        self._peer_lost: LostCallback | None = None
 
     # Credit.
 
@@ -67,17 +72,20 @@ class Dialogue:
         return sum(
             peer is one or peer.inbox.in_message() or peer.data_heard_ns > since_ns
             for peer in self.peers.values()
+            if not peer.gone
         )
 
     def grant(self, peer: Peer, senders: int) -> None:
         """Give `peer`, one of `senders`, the credit that is due, if it is worth a frame."""
+        if peer.gone:
+            return
         credit = peer.inbox.credit
         count = credit.take_grant(self.window.share(senders), alone=senders == 1)
         if credit.withheld():
             self._withheld.add(peer.index)
         else:
             self._withheld.discard(peer.index)
-        if count and not peer.gone:
+        if count:
             peer.control.put(Frame(Control.CREDIT, count))
             self.flush(peer)
 
@@ -96,19 +104,35 @@ class Dialogue:
 
     # Signs of life, time.
 
+    def may_lose(self, expendable: frozenset[int], lost: LostCallback) -> None:
+        """From now on the loss of one of these is told to `lost`, and fails nothing."""
+        self._expendable, self._peer_lost = expendable, lost
+
+    def _lose(self, peer: Peer, error: PeerLost) -> None:
+        """`peer` is of no use any more. Raises `error` unless it may be lost."""
+        if peer.index not in self._expendable:
+            raise error
+        peer.control.put(Frame(Control.ABORT, peer.index, text=error.reason))
+        self.flush(peer)
+        peer.abandon(time.monotonic_ns())
+        self._withheld.discard(peer.index)
+        assert self._peer_lost is not None
+        self._peer_lost(peer.index, error.reason)
+
     def beat(self, now_ns: int) -> None:
-        """Give every peer a sign of life, and raise PeerLost for one that gives none."""
+        """Give every peer a sign of life, and lose one that gives none."""
         for peer in self.peers.values():
             if peer.left or peer.gone:
                 continue
             peer.control.put(Frame(Control.HEARTBEAT))
             if peer.heard_ns is not None and now_ns - peer.heard_ns > self._silence_ns:
-                raise peer.lost(
+                silent = (
                     f"no sign of life for {(now_ns - peer.heard_ns) / 1e9:.1f} s; the job allows"
                     f" {self._silence_ns / 1e9:g} s (cluster.silence_s: give more where workers may stop for so long)"
                 )
-            if peer.data_ended_ns is not None and now_ns - peer.data_ended_ns > _DATA_END_GRACE_NS:
-                raise peer.lost(peer.data_end_reason)
+                self._lose(peer, peer.lost(silent))
+            elif peer.data_ended_ns is not None and now_ns - peer.data_ended_ns > _DATA_END_GRACE_NS:
+                self._lose(peer, peer.lost(peer.data_end_reason))
 
     def awake(self, now_ns: int) -> None:
         """To be called at every turn: after a long sleep of this process, silence counts from now."""
@@ -135,7 +159,15 @@ class Dialogue:
             self._counters.sent(peer.index, -1, 0, count)
 
     def read(self, peer: Peer) -> None:
-        """Take in what `peer` said and do it. Raises PeerLost where it is gone or gave up."""
+        """Take in what `peer` said and do it. Raises PeerLost where it is gone or gave up, unless it may be lost."""
+        if peer.gone:
+            return
+        try:
+            self._take_in(peer)
+        except PeerLost as error:
+            self._lose(peer, error)
+
+    def _take_in(self, peer: Peer) -> None:
         try:
             count = peer.control.receive()
             reason = "its connections closed without a goodbye: it was killed or crashed"

@@ -7,7 +7,7 @@ import queue
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from engine.transport import mesh
@@ -15,7 +15,7 @@ from engine.transport.buffers import ScratchPool
 from engine.transport.clock import Alignment, AttemptClock
 from engine.transport.counters import Counters
 from engine.transport.credit import ReceiverCredit, SenderCredit, Window
-from engine.transport.dialogue import Dialogue
+from engine.transport.dialogue import Dialogue, LostCallback
 from engine.transport.errors import DeadlineMissed, PeerLost, ProtocolError
 from engine.transport.inbound import Inbox
 from engine.transport.lane import Allow, Delivery, Handle, LaneQueue, Place, Weigh
@@ -302,6 +302,12 @@ class Endpoint:
                 self._callbacks.append(callback)
                 return
         callback(self.failure)
+
+    def may_lose(self, peers: Collection[int], lost: LostCallback) -> None:
+        """Go on without any of `peers` that is lost from now on: what is sent to it is dropped, closing does not wait
+        for it, and `lost(number, reason)` is called, once for each, in the I/O thread; it must not block."""
+        if self._loop is not None:
+            self._loop.may_lose(frozenset(peers), lost)
 
     def close(self, orderly: bool = True, reason: str = "") -> None:
         """End. Orderly: send what is queued, wait until every peer has read it, handle what arrived.

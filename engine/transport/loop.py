@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from engine.transport.control import Control, Frame
-from engine.transport.dialogue import Dialogue, PingAnswered
+from engine.transport.dialogue import Dialogue, LostCallback, PingAnswered
 from engine.transport.lane import LaneQueue
 from engine.transport.pacing import PacedLink
 from engine.transport.peer import Peer
@@ -90,6 +90,11 @@ class Loop:
     def ping(self, peer: int, answered: PingAnswered) -> None:
         """Ping `peer`; `answered` is called in the I/O thread."""
         self._commands.append(lambda: self._dialogue.ping(peer, answered))
+        self.wake()
+
+    def may_lose(self, expendable: frozenset[int], lost: LostCallback) -> None:
+        """From now on the loss of one of these is told to `lost`, in the I/O thread, and fails nothing."""
+        self._commands.append(lambda: self._dialogue.may_lose(expendable, lost))
         self.wake()
 
     def part(self) -> None:
@@ -247,7 +252,8 @@ class Loop:
             self._write(peer)
         readable.sort(key=lambda peer: (peer.inbox.urgency(), peer.read))
         for peer in readable:
-            self._read(peer)
+            if not peer.data_broken:  # it may have been lost a moment ago
+                self._read(peer)
 
     def _write(self, peer: Peer) -> None:
         """What the kernel takes for `peer`; on a paced path one chunk of the most urgent message."""

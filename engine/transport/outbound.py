@@ -34,6 +34,7 @@ class Outbox:
         self._backlog: Backlog[Outgoing] = Backlog(credit, self._report)
         self._draining = False
         self.put = self._backlog.put
+        self.drop = self._backlog.drop
         self.empty = self._backlog.empty
         self.urgency = self._backlog.urgency
         self.next_bytes = self._backlog.next_bytes

@@ -56,11 +56,21 @@ class Peer:
         self.confirmed = False
         """It confirmed that it read all our data."""
         self.gone = False
-        """Its control connection ended after a goodbye."""
+        """Its control connection ended after a goodbye, or nobody waits for it any more."""
 
     def lost(self, reason: str) -> PeerLost:
         """The error that says why this party is no longer with us."""
         return PeerLost(self.index, self.name, reason)
+
+    def abandon(self, now_ns: int) -> None:
+        """Go on without it: drop what waits for it, and end both connections, so that it hears of this if it lives."""
+        self.gone = True
+        self.end_data(now_ns, "", broken=True)
+        self.outbox.drop()
+        for sock in (self.data, self.control.sock):
+            with contextlib.suppress(OSError):  # it has hung up already
+                sock.shutdown(socket.SHUT_RDWR)
+        self.changed = True
 
     def end_data(self, now_ns: int, reason: str, *, broken: bool) -> None:
         """Its data connection ended; whether that is a loss, the control connection will say."""

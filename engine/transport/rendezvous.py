@@ -32,30 +32,38 @@ class Rendezvous:
         self._deadline_s = deadline_s
         self._rounds: dict[str, int] = {}
         self._failure: BaseException | None = None
+        self._lost: set[int] = set()
         self._store = _open(url, index, names, deadline_s)
 
     def fail(self, error: BaseException) -> None:
         """End every wait, now and later, with `error`: who is missing has been lost and will not come."""
         self._failure = self._failure or error
 
+    def lose(self, party: int) -> None:
+        """Wait for this party no more, now and later."""
+        self._lost.add(party)
+
     def publish(self, key: str, value: str) -> None:
         """Make this party's value of `key` known."""
         self._store.set(self._key(key, self.index), value)
 
     def collect(self, key: str, parties: Sequence[int] | None = None) -> dict[int, str]:
-        """Every party's value of `key` (or only of `parties`), once all have published it."""
+        """Every party's value of `key` (or only of `parties`), once all have published it; but not of a lost one."""
         parties = range(len(self.names)) if parties is None else parties
         end = time.monotonic() + self._deadline_s
         missing, pause_s = list(parties), _FIRST_POLL_S
         while missing := [party for party in missing if not self._store.check([self._key(key, party)])]:
             if self._failure is not None:
                 raise self._failure
+            if self._lost.issuperset(missing):
+                break
             if time.monotonic() >= end:
                 names = [self.names[party] for party in missing]
                 raise DeadlineMissed(f"{self.names[self.index]} waiting for {key!r}", self._deadline_s, names)
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, _POLL_S)
-        return {party: self._store.get(self._key(key, party)).decode() for party in parties}
+        there = [party for party in parties if party not in missing]
+        return {party: self._store.get(self._key(key, party)).decode() for party in there}
 
     def exchange_addresses(self, address: Address) -> dict[int, Address]:
         """Publish the own address and learn all others, ready for `Endpoint.connect`."""

@@ -1,0 +1,68 @@
+"""Workers that a job has lost and goes on without, as its servers have written down."""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+from collections.abc import Iterable
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+from engine.launch import Launch
+from engine.plan.cluster import Party
+from engine.regular import NotRegularError, read_regular
+
+LOOK_S = 1.0
+"""How often it is looked whether servers have given up a worker whose process still lives."""
+_MOST_BYTES = 2**16
+logger = logging.getLogger(__name__)
+
+
+class Losses:
+    """One gang's."""
+
+    def __init__(self, launch: Launch) -> None:
+        self._launch = launch
+        self._ended: set[str] = set()
+        """Those whose processes were ended here, since the servers had given them up."""
+
+    def of(self, party: Party) -> dict[str, Any] | None:
+        """What a server has written about the loss of a worker; None where it goes on with it."""
+        if not self._launch.may_lose(party):
+            return None
+        try:
+            found = json.loads(
+                read_regular(self._launch.lost(party), _MOST_BYTES, root=self._launch.directory)
+            )
+        except FileNotFoundError:
+            return None
+        except (NotRegularError, ValueError, RecursionError) as error:  # a user's code may write here
+            logger.warning("what was said about the loss of %s is not read: %s", party.name, error)
+            return None
+        return found if isinstance(found, dict) and found.keys() >= {"steps", "reason"} else None
+
+    def end_given_up(self, processes: Iterable[tuple[Party, BaseProcess]]) -> bool:
+        """End workers that have been given up and live, in a debugger, say; answers whether there were any."""
+        found = False
+        for party, process in processes:
+            if process.exitcode is None and (loss := self.of(party)) is not None:
+                logger.warning("%s is ended, since it was given up: %s", party.name, loss["reason"])
+                self._ended.add(party.name)
+                process.kill()
+                process.join()
+                found = True
+        return found
+
+    def sentences(self, processes: Iterable[tuple[Party, BaseProcess]]) -> tuple[str, ...]:
+        """`worker 2 was lost after 37 steps: killed by SIGKILL`, of each."""
+        said = []
+        for party, process in processes:
+            loss, code = self.of(party), process.exitcode
+            if loss is None or party.rank is None or self._launch.summary(party.rank).exists():
+                continue
+            why = str(loss["reason"])
+            if code is not None and code < 0 and party.name not in self._ended:
+                why = f"killed by {signal.Signals(-code).name}"
+            said.append(f"{party.name} was lost after {loss['steps']} steps: {why}")
+        return tuple(said)

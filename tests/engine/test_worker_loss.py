@@ -1,0 +1,162 @@
+"""A job that goes on without a worker that is lost: in real processes, which are killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.errors import UserError
+from engine.gang.gang import Gang, GangEnd
+from engine.plan.job import LEAST_SILENCE_S, JobSpec
+from engine.plan.plan import Plan
+from engine.state.update_record import read
+from tests.engine.test_runtime_failures import USER_CODE, gone, started, wait_until
+from tests.jobs import job, plan_of
+
+DEDICATED = {"servers": 2, "where": "dedicated"}
+
+
+def spec_of(strategy: str, marks: Path, *, workers: int = 3, steps: int = 300, **options: Any) -> JobSpec:
+    """Its workers leave a file in `marks` when they come to step 3."""
+    return job(
+        model={"entrypoint": "trouble:build", "directory": str(USER_CODE), "options": {"marks": str(marks)}},
+        strategy={"name": strategy, "options": {**DEDICATED, **options}},
+        cluster={"workers": workers, "worker_loss": "go-on"},
+        training={"steps": steps},
+        evaluation={"every_epochs": None, "at_end": True},
+        telemetry={"updates": True},
+    )
+
+
+def kill(gang: Gang, marks: Path, party: str, how: signal.Signals = signal.SIGKILL) -> None:
+    wait_until((marks / party).exists, f"step 3 on {party}")
+    os.kill(gang.pids[party], how)
+
+
+def ended(gang: Gang) -> GangEnd:
+    end = gang.wait(60.0)
+    assert end is not None, "the job has not ended"
+    assert gone(gang.pids.values())
+    return end
+
+
+def records(launch: Any) -> np.ndarray:
+    return np.concatenate([read(launch.updates(shard)) for shard in range(DEDICATED["servers"])])
+
+
+@pytest.mark.usefixtures("gang_lane")
+@pytest.mark.parametrize(
+    ("strategy", "options"),
+    [("async-sgd", {}), ("bounded-staleness", {"bound": 1}), ("softsync", {"contributions": 2})],
+)
+def test_the_others_go_on_without_a_killed_worker(
+    strategy: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    spec = spec_of(strategy, tmp_path, **options)
+    with started(spec, tmp_path) as gang:
+        kill(gang, tmp_path, "worker 2")
+        end = ended(gang)
+        launch = gang._launch
+    assert end.status == "succeeded", end.reason
+    (lost,) = end.lost
+    assert lost.startswith("worker 2 was lost after ")
+    assert lost.endswith(" steps: killed by SIGKILL")
+    assert lost in end.reason
+    rows = records(launch)
+    given = Counter((int(row["unit"]), int(row["worker"]), int(row["step"])) for row in rows)
+    assert set(given.values()) == {1}, "a contribution was applied twice"
+    units, steps = {unit for unit, _, _ in given}, range(spec.training.steps or 0)
+    for unit in units:
+        for worker in (0, 1):
+            assert {step for u, w, step in given if (u, w) == (unit, worker)} == {*steps}
+        of_lost = {step for u, w, step in given if (u, w) == (unit, 2)}
+        assert of_lost == set(range(len(of_lost))), "what was lost is the end of its contributions"
+        assert 3 <= len(of_lost) < len(steps)
+    assert (launch.result / "model.pt").exists()
+    assert json.loads((launch.result / "summary.json").read_text())["test_loss"] > 0
+    assert not (launch.result / "summary-2.json").exists()
+
+
+@pytest.mark.usefixtures("gang_lane")
+def test_a_worker_that_falls_silent_is_ended_and_the_others_go_on(tmp_path: Path) -> None:
+    spec = spec_of("async-sgd", tmp_path, steps=300)
+    spec = replace(spec, cluster=replace(spec.cluster, silence_s=LEAST_SILENCE_S))
+    with started(spec, tmp_path) as gang:
+        kill(gang, tmp_path, "worker 1", signal.SIGSTOP)
+        end = ended(gang)
+    assert end.status == "succeeded", end.reason
+    assert "worker 1 was lost after " in end.reason
+    assert "no sign of life" in end.reason
+
+
+@pytest.mark.usefixtures("gang_lane")
+@pytest.mark.parametrize("victim", ["worker 0", "server 1"])
+def test_what_cannot_be_missed_ends_the_job(victim: str, tmp_path: Path) -> None:
+    with started(spec_of("async-sgd", tmp_path, steps=100_000), tmp_path) as gang:
+        wait_until((tmp_path / "worker 0").exists, "step 3 on worker 0")
+        os.kill(gang.pids[victim], signal.SIGKILL)
+        end = ended(gang)
+    assert (end.status, end.party, end.exit_code) == ("failed", victim, -signal.SIGKILL)
+    assert f"{victim} failed: killed by SIGKILL" in end.reason
+
+
+@pytest.mark.usefixtures("gang_lane")
+def test_a_workers_own_error_ends_the_job(tmp_path: Path) -> None:
+    spec = spec_of("async-sgd", tmp_path, steps=100_000)
+    trouble = {"marks": str(tmp_path), "trouble": "raise", "party": "worker 2"}
+    with started(replace(spec, model=replace(spec.model, options=trouble)), tmp_path) as gang:
+        end = ended(gang)
+    assert (end.status, end.party) == ("failed", "worker 2")
+    assert "this model dislikes Mondays" in end.reason
+
+
+@pytest.mark.usefixtures("gang_lane")
+def test_too_few_workers_for_an_update_end_the_job(tmp_path: Path) -> None:
+    with started(spec_of("softsync", tmp_path, steps=100_000, contributions=2), tmp_path) as gang:
+        kill(gang, tmp_path, "worker 1")
+        kill(gang, tmp_path, "worker 2")
+        end = ended(gang)
+    assert end.status == "failed"
+    assert end.error is not None
+    assert end.error["user"]["field"] == "consistency.contributions"
+    assert end.error["user"]["value"] == 2
+    assert "so many contributions need as many workers: 1 left" in end.reason
+    assert len(end.lost) == 2
+
+
+@pytest.mark.parametrize(
+    ("strategy", "workers", "options", "rule"),
+    [
+        ("p3", 2, {}, "under every-step every worker waits for all others"),
+        ("ddp", 2, {}, "under every-step every worker waits for all others"),
+        ("async-sgd", 2, {"where": "beside"}, "a shard's parameters are lost with its worker"),
+        ("async-sgd", 1, {"where": "dedicated", "servers": 1}, "nobody is left without the only worker"),
+        ("softsync", 3, {**DEDICATED, "contributions": 3}, "as many contributions as there are workers, 3"),
+    ],
+)
+def test_jobs_that_cannot_go_on_are_refused(
+    strategy: str, workers: int, options: dict[str, Any], rule: str
+) -> None:
+    spec = job(
+        strategy={"name": strategy, "options": options},
+        cluster={"workers": workers, "worker_loss": "go-on"},
+    )
+    with pytest.raises(UserError) as refused:
+        plan_of(spec)
+    assert "cluster.worker_loss" in str(refused.value)
+    assert rule in str(refused.value)
+    assert "Use end" in str(refused.value)
+
+
+def test_a_plan_that_can_go_on_is_the_same(tmp_path: Path) -> None:
+    spec = spec_of("async-sgd", tmp_path)
+    assert isinstance(plan_of(spec), Plan)
+    assert plan_of(spec) == plan_of(replace(spec, cluster=replace(spec.cluster, worker_loss="end")))
