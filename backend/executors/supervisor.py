@@ -106,7 +106,10 @@ class Supervisor:
 
     def _translate(self, end: GangEnd) -> Ended:
         if end.status == "succeeded":
-            return self._ended("succeeded", Reason.COMPLETED, Reason.COMPLETED.summary)
+            done = Reason.COMPLETED.summary
+            if end.lost:
+                done = f"The job was finished by the processes that were left: {'; '.join(end.lost)}"
+            return self._ended("succeeded", Reason.COMPLETED, done)
         if end.status == "stopped":
             asked = files.stop_requested(self._directory)
             reason = Reason.CANCELLED if asked else Reason.TERMINATED

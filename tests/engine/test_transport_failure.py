@@ -78,6 +78,44 @@ def test_orderly_close_delivers_everything_and_is_no_failure(where: str) -> None
         assert [endpoint.failure for endpoint in parties.endpoints] == [None] * 3
 
 
+def test_who_may_be_lost_fails_nothing_and_is_waited_for_no_more() -> None:
+    with connected(NAMES) as parties:
+        first, lost, last = parties.endpoints
+        seen: list[tuple[int, str]] = []
+        gone = [threading.Event(), threading.Event()]
+        for endpoint, event in zip((first, last), gone, strict=True):
+
+            def told(number: int, reason: str, event: threading.Event = event) -> None:
+                seen.append((number, reason))
+                event.set()
+
+            endpoint.may_lose([1], told)
+        lost.close(orderly=False, reason="killed")
+        assert all(event.wait(WAIT_S) for event in gone)
+        first.send(1, Header(kind=1, origin=0, unit=1))  # nobody is there, and nobody minds
+        first.send(2, Header(kind=1, origin=0, unit=2))
+        parties.records[2].wait(lambda: parties.records[2].handled_units == [2])
+        first.send(1, Header(kind=1, origin=0, payload_bytes=4), [bytes(4)])
+        in_threads([first.close, last.close])
+        assert [first.failure, last.failure] == [None, None]
+        assert sorted(number for number, _ in seen) == [1, 1]
+        assert all("it gave up: killed" in reason for _, reason in seen)
+
+
+def test_who_was_given_up_and_lives_hears_of_it() -> None:
+    with connected(NAMES[:2], heartbeat_s=0.05, silence_s=0.5) as parties:
+        gone, release, failed = threading.Event(), threading.Event(), threading.Event()
+        parties.endpoints[0].may_lose([1], lambda *_: gone.set())
+        parties.endpoints[1].on_failure(lambda _error: failed.set())
+        time.sleep(0.2)  # let both be heard once
+        parties.endpoints[1].send(0, Header(kind=1, origin=1), on_sent=lambda: release.wait(WAIT_S) and None)
+        assert gone.wait(WAIT_S)
+        release.set()
+        assert failed.wait(WAIT_S)
+        assert parties.endpoints[0].failure is None
+        assert "it gave up on this party: no sign of life" in str(parties.endpoints[1].failure)
+
+
 def test_a_party_that_gives_up_tells_why_and_everybody_names_it() -> None:
     with connected(NAMES) as parties:
         seen = [threading.Event() for _ in NAMES]
