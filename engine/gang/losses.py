@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import signal
+import time
 from collections.abc import Iterable
 from multiprocessing.process import BaseProcess
 from typing import Any
@@ -15,6 +16,8 @@ from engine.regular import NotRegularError, read_regular
 
 LOOK_S = 1.0
 """How often it is looked whether servers have given up a worker whose process still lives."""
+GRACE_S = 10.0
+"""How long a worker that was given up may take to end by itself: it may be about to write down an error of its own."""
 _MOST_BYTES = 2**16
 logger = logging.getLogger(__name__)
 
@@ -24,6 +27,8 @@ class Losses:
 
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
+        self._since_s: dict[str, float] = {}
+        """When it was first seen here that a worker had been given up."""
         self._ended: set[str] = set()
         """Those whose processes were ended here, since the servers had given them up."""
 
@@ -43,10 +48,12 @@ class Losses:
         return found if isinstance(found, dict) and found.keys() >= {"steps", "reason"} else None
 
     def end_given_up(self, processes: Iterable[tuple[Party, BaseProcess]]) -> bool:
-        """End workers that have been given up and live, in a debugger, say; answers whether there were any."""
+        """End workers that have been given up and live on, in a debugger, say; answers whether there were any."""
         found = False
         for party, process in processes:
-            if process.exitcode is None and (loss := self.of(party)) is not None:
+            if process.exitcode is not None or (loss := self.of(party)) is None:
+                continue
+            if time.monotonic() - self._since_s.setdefault(party.name, time.monotonic()) >= GRACE_S:
                 logger.warning("%s is ended, since it was given up: %s", party.name, loss["reason"])
                 self._ended.add(party.name)
                 process.kill()
