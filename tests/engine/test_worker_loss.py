@@ -81,7 +81,8 @@ def test_the_others_go_on_without_a_killed_worker(
             assert {step for u, w, step in given if (u, w) == (unit, worker)} == set(steps)
         of_lost = {step for u, w, step in given if (u, w) == (unit, 2)}
         assert of_lost == set(range(len(of_lost))), "what was lost is the end of its contributions"
-        assert 3 <= len(of_lost) < len(steps)
+        # It was killed in the forward pass of step 3: some of step 2 may not have left it.
+        assert 2 <= len(of_lost) < len(steps)
     assert (launch.result / "model.pt").exists()
     assert json.loads((launch.result / "summary.json").read_text())["test_loss"] > 0
     assert not (launch.result / "summary-2.json").exists()
