@@ -35,12 +35,12 @@ class Asynchronous:
     def __init__(self, scaling: str = "constant", *, own_writes: bool = True) -> None:
         """`own_writes`: whether a worker waits for the answer to its last push; else for that to the one before."""
         self._scale = SCALES[scaling]
-        self._own_writes = own_writes
+        self.in_place = own_writes
 
     @classmethod
     def of(cls, consistency: Consistency, workers: int) -> Asynchronous:
         """See `engine/consistency/__init__.py`."""
-        return cls(consistency.scaling or "constant")
+        return cls(consistency.scaling or "constant", own_writes=consistency.own_writes is not False)
 
     @staticmethod
     def check(consistency: Consistency, workers: int) -> None:
@@ -60,4 +60,4 @@ class Asynchronous:
         return clocks.applied[rank] == clocks.contributed[rank]
 
     def needs(self, step: int) -> int:
-        return step if self._own_writes else step - 1
+        return step if self.in_place else step - 1

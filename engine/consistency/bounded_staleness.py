@@ -27,6 +27,7 @@ class BoundedStaleness:
     """Reads wait, contributions do not."""
 
     lockstep = False
+    in_place = True
     least_workers = 1
 
     def __init__(self, bound: int, *, apply: Literal["arrival", "clock"] = "arrival") -> None:

@@ -20,6 +20,7 @@ class EveryStep:
     """No worker uses parameters of version t before all contributions of step t-1 are in them."""
 
     lockstep = True
+    in_place = True
 
     def __init__(self, workers: int) -> None:
         self._workers = self.least_workers = workers

@@ -65,6 +65,9 @@ class Policy(Protocol):
     lockstep: bool
     """Whether no update can begin before every worker has the answer to the one before: answers need no copy, and may
     overwrite a worker's parameters where they are."""
+    in_place: bool
+    """Whether a worker begins no step before the answer to its last contribution: what comes then is what it needs, and
+    may overwrite its parameters where they are. Else its steps begin with what there is."""
     least_workers: int
     """With fewer that have not been lost there are no updates any more."""
 

@@ -27,6 +27,7 @@ class Softsync:
     """The unit waits for s contributions."""
 
     lockstep = False
+    in_place = True
 
     def __init__(self, contributions: int, *, own_writes: bool = False) -> None:
         """`contributions`: s, from 1 to the number of workers. `own_writes`: whether a worker waits until its last

@@ -102,7 +102,6 @@ class ServerExchange:
                 self._put(self._context.choices[header.unit], header, payload)
             else:
                 assert isinstance(instruction, Advance)
-                self._machine.installed(header.unit, header.version)
                 self._context.versions.advance(instruction.unit, instruction.clock)
 
     def finish(self, unit: Unit, step: int) -> None:
@@ -118,9 +117,11 @@ class ServerExchange:
     def _put(self, choice: Choice, header: Header, payload: Payload) -> None:
         """The answer is there: parameters, or the sum of the step."""
         memory, unit = self._context.memory, choice.unit
+        installed = partial(self._machine.installed, unit.index, header.version)
         if choice.layer.update == "server":
-            memory.land(unit, payload)
+            memory.land(unit, payload, installed)
             return
+        installed()
         segments = present(unit, header.meta)
         if payload is not None and segments:
             with self._context.recording.decoding(choice, header.step):

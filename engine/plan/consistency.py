@@ -26,6 +26,7 @@ _BELONGS: dict[str, tuple[str, ...]] = {
     "delay": ("streaming",),
     "mixing": ("streaming",),
     "scaling": ("asynchronous",),
+    "own_writes": ("asynchronous",),
     "contributions": ("softsync",),
     "bound": ("bounded-staleness",),
     "apply": ("bounded-staleness",),
@@ -70,6 +71,9 @@ class Consistency:
     Null: 0."""
     scaling: str | None = None
     """`asynchronous`: `staleness` divides a contribution's step by its staleness (papers 001)."""
+    own_writes: bool | None = None
+    """`asynchronous`: whether a worker waits, before a step, until its last contribution is in what it reads (null:
+    yes). False: it goes on, one contribution behind, and the network is as slow as a whole step before it waits."""
     contributions: int | None = None
     """`softsync`: contributions that make one update."""
     bound: int | None = None

@@ -19,7 +19,7 @@ def check_consistency(plan: Plan, job: JobSpec) -> None:
     mode = CONSISTENCY[plan.consistency.mode].load()
     found = [*refusals(mode.check, plan.consistency, workers)]
     if drifts(plan.consistency):
-        for rule in (_nothing_needs_all_gradients, _sums_have_no_order):
+        for rule in (_nothing_needs_all_gradients, _sums_have_no_order, _answers_have_room):
             found += refusals(rule, plan, job)
     refuse(found)
 
@@ -91,4 +91,14 @@ def _sums_have_no_order(plan: Plan, job: JobSpec) -> None:
             True,
             f"under {plan.consistency.mode} what is added when depends on how fast workers and network are",
             "Leave it out, or use consistency every-step",
+        )
+
+
+def _answers_have_room(plan: Plan, job: JobSpec) -> None:
+    if plan.consistency.own_writes is False and job.cluster.device == "cuda":
+        raise UserError(
+            "consistency.own_writes",
+            False,
+            "on CUDA parameters are received into one pinned copy, where the next answer would overwrite the last one",
+            "Leave it out, or train on the CPU",
         )

@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from functools import partial
 from itertools import takewhile
 
@@ -23,15 +23,13 @@ from engine.consistency.policy import Policy
 from engine.exchange.base import Exchange
 from engine.inputs.loader import StepBatch
 from engine.inputs.task import BatchLoss, Task
-from engine.instrumentation.compiled import outside_regions
 from engine.instrumentation.entries import Entries, Parameters
 from engine.instrumentation.gate import past_gates
-from engine.instrumentation.module_calls import before_forward
 from engine.instrumentation.undisturbed import undisturbed
 from engine.plan.units import Unit
 from engine.replica.contributions import Contributions, Gradients, Host
 from engine.replica.frozen import Frozen
-from engine.replica.layer import Layer, update_here
+from engine.replica.layer import Layer, before_modules, forget_gradients, update_here
 from engine.replica.reads import Reads, never_outstanding, stays
 from engine.replica.watch import Watch
 from engine.state.capture import Capture
@@ -114,13 +112,15 @@ class PlanReplica:
             wait=self._wait_for_reader,
             lost=self._contributions.updated,
             gradient_stays=lambda layer: stays(self._choices[layer.units[0].index]),
+            in_place=policy.in_place,
         )
         here = together and not self._contributions.outstanding
         never = never_outstanding(choices, self._units_of, clips=clip_norm is not None) if here else set()
         self._guarded = self._parameters.keys() - never
         """Parameters whose next version may be outstanding."""
         self._owner_of = {id(p): layer for layer in layers for p in layer.parameters.values()}
-        self._told = self._install_waits()  # when it is closed, nobody tells of calls any more
+        self._told = before_modules(model, self._owner_of, self._before_module)
+        """When it is closed, nobody tells of calls any more."""
         self._entries = self._told.enter_context(closing(Entries(model, self._before_compiled)))
         self._layer_gradients: dict[str, int] = {}
         self._unit_gradients: dict[int, int] = {}
@@ -145,7 +145,8 @@ class PlanReplica:
         self._contributions.begin_step(step, batch)
         self._tell_exchanges(step)
         if self._watch is not None:
-            here = [name for layer in self._layers if layer.version >= step for name in layer.parameters]
+            there = [layer for layer in self._layers if layer.version >= self._policy.needs(step)]
+            here = [name for layer in there for name in layer.parameters]
             self._watch.begin_step(step, here)
 
     def begin_forward(self) -> None:
@@ -158,12 +159,13 @@ class PlanReplica:
             self._wait(layer)
             if self._watch is not None:
                 self._watch.handed_out(name)
+        if not self._policy.in_place:  # nobody waits for a version that a reader would wait for
+            self._wait_for_all()
 
     def end_forward(self) -> None:
         """Wait for the layers that this pass did not use, too: their gradients are about to be due again."""
         self._recording.end_forward()
-        for layer in self._layers:
-            self._wait(layer)
+        self._wait_for_all()
         self._forward = False
 
     def begin_backward(self, last: bool) -> None:
@@ -201,6 +203,8 @@ class PlanReplica:
         for each in (*self._departures.values(), *self._distinct):
             each.backward_ended()
         self._close(self._parameters)
+        if not self._policy.in_place:  # the next step's gradients may come before the answer to these
+            forget_gradients(self._layers)
         if self._watch is not None:
             self._watch.end_backward(self._step, set(self._reads.in_backward))
         self._step += 1
@@ -213,10 +217,9 @@ class PlanReplica:
         return nullcontext()
 
     def settle(self) -> None:
-        """Block until this worker holds the result of every step so far, in all layers."""
+        """Block until this worker holds, in all layers, what its next step begins with."""
         self._tell_exchanges(self._step)
-        for layer in self._layers:
-            self._wait(layer)
+        self._wait_for_all()
 
     def finish(self) -> None:
         """Block until this worker holds what all workers have contributed: it contributes nothing more."""
@@ -250,15 +253,6 @@ class PlanReplica:
 
     # --- forward ---
 
-    def _install_waits(self) -> ExitStack:
-        """A module waits for its own parameters when it is entered: its code may read them in ways no gate sees."""
-        told = ExitStack()
-        for path, module in outside_regions(self.model):
-            own = [id(parameter) for parameter in module.parameters(recurse=False)]
-            if layers := list(dict.fromkeys(self._owner_of[each] for each in own if each in self._owner_of)):
-                told.callback(before_forward(module, partial(self._before_module, path, layers)).remove)
-        return told
-
     def _before_module(self, path: str, layers: list[Layer]) -> None:
         if not self._forward:
             return  # evaluation, or recomputation during backward
@@ -279,6 +273,10 @@ class PlanReplica:
         if not self._forward:  # between two steps
             self._tell_exchanges(self._step)
         self._wait(layer)
+
+    def _wait_for_all(self) -> None:
+        for layer in self._layers:
+            self._wait(layer)
 
     def _wait(self, layer: Layer) -> None:
         if layer.version < (needed := self._policy.needs(self._step)):
@@ -326,8 +324,7 @@ class PlanReplica:
         update_here([one for one in layers if not updated(one)], self._hyper(needed - 1), self._recording)
         for layer in layers:
             self._contributions.take(layer, needed)
-            for parameter in layer.parameters.values():
-                parameter.grad = None
+            forget_gradients([layer])
             self._reads.open(layer)
             layer.version = needed  # who sees it finds the gate open
             if self._watch is not None:

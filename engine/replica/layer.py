@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
 
+from torch import nn
 from torch.nn import Parameter
 
+from engine.instrumentation.compiled import outside_regions
+from engine.instrumentation.module_calls import before_forward
 from engine.plan.units import Unit
 from engine.state.recording import Recording
 from engine.state.updates import Hyper, Updater
@@ -38,3 +43,23 @@ def update_here(layers: Sequence[Layer], hyper: Hyper, recording: Recording) -> 
     start = recording.mark()
     updater.update(hyper, [p for layer in own for p in layer.parameters.values()])
     recording.applied(own[0].index if len(own) == 1 else NONE, start)
+
+
+def forget_gradients(layers: Iterable[Layer]) -> None:
+    """Let the next backward pass make gradients of its own."""
+    for layer in layers:
+        for parameter in layer.parameters.values():
+            parameter.grad = None
+
+
+def before_modules(
+    model: nn.Module, owner_of: Mapping[int, Layer], told: Callable[[str, list[Layer]], None]
+) -> ExitStack:
+    """Tell of a module that is entered, by its path and the layers of its own parameters (`owner_of` their identities):
+    its code may read them in ways no gate sees. Until the stack is closed."""
+    hooks = ExitStack()
+    for path, module in outside_regions(model):
+        own = [id(parameter) for parameter in module.parameters(recurse=False)]
+        if layers := list(dict.fromkeys(owner_of[each] for each in own if each in owner_of)):
+            hooks.callback(before_forward(module, partial(told, path, layers)).remove)
+    return hooks

@@ -42,10 +42,12 @@ class Reads:
         wait: Callable[[Layer], None],
         lost: Callable[[Layer], bool],
         gradient_stays: Callable[[Layer], bool],
+        in_place: bool,
     ) -> None:
         """`units_of`: a parameter's units, by its name. `wait(layer)`: until the layer's parameters hold their version,
         and are open. `lost(layer)`: whether this worker has updated it since backward began. `gradient_stays(layer)`:
-        whether nobody but this worker adds to its gradient."""
+        whether nobody but this worker adds to its gradient. `in_place`: whether what comes may overwrite parameters
+        before the next step begins."""
         self._layer_of = {name: layer for layer in layers for name in layer.parameters}
         self._parameters = {name: p for layer in layers for name, p in layer.parameters.items()}
         self._name_of = {id(parameter): name for name, parameter in self._parameters.items()}
@@ -54,6 +56,7 @@ class Reads:
         self._wait = wait
         self._lost = lost
         self._gradient_stays = gradient_stays
+        self._in_place = in_place
         self._gate = Gate(self._before_read)
         self._backward = False
         self._watched = 0
@@ -80,7 +83,7 @@ class Reads:
         """Gradients leave from now on."""
         self._backward = True
         self.in_backward.clear()
-        self._memory.landing.begin_backward(holds_all=self.expected_in_backward)
+        self._memory.landing.begin_backward(holds_all=self.expected_in_backward or not self._in_place)
 
     def end_backward(self, *, ran: bool) -> None:
         """The step has passed, so that who reads now waits for its version and not for the one before. `ran`: whether
@@ -99,7 +102,9 @@ class Reads:
         return self._gate.is_closed(self._parameters[name])
 
     def close(self, names: Iterable[str]) -> None:
-        """The parameters' next versions are outstanding."""
+        """The parameters' next versions are outstanding; where the next step begins without, nobody waits for them."""
+        if not self._in_place:
+            return
         for name in names:
             parameter = self._parameters[name]
             shared = self._memory.sharing.is_shared(name)

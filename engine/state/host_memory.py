@@ -19,7 +19,7 @@ from engine.instrumentation.gate import past_gates
 from engine.instrumentation.raw_memory import NUMPY
 from engine.instrumentation.sharing import Sharing
 from engine.plan.units import Segment, Unit
-from engine.state.landing import Landing
+from engine.state.landing import Beside, Landing
 from engine.state.presence import Presence
 
 _KNOWN_TO_PYTHON = {torch.float32, torch.float64, torch.float16}
@@ -153,15 +153,16 @@ class HostMemory:
         self._about_to_write(unit.segments)
         return self._places_of(unit)
 
-    def land(self, unit: Unit, payload: memoryview | None) -> None:
-        """The unit's parameters are here: as `payload`, valid during the call, or where `landing_places` said."""
-        if payload is None:
-            return
-        received = as_tensor(payload, getattr(torch, unit.dtype))
-        if self.landing.may_land(unit):
+    def land(self, unit: Unit, payload: memoryview | None, then: Callable[[], None]) -> None:
+        """The unit's parameters are here: as `payload`, valid during the call, or where `landing_places` said. `then`
+        is called once they are in their place: now, or by `before_use`."""
+        if payload is not None:
+            received = as_tensor(payload, getattr(torch, unit.dtype))
+            if not self.landing.may_land(unit):
+                self.landing.keep_beside(unit, Beside(received.clone(), then))
+                return
             self._write(unit, received)
-        else:
-            self.landing.keep_beside(unit, received.clone())
+        then()
 
     def sums_written(self, unit: Unit, segments: Sequence[Segment]) -> None:
         """The sums of the unit's `segments` have been received. On the CPU they are in place."""
@@ -169,9 +170,11 @@ class HostMemory:
     def before_use(self, units: Sequence[Unit]) -> None:
         """The units' parameters or sums are about to be used. What was kept beside goes to its place."""
         for unit in units:
-            _, beside = self.landing.take(unit)
+            beside = self.landing.take(unit)
             if beside is not None:
-                self._write(unit, beside)
+                assert beside.received is not None
+                self._write(unit, beside.received)
+                beside.then()
 
     @past_gates
     def is_shared(self, name: str) -> bool:

@@ -10,11 +10,21 @@ are received in place.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from torch import Tensor
 
 from engine.plan.units import Unit
+
+
+class Beside(NamedTuple):
+    """What was received for a unit that may not land."""
+
+    received: Tensor | None
+    """None where it is the caller's to remember."""
+    then: Callable[[], None]
+    """To be called once it is in its place."""
 
 
 class Landing:
@@ -26,8 +36,8 @@ class Landing:
         self._holds_all = True
         self._landed: set[int] = set()
         """Units that have landed, or are being received in place, since backward began."""
-        self._beside: dict[int, Tensor | None] = {}
-        """By unit: what was kept beside; None where it is the caller's to remember."""
+        self._beside: dict[int, Beside] = {}
+        """By unit: what came last."""
 
     def begin_backward(self, *, holds_all: bool) -> None:
         """Units will leave from now on. `holds_all`: nothing of this step may land before it is used."""
@@ -50,12 +60,12 @@ class Landing:
             self._landed.add(unit.index)
             return True
 
-    def keep_beside(self, unit: Unit, received: Tensor | None) -> None:
-        """What was received for a unit that may not land."""
+    def keep_beside(self, unit: Unit, beside: Beside) -> None:
+        """The unit may not land; what was kept for it before is out of date."""
         with self._lock:
-            self._beside[unit.index] = received
+            self._beside[unit.index] = beside
 
-    def take(self, unit: Unit) -> tuple[bool, Tensor | None]:
-        """Whether something was kept beside for the unit, and what; it is forgotten here."""
+    def take(self, unit: Unit) -> Beside | None:
+        """What was kept beside for the unit, if anything; it is forgotten here."""
         with self._lock:
-            return unit.index in self._beside, self._beside.pop(unit.index, None)
+            return self._beside.pop(unit.index, None)

@@ -21,6 +21,7 @@ from engine.codec.fp32 import FullPrecision
 from engine.instrumentation.gate import past_gates
 from engine.plan.units import Segment, Unit
 from engine.state.host_memory import HostMemory, as_bytes, as_tensor
+from engine.state.landing import Beside
 
 
 class PinnedMemory(HostMemory):
@@ -89,7 +90,7 @@ class PinnedMemory(HostMemory):
             kept = self._bytes[unit.index] = [as_bytes(p) for p in self.parameters(unit.segments)]
         return kept
 
-    def land(self, unit: Unit, payload: memoryview | None) -> None:
+    def land(self, unit: Unit, payload: memoryview | None, then: Callable[[], None]) -> None:
         """As HostMemory.land; what was received goes up to the device, or stays in the mirror until it may."""
         if payload is not None:
             FullPrecision().decode(
@@ -97,8 +98,9 @@ class PinnedMemory(HostMemory):
             )
         if self.landing.may_land(unit):
             self._copy_up(unit)
+            then()
         else:
-            self.landing.keep_beside(unit, None)
+            self.landing.keep_beside(unit, Beside(None, then))
 
     def sums_written(self, unit: Unit, segments: Sequence[Segment]) -> None:
         """Copy the received sums up into the gradients."""
@@ -113,9 +115,10 @@ class PinnedMemory(HostMemory):
         """Let the device's current stream wait for what is still on its way up."""
         stream = torch.cuda.current_stream(self._device)
         for unit in units:
-            if self.landing.take(unit)[0]:
+            if (beside := self.landing.take(unit)) is not None:
                 self._up.wait_stream(stream)  # someone may still look at what was held
                 self._copy_up(unit)
+                beside.then()
             arrival = self._arrivals.pop(unit.index, None)
             if arrival is not None:
                 stream.wait_event(arrival)

@@ -11,16 +11,15 @@ of the global batch, so that n of them are one step of synchronous SGD; stalenes
 from __future__ import annotations
 
 from engine.plan.cluster import Cluster
-from engine.plan.consistency import Consistency
 from engine.plan.description import ModelDescription
 from engine.plan.plan import Plan
 from engine.strategies.base import Strategy
-from engine.strategies.drifting import AsynchronousOptions
+from engine.strategies.drifting import UnboundedOptions
 
 
-def build(model: ModelDescription, cluster: Cluster, options: AsynchronousOptions) -> Plan:
+def build(model: ModelDescription, cluster: Cluster, options: UnboundedOptions) -> Plan:
     """Slices by priority, each applied when it arrives."""
-    return options.drifting("async-sgd", model, cluster, Consistency(mode="asynchronous", scaling="constant"))
+    return options.asynchronous("async-sgd", model, cluster, "constant")
 
 
 STRATEGY = Strategy(
@@ -29,6 +28,6 @@ STRATEGY = Strategy(
     loses_when="all workers are equally fast: gradients are stale, and nobody had to be waited for.",
     source="papers 001 (asynchronous SGD)",
     proof="convergent",
-    options=AsynchronousOptions,
+    options=UnboundedOptions,
     build=build,
 )

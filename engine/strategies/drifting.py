@@ -50,3 +50,20 @@ class AsynchronousOptions(CodecOptions):
             ),
         )
         return replace(plan, consistency=consistency)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnboundedOptions(AsynchronousOptions):
+    """The same, and whether a worker waits for its own contributions."""
+
+    own_writes: bool = True
+    """Whether a worker waits, before a step, for the answer to its last contribution. False: it goes on with the answer
+    to the one before, so that a step's exchange may take as long as the next step; it needs a second copy of the
+    parameters, and every gradient is at least one update late."""
+
+    def asynchronous(self, strategy: str, model: ModelDescription, cluster: Cluster, scaling: str) -> Plan:
+        """Each contribution is applied when it arrives, by the rule `scaling`."""
+        consistency = Consistency(
+            mode="asynchronous", scaling=scaling, own_writes=None if self.own_writes else False
+        )
+        return self.drifting(strategy, model, cluster, consistency)

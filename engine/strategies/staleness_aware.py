@@ -9,18 +9,15 @@ it is the same. Deviation: with an optimizer that normalizes (adam), to divide t
 from __future__ import annotations
 
 from engine.plan.cluster import Cluster
-from engine.plan.consistency import Consistency
 from engine.plan.description import ModelDescription
 from engine.plan.plan import Plan
 from engine.strategies.base import Strategy
-from engine.strategies.drifting import AsynchronousOptions
+from engine.strategies.drifting import UnboundedOptions
 
 
-def build(model: ModelDescription, cluster: Cluster, options: AsynchronousOptions) -> Plan:
+def build(model: ModelDescription, cluster: Cluster, options: UnboundedOptions) -> Plan:
     """As async-sgd, each gradient over its staleness."""
-    return options.drifting(
-        "staleness-aware", model, cluster, Consistency(mode="asynchronous", scaling="staleness")
-    )
+    return options.asynchronous("staleness-aware", model, cluster, "staleness")
 
 
 STRATEGY = Strategy(
@@ -29,6 +26,6 @@ STRATEGY = Strategy(
     loses_when="workers are many and equally fast: each gradient counts 1/n, and training slows down.",
     source="papers 001 (staleness-aware asynchronous SGD)",
     proof="convergent",
-    options=AsynchronousOptions,
+    options=UnboundedOptions,
     build=build,
 )

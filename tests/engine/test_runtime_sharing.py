@@ -111,23 +111,29 @@ def test_what_is_received_lands_at_once_where_nobody_looks() -> None:
     memory, unit = memory_of(parameter), unit_of(Segment("p0", 0, 4))
     memory.landing.begin_backward(holds_all=False)
     before = parameter._version
-    memory.land(unit, received(2.0))
+    installed: list[float] = []
+    memory.land(unit, received(2.0), lambda: installed.append(2))
     assert value(parameter) == 2.0
+    assert installed == [2]
     assert parameter._version > before, "autograd is told"
     assert not memory.landing.hold("p0", [unit]), "forward's value is gone"
 
 
 @pytest.mark.parametrize("all_of_them", [True, False])
 def test_what_is_held_is_kept_beside_until_it_is_used(all_of_them: bool) -> None:
-    parameter = Parameter(torch.ones(4))
+    parameter = Parameter(torch.zeros(4))
     memory, unit = memory_of(parameter), unit_of(Segment("p0", 0, 4))
     memory.landing.begin_backward(holds_all=all_of_them)
     assert memory.landing.hold("p0", [unit])
     assert memory.landing_places(unit) is None
-    memory.land(unit, received(2.0))
-    assert value(parameter) == 1.0
+    installed: list[float] = []
+    for number in (1.0, 2.0):
+        memory.land(unit, received(number), lambda number=number: installed.append(number))
+    assert value(parameter) == 0.0
+    assert installed == []
     memory.before_use([unit])
     assert value(parameter) == 2.0
+    assert installed == [2], "the first is out of date"
     memory.landing.begin_backward(holds_all=False)
-    memory.land(unit, received(3.0))
+    memory.land(unit, received(3.0), lambda: installed.append(3))
     assert value(parameter) == 3.0
