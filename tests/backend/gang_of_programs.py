@@ -30,6 +30,7 @@ STRANGER = (
 """Starts a process that shows only in its arguments whose it is."""
 PROGRAMS = {
     "work": "",
+    "goes on": "",
     "sleep": SLEEP,
     "stubborn": f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEP}",
     "leaves a daemon": DAEMON,
@@ -41,6 +42,7 @@ PROGRAMS = {
     "does not start": "",
     "breaks its supervisor": "",
 }
+LOST = "worker 1 was lost after 37 steps: killed by SIGKILL"
 ERROR = {"type": "ValueError", "message": "the loss is nan at step 7"}
 GRACE_S = 0.5
 
@@ -86,7 +88,8 @@ class Programs:
                     exit_code=code,
                     error=error,
                 )
-        return None if self._running else GangEnd(status="succeeded", reason="done")
+        lost = (LOST,) if self._launch.job.name == "goes on" else ()
+        return None if self._running else GangEnd(status="succeeded", reason="done", lost=lost)
 
     def stop(self) -> GangEnd:
         for number, patience_s in ((signal.SIGTERM, GRACE_S), (signal.SIGKILL, 10)):

@@ -79,6 +79,15 @@ def test_an_attempt_that_does_its_work_succeeds_and_leaves_nothing(
     assert nothing_left(tmp_path)
 
 
+def test_a_job_that_went_on_without_a_worker_succeeds_and_names_it(
+    executor: Executor, tmp_path: Path
+) -> None:
+    end = ended(executor, executor.launch(launch(tmp_path, "goes on"), NOWHERE))
+    assert (end.status, end.reason, end.party) == ("succeeded", Reason.COMPLETED, None)
+    left = "The job was finished by the processes that were left"
+    assert end.message == f"{left}: worker 1 was lost after 37 steps: killed by SIGKILL"
+
+
 @pytest.mark.parametrize("name", ["fails", "leaves a daemon and fails"])
 def test_a_failed_process_gives_its_own_reason_and_the_others_end(
     executor: Executor, tmp_path: Path, name: str
