@@ -10,7 +10,7 @@ from engine.transport.clock import AttemptClock
 from engine.transport.control import Control, Frame
 from engine.transport.counters import Counters
 from engine.transport.credit import Window
-from engine.transport.errors import PeerLost
+from engine.transport.errors import gave_up
 from engine.transport.peer import Peer
 
 _DATA_END_GRACE_NS = 2 * 10**9
@@ -200,14 +200,6 @@ class Dialogue:
             case Control.FAREWELL:
                 peer.confirmed = True
             case Control.ABORT:
-                raise self._aborted_by(peer, frame)
+                raise gave_up(peer.index, frame.a, {i: p.name for i, p in self.peers.items()}, frame.text)
             case Control.HEARTBEAT:
                 pass
-
-    def _aborted_by(self, peer: Peer, frame: Frame) -> PeerLost:
-        culprit = self.peers.get(frame.a)
-        if culprit is None:
-            return peer.lost(f"it gave up on this party: {frame.text}")
-        if culprit is peer:
-            return peer.lost(f"it gave up: {frame.text}")
-        return culprit.lost(f"{frame.text} (reported by {peer.name})")

@@ -11,6 +11,7 @@ from engine.transport.credit import MIN_WINDOW_BYTES, ReceiverCredit, SenderCred
 from engine.transport.message import HEADER_BYTES
 from tests.engine.transport_parties import WAIT_S, connected
 
+pytestmark = pytest.mark.usefixtures("data_plane")
 NAMES = ("worker 0", "worker 1", "server 0")
 SERVER = 2
 SIZE = 30_000

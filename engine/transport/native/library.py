@@ -55,7 +55,9 @@ class Library:
     def __init__(self, path: str) -> None:
         quick, waiting = ctypes.PyDLL(path), ctypes.CDLL(path)
 
-        def declare(library: ctypes.CDLL, name: str, answer: object, *arguments: object) -> ctypes._NamedFuncPointer:
+        def declare(
+            library: ctypes.CDLL, name: str, answer: object, *arguments: object
+        ) -> ctypes._NamedFuncPointer:
             function = getattr(library, name)
             function.restype, function.argtypes = answer, arguments
             return function  # type: ignore[no-any-return]
@@ -75,7 +77,15 @@ class Library:
         self.stop = declare(quick, "ty_stop", None, core, c_int64, c_char_p)
         self.join = declare(waiting, "ty_join", None, core)
         self.counters = declare(
-            quick, "ty_counters", None, core, POINTER(Count), POINTER(Count), POINTER(Count), c_int, POINTER(c_int)
+            quick,
+            "ty_counters",
+            None,
+            core,
+            POINTER(Count),
+            POINTER(Count),
+            POINTER(Count),
+            c_int,
+            POINTER(c_int),
         )
         self.slots = declare(quick, "ty_slots", c_void_p, core)
         self.slots_bytes = declare(quick, "ty_slots_bytes", c_size_t)

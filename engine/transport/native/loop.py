@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import struct
 import threading
 import weakref
 from collections.abc import Callable, Mapping
@@ -18,12 +17,10 @@ from enum import IntEnum
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from engine.transport.buffers import ScratchPool
 from engine.transport.counters import Traffic
 from engine.transport.dialogue import PingAnswered
-from engine.transport.errors import PeerLost, ProtocolError, TransportError
+from engine.transport.errors import PeerLost, ProtocolError, TransportError, gave_up
 from engine.transport.lane import Delivery, LaneQueue, work
 from engine.transport.message import Header, Outgoing
 from engine.transport.native.library import (
@@ -36,6 +33,7 @@ from engine.transport.native.library import (
     Options,
     PeerOptions,
 )
+from engine.transport.native.memory import copy, pairs, place
 from engine.transport.observer import Watch
 from engine.transport.pacing import PacedLink
 
@@ -135,9 +133,13 @@ class NativeLoop:
         peers = (PeerOptions * len(self._peers))(*self._peers)
         self._core = self._library.open(ctypes.byref(self._options), peers, len(peers))
         if self._core is None:
-            raise TransportError("the compiled data plane did not start: out of memory, threads or descriptors")
+            raise TransportError(
+                "the compiled data plane did not start: out of memory, threads or descriptors"
+            )
         size = self._library.slots_bytes()
-        self._memory = memoryview((ctypes.c_char * size).from_address(self._library.slots(self._core))).cast("B")
+        self._memory = memoryview((ctypes.c_char * size).from_address(self._library.slots(self._core))).cast(
+            "B"
+        )
         self._watch.counters.wire = self._counted
         self._thread.start()
 
@@ -146,9 +148,10 @@ class NativeLoop:
         number = next(self._numbers)
         self._sent[number] = message
         frame, views = message.frame, message.views
-        pairs = _PAIR.pack(_address(views[0]), len(views[0])) if len(views) == 1 else _pairs(views)
         awaited = message.on_sent is not None
-        if not self._library.send(self._core, peer, frame, len(frame), pairs, len(views), number, awaited):
+        if not self._library.send(
+            self._core, peer, frame, len(frame), pairs(views), len(views), number, awaited
+        ):
             del self._sent[number]
             raise MemoryError(f"no memory to send {message.header}")
 
@@ -168,7 +171,11 @@ class NativeLoop:
         self._library.part(self._core)
 
     def missing(self) -> list[str]:
-        return [self._names[peer.index] for peer in self._peers if not self._library.parted(self._core, peer.index)]
+        return [
+            self._names[peer.index]
+            for peer in self._peers
+            if not self._library.parted(self._core, peer.index)
+        ]
 
     def abort(self, culprit: int, reason: str) -> None:
         self._aborted = True
@@ -203,7 +210,8 @@ class NativeLoop:
         except BaseException as error:
             self._failed(error)
         # Handlers may still use the memory of messages: it is freed with this object.
-        weakref.finalize(self, self._library.free, self._core)
+        weakref.finalize(self, self._library.free, self._core).atexit = False
+        self._sent.clear()
 
     def _loop(self, buffer: ctypes.Array[ctypes.c_char]) -> None:
         lanes = tuple(self._lanes.values())
@@ -240,9 +248,9 @@ class NativeLoop:
         payload: memoryview | None = None
         if header.payload_bytes:
             payload = self._memory[at : at + header.payload_bytes]
-            placed = _place(lane, header)
+            placed = place(lane, header)
             if placed is not None:
-                _copy(payload, placed)
+                copy(payload, placed)
                 payload = None
         self._arrived(event, header)
         lane.put(Delivery(header, payload, None, partial(self._handled, peer, header.wire_bytes, slot)))
@@ -265,7 +273,7 @@ class NativeLoop:
             lane.allow(header, 0)
         scratch, placed = None, None
         if header.payload_bytes:
-            placed = _place(lane, header)
+            placed = place(lane, header)
             if placed is None:
                 scratch = self._pool.take(header.payload_bytes)
                 placed = [scratch[: header.payload_bytes]]
@@ -273,7 +281,7 @@ class NativeLoop:
         self._answer(event[1], placed or [])
 
     def _answer(self, peer: int, views: list[memoryview]) -> None:
-        if not self._library.answer(self._core, peer, _pairs(views), len(views)):
+        if not self._library.answer(self._core, peer, pairs(views), len(views)):
             raise MemoryError("no memory to say where a message belongs")
 
     def _placed(self, event: tuple[Any, ...]) -> None:
@@ -327,7 +335,7 @@ class NativeLoop:
             raise ProtocolError(text)
         if kind == _Event.LOST:
             raise PeerLost(peer, self._names[peer], text)
-        raise PeerLost.aborted(peer, culprit=event[5], names=self._names, text=text)
+        raise gave_up(peer, event[5], self._names, text)
 
     def _counted(self) -> Traffic:
         """The library's counters."""
@@ -347,41 +355,10 @@ class NativeLoop:
         )
 
 
-_PAIR = struct.Struct("<QQ")
-
-
-def _address(view: memoryview) -> int:
-    return int(np.frombuffer(view, np.uint8).__array_interface__["data"][0])
-
-
-def _pairs(views: list[memoryview]) -> bytes:
-    """Addresses and lengths."""
-    return b"".join(_PAIR.pack(_address(view), len(view)) for view in views)
-
-
 def _header(event: tuple[Any, ...]) -> Header:
     """The header of a message, without its meta."""
     _, kind, lane, origin, _, *others, _ = event[_HEADER]
     return Header(kind, origin, lane, *others)
-
-
-def _place(lane: LaneQueue, header: Header) -> list[memoryview] | None:
-    """Where the handler wants the payload."""
-    placed = lane.place(header)
-    if placed is None:
-        return None
-    views = [view.cast("B") for view in placed if view.nbytes]
-    total = sum(map(len, views))
-    if total != header.payload_bytes:
-        raise ProtocolError(f"{header}: its place has {total} bytes, not {header.payload_bytes}")
-    return views
-
-
-def _copy(payload: memoryview, views: list[memoryview]) -> None:
-    start = 0
-    for view in views:
-        view[:] = payload[start : start + len(view)]
-        start += len(view)
 
 
 def _options(settings: Settings, egress: PacedLink | None, ingress: PacedLink | None) -> Options:
