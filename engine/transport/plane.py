@@ -104,7 +104,7 @@ def chosen(choice: str | None) -> DataPlaneChoice:
         raise ValueError(f"data_plane = {choice!r} ({VARIABLE}): one of {', '.join(CHOICES)}")
     if choice == "native" and library() is None:
         raise ValueError(
-            f"data_plane = 'native' ({VARIABLE}): it has not been built; run `python -m engine.transport.native.build`,"
+            f"data_plane = 'native' ({VARIABLE}): it has not been built; run `python -m engine.transport.native`,"
             " or take 'auto' or 'python'"
         )
     return cast(DataPlaneChoice, choice)

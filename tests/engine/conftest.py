@@ -12,6 +12,7 @@ import pytest
 from engine.transport.native.build import NoCompilerError, build
 from engine.transport.native.library import library
 from engine.transport.plane import VARIABLE
+from tests.facilities import unavailable
 
 NAME = "user_module_of_a_test"
 
@@ -39,7 +40,7 @@ def compiled() -> None:
     try:
         build()
     except NoCompilerError as error:
-        pytest.skip(str(error))
+        unavailable("compiler", str(error))
     library.cache_clear()
 
 

@@ -1,6 +1,6 @@
 """Compile the data plane, with the machine's C compiler or the one in the wheel `ziglang`.
 
-    python -m engine.transport.native.build
+    python -m engine.transport.native
 
 The library's name tells what it was made from, so that a stale one is never loaded.
 """
@@ -56,10 +56,3 @@ def _compiler() -> list[str]:
     if importlib.util.find_spec("ziglang"):
         return [sys.executable, "-m", "ziglang", "cc"]
     raise NoCompilerError("no C compiler: install one, or `pip install ziglang`, which holds one")
-
-
-if __name__ == "__main__":
-    try:
-        print(build())
-    except NoCompilerError as error:
-        sys.exit(f"the compiled data plane cannot be made: {error}")
