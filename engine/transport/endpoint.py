@@ -121,7 +121,8 @@ class Endpoint:
         self._lanes: dict[int, LaneQueue] = {}
         self._peers: dict[int, str] = {}
         """Names of those it is connected with, by number."""
-        self._data_plane = plane.chosen(data_plane)
+        self.data_plane = plane.chosen(data_plane)
+        """Who moves the bytes."""
         self._listener: socket.socket | None = None
         self._loop: DataPlane | None = None
         self._closed = False
@@ -191,7 +192,7 @@ class Endpoint:
             mesh.tune(*pair, self._unsent_bytes, self._send_buffer_bytes)
         self._peers = {peer: self.names[peer] for peer in sorted(sockets)}
         self._loop = plane.make(
-            self._data_plane, {peer: sockets[peer] for peer in self._peers}, self._wiring()
+            self.data_plane, {peer: sockets[peer] for peer in self._peers}, self._wiring()
         )
         for lane in self._lanes.values():
             lane.start()

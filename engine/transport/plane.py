@@ -10,7 +10,7 @@ import socket
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias, cast, get_args
+from typing import Literal, Protocol, TypeAlias, get_args
 
 from engine.transport.buffers import ScratchPool
 from engine.transport.credit import ReceiverCredit, SenderCredit, Window
@@ -97,8 +97,9 @@ class Wiring:
     silence_s: float
 
 
-def chosen(choice: str | None) -> DataPlaneChoice:
-    """The choice, or what the environment says. Raises ValueError for anything else, and for one that is not there."""
+def chosen(choice: str | None) -> Literal["python", "native"]:
+    """What the choice, or without one the environment, comes to here. Raises ValueError for anything else, and for
+    a data plane that is not there."""
     choice = choice or os.environ.get(VARIABLE, "python")
     if choice not in CHOICES:
         raise ValueError(f"data_plane = {choice!r} ({VARIABLE}): one of {', '.join(CHOICES)}")
@@ -107,12 +108,12 @@ def chosen(choice: str | None) -> DataPlaneChoice:
             f"data_plane = 'native' ({VARIABLE}): it has not been built; run `python -m engine.transport.native`,"
             " or take 'auto' or 'python'"
         )
-    return cast(DataPlaneChoice, choice)
+    return "python" if choice == "python" or library() is None else "native"
 
 
-def make(choice: DataPlaneChoice, sockets: Sockets, wiring: Wiring) -> DataPlane:
+def make(choice: Literal["python", "native"], sockets: Sockets, wiring: Wiring) -> DataPlane:
     """The data plane of `choice`, not yet started. It owns the sockets from now on."""
-    compiled = None if choice == "python" else library()
+    compiled = library() if choice == "native" else None
     if compiled is not None:
         return NativeLoop(
             compiled,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.transport.native.build import NoCompilerError, build
+from engine.transport.native.build import BuildError, build
 from engine.transport.native.library import library
 from engine.transport.plane import VARIABLE
 from tests.facilities import unavailable
@@ -39,7 +39,7 @@ def compiled() -> None:
     """The compiled data plane. Skips where there is no compiler."""
     try:
         build()
-    except NoCompilerError as error:
+    except BuildError as error:
         unavailable("compiler", str(error))
     library.cache_clear()
 

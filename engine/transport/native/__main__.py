@@ -2,9 +2,9 @@
 
 import sys
 
-from engine.transport.native.build import NoCompilerError, build
+from engine.transport.native.build import BuildError, build
 
 try:
     print(build())
-except NoCompilerError as error:
+except BuildError as error:
     sys.exit(f"the compiled data plane cannot be made: {error}")

@@ -2,7 +2,8 @@
 
     python -m engine.transport.native
 
-The library's name tells what it was made from, so that a stale one is never loaded.
+The library lies where Python keeps what it compiles, and its name tells what it was made from, so that a stale one is
+never loaded.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _FLAGS = ("-std=c11", "-O2", "-fPIC", "-shared", "-pthread", "-fvisibility=hidde
 _COMPILE_S = 300
 
 
-class NoCompilerError(RuntimeError):
+class BuildError(RuntimeError):
     """The data plane cannot be compiled here; the message says why and what to do."""
 
 
@@ -30,21 +31,25 @@ def library_path() -> Path:
     digest = hashlib.sha256(" ".join(_FLAGS).encode())
     for path in sorted([*_FOLDER.glob("*.c"), *_FOLDER.glob("*.h")]):
         digest.update(path.read_bytes())
-    return _FOLDER / "built" / f"transport-{platform.machine()}-{digest.hexdigest()[:16]}.so"
+    return _FOLDER / "__pycache__" / f"transport-{platform.machine()}-{digest.hexdigest()[:16]}.so"
 
 
 def build() -> Path:
-    """The compiled library, made now unless it is there. Raises NoCompilerError."""
+    """The compiled library, made now unless it is there. Raises BuildError."""
     path = library_path()
     if path.exists():
         return path
+    if not os.access(_FOLDER, os.W_OK):
+        raise BuildError(
+            f"{_FOLDER} cannot be written to: let who owns it run `python -m engine.transport.native`"
+        )
     path.parent.mkdir(exist_ok=True)
     unfinished = path.with_suffix(f".{os.getpid()}")
     sources = [str(source) for source in sorted(_FOLDER.glob("*.c"))]
     command = [*_compiler(), *_FLAGS, "-o", str(unfinished), *sources]
     made = subprocess.run(command, capture_output=True, text=True, timeout=_COMPILE_S, check=False)
     if made.returncode:
-        raise NoCompilerError(f"{' '.join(command)} failed: {made.stderr.strip()[-2000:]}")
+        raise BuildError(f"{' '.join(command)} failed: {made.stderr.strip()[-2000:]}")
     unfinished.replace(path)  # others may build at the same time
     return path
 
@@ -55,4 +60,4 @@ def _compiler() -> list[str]:
             return [found]
     if importlib.util.find_spec("ziglang"):
         return [sys.executable, "-m", "ziglang", "cc"]
-    raise NoCompilerError("no C compiler: install one, or `pip install ziglang`, which holds one")
+    raise BuildError("no C compiler: install one, or `pip install ziglang`, which holds one")

@@ -60,7 +60,7 @@ class Library:
         ) -> ctypes._NamedFuncPointer:
             function = getattr(library, name)
             function.restype, function.argtypes = answer, arguments
-            return function  # type: ignore[no-any-return]
+            return function
 
         core = c_void_p
         self.open = declare(quick, "ty_open", core, POINTER(Options), POINTER(PeerOptions), c_int)
