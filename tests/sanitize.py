@@ -3,7 +3,7 @@
     python -m tests.sanitize address      # memory errors and undefined behaviour
     python -m tests.sanitize thread       # data races
 
-Python itself has not been compiled for one, so that its library is loaded first; what Python never frees is not told.
+What follows are options of pytest. Python itself has not been compiled for one, so that its library is loaded first; what Python never frees is not told.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def main() -> int:
         "ASAN_OPTIONS": options,
         "TSAN_OPTIONS": "report_signal_unsafe=0:ignore_noninstrumented_modules=1:exitcode=66",
     }
-    command = [sys.executable, "-m", "pytest", "-q", "-s", "-k", "native", *(sys.argv[2:] or TESTS)]
+    command = [sys.executable, "-m", "pytest", "-q", "-s", "-k", "native", *TESTS, *sys.argv[2:]]
     return subprocess.run(command, env=environment, check=False).returncode
 
 
