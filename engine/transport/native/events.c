@@ -49,9 +49,10 @@ void events_flush(struct core *core, bool all)
 {
     pthread_mutex_lock(&core->events_lock);
     core->events_due |= all && core->event_count;
-    if (core->events_due && atomic_load(&core->python_waits))
-        pthread_cond_signal(&core->events_come);
+    bool wanted = core->events_due && atomic_load(&core->python_waits);
     pthread_mutex_unlock(&core->events_lock);
+    if (wanted) /* Without the lock, which who wakes takes first. */
+        pthread_cond_signal(&core->events_come);
 }
 
 /* Whether there are events that have not woken Python's thread. */
@@ -75,9 +76,10 @@ void events_wake_python(struct core *core)
 {
     pthread_mutex_lock(&core->events_lock);
     core->python_woken = true;
-    if (atomic_load(&core->python_waits))
-        pthread_cond_signal(&core->events_come);
+    bool wanted = atomic_load(&core->python_waits);
     pthread_mutex_unlock(&core->events_lock);
+    if (wanted)
+        pthread_cond_signal(&core->events_come);
 }
 
 static void wait_until(struct core *core, int64_t end_ns)

@@ -11,7 +11,8 @@
 #include <unistd.h>
 
 #define COARSE_NS 20000000
-#define UNSAID_NS 2000000 /* How long an event that nobody waits for may stay unsaid while the thread sleeps. */
+#define MILLISECOND_NS 1000000
+#define UNSAID_NS 10000000 /* How long an event that nobody waits for may stay unsaid while the thread sleeps. */
 #define READABLE (EPOLLIN | EPOLLHUP | EPOLLERR)
 #define WAKE UINT64_MAX
 #define MOST_EVENTS 64
@@ -238,9 +239,9 @@ static void nap(struct core *core, int64_t left_ns)
     ppoll(&polled, 1, &left, NULL);
 }
 
-/* Blocks until something happens or the time comes. Epoll rounds its own timeout up to a millisecond: too coarse for
- * pacing. */
-static int wait_for_events(struct core *core, int64_t until_ns, struct epoll_event *events)
+/* Blocks until something happens or the time comes; `paced`: it is a paced link's time, for which the whole
+ * milliseconds of epoll are too coarse. */
+static int wait_for_events(struct core *core, int64_t until_ns, bool paced, struct epoll_event *events)
 {
     events_flush(core, false);
     int64_t left_ns = until_ns - now_ns();
@@ -249,9 +250,12 @@ static int wait_for_events(struct core *core, int64_t until_ns, struct epoll_eve
     if (left_ns <= 0 || atomic_load(&core->pending) || owes_credit(core))
         left_ns = 0;
     int64_t sleep_ns = unsaid ? earlier(left_ns, UNSAID_NS) : left_ns;
-    if (sleep_ns > 0 && sleep_ns < COARSE_NS)
+    if (paced && sleep_ns > 0 && sleep_ns < COARSE_NS) {
         nap(core, sleep_ns);
-    int count = epoll_wait(core->epoll, events, MOST_EVENTS, sleep_ns < COARSE_NS ? 0 : (int)(sleep_ns / 1000000));
+        sleep_ns = 0;
+    }
+    int timeout_ms = (int)((sleep_ns + MILLISECOND_NS - 1) / MILLISECOND_NS);
+    int count = epoll_wait(core->epoll, events, MOST_EVENTS, timeout_ms);
     atomic_store(&core->sleeping, false);
     if (unsaid && left_ns && count <= 0)
         events_flush(core, true);
@@ -313,7 +317,7 @@ static void turn(struct core *core, int64_t *next_beat_ns)
     if (core->ingress_at_ns > at_ns)
         until_ns = earlier(until_ns, core->ingress_at_ns);
     struct epoll_event events[MOST_EVENTS];
-    int count = wait_for_events(core, more ? 0 : until_ns, events);
+    int count = wait_for_events(core, more ? 0 : until_ns, until_ns != *next_beat_ns, events);
     serve(core, events, count);
 }
 
