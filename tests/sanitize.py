@@ -3,7 +3,8 @@
     python -m tests.sanitize address      # memory errors and undefined behaviour
     python -m tests.sanitize thread       # data races
 
-What follows are options of pytest. Python itself has not been compiled for one, so that its library is loaded first; what Python never frees is not told.
+What follows are options of pytest. Python itself has not been compiled for a sanitizer, so that the sanitizer's library
+is loaded first; what Python never frees is not told.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from engine.transport.clock import AttemptClock
 from engine.transport.control import Control, Frame
 from engine.transport.counters import Counters
 from engine.transport.credit import Window
-from engine.transport.errors import gave_up
+from engine.transport.errors import PeerLost, gave_up
 from engine.transport.peer import Peer
 
 _DATA_END_GRACE_NS = 2 * 10**9

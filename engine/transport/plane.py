@@ -14,7 +14,7 @@ from typing import Literal, Protocol, TypeAlias, get_args
 
 from engine.transport.buffers import ScratchPool
 from engine.transport.credit import ReceiverCredit, SenderCredit, Window
-from engine.transport.dialogue import Dialogue, PingAnswered
+from engine.transport.dialogue import Dialogue, LostCallback, PingAnswered
 from engine.transport.inbound import Inbox
 from engine.transport.lane import LaneQueue
 from engine.transport.loop import Loop
@@ -43,8 +43,16 @@ class DataPlane(Protocol):
         """Start the thread."""
         ...
 
-    def put(self, peer: int, message: Outgoing) -> None:
-        """Queue a message for `peer`; never blocks."""
+    def put(self, peer: int, message: Outgoing, *, hurry: bool) -> None:
+        """Queue a message for `peer`; never blocks. Without `hurry` the I/O thread is not woken for it."""
+        ...
+
+    def nudge(self) -> None:
+        """Look at what was queued without hurry, in the lanes, too."""
+        ...
+
+    def may_lose(self, expendable: frozenset[int], lost: LostCallback) -> None:
+        """From now on the loss of one of these is told to `lost`, in the I/O thread, and fails nothing."""
         ...
 
     def wake(self) -> None:

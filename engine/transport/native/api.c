@@ -95,21 +95,26 @@ static struct peer *find(struct core *core, int index)
     return NULL;
 }
 
-/* Queues a message: its header and meta, and pairs of address and length of its payload. False: no memory. */
-EXPORT bool ty_send(struct core *core, int peer, const uint8_t *frame, size_t frame_bytes, const uint64_t *views,
-                    int view_count, uint64_t id, bool awaited)
+/* Queues a message: its header and meta, and pairs of address and length of its payload. `awaited`: Python waits to
+ * hear that it has left; without `hurry` a sleeping thread is not woken for it. False: nobody is there any more. */
+EXPORT bool ty_send(struct core *core, int index, const uint8_t *frame, size_t frame_bytes, const uint64_t *views,
+                    int view_count, uint64_t id, bool awaited, bool hurry)
 {
     struct message *message = message_new(frame, frame_bytes, views, view_count);
     if (!message)
-        return false;
+        abort();
     message->id = id;
     message->awaited = awaited;
+    struct peer *peer = find(core, index);
     pthread_mutex_lock(&core->lock);
-    bool asleep = backlog_put(&find(core, peer)->backlog, message);
+    bool dropped = peer->backlog.dropped;
+    bool asleep = !dropped && backlog_put(&peer->backlog, message);
     pthread_mutex_unlock(&core->lock);
-    if (asleep)
+    if (dropped)
+        message_free(message);
+    if (asleep && hurry)
         loop_wake(core);
-    return true;
+    return !dropped;
 }
 
 /* Blocks for at most so long until there are events, or until ty_wake; answers how many were written to `out`. */
@@ -117,6 +122,12 @@ EXPORT int ty_wait(struct core *core, struct event *out, int most, int64_t timeo
 {
     return events_take(core, out, most, timeout_ns < LONGEST_TIMEOUT_NS ? timeout_ns : LONGEST_TIMEOUT_NS);
 }
+
+/* Makes the I/O thread look at what did not hurry. */
+EXPORT void ty_nudge(struct core *core) { loop_wake(core); }
+
+/* From now on the loss of this peer fails nothing. */
+EXPORT void ty_may_lose(struct core *core, int peer) { atomic_store(&find(core, peer)->expendable, true); }
 
 /* Ends a ty_wait. */
 EXPORT void ty_wake(struct core *core) { events_wake_python(core); }

@@ -266,14 +266,24 @@ void backlog_granted(struct backlog *backlog, int64_t count)
     backlog->overdrawn &= backlog->balance_bytes <= 0;
 }
 
+/* Takes a message out, in no order; NULL where there is none. */
+struct message *backlog_pop_any(struct backlog *backlog)
+{
+    struct message *taken = backlog->current;
+    if (taken) {
+        backlog->current = NULL;
+    } else if (backlog->interrupted) {
+        taken = backlog->interrupted;
+        backlog->interrupted = taken->next;
+    } else if (backlog->queue.count) {
+        taken = backlog->queue.items[--backlog->queue.count];
+    }
+    return taken;
+}
+
 void backlog_free(struct backlog *backlog)
 {
-    for (size_t i = 0; i < backlog->queue.count; i++)
-        message_free(backlog->queue.items[i]);
+    for (struct message *message; (message = backlog_pop_any(backlog));)
+        message_free(message);
     free(backlog->queue.items);
-    for (struct message *next; backlog->interrupted; backlog->interrupted = next) {
-        next = backlog->interrupted->next;
-        message_free(backlog->interrupted);
-    }
-    message_free(backlog->current);
 }

@@ -3,6 +3,8 @@
 #include "core.h"
 
 #include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -51,6 +53,42 @@ void control_flush(struct core *core, struct peer *peer)
     count_sent(core, peer, NONE, 0, (uint64_t)count);
 }
 
+/* Goes on without the peer: both connections end, so that it hears of this if it lives. */
+static void abandon(struct core *core, struct peer *peer)
+{
+    peer->gone = peer->data_broken = peer->changed = true;
+    if (!peer->data_ended_ns)
+        peer->data_ended_ns = now_ns();
+    outbound_drop(core, peer);
+    shutdown(peer->data, SHUT_RDWR);
+    shutdown(peer->control, SHUT_RDWR);
+    if (peer->withheld)
+        atomic_fetch_sub(&core->withheld_count, 1);
+    peer->withheld = false;
+}
+
+/* The peer is of no use any more: everything ends, unless it may be lost. */
+__attribute__((format(printf, 5, 6)))
+static void lose(struct core *core, struct peer *peer, enum event_kind kind, int64_t culprit, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(peer->loss, sizeof peer->loss, format, arguments);
+    va_end(arguments);
+    if (!atomic_load(&peer->expendable)) {
+        fail(core, kind, peer->index, culprit, "%s", peer->loss);
+        return;
+    }
+    control_put(peer, ABORT, peer->index, 0, peer->loss);
+    control_flush(core, peer);
+    abandon(core, peer);
+    struct event event = {
+        .kind = kind, .peer = peer->index, .slot = TOLERATED, .count = culprit, .data = (uintptr_t)peer->loss,
+        .meta_bytes = (int32_t)strlen(peer->loss),
+    };
+    event_put(core, &event, true);
+}
+
 static void obey(struct core *core, struct peer *peer, const struct frame *frame, const char *text)
 {
     switch (frame->kind) {
@@ -80,7 +118,7 @@ static void obey(struct core *core, struct peer *peer, const struct frame *frame
         peer->confirmed = true;
         break;
     case ABORT:
-        fail(core, ABORTED, peer->index, frame->a, "%.*s", frame->text_bytes, text);
+        lose(core, peer, ABORTED, frame->a, "%.*s", frame->text_bytes, text);
         break;
     default:
         fail(core, BROKEN, peer->index, 0, "unknown control frame of kind %d", frame->kind);
@@ -96,16 +134,18 @@ static void ended(struct core *core, struct peer *peer, int error)
     if (peer->left && empty)
         peer->gone = true;
     else if (peer->left)
-        fail(core, LOST, peer->index, 0, "it left in good order while messages for it were still queued");
+        lose(core, peer, LOST, 0, "it left in good order while messages for it were still queued");
     else if (error)
-        fail(core, LOST, peer->index, 0, "its control connection broke ([Errno %d] %s): it was killed or crashed",
+        lose(core, peer, LOST, 0, "its control connection broke ([Errno %d] %s): it was killed or crashed",
              error, strerror(error));
     else
-        fail(core, LOST, peer->index, 0, "its connections closed without a goodbye: it was killed or crashed");
+        lose(core, peer, LOST, 0, "its connections closed without a goodbye: it was killed or crashed");
 }
 
 void control_read(struct core *core, struct peer *peer)
 {
+    if (peer->gone)
+        return;
     uint8_t buffer[READ_BYTES];
     ssize_t count = recv(peer->control, buffer, sizeof buffer, MSG_DONTWAIT);
     if (count < 0 && (errno == EAGAIN || errno == EINTR))
@@ -119,7 +159,7 @@ void control_read(struct core *core, struct peer *peer)
     struct bytes *in = &peer->control_in;
     append(in, buffer, (size_t)count);
     size_t at = 0;
-    for (struct frame frame; in->count - at >= sizeof frame && !core->failed;) {
+    for (struct frame frame; in->count - at >= sizeof frame && !core->failed && !peer->gone;) {
         memcpy(&frame, in->data + at, sizeof frame);
         if (in->count - at < sizeof frame + frame.text_bytes)
             break;
@@ -135,7 +175,8 @@ int control_senders(const struct core *core, const struct peer *one, int64_t at_
     int count = 0;
     for (int i = 0; i < core->peer_count; i++) {
         const struct peer *peer = &core->peers[i];
-        count += peer == one || inbound_in_message(peer) || peer->data_heard_ns > at_ns - JUST_NS;
+        bool sends = peer == one || inbound_in_message(peer) || peer->data_heard_ns > at_ns - JUST_NS;
+        count += sends && !peer->gone;
     }
     return count;
 }
@@ -143,6 +184,8 @@ int control_senders(const struct core *core, const struct peer *one, int64_t at_
 /* Gives `peer`, one of `senders`, the credit that is due, if it is worth a frame. */
 void control_grant(struct core *core, struct peer *peer, int senders)
 {
+    if (peer->gone)
+        return;
     struct receiver_credit *credit = &peer->inbox.credit;
     int64_t count = credit_take_grant(credit, window_share(&core->window, senders), senders == 1);
     bool withheld = credit_withheld(credit);
@@ -150,7 +193,7 @@ void control_grant(struct core *core, struct peer *peer, int senders)
         peer->withheld = withheld;
         atomic_fetch_add(&core->withheld_count, withheld ? 1 : -1);
     }
-    if (count && !peer->gone) {
+    if (count) {
         control_put(peer, CREDIT, count, 0, NULL);
         control_flush(core, peer);
     }
@@ -182,12 +225,12 @@ void control_beat(struct core *core, int64_t at_ns)
         peer->changed = true;
         int64_t silent_ns = peer->heard_ns ? at_ns - peer->heard_ns : 0;
         if (silent_ns > core->silence_ns)
-            fail(core, LOST, peer->index, 0,
+            lose(core, peer, LOST, 0,
                  "no sign of life for %.1f s; the job allows %g s (cluster.silence_s: give more where workers may"
                  " stop for so long)",
                  (double)silent_ns / 1e9, (double)core->silence_ns / 1e9);
-        if (peer->data_ended_ns && at_ns - peer->data_ended_ns > DATA_END_GRACE_NS)
-            fail(core, LOST, peer->index, 0, "%s", peer->data_end_reason);
+        else if (peer->data_ended_ns && at_ns - peer->data_ended_ns > DATA_END_GRACE_NS)
+            lose(core, peer, LOST, 0, "%s", peer->data_end_reason);
     }
 }
 

@@ -63,7 +63,10 @@ enum event_kind {
     LOST,        /* A peer is lost: `text` says why. */
     ABORTED,     /* A peer gave up: `count` is the party at fault. */
     BROKEN,      /* A peer sent what the protocol does not allow. */
+    DROPPED,     /* A message for a lost peer has not left and never will. */
 };
+
+#define TOLERATED 1 /* As the `slot` of LOST and ABORTED: the peer may be lost, and nothing fails. */
 
 struct __attribute__((packed)) event {
     int32_t kind, peer, slot, meta_bytes;
@@ -106,7 +109,7 @@ struct backlog {
     struct message *current, *interrupted;
     int32_t last;
     int64_t balance_bytes;
-    bool overdrawn;
+    bool overdrawn, dropped;
     struct window passed;
 };
 
@@ -181,7 +184,8 @@ struct peer {
     _Atomic int64_t handled_bytes; /* Finished by Python and not yet accounted for. */
     atomic_bool ping_asked;
     struct answer *_Atomic answer; /* Where Python wants what it was asked about; NULL: it has not said. */
-    atomic_bool parted;
+    atomic_bool parted, expendable;
+    char loss[TEXT_LIMIT_BYTES + 1]; /* Why it was lost. */
     struct tallies sent, received;
     uint64_t sent_overhead, received_overhead;
 };
@@ -240,6 +244,7 @@ bool message_interruptible(const struct message *);
 int message_next_views(const struct message *, int64_t limit, struct iovec *out, int most);
 uint64_t message_advance(struct message *, uint64_t count);
 bool backlog_put(struct backlog *, struct message *);
+struct message *backlog_pop_any(struct backlog *);
 bool backlog_empty(const struct backlog *);
 bool backlog_urgency(const struct backlog *, int32_t *priority);
 int64_t backlog_next_bytes(const struct backlog *);
@@ -251,6 +256,7 @@ void backlog_free(struct backlog *);
 bool wants_to_write(struct core *, struct peer *, int32_t *priority);
 ssize_t outbound_write(struct core *, struct peer *, int64_t limit);
 int outbound_write_on(struct core *, struct peer *, int64_t limit);
+void outbound_drop(struct core *, struct peer *);
 void outbound_report(struct core *, struct peer *, struct message *, enum event_kind);
 
 /* inbound.c */

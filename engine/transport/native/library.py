@@ -15,6 +15,8 @@ from engine.transport.native.build import library_path
 
 EVENT = struct.Struct("<4iQqqqQBBBxHHIIIiiqQIIxxxx")
 """kind, peer, slot, meta_bytes, id, count, start, end, data; then the message's header."""
+TOLERATED = 1
+"""As the slot of a loss: the peer may be lost."""
 SLOT_BYTES = 64 * 1024
 SLOT_ALIGNMENT = 64
 NO_SLOT = -1
@@ -65,8 +67,21 @@ class Library:
         core = c_void_p
         self.open = declare(quick, "ty_open", core, POINTER(Options), POINTER(PeerOptions), c_int)
         self.send = declare(
-            quick, "ty_send", c_bool, core, c_int, c_char_p, c_size_t, c_char_p, c_int, c_uint64, c_bool
+            quick,
+            "ty_send",
+            c_bool,
+            core,
+            c_int,
+            c_char_p,
+            c_size_t,
+            c_char_p,
+            c_int,
+            c_uint64,
+            c_bool,
+            c_bool,
         )
+        self.nudge = declare(quick, "ty_nudge", None, core)
+        self.may_lose = declare(quick, "ty_may_lose", None, core, c_int)
         self.wait = declare(waiting, "ty_wait", c_int, core, c_void_p, c_int, c_int64)
         self.wake = declare(quick, "ty_wake", None, core)
         self.handled = declare(quick, "ty_handled", None, core, c_int, c_int64, c_int)

@@ -294,7 +294,8 @@ static void serve(struct core *core, const struct epoll_event *events, int count
         write_to(core, writable[i].peer);
     qsort(readable, (size_t)reads, sizeof *readable, by_urgency);
     for (int i = 0; i < reads; i++)
-        read_from(core, readable[i].peer);
+        if (!readable[i].peer->data_broken) /* It may have been lost a moment ago. */
+            read_from(core, readable[i].peer);
 }
 
 static void turn(struct core *core, int64_t *next_beat_ns)

@@ -19,7 +19,7 @@ from typing import Any
 
 from engine.transport.buffers import ScratchPool
 from engine.transport.counters import Traffic
-from engine.transport.dialogue import PingAnswered
+from engine.transport.dialogue import LostCallback, PingAnswered
 from engine.transport.errors import PeerLost, ProtocolError, TransportError, gave_up
 from engine.transport.lane import Delivery, LaneQueue, work
 from engine.transport.message import Header, Outgoing
@@ -28,6 +28,7 @@ from engine.transport.native.library import (
     NO_SLOT,
     SLOT_ALIGNMENT,
     SLOT_BYTES,
+    TOLERATED,
     Count,
     Library,
     Options,
@@ -58,6 +59,7 @@ class _Event(IntEnum):
     LOST = 10
     ABORTED = 11
     BROKEN = 12
+    DROPPED = 13
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +111,7 @@ class NativeLoop:
         self._incoming: dict[int, tuple[Header, memoryview | None, list[memoryview]]] = {}
         """Long messages on their way in: header, scratch memory, and where the payload goes."""
         self._answered: PingAnswered | None = None
+        self._peer_lost: LostCallback | None = None
         self._woken = self._again = self._stopping = self._aborted = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._by_kind: dict[int, Callable[[tuple[Any, ...]], None]] = {
@@ -124,6 +127,7 @@ class NativeLoop:
             _Event.LOST: self._fails,
             _Event.ABORTED: self._fails,
             _Event.BROKEN: self._fails,
+            _Event.DROPPED: lambda event: self._sent.pop(event[4], None),
         }
 
     # Called from any thread.
@@ -143,17 +147,25 @@ class NativeLoop:
         self._watch.counters.wire = self._counted
         self._thread.start()
 
-    def put(self, peer: int, message: Outgoing) -> None:
-        """Queue a message for `peer`."""
+    def put(self, peer: int, message: Outgoing, *, hurry: bool) -> None:
         number = next(self._numbers)
         self._sent[number] = message
         frame, views = message.frame, message.views
         awaited = message.on_sent is not None
-        if not self._library.send(
-            self._core, peer, frame, len(frame), pairs(views), len(views), number, awaited
-        ):
+        left = self._library.send(
+            self._core, peer, frame, len(frame), pairs(views), len(views), number, awaited, hurry
+        )
+        if not left:  # nobody is there any more
             del self._sent[number]
-            raise MemoryError(f"no memory to send {message.header}")
+
+    def nudge(self) -> None:
+        self.wake()
+        self._library.nudge(self._core)
+
+    def may_lose(self, expendable: frozenset[int], lost: LostCallback) -> None:
+        self._peer_lost = lost
+        for peer in expendable.intersection(self._names):
+            self._library.may_lose(self._core, peer)
 
     def wake(self) -> None:
         """Make the thread look at the lanes."""
@@ -333,9 +345,13 @@ class NativeLoop:
         text = ctypes.string_at(event[8], event[3]).decode(errors="replace")
         if kind == _Event.BROKEN:
             raise ProtocolError(text)
-        if kind == _Event.LOST:
-            raise PeerLost(peer, self._names[peer], text)
-        raise gave_up(peer, event[5], self._names, text)
+        error = PeerLost(peer, self._names[peer], text)
+        if kind == _Event.ABORTED:
+            error = gave_up(peer, event[5], self._names, text)
+        if event[2] != TOLERATED:
+            raise error
+        assert self._peer_lost is not None
+        self._peer_lost(peer, error.reason)
 
     def _counted(self) -> Traffic:
         """The library's counters."""

@@ -26,6 +26,18 @@ void outbound_report(struct core *core, struct peer *peer, struct message *messa
     message->run_bytes = 0;
 }
 
+/* Nobody is there any more for what waits, or is put from now on. */
+void outbound_drop(struct core *core, struct peer *peer)
+{
+    pthread_mutex_lock(&core->lock);
+    peer->backlog.dropped = true;
+    for (struct message *message; (message = backlog_pop_any(&peer->backlog)); message_free(message)) {
+        message->awaited = false;
+        outbound_report(core, peer, message, DROPPED);
+    }
+    pthread_mutex_unlock(&core->lock);
+}
+
 /* The kernel took `count` bytes of the message. */
 static void account(struct core *core, struct peer *peer, struct message *message, uint64_t count, int64_t at_ns)
 {
