@@ -26,7 +26,7 @@ LostCallback = Callable[[int, str], None]
 
 
 class Dialogue:
-    """Belongs to the I/O thread; only `handled` and `credit_withheld` may be called from others. What it reads may
+    """Belongs to the I/O thread; only `handled`, `credit_withheld` and `may_lose` may be called from others. What it reads may
     raise PeerLost, but not of a peer that may be lost."""
 
     def __init__(
@@ -106,7 +106,8 @@ class Dialogue:
 
     def may_lose(self, expendable: frozenset[int], lost: LostCallback) -> None:
         """From now on the loss of one of these is told to `lost`, and fails nothing."""
-        self._expendable, self._peer_lost = expendable, lost
+        self._peer_lost = lost  # first: who is expendable is looked at by the I/O thread at any moment
+        self._expendable = expendable
 
     def _lose(self, peer: Peer, error: PeerLost) -> None:
         """`peer` is of no use any more. Raises `error` unless it may be lost."""

@@ -102,8 +102,7 @@ class Loop:
 
     def may_lose(self, expendable: frozenset[int], lost: LostCallback) -> None:
         """From now on the loss of one of these is told to `lost`, in the I/O thread, and fails nothing."""
-        self._commands.append(lambda: self._dialogue.may_lose(expendable, lost))
-        self.wake()
+        self._dialogue.may_lose(expendable, lost)
 
     def part(self) -> None:
         """Begin an orderly end; `parted` is set when it is complete."""
