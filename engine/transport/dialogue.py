@@ -26,8 +26,8 @@ LostCallback = Callable[[int, str], None]
 
 
 class Dialogue:
-    """Belongs to the I/O thread; only `handled`, `credit_withheld` and `may_lose` may be called from others. What it reads may
-    raise PeerLost, but not of a peer that may be lost."""
+    """Belongs to the I/O thread; only `handled`, `credit_withheld` and `may_lose` may be called from others. What it
+    reads may raise PeerLost, but not of a peer that may be lost."""
 
     def __init__(
         self,

@@ -127,7 +127,7 @@ class NativeLoop:
             _Event.LOST: self._fails,
             _Event.ABORTED: self._fails,
             _Event.BROKEN: self._fails,
-            _Event.DROPPED: lambda event: self._sent.pop(event[4], None),
+            _Event.DROPPED: self._dropped,
         }
 
     # Called from any thread.
@@ -334,6 +334,10 @@ class NativeLoop:
         message = self._sent.pop(event[4])
         if message.on_sent is not None:
             message.on_sent()
+
+    def _dropped(self, event: tuple[Any, ...]) -> None:
+        """A message for a lost peer never leaves."""
+        del self._sent[event[4]]
 
     def _ponged(self, event: tuple[Any, ...]) -> None:
         if self._answered is not None:
