@@ -22,7 +22,7 @@
 #define VIEWS 64
 #define TURN_BYTES (1 << 20)
 #define SLOTS 128
-#define SLOT_BYTES (64 * 1024)
+#define SLOT_BYTES (256 * 1024)
 #define SLOT_ALIGNMENT 64
 #define TEXT_LIMIT_BYTES 4000
 #define NONE (-1)

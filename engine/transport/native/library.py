@@ -17,7 +17,7 @@ EVENT = struct.Struct("<4iQqqqQBBBxHHIIIiiqQIIxxxx")
 """kind, peer, slot, meta_bytes, id, count, start, end, data; then the message's header."""
 TOLERATED = 1
 """As the slot of a loss: the peer may be lost."""
-SLOT_BYTES = 64 * 1024
+SLOT_BYTES = 256 * 1024
 SLOT_ALIGNMENT = 64
 NO_SLOT = -1
 
