@@ -47,6 +47,15 @@ environment() {
     printf '%s\n' "$wanted" >.venv/.made-from
 }
 
+# The data plane in C, where there is a compiler: the machine's, or that of the extra `compiler`.
+data_plane() {
+    sources=$(cat engine/transport/native/*.[ch] engine/transport/native/build.py | cksum)
+    [ "$(cat .venv/.data-plane-made-from 2>/dev/null)" = "$sources" ] && return
+    say "compiling the data plane"
+    .venv/bin/python -m engine.transport.native >/dev/null || say "without it, messages go the slower way, through Python"
+    printf '%s\n' "$sources" >.venv/.data-plane-made-from
+}
+
 # --- Node and the page ----------------------------------------------------------------------------
 
 node_is_new_enough() {
@@ -92,8 +101,8 @@ page() {
 command=${1:-}
 [ $# -gt 0 ] && shift
 case "$command" in
-    environment) environment "$@" ;;
-    page) environment server; page ;;
+    environment) environment "$@"; data_plane ;;
+    page) environment server; data_plane; page ;;
     npm) environment server; packages; cd frontend; exec npm "$@" ;;
     *) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac

@@ -10,8 +10,8 @@ import pytest
 REQUIRED = "TRAINYARD_REQUIRE"
 """The environment variable that names what this machine must have, comma-separated: continuous integration sets it."""
 FACILITIES = ("browser", "compiler", "delay", "disk", "lab", "postgres")
-"""A Chromium; a C++ compiler; a kernel that can delay packets; the permission to mount a small disk; the permission to
-make network namespaces; a PostgreSQL."""
+"""A Chromium; a C and a C++ compiler; a kernel that can delay packets; the permission to mount a small disk; the
+permission to make network namespaces; a PostgreSQL."""
 
 
 def required() -> frozenset[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
 from types import TracebackType
@@ -28,9 +29,11 @@ from engine.telemetry.step_times import StepTimes
 from engine.transport.clock import AttemptClock
 from engine.transport.endpoint import Endpoint
 from engine.transport.pacing import Pacer
+from engine.transport.plane import VARIABLE
 from engine.transport.rendezvous import Rendezvous
 
 LOOPBACK = "127.0.0.1"
+SLOW = "the compiled data plane has not been built here: messages go the slower way, through Python"
 
 
 class PartyBase:
@@ -72,6 +75,8 @@ class PartyBase:
             silence_s=launch.job.cluster.silence_s,
             token=launch.token(),
         )
+        if os.environ.get(VARIABLE) == "auto" and self.endpoint.data_plane == "python":
+            print(f"{SLOW} (python -m engine.transport.native)", flush=True)
         self.rendezvous = Rendezvous(
             launch.rendezvous, index=party.index, names=self.names, deadline_s=launch.deadline_s
         )

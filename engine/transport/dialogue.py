@@ -10,7 +10,7 @@ from engine.transport.clock import AttemptClock
 from engine.transport.control import Control, Frame
 from engine.transport.counters import Counters
 from engine.transport.credit import Window
-from engine.transport.errors import PeerLost
+from engine.transport.errors import PeerLost, gave_up
 from engine.transport.peer import Peer
 
 _DATA_END_GRACE_NS = 2 * 10**9
@@ -26,8 +26,8 @@ LostCallback = Callable[[int, str], None]
 
 
 class Dialogue:
-    """Belongs to the I/O thread; only `handled` and `credit_withheld` may be called from others. What it reads may
-    raise PeerLost, but not of a peer that may be lost."""
+    """Belongs to the I/O thread; only `handled`, `credit_withheld` and `may_lose` may be called from others. What it
+    reads may raise PeerLost, but not of a peer that may be lost."""
 
     def __init__(
         self,
@@ -106,7 +106,8 @@ class Dialogue:
 
     def may_lose(self, expendable: frozenset[int], lost: LostCallback) -> None:
         """From now on the loss of one of these is told to `lost`, and fails nothing."""
-        self._expendable, self._peer_lost = expendable, lost
+        self._peer_lost = lost  # first: who is expendable is looked at by the I/O thread at any moment
+        self._expendable = expendable
 
     def _lose(self, peer: Peer, error: PeerLost) -> None:
         """`peer` is of no use any more. Raises `error` unless it may be lost."""
@@ -200,14 +201,6 @@ class Dialogue:
             case Control.FAREWELL:
                 peer.confirmed = True
             case Control.ABORT:
-                raise self._aborted_by(peer, frame)
+                raise gave_up(peer.index, frame.a, {i: p.name for i, p in self.peers.items()}, frame.text)
             case Control.HEARTBEAT:
                 pass
-
-    def _aborted_by(self, peer: Peer, frame: Frame) -> PeerLost:
-        culprit = self.peers.get(frame.a)
-        if culprit is None:
-            return peer.lost(f"it gave up on this party: {frame.text}")
-        if culprit is peer:
-            return peer.lost(f"it gave up: {frame.text}")
-        return culprit.lost(f"{frame.text} (reported by {peer.name})")

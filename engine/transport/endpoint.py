@@ -10,21 +10,18 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
-from engine.transport import mesh
+from engine.transport import mesh, plane
 from engine.transport.buffers import ScratchPool
 from engine.transport.clock import Alignment, AttemptClock
 from engine.transport.counters import Counters
-from engine.transport.credit import ReceiverCredit, SenderCredit, Window
-from engine.transport.dialogue import Dialogue, LostCallback
+from engine.transport.credit import ReceiverCredit, Window
+from engine.transport.dialogue import LostCallback
 from engine.transport.errors import DeadlineMissed, PeerLost, ProtocolError
-from engine.transport.inbound import Inbox
 from engine.transport.lane import Allow, Delivery, Handle, LaneQueue, Place, Weigh
-from engine.transport.loop import Loop
 from engine.transport.message import Buffer, Header, Outgoing
 from engine.transport.observer import NoObserver, Observer, Watch
-from engine.transport.outbound import Outbox
 from engine.transport.pacing import Pacer
-from engine.transport.peer import Peer
+from engine.transport.plane import DataPlane, DataPlaneChoice
 
 FailureCallback = Callable[[BaseException], None]
 LEAST_TOKEN_BYTES = 16
@@ -80,6 +77,7 @@ class Endpoint:
         heartbeat_s: float = 1.0,
         silence_s: float = 15.0,
         token: bytes,
+        data_plane: DataPlaneChoice | None = None,
     ) -> None:
         """`names` and `hosts` list all parties in order; `index` is this one.
 
@@ -92,6 +90,9 @@ class Endpoint:
             for so long is lost; every party gives one each heartbeat_s.
         token: at least 16 random bytes that only this attempt's parties know. Who cannot prove that it knows them
             (`greeting`) is turned away.
+        data_plane: who moves the bytes: a thread in "python", or the compiled one ("native"), which must have been
+            built; "auto" takes that where it has been. Parties need not choose the same. None: what the environment
+            variable TRAINYARD_DATA_PLANE says, else "python".
         """
         if len(names) != len(hosts) or not 0 <= index < len(names):
             raise ValueError(f"index = {index}, {len(names)} names, {len(hosts)} hosts: one each per party")
@@ -107,7 +108,8 @@ class Endpoint:
         self.failure: BaseException | None = None
         self._observer = observer or NoObserver()
         self._pacer = pacer
-        self._window = Window(credit_bytes)
+        Window(credit_bytes), ReceiverCredit(backlog_bytes)  # refuse what has no meaning
+        self._credit_bytes = credit_bytes
         self._backlog_bytes = backlog_bytes
         self._unsent_bytes = unsent_bytes
         self._send_buffer_bytes = send_buffer_bytes
@@ -117,9 +119,12 @@ class Endpoint:
         self._token = token
         self._pool = ScratchPool()
         self._lanes: dict[int, LaneQueue] = {}
-        self._outboxes: dict[int, Outbox] = {}
+        self._peers: dict[int, str] = {}
+        """Names of those it is connected with, by number."""
+        self.data_plane = plane.chosen(data_plane)
+        """Who moves the bytes."""
         self._listener: socket.socket | None = None
-        self._loop: Loop | None = None
+        self._loop: DataPlane | None = None
         self._closed = False
         self._unhurried = False
         """Something may be queued that nobody has woken the I/O thread for."""
@@ -183,39 +188,33 @@ class Endpoint:
                 self._listener, self.index, self.names, addresses,
                 token=self._token, deadline_s=self._deadline_s,
             )  # fmt: skip
-        host = self.hosts[self.index]
-        dialogue = Dialogue(
-            {peer: self._peer(peer, *pair) for peer, pair in sorted(sockets.items())},
-            clock=self.clock,
-            counters=self.counters,
-            window=self._window,
-            silence_ns=round(self._silence_s * 1e9),
-        )
-        self._loop = Loop(
-            dialogue,
-            egress=self._pacer.link(host, "egress") if self._pacer else None,
-            ingress=self._pacer.link(host, "ingress") if self._pacer else None,
-            heartbeat_s=self._heartbeat_s,
-            failed=self._fail,
-            lanes=tuple(self._lanes.values()),
-            name=f"{self.name} I/O",
+        for pair in sockets.values():
+            mesh.tune(*pair, self._unsent_bytes, self._send_buffer_bytes)
+        self._peers = {peer: self.names[peer] for peer in sorted(sockets)}
+        self._loop = plane.make(
+            self.data_plane, {peer: sockets[peer] for peer in self._peers}, self._wiring()
         )
         for lane in self._lanes.values():
             lane.start()
         self._loop.start()
 
-    def _peer(self, index: int, data: socket.socket, control: socket.socket) -> Peer:
-        mesh.tune(data, control, self._unsent_bytes, self._send_buffer_bytes)
-        watch = Watch(self.counters, self.clock, self._observer)
-        outbox = Outbox(data, index, credit=SenderCredit(), watch=watch)
-        inbox = Inbox(
-            data, index, lanes=self._lanes, pool=self._pool, handled=self._handled,
-            credit=ReceiverCredit(self._backlog_bytes), watch=watch,
-        )  # fmt: skip
-        self._outboxes[index] = outbox
-        paced = self._pacer is not None and self.hosts[index] != self.hosts[self.index]
-        return Peer(
-            index, self.names[index], paced=paced, data=data, control=control, outbox=outbox, inbox=inbox
+    def _wiring(self) -> plane.Wiring:
+        host, pacer = self.hosts[self.index], self._pacer
+        elsewhere = frozenset(peer for peer in self._peers if self.hosts[peer] != host)
+        return plane.Wiring(
+            name=f"{self.name} I/O",
+            names=self._peers,
+            paced=elsewhere if pacer else frozenset(),
+            egress=pacer.link(host, "egress") if pacer else None,
+            ingress=pacer.link(host, "ingress") if pacer else None,
+            lanes=self._lanes,
+            pool=self._pool,
+            watch=Watch(self.counters, self.clock, self._observer),
+            failed=self._fail,
+            credit_bytes=self._credit_bytes,
+            backlog_bytes=self._backlog_bytes,
+            heartbeat_s=self._heartbeat_s,
+            silence_s=self._silence_s,
         )
 
     def send(
@@ -244,21 +243,21 @@ class Endpoint:
             self._unhurried = True  # before it is queued: whoever hurries next wakes for both
         if peer == self.index:
             self._deliver_locally(message)
-            asleep = True
+        elif peer in self._peers:
+            self._loop.put(peer, message, hurry=hurry)
         else:
-            outbox = self._outboxes.get(peer)
-            if outbox is None:
-                known = ", ".join(self.names[index] for index in self._outboxes)
-                raise ProtocolError(f"{self.name} is not connected with party {peer}; only with: {known}")
-            asleep = outbox.put(message)
-        if hurry and (asleep or self._unhurried):
+            known = ", ".join(self._peers.values())
+            raise ProtocolError(f"{self.name} is not connected with party {peer}; only with: {known}")
+        if hurry and self._unhurried:
             self.nudge()
+        elif hurry and peer == self.index:
+            self._loop.wake()
 
     def nudge(self) -> None:
         """Let leave what waits without hurry. Any thread."""
         self._unhurried = False
         if self._loop is not None:
-            self._loop.wake()
+            self._loop.nudge()
 
     def _deliver_locally(self, message: Outgoing) -> None:
         header = message.header
@@ -278,7 +277,7 @@ class Endpoint:
         """Align the clock with party 0's by pings; before times matter. Party 0 itself is the reference."""
         if self.index == 0 or self._loop is None:
             return Alignment(offset_ns=0, residual_ns=0)
-        if 0 not in self._outboxes:
+        if 0 not in self._peers:
             raise ProtocolError(f"{self.name} is not connected with {self.names[0]}, the clock's reference")
         answers: queue.SimpleQueue[tuple[int, int, int]] = queue.SimpleQueue()
         seen = []
@@ -341,10 +340,6 @@ class Endpoint:
             self._listener.close()
         if (missing or stuck) and orderly:
             raise DeadlineMissed(f"{self.name} closing", self._deadline_s, [*missing, *stuck])
-
-    def _handled(self, peer: int, cost_bytes: int) -> None:
-        if self._loop is not None:
-            self._loop.handled(peer, cost_bytes)
 
     def _fail(self, error: BaseException) -> None:
         """The first failure wins: it is kept, told to the peers and to whoever asked."""

@@ -26,6 +26,16 @@ class PeerLost(TransportError):  # noqa: N818 - the event's name, as people say 
         super().__init__(f"lost {name}: {reason}")
 
 
+def gave_up(reporter: int, culprit: int, names: Mapping[int, str], text: str) -> PeerLost:
+    """The error of a party that hears from `reporter` that it gave up, through the fault of `culprit`, because of
+    `text`; `names` are those of the parties that it is connected with."""
+    if culprit not in names:
+        return PeerLost(reporter, names[reporter], f"it gave up on this party: {text}")
+    if culprit == reporter:
+        return PeerLost(reporter, names[reporter], f"it gave up: {text}")
+    return PeerLost(culprit, names[culprit], f"{text} (reported by {names[reporter]})")
+
+
 class ProtocolError(TransportError):
     """Bytes or calls that the protocol does not allow: a bug, or two versions that do not fit."""
 

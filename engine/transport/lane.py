@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import TypeAlias
@@ -21,6 +22,9 @@ Allow: TypeAlias = Callable[[Header, int], None]
 
 INLINE_BYTES = 64 * 1024
 """What the I/O thread handles itself: to add and apply so much takes a few tens of microseconds."""
+
+WORK_NS = 300_000
+"""How long messages are handled before the network is looked at again."""
 
 
 class Delivery:
@@ -165,3 +169,14 @@ class LaneQueue:
             self._pool.give(scratch)
         if delivery.done is not None:
             delivery.done()
+
+
+def work(lanes: Sequence[LaneQueue]) -> bool:
+    """In the I/O thread: handle short messages for a while; answers whether some may be left."""
+    end_ns = time.monotonic_ns() + WORK_NS
+    handled = True
+    while handled and time.monotonic_ns() < end_ns:
+        handled = False
+        for lane in lanes:  # one message of each in turn
+            handled |= lane.work()
+    return handled

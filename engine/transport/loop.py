@@ -10,14 +10,13 @@ from collections.abc import Callable, Sequence
 
 from engine.transport.control import Control, Frame
 from engine.transport.dialogue import Dialogue, LostCallback, PingAnswered
-from engine.transport.lane import LaneQueue
+from engine.transport.lane import LaneQueue, work
+from engine.transport.message import Outgoing
 from engine.transport.pacing import PacedLink
 from engine.transport.peer import Peer
 from engine.transport.waker import Waker
 
 TURN_BYTES = 1 << 20
-WORK_NS = 300_000
-"""How long messages are handled before the network is looked at again."""
 _COARSE_NS = 20_000_000
 _READ = select.EPOLLIN | select.EPOLLHUP | select.EPOLLERR
 
@@ -71,6 +70,15 @@ class Loop:
         """Start the thread."""
         self._thread.start()
 
+    def put(self, peer: int, message: Outgoing, *, hurry: bool) -> None:
+        """Queue a message for `peer`; without `hurry` the thread is not woken for it."""
+        if self._peers[peer].outbox.put(message) and hurry:
+            self.wake()
+
+    def nudge(self) -> None:
+        """Make the thread look at what did not hurry."""
+        self.wake()
+
     def wake(self) -> None:
         """Make the thread look around, if it sleeps."""
         if threading.get_ident() == self._thread.ident:
@@ -94,8 +102,7 @@ class Loop:
 
     def may_lose(self, expendable: frozenset[int], lost: LostCallback) -> None:
         """From now on the loss of one of these is told to `lost`, in the I/O thread, and fails nothing."""
-        self._commands.append(lambda: self._dialogue.may_lose(expendable, lost))
-        self.wake()
+        self._dialogue.may_lose(expendable, lost)
 
     def part(self) -> None:
         """Begin an orderly end; `parted` is set when it is complete."""
@@ -147,7 +154,7 @@ class Loop:
                 self._dialogue.beat(now_ns)
             while self._commands:
                 self._commands.popleft()()
-            more = self._work()
+            more = work(self._lanes)
             self._again = False  # what handlers have queued is looked at now
             more |= self._send_out()
             self._dialogue.return_credit()
@@ -163,16 +170,6 @@ class Loop:
         self._closing = True
         for peer in self._peers.values():
             peer.changed = True
-
-    def _work(self) -> bool:
-        """Handle short messages for a while; answers whether some may be left."""
-        end_ns = time.monotonic_ns() + WORK_NS
-        handled = True
-        while handled and time.monotonic_ns() < end_ns:
-            handled = False
-            for lane in self._lanes:  # one message of each in turn
-                handled |= lane.work()
-        return handled
 
     def _send_out(self) -> bool:
         """Give the kernel what waits, the most urgent first; answers whether it would take more. Paced paths are

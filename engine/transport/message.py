@@ -142,6 +142,11 @@ class Outgoing:
         self._offset = 0
 
     @property
+    def frame(self) -> bytes:
+        """Header and meta as they travel, before any of them has left."""
+        return bytes(self._frame)
+
+    @property
     def left_bytes(self) -> int:
         """What has not been given to the kernel yet; headers between fragments do not count."""
         return len(self._frame) + self.payload_left

@@ -23,7 +23,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from mmap import mmap
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
+
+import numpy as np
 
 CATCH_UP_NS = 10_000_000
 CHUNK_BYTES = 64 * 1024
@@ -38,6 +40,16 @@ _BYTES = _HEAD.size + _SLOTS * _SLOT.size
 _DIRECTION_OFFSET = {"egress": 48, "ingress": 64}
 
 Direction = Literal["egress", "ingress"]
+
+
+class Shared(NamedTuple):
+    """Where a clock is, for who keeps to it without this module; as long as the pacer is not closed."""
+
+    file: int
+    """To be locked around each use."""
+    address: int
+    """Of two 64-bit numbers: when the direction is free again, and whether somebody waits for that."""
+    rate_bps: int
 
 
 class Pacer:
@@ -127,6 +139,11 @@ class PacedLink:
     def acquire(self, count_bytes: int, now_ns: int | None = None) -> int:
         """Occupy the link for `count_bytes`: 0 if they may pass now, else the monotonic time to ask again."""
         return self._pacer._acquire(self._at, count_bytes, time.monotonic_ns() if now_ns is None else now_ns)
+
+    def shared(self) -> Shared:
+        """Where this clock is."""
+        address = np.frombuffer(self._pacer._map, np.uint8).__array_interface__["data"][0]
+        return Shared(self._pacer._file, address + self._at, self._pacer.rate_bps)
 
     def refund(self, count_bytes: int) -> None:
         """Give back what was acquired and did not pass."""

@@ -9,6 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from engine.transport.native.build import BuildError, build
+from engine.transport.native.library import library
+from engine.transport.plane import VARIABLE
+from tests.facilities import unavailable
+
 NAME = "user_module_of_a_test"
 
 
@@ -27,3 +32,22 @@ def user_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cal
 
     yield imported
     sys.modules.pop(NAME, None)
+
+
+@pytest.fixture(scope="session")
+def compiled() -> None:
+    """The compiled data plane. Skips where there is no compiler."""
+    try:
+        build()
+    except BuildError as error:
+        unavailable("compiler", str(error))
+    library.cache_clear()
+
+
+@pytest.fixture(params=["python", "native"])
+def data_plane(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Every endpoint of the test, also those of its processes, has this one."""
+    if request.param == "native":
+        request.getfixturevalue("compiled")
+    monkeypatch.setenv(VARIABLE, request.param)
+    return str(request.param)

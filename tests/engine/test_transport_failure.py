@@ -16,6 +16,7 @@ import pytest
 from engine.transport import DeadlineMissed, Endpoint, Header, PeerLost, ProtocolError
 from tests.engine.transport_parties import TOKEN, WAIT_S, WEIGHTS, connected, in_threads
 
+pytestmark = pytest.mark.usefixtures("data_plane")
 NAMES = ("worker 0", "worker 1", "server 0")
 
 

@@ -17,6 +17,7 @@ from engine.transport.observer import NoObserver, Watch
 from engine.transport.outbound import Outbox
 from tests.engine.transport_parties import WAIT_S, WEIGHTS, Parties, connected
 
+pytestmark = pytest.mark.usefixtures("data_plane")
 NAMES = ("worker 0", "worker 1")
 RATE_BPS = 16_000_000
 """500 kB take a quarter of a second."""

@@ -12,6 +12,7 @@ from engine.transport import Header, ProtocolError
 from engine.transport.message import HEADER_BYTES
 from tests.engine.transport_parties import WEIGHTS, connected
 
+pytestmark = pytest.mark.usefixtures("data_plane")
 NAMES = ("worker 0", "worker 1")
 
 

@@ -10,6 +10,7 @@ from engine.transport import Header
 from tests.engine.transport_parties import WAIT_S, Parties, connected
 
 WORKER, SERVER = 0, 1
+pytestmark = pytest.mark.usefixtures("data_plane")
 NAMES = ("worker 0", "server 0")
 LANE = {WORKER: 0, SERVER: 1}
 SLICE = bytes(20_000)

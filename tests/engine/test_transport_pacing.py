@@ -10,6 +10,7 @@ from engine.transport import Header, Pacer
 from engine.transport.pacing import CATCH_UP_NS
 from tests.engine.transport_parties import connected
 
+pytestmark = pytest.mark.usefixtures("data_plane")
 RATE_BPS = 80_000_000
 
 

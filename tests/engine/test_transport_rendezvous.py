@@ -12,6 +12,7 @@ from engine.transport import AttemptClock, DeadlineMissed, DisagreementError
 from engine.transport.rendezvous import Rendezvous, checksum
 from tests.engine.transport_parties import connected, in_threads
 
+pytestmark = pytest.mark.usefixtures("data_plane")
 NAMES = ("worker 0", "worker 1", "server 0")
 
 

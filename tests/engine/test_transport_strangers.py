@@ -20,6 +20,7 @@ from engine.transport.rendezvous import Rendezvous
 from tests.engine.transport_parties import TOKEN, WAIT_S, in_threads
 from tests.jobs import job, prepare
 
+pytestmark = pytest.mark.usefixtures("data_plane")
 NAMES = ("worker 0", "worker 1")
 
 

@@ -1,0 +1,10 @@
+"""Builds the compiled data plane and says where it is."""
+
+import sys
+
+from engine.transport.native.build import BuildError, build
+
+try:
+    print(build())
+except BuildError as error:
+    sys.exit(f"the compiled data plane cannot be made: {error}")

@@ -1,0 +1,150 @@
+"""What the compiled data plane has of its own: it is built, chosen, talks to the Python one and survives nonsense."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.transport import AttemptClock, Endpoint, Header, PeerLost, ProtocolError, greeting
+from engine.transport.message import HEADER_BYTES
+from engine.transport.native import build
+from engine.transport.native.library import SLOT_BYTES, Library, library
+from engine.transport.plane import VARIABLE, chosen
+from tests.engine.transport_parties import TOKEN, WAIT_S, Record, in_threads
+
+NAMES = ("worker 0", "worker 1")
+SEEDS = range(12)
+
+
+def endpoint(index: int, record: Record, data_plane: str) -> Endpoint:
+    made = Endpoint(
+        index=index, names=NAMES, hosts=NAMES, clock=AttemptClock(), observer=record, token=TOKEN,
+        deadline_s=WAIT_S, data_plane=data_plane,  # type: ignore[arg-type]
+    )  # fmt: skip
+    made.register(0, place=lambda _: None, handle=record.handle)
+    return made
+
+
+@pytest.mark.usefixtures("compiled")
+def test_both_data_planes_talk_to_each_other() -> None:
+    """Random sizes and priorities both ways at once: everything arrives whole, and both sides count the same bytes."""
+    generator = np.random.default_rng(5)
+    sizes = [int(size) for size in generator.choice([0, 1, 13_340, SLOT_BYTES, SLOT_BYTES + 1, 300_000], 120)]
+    content = {size: generator.integers(0, 256, size, dtype=np.uint8).tobytes() for size in set(sizes)}
+    records = [Record(), Record()]
+    endpoints = [
+        endpoint(index, record, plane)
+        for index, (record, plane) in enumerate(zip(records, ("python", "native"), strict=True))
+    ]
+    addresses = {index: one.listen() for index, one in enumerate(endpoints)}
+    in_threads([lambda one=one: one.connect(addresses) for one in endpoints])
+    for unit, size in enumerate(sizes):
+        for origin, one in enumerate(endpoints):
+            header = Header(
+                kind=1, origin=origin, unit=unit, layer=unit % 7, priority=unit % 5, payload_bytes=size,
+                meta=b"m" * (unit % 3),
+            )  # fmt: skip
+            one.send(1 - origin, header, [content[size]])
+    for record in records:
+        record.wait(lambda record=record: len(record.handled) == len(sizes))
+        assert all(payload == (content[sizes[h.unit]] or None) for h, payload in record.handled)
+    in_threads([one.close for one in endpoints])
+    here, there = (one.counters.snapshot() for one in endpoints)
+    assert {layer: count for (_, layer), count in here.sent_payload.items()} == {
+        layer: count for (_, layer), count in there.received_payload.items()
+    }
+    assert here.received_payload_bytes() == there.sent_payload_bytes() == sum(sizes)
+    assert [one.failure for one in endpoints] == [None, None]
+
+
+def impostor(address: tuple[str, int]) -> list[socket.socket]:
+    """Connections of a party that knows the token: data and control, as worker 1 of `NAMES`."""
+    found = []
+    for channel in (0, 1):
+        sock = socket.create_connection(address)
+        message = greeting.call(greeting.Call(1, 0, channel))
+        sock.sendall(message)
+        proof = greeting.answer(TOKEN, message, sock.recv(greeting.CHALLENGE_BYTES, socket.MSG_WAITALL))
+        assert proof is not None
+        sock.sendall(proof)
+        found.append(sock)
+    return found
+
+
+def nonsense(seed: int) -> tuple[bytes, bytes]:
+    """Bytes for the data and the control connection: noise, or messages with some bytes changed."""
+    generator = np.random.default_rng(seed)
+    messages = b"".join(
+        Header(kind=1, origin=1, unit=unit, payload_bytes=size, meta=b"meta").encode() + bytes(size)
+        for unit, size in enumerate(generator.integers(0, 100_000, 20).tolist())
+    )
+    changed = bytearray(messages)
+    for at in generator.integers(0, len(changed), 3000 if seed % 2 else 30):
+        changed[at] = int(generator.integers(0, 256))
+    changed[-HEADER_BYTES:] = bytes(HEADER_BYTES)
+    noise = generator.integers(0, 256, 4000, dtype=np.uint8).tobytes()
+    return (bytes(changed), b"") if seed % 3 else (b"", noise)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.usefixtures("compiled")
+def test_nonsense_ends_the_job_and_nothing_else(seed: int) -> None:
+    """Whatever a peer sends, the endpoint says what was wrong, or that the peer is lost, and closes."""
+    record, failed = Record(), threading.Event()
+    one = endpoint(0, record, "native")
+    one.on_failure(lambda _error: failed.set())
+    address = one.listen()
+    found: list[list[socket.socket]] = []
+    in_threads([lambda: found.append(impostor(address)), lambda: one.connect({0: address, 1: address})])
+    data, control = found[0]
+    for sock, sent in ((data, nonsense(seed)[0]), (control, nonsense(seed)[1])):
+        sock.settimeout(WAIT_S)
+        with contextlib.suppress(OSError):  # it hangs up once it has heard enough
+            sock.sendall(sent)
+        sock.close()
+    assert failed.wait(WAIT_S)
+    assert isinstance(one.failure, ProtocolError | PeerLost)
+    one.close()
+
+
+def test_a_stale_library_is_never_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its name says what it was made from."""
+    before = build.library_path()
+    for source in build._FOLDER.glob("*.[ch]"):
+        (tmp_path / source.name).write_bytes(source.read_bytes())
+    monkeypatch.setattr(build, "_FOLDER", tmp_path)
+    assert build.library_path().name == before.name
+    (tmp_path / "credit.c").write_text("/* changed */")
+    assert build.library_path().name != before.name
+
+
+def test_where_there_is_no_compiler_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "_FOLDER", tmp_path)
+    monkeypatch.setattr(build.shutil, "which", lambda _name: None)
+    monkeypatch.setattr(build.importlib.util, "find_spec", lambda _name: None)
+    with pytest.raises(build.BuildError, match="no C compiler: install one, or `pip install ziglang`"):
+        build.build()
+
+
+@pytest.mark.usefixtures("compiled")
+def test_the_library_is_loaded_once() -> None:
+    assert isinstance(library(), Library)
+    assert library() is library()
+
+
+def test_a_choice_without_meaning_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    assert chosen(None) == "python"
+    assert chosen("python") == "python"
+    with pytest.raises(ValueError, match=r"data_plane = 'rust' .*: one of python, native, auto"):
+        chosen("rust")
+    monkeypatch.setattr("engine.transport.plane.library", lambda: None)
+    monkeypatch.setenv(VARIABLE, "auto")
+    assert chosen(None) == "python"
+    with pytest.raises(ValueError, match=r"has not been built; run `python -m engine.transport.native`"):
+        chosen("native")
