@@ -52,7 +52,7 @@ data_plane() {
     sources=$(cat engine/transport/native/*.[ch] engine/transport/native/build.py | cksum)
     [ "$(cat .venv/.data-plane-made-from 2>/dev/null)" = "$sources" ] && return
     say "compiling the data plane"
-    .venv/bin/python -m engine.transport.native >/dev/null || say "without it, messages go the slower way, through Python"
+    .venv/bin/python -m engine.transport.native >/dev/null || say "it was not compiled; messages go through Python, as they do by default"
     printf '%s\n' "$sources" >.venv/.data-plane-made-from
 }
 
