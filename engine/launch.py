@@ -6,7 +6,7 @@ Layout of an attempt's directory (every file is written to a temporary name and 
   logs/<party>.log       standard output and error of each process
   logs/<party>.times     when the log had how many bytes
   errors/<party>.json    why a process failed, in its own words
-  lost/<party>.json      after how many steps a worker was lost without which the job goes on
+  lost/<party>.<n>.json  after how many steps a worker was lost without which shard n goes on
   spool/                 telemetry batches that the server has not acknowledged
   result/model.pt        the trained state_dict; result/summary.json: its figures (worker 1: summary-1.json)
   result/updates-0.bin   what the updates of server shard 0 consisted of, where the job has that recorded
@@ -93,8 +93,8 @@ class Launch:
     def error(self, party: Party) -> Path:
         return self.directory / "errors" / f"{slug(party.name)}.json"
 
-    def lost(self, party: Party) -> Path:
-        return self.directory / "lost" / f"{slug(party.name)}.json"
+    def lost(self, party: Party, shard: int) -> Path:
+        return self.directory / "lost" / f"{slug(party.name)}.{shard}.json"
 
     def may_lose(self, party: Party) -> bool:
         """Whether the job goes on without this process."""

@@ -8,10 +8,12 @@ import signal
 import time
 from collections.abc import Iterable
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Any
 
 from engine.launch import Launch
 from engine.plan.cluster import Party
+from engine.plan.plan import Plan
 from engine.regular import NotRegularError, read_regular
 
 LOOK_S = 1.0
@@ -33,19 +35,24 @@ class Losses:
         """Those whose processes were ended here, since the servers had given them up."""
 
     def of(self, party: Party) -> dict[str, Any] | None:
-        """What a server has written about the loss of a worker; None where it goes on with it."""
-        if not self._launch.may_lose(party):
+        """What servers have written about the loss of a worker; None where they go on with it. The last step may have
+        reached some of them only."""
+        plan = self._launch.plan
+        if not self._launch.may_lose(party) or not isinstance(plan, Plan):
             return None
+        said = [self._said(self._launch.lost(party, shard), party) for shard in range(plan.servers.count)]
+        return max((one for one in said if one is not None), key=lambda one: one["steps"], default=None)
+
+    def _said(self, path: Path, party: Party) -> dict[str, Any] | None:
         try:
-            found = json.loads(
-                read_regular(self._launch.lost(party), _MOST_BYTES, root=self._launch.directory)
-            )
+            found = json.loads(read_regular(path, _MOST_BYTES, root=self._launch.directory))
         except FileNotFoundError:
             return None
         except (NotRegularError, ValueError, RecursionError) as error:  # a user's code may write here
             logger.warning("what was said about the loss of %s is not read: %s", party.name, error)
             return None
-        return found if isinstance(found, dict) and found.keys() >= {"steps", "reason"} else None
+        sound = isinstance(found, dict) and isinstance(found.get("steps"), int) and "reason" in found
+        return found if sound else None
 
     def end_given_up(self, processes: Iterable[tuple[Party, BaseProcess]]) -> bool:
         """End workers that have been given up and live on, in a debugger, say; answers whether there were any."""

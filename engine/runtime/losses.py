@@ -25,7 +25,7 @@ def may_lose_workers(base: PartyBase, told: Callable[[int, str], None] | None = 
         base.endpoint.may_lose(expendable, lost)
 
 
-def record_loss(launch: Launch, rank: int, steps: int, reason: str) -> None:
-    """Write down that worker `rank` was lost after it had contributed `steps` steps, and that its server goes on."""
+def record_loss(launch: Launch, shard: int, rank: int, steps: int, reason: str) -> None:
+    """Write down that worker `rank` was lost after it had contributed `steps` steps to `shard`, which goes on."""
     party = launch.parties[rank]
-    write_json(launch.lost(party), {"party": party.name, "steps": steps, "reason": reason})
+    write_json(launch.lost(party, shard), {"party": party.name, "steps": steps, "reason": reason})

@@ -54,7 +54,7 @@ def make_shard(
         deterministic=launch.job.training.deterministic,
         deadline_s=launch.deadline_s,
         record=UpdateRecord(launch.updates(index)) if recorded else None,
-        lost=partial(record_loss, launch),
+        lost=partial(record_loss, launch, index),
     )
 
 
