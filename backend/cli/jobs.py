@@ -19,6 +19,7 @@ from backend.client import ENDED, Client
 from backend.rounding import SPEED_UP, STEP_TIME, THROUGHPUT, number
 from backend.schemas.jobs import Job, JobSummary
 from backend.schemas.staleness import StaleCounts
+from backend.schemas.telemetry import SpeedUp
 from engine.errors import UserError
 from engine.plan.documents import check_size, load_object
 from engine.plan.limits import JOB
@@ -154,7 +155,7 @@ def show(job_id: Id, url: Url = None, as_json: AsJson = False) -> None:
         "throughput": number(summary.samples_per_s, f"{THROUGHPUT} samples/s"),
         "speed-up": None
         if faster is None
-        else f"{number(faster.value, SPEED_UP)} over {faster.baseline_name!r}",
+        else f"{number(faster.value, SPEED_UP)} over {faster.baseline_name!r}{_sureness(faster)}",
         "but": faster.why_not if faster else None,
         "tags": ", ".join(job.tags) or None,
         "note": job.note,
@@ -165,6 +166,14 @@ def show(job_id: Id, url: Url = None, as_json: AsJson = False) -> None:
     for missing in job.attempts[-1].dropped if job.attempts else ():
         out(f"note           {missing.text}")
     out(f"\n{job.plan.text}")
+
+
+def _sureness(faster: SpeedUp) -> str:
+    """` (95 %: 0.43 to 1.02, may be chance)`, where the interval is known."""
+    if faster.low is None or faster.high is None:
+        return ""
+    chance = ", may be chance" if faster.low <= 1 <= faster.high else ""
+    return f" (95 %: {number(faster.low, '{:.2f}')} to {number(faster.high, '{:.2f}')}{chance})"
 
 
 def logs(

@@ -47,15 +47,18 @@ def staleness(
         return
     out(headline(found))
     out()
-    head = ("worker", "steps", "ahead", "contributions", "mean", "most")
+    head = ("worker", "steps", "ahead", "most ahead", "contributions", "mean", "most")
     out(
         columns(
             head,
-            ((each.name, f"{each.steps:,}", f"{each.ahead:,}", *_counts(each)) for each in found.workers),
+            (
+                (each.name, f"{each.steps:,}", f"{each.ahead:,}", f"{each.most_ahead:,}", *_counts(each))
+                for each in found.workers
+            ),
         )
     )
     out()
-    out(columns(("layer", *head[3:]), ((each.layer, *_counts(each)) for each in found.layers)))
+    out(columns(("layer", *head[4:]), ((each.layer, *_counts(each)) for each in found.layers)))
     out()
     out(columns(("staleness", "contributions", ""), _bars(found.everything)))
 

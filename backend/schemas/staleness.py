@@ -43,7 +43,9 @@ class StaleWorker(StaleCounts):
     steps: int
     """That it has ended."""
     ahead: int
-    """Steps more than the worker that has ended the fewest."""
+    """Steps more than the worker that has ended the fewest, now: 0 for all when all have come to the end."""
+    most_ahead: int
+    """The most that it has been ahead by at any time."""
     mean_over_time: list[float | None]
     """Mean staleness in each window; null: it had no contribution there."""
     steps_over_time: list[int]

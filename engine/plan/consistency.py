@@ -166,12 +166,13 @@ class Consistency:
             raise UserError("outer_momentum", momentum, "must be from 0 to below 1", "0.9 is usual")
 
     def _check_fragments(self) -> None:
-        for name, least, unit in (("fragments", 1, "parts of the model"), ("delay", 0, "steps")):
+        for name, least, unit, remedy in (
+            ("fragments", 1, "parts of the model", "1 averages the whole model at once"),
+            ("delay", 0, "steps", "0 waits for the average"),
+        ):
             value = getattr(self, name)
             if value is not None and value < least:
-                raise UserError(
-                    name, value, f"must be at least {least} ({unit})", "Leave it out for a whole model"
-                )
+                raise UserError(name, value, f"must be at least {least} ({unit})", remedy)
         if self.mixing is not None and not 0 <= self.mixing < 1:
             raise UserError(
                 "mixing", self.mixing, "must be from 0 to below 1", "0 takes the average as it is"

@@ -56,8 +56,10 @@ def build(model: ModelDescription, cluster: Cluster, options: Options) -> Plan:
     """diloco's plan, each layer with its fragment."""
     plan = options.averaged("streaming-diloco", model, cluster)
     layers, count = plan.layers, min(options.fragments, len(plan.layers))
+    fewer = f"fragments: {count} and not {options.fragments}, as the model has only so many layers."
     return replace(
         plan,
+        warnings=(*plan.warnings, fewer) if count < options.fragments else plan.warnings,
         layers=tuple(
             replace(
                 layer,

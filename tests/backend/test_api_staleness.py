@@ -81,6 +81,7 @@ def test_over_time_it_says_who_is_ahead(api: TestClient, run: Posted) -> None:
     for worker, step_ms in zip(found.workers, STEP_MS, strict=True):
         assert worker.steps == STEPS
         assert worker.ahead == 0, "all have come to the end"
+        assert worker.most_ahead >= max(worker.ahead_over_time)
         steps = [min(end // (step_ms * MS), STEPS) for end in ends]
         assert worker.steps_over_time == steps
         first = [
@@ -91,6 +92,7 @@ def test_over_time_it_says_who_is_ahead(api: TestClient, run: Posted) -> None:
         ]
         assert worker.mean_over_time[0] == pytest.approx(np.mean(first))
     assert found.workers[0].ahead_over_time == [16 - 12, 0]
+    assert found.workers[0].most_ahead >= 4
     assert found.workers[1].ahead_over_time == [0, 0]
     joined = asked(api, run.job_id, windows=1)
     assert (len(joined.most_over_time), joined.window_ns) == (1, 2 * WIDE_NS)

@@ -60,6 +60,7 @@ def test_page_file_api_and_terminal_say_the_same(
             each.name,
             f"{each.steps:,}",
             f"{each.ahead:,}",
+            f"{each.most_ahead:,}",
             f"{each.contributions:,}",
             f"{each.mean:.2f}",
             f"{each.most:,}",
@@ -78,7 +79,9 @@ def test_page_file_api_and_terminal_say_the_same(
     said = CliRunner().invoke(app, ["staleness", drifting]).stdout
     assert mean in said
     assert re.search(
-        rf"^worker 1 +12 +{found.workers[1].ahead} +{found.workers[1].contributions} ", said, re.M
+        rf"^worker 1 +12 +{found.workers[1].ahead} +{found.workers[1].most_ahead} +{found.workers[1].contributions} ",
+        said,
+        re.M,
     )
     assert (
         f"{found.everything.mean:.2f} updates on average"

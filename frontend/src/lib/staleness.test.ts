@@ -4,16 +4,16 @@ import { formatMean, stalenessWords } from "./staleness";
 
 function found(contributions: number, ahead: number[], drifts = true): Staleness {
   const everything = { contributions, mean: 1.256, most: 1_234, staleness: [], to: [], counts: [] };
-  const workers = ahead.map((lead, worker) => ({ name: `worker ${worker}`, ahead: lead }));
+  const workers = ahead.map((lead, worker) => ({ name: `worker ${worker}`, most_ahead: lead }));
   return { drifts, everything, workers } as unknown as Staleness;
 }
 
 test("a sentence has the mean, the highest and who is ahead", () => {
   expect(stalenessWords(found(56_789, [0, 3, 1]))).toBe(
-    "56,789 contributions, 1.26 updates stale on average, at most 1,234; worker 1 is 3 steps ahead of worker 0.",
+    "56,789 contributions, 1.26 updates stale on average, at most 1,234; worker 1 was up to 3 steps ahead of the slowest.",
   );
-  expect(stalenessWords(found(2, [1, 0]))).toContain("worker 0 is 1 step ahead of worker 1.");
-  expect(stalenessWords(found(2, [0, 0]))).toContain("; nobody is ahead.");
+  expect(stalenessWords(found(2, [1, 0]))).toContain("worker 0 was up to 1 step ahead of the slowest.");
+  expect(stalenessWords(found(2, [0, 0]))).toContain("; nobody was ahead.");
 });
 
 test("where there is none it says why", () => {

@@ -6,7 +6,7 @@ export function formatMean(mean: number | null): string {
   return mean === null ? NONE : formatFixed(mean, 2);
 }
 
-/** All contributions in a sentence, and who is ahead. */
+/** All contributions in a sentence, and who has been ahead. */
 export function stalenessWords({ drifts, everything, workers }: Staleness): string {
   const { contributions, mean, most } = everything;
   if (contributions === 0)
@@ -15,8 +15,8 @@ export function stalenessWords({ drifts, everything, workers }: Staleness): stri
       : "Workers of this job wait for one another in every step: no contribution is stale.";
   const number = (value: number | null) => (value ?? 0).toLocaleString("en");
   const all = `${number(contributions)} contributions, ${formatMean(mean)} updates stale on average, at most ${number(most)}`;
-  const sorted = workers.toSorted((one, other) => other.ahead - one.ahead);
-  const [first, last] = [sorted[0], sorted.at(-1)];
-  if (!first || !last || first.ahead === 0) return `${all}; nobody is ahead.`;
-  return `${all}; ${first.name} is ${number(first.ahead)} ${first.ahead === 1 ? "step" : "steps"} ahead of ${last.name}.`;
+  const [first] = workers.toSorted((one, other) => other.most_ahead - one.most_ahead);
+  if (!first || first.most_ahead === 0) return `${all}; nobody was ahead.`;
+  const lead = `${number(first.most_ahead)} ${first.most_ahead === 1 ? "step" : "steps"}`;
+  return `${all}; ${first.name} was up to ${lead} ahead of the slowest.`;
 }

@@ -29,7 +29,7 @@ export function NumbersTable({ jobs, summaries, onJobs }: Props) {
           Numbers
         </Title>
         <Text size="xs" c="dimmed">
-          medians over the last steps, warm-up left out
+          medians over the last steps, warm-up left out; each time is of the worker with the longest
           {jobs.length > 1 && `; speed-up over ${baseline?.name}`}
         </Text>
       </Group>

@@ -106,7 +106,11 @@ function Tiles({ job, summary }: { job: Job; summary: Summary | undefined }) {
         label="Speed-up"
         value={formatSpeedUp(speedUp?.value, speedUp?.why_not)}
         note={
-          speedUp ? (speedUp.comparable ? `over ${speedUp.baseline_name}` : "not comparable") : "no baseline"
+          speedUp
+            ? speedUp.comparable
+              ? `over ${speedUp.baseline_name}${mayBeChance(speedUp) ? ", may be chance" : ""}`
+              : "not comparable"
+            : "no baseline"
         }
         hint={speedUp ? sureness(speedUp) : undefined}
       />
@@ -145,6 +149,11 @@ function sureness({ low, high, kind, why_not }: NonNullable<Summary["speed_up"]>
     why_not ?? (kind && `${kind} scaling`),
   ];
   return words.filter(Boolean).join("; ");
+}
+
+/** Whether no difference is within the interval. */
+function mayBeChance({ low, high }: NonNullable<Summary["speed_up"]>): boolean {
+  return typeof low === "number" && typeof high === "number" && low <= 1 && high >= 1;
 }
 
 /** What each metric means, by its name. */

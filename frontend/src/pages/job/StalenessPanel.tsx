@@ -62,6 +62,7 @@ function Workers({ job, attempt }: { job: Job; attempt: number | undefined }) {
                     <Table.Th className="ty-right">
                       <Term name="steps ahead">Ahead</Term>
                     </Table.Th>
+                    <Table.Th className="ty-right">Most ahead</Table.Th>
                     <Table.Th className="ty-right">Contributions</Table.Th>
                     <Table.Th className="ty-right">
                       <Term name="staleness">Mean staleness</Term>
@@ -86,12 +87,13 @@ function Workers({ job, attempt }: { job: Job; attempt: number | undefined }) {
 const NONE = "Nothing that it contributed has been applied yet.";
 
 function Row({ worker }: { worker: Staleness["workers"][number] }) {
-  const { name, steps, ahead, contributions, mean, most } = worker;
+  const { name, steps, ahead, most_ahead, contributions, mean, most } = worker;
   return (
     <Table.Tr>
       <Table.Td>{name}</Table.Td>
       <NumberCell label="Steps">{steps.toLocaleString("en")}</NumberCell>
       <NumberCell label="Ahead">{ahead.toLocaleString("en")}</NumberCell>
+      <NumberCell label="Most ahead">{most_ahead.toLocaleString("en")}</NumberCell>
       <NumberCell label="Applied">{contributions.toLocaleString("en")}</NumberCell>
       <NumberCell label="Mean staleness" none={NONE}>
         {formatMean(mean)}

@@ -30,7 +30,7 @@ export function RaceTable({ jobs }: { jobs: JobSummary[] }) {
           Side by side
         </Title>
         <Text size="xs" c="dimmed">
-          medians over the last steps, warm-up left out
+          medians over the last steps, warm-up left out; each time is of the worker with the longest
         </Text>
       </Group>
       <TakeTable file={`${jobs.map((job) => job.name).join(" ")} side by side`}>
