@@ -16,10 +16,14 @@ Pure state: no lock, no clock.
 
 from __future__ import annotations
 
+from engine.transport.errors import ProtocolError
+
 WINDOW_NS = 1_000_000
 MIN_WINDOW_BYTES = 20 * 1024
 """More holds an urgent short slice up, less leaves a link idle while a grant travels: MEASUREMENTS.md, 43 and 49."""
 MAX_WINDOW_BYTES = 2**20
+MOST_CREDIT_BYTES = 2**48
+"""A balance beyond this comes from no receiver."""
 _MEMORY_NS = 5_000_000
 
 
@@ -91,7 +95,9 @@ class SenderCredit:
         self.balance_bytes -= cost_bytes
 
     def granted(self, count_bytes: int) -> None:
-        """The receiver gave `count_bytes` back."""
+        """The receiver gave `count_bytes` back. Raises ProtocolError for what no receiver gives."""
+        if not 0 <= count_bytes <= MOST_CREDIT_BYTES - self.balance_bytes:
+            raise ProtocolError(f"credit of {count_bytes} bytes: out of step")
         self.balance_bytes += count_bytes
         self._overdrawn &= self.balance_bytes <= 0
 

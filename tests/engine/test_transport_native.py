@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from engine.transport import AttemptClock, Endpoint, Header, PeerLost, ProtocolError, greeting
+from engine.transport.control import Control, Frame
 from engine.transport.message import HEADER_BYTES
 from engine.transport.native import build
 from engine.transport.native.library import SLOT_BYTES, Library, library
@@ -109,6 +110,23 @@ def test_nonsense_ends_the_job_and_nothing_else(seed: int) -> None:
         sock.close()
     assert failed.wait(WAIT_S)
     assert isinstance(one.failure, ProtocolError | PeerLost)
+    one.close()
+
+
+@pytest.mark.parametrize("counts", [(2**63 - 1, 2**63 - 1), (2**48,) * 2, (-1,)])
+def test_credit_that_no_receiver_gives_is_refused(data_plane: str, counts: tuple[int, ...]) -> None:
+    record, failed = Record(), threading.Event()
+    one = endpoint(0, record, data_plane)
+    one.on_failure(lambda _error: failed.set())
+    address = one.listen()
+    found: list[list[socket.socket]] = []
+    in_threads([lambda: found.append(impostor(address)), lambda: one.connect({0: address, 1: address})])
+    found[0][1].sendall(b"".join(Frame(Control.CREDIT, count).encode() for count in counts))
+    assert failed.wait(WAIT_S)
+    assert isinstance(one.failure, ProtocolError)
+    assert f"credit of {counts[-1]} bytes: out of step" in str(one.failure)
+    for sock in found[0]:
+        sock.close()
     one.close()
 
 

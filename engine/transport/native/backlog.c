@@ -8,6 +8,7 @@
 #define CONTINUES 0x7B
 #define LARGEST_FRAGMENT ((uint64_t)0xFFFF * FRAGMENT_UNIT)
 #define MOST_URGENT 0
+#define MOST_CREDIT_BYTES (INT64_C(1) << 48)
 
 /* --- a heap in (priority, sequence) order --- */
 
@@ -260,10 +261,14 @@ struct message *backlog_choose(struct core *core, struct peer *peer)
     return chosen;
 }
 
-void backlog_granted(struct backlog *backlog, int64_t count)
+/* The receiver gave `count` bytes back. False: no receiver gives that. */
+bool backlog_granted(struct backlog *backlog, int64_t count)
 {
+    if (count < 0 || count > MOST_CREDIT_BYTES - backlog->balance_bytes)
+        return false;
     backlog->balance_bytes += count;
     backlog->overdrawn &= backlog->balance_bytes <= 0;
+    return true;
 }
 
 /* Takes a message out, in no order; NULL where there is none. */

@@ -94,11 +94,14 @@ static void obey(struct core *core, struct peer *peer, const struct frame *frame
     switch (frame->kind) {
     case HEARTBEAT:
         break;
-    case CREDIT:
+    case CREDIT: {
         pthread_mutex_lock(&core->lock);
-        backlog_granted(&peer->backlog, frame->a);
+        bool sensible = backlog_granted(&peer->backlog, frame->a);
         pthread_mutex_unlock(&core->lock);
+        if (!sensible)
+            fail(core, BROKEN, peer->index, 0, "credit of %lld bytes: out of step", (long long)frame->a);
         break;
+    }
     case PING:
         control_put(peer, PONG, frame->a, now_ns() - core->epoch_ns, NULL);
         control_flush(core, peer);

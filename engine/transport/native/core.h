@@ -249,7 +249,7 @@ bool backlog_empty(const struct backlog *);
 bool backlog_urgency(const struct backlog *, int32_t *priority);
 int64_t backlog_next_bytes(const struct backlog *);
 struct message *backlog_choose(struct core *, struct peer *);
-void backlog_granted(struct backlog *, int64_t count);
+bool backlog_granted(struct backlog *, int64_t count);
 void backlog_free(struct backlog *);
 
 /* outbound.c */
