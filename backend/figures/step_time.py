@@ -139,9 +139,9 @@ def draw(
 
 
 def _late(job: JobFacts, slow: int, ns: float, request: FigureRequest) -> str:
-    """How much longer the straggler takes for its own part of a step; on a phone, which has no second line, in few words."""
+    """How much longer the straggler takes for its own part of a step; on a phone in few words, as it has one line."""
     if request.narrow:
         return f"{abbreviate(job.party(slow))}: computation and input {format_ms(ns)} longer"
     return (
-        f"{job.party(slow)} takes {format_ms(ns)} longer than the others for computation and input, per step"
+        f"{job.party(slow)} takes {format_ms(ns)} longer than the others to compute and get input, per step"
     )

@@ -78,11 +78,9 @@ def test_page_file_api_and_terminal_say_the_same(
     monkeypatch.setenv("TRAINYARD_URL", client.url)
     said = CliRunner().invoke(app, ["staleness", drifting]).stdout
     assert mean in said
-    assert re.search(
-        rf"^worker 1 +12 +{found.workers[1].ahead} +{found.workers[1].most_ahead} +{found.workers[1].contributions} ",
-        said,
-        re.M,
-    )
+    other = found.workers[1]
+    row = rf"^worker 1 +12 +{other.ahead} +{other.most_ahead} +{other.contributions} "
+    assert re.search(row, said, re.M)
     assert (
         f"{found.everything.mean:.2f} updates on average"
         in CliRunner().invoke(app, ["show", drifting]).stdout
