@@ -109,15 +109,14 @@ def shown(course: Course) -> list[int]:
 
 
 def _words(job: JobFacts, course: Course) -> str:
-    ahead = course.ahead
-    first, window = np.unravel_index(int(ahead.argmax()), ahead.shape)
-    lead = int(ahead[first, window])
+    lead, workers = course.most_ahead, len(course.most_ahead)
+    first = int(lead.argmax())
+    most = int(lead[first])
     said = f"staleness was at most {int(course.most.max()):,}"
-    if lead > 0:
-        last = job.party(int(ahead[:, window].argmin()))
+    if most > 0:
         said += (
-            f"; {job.party(int(first))} was up to {lead:,} {'step' if lead == 1 else 'steps'} ahead of {last}"
+            f"; {job.party(first)} was up to {most:,} {'step' if most == 1 else 'steps'} ahead of the slowest"
         )
-    elif len(ahead) > 1:
+    elif workers > 1:
         said += "; nobody was ahead of anybody"
     return said

@@ -120,6 +120,8 @@ class Course:
     """(m) moments at which steps were counted: the end of each window, and as many within each as there is room for."""
     steps: np.ndarray
     """(workers, m) steps that each had ended then."""
+    most_ahead: np.ndarray
+    """(workers) The most steps that each has been ahead of the slowest, however wide the windows are."""
 
     @property
     def ahead(self) -> np.ndarray:
@@ -140,7 +142,14 @@ def course(session: Session, attempt: int, workers: int, most: int) -> Course:
         edges = np.zeros(1, np.int64)
         nothing = np.zeros((workers, 0))
         none = np.zeros(0, np.int64)
-        return Course(edges_ns=edges, mean=nothing, most=none, at_ns=none, steps=nothing.astype(np.int64))
+        return Course(
+            edges_ns=edges,
+            mean=nothing,
+            most=none,
+            at_ns=none,
+            steps=nothing.astype(np.int64),
+            most_ahead=np.zeros(workers, np.int64),
+        )
     level = STALENESS_LEVEL
     while level < LEVELS - 1 and last - first + 1 > most * LEVEL_FACTOR:
         level, first, last = level + 1, first // LEVEL_FACTOR, last // LEVEL_FACTOR
@@ -167,6 +176,7 @@ def course(session: Session, attempt: int, workers: int, most: int) -> Course:
         most=highest,
         at_ns=moments,
         steps=ended(session, attempt, workers, moments),
+        most_ahead=_most_ahead(session, attempt, workers),
     )
 
 
@@ -197,6 +207,15 @@ def ended(session: Session, attempt: int, workers: int, at_ns: np.ndarray) -> np
             start = session.scalar(began.order_by(StepRow.step).limit(1)) or 0
             found[worker] = np.interp(at_ns, [start, *ends.tolist()], [0, *steps.tolist()], left=0)
     return found
+
+
+def _most_ahead(session: Session, attempt: int, workers: int) -> np.ndarray:
+    """(workers) As `Course.most_ahead`: a lead grows when a step ends, and of a long run it is looked at the ends of
+    one step in so many."""
+    stride = -(-(last_step(session, attempt) + 1) // MOST_SAMPLED)
+    ends = select(StepRow.end_ns).where(StepRow.attempt_id == attempt, StepRow.step % max(stride, 1) == 0)
+    moments = np.array(sorted(set(session.scalars(ends))), np.int64)
+    return steps_ahead(ended(session, attempt, workers, moments)).max(axis=1, initial=0)
 
 
 def _end_bin(session: Session, attempt: int, end: Any) -> int | None:

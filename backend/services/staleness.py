@@ -41,7 +41,6 @@ class StalenessReader:
         exact = sum(len(each.count) for each in (*workers.values(), *layers.values())) <= MOST_VALUES
         steps, now = course.steps_by_window, steps_ahead(ended)
         ahead = steps_ahead(steps)
-        most_ahead = np.maximum(course.ahead.max(axis=1, initial=0), now)
         known = len(course.edges_ns) > 1
         return schema.Staleness(
             rehearsed=facts.rehearsed,
@@ -55,7 +54,7 @@ class StalenessReader:
                     name=facts.party(worker),
                     steps=int(ended[worker]),
                     ahead=int(now[worker]),
-                    most_ahead=int(most_ahead[worker]),
+                    most_ahead=int(course.most_ahead[worker]),
                     mean_over_time=[
                         None if math.isnan(mean) else mean for mean in course.mean[worker].tolist()
                     ],
