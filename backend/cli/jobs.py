@@ -23,6 +23,7 @@ from backend.schemas.telemetry import SpeedUp
 from engine.errors import UserError
 from engine.plan.documents import check_size, load_object
 from engine.plan.limits import JOB
+from engine.telemetry.comparison import may_be_chance
 
 Url = Annotated[
     str | None, typer.Option("--url", help="The server's address; TRAINYARD_URL. Default: 127.0.0.1:8000.")
@@ -169,11 +170,13 @@ def show(job_id: Id, url: Url = None, as_json: AsJson = False) -> None:
 
 
 def _sureness(faster: SpeedUp) -> str:
-    """` (95 %: 0.43 to 1.02, may be chance)`, where the interval is known."""
+    """`, which may be chance: 0.43x to 1.02x`, or how sure it is otherwise, where that is known."""
     if faster.low is None or faster.high is None:
         return ""
-    chance = ", may be chance" if faster.low <= 1 <= faster.high else ""
-    return f" (95 %: {number(faster.low, '{:.2f}')} to {number(faster.high, '{:.2f}')}{chance})"
+    if faster.certainty == "chance":
+        return f", {may_be_chance((faster.low, faster.high))}"
+    level = "level, " if faster.certainty == "level" else ""
+    return f" ({level}95 %: {number(faster.low, '{:.2f}')} to {number(faster.high, '{:.2f}')})"
 
 
 def logs(

@@ -210,11 +210,13 @@ def ended(session: Session, attempt: int, workers: int, at_ns: np.ndarray) -> np
 
 
 def _most_ahead(session: Session, attempt: int, workers: int) -> np.ndarray:
-    """(workers) As `Course.most_ahead`: a lead grows when a step ends, and of a long run it is looked at the ends of
-    one step in so many."""
+    """(workers) As `Course.most_ahead`: a lead grows when a step ends. Of a long run it is looked at the ends of one
+    step in so many, and at the last one's."""
     stride = -(-(last_step(session, attempt) + 1) // MOST_SAMPLED)
-    ends = select(StepRow.end_ns).where(StepRow.attempt_id == attempt, StepRow.step % max(stride, 1) == 0)
-    moments = np.array(sorted(set(session.scalars(ends))), np.int64)
+    own = StepRow.attempt_id == attempt
+    ends = select(StepRow.end_ns).where(own, StepRow.step % max(stride, 1) == 0)
+    now = session.scalar(select(func.max(StepRow.end_ns)).where(own)) or 0
+    moments = np.array(sorted({*session.scalars(ends), now}), np.int64)
     return steps_ahead(ended(session, attempt, workers, moments)).max(axis=1, initial=0)
 
 

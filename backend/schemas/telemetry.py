@@ -141,6 +141,8 @@ class SpeedUp(Schema):
     low: float | None
     """Ends of the value's 95 % confidence interval. Null: too little was measured to tell."""
     high: float | None
+    certainty: Literal["certain", "level", "chance"] | None
+    """What value and interval prove: one is ahead, neither is, or who is ahead may be chance. Null: there is none."""
     kind: Literal["strong", "weak"] | None
     """`strong`: equal global batch. `weak`: equal batch per worker."""
     comparable: bool

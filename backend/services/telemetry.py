@@ -27,6 +27,7 @@ from backend.services.times import moment
 from backend.services.views import Views, attempt_of, latest_attempt, milliseconds
 from engine.errors import UserError
 from engine.telemetry import asked, definitions
+from engine.telemetry.comparison import certainty
 
 NEWEST_STEPS = 10
 """Steps of events that are answered where none are asked for."""
@@ -258,13 +259,15 @@ def _steps(session: Session, attempt_id: int, first: int | None, last: int | Non
 
 
 def _speed_up(found: Compared) -> schema.SpeedUp:
-    low, high = found.result.interval or (None, None)
+    value, interval = found.result.value, found.result.interval
+    low, high = interval or (None, None)
     return schema.SpeedUp(
         baseline_id=None if found.baseline_gone else found.baseline_id,
         baseline_name=found.baseline_name,
-        value=found.result.value,
+        value=value,
         low=low,
         high=high,
+        certainty=None if value is None or interval is None else certainty(value, interval),
         kind=found.result.scaling,
         comparable=found.result.comparable,
         why_not=found.result.caveat,

@@ -26,8 +26,8 @@ from engine.state.host_memory import as_bytes, as_tensor, present
 from engine.transport.message import Header
 
 LIGHT_BYTES = 4096
-"""To wake the I/O thread takes as long as a link of a gigabit does for so much. A lighter gradient, such as that of a
-normalization, leaves with the next one, which most often is its neighbour's."""
+"""A gradient of at most so much, as a normalization's, leaves with the next one, most often its neighbour's. Chosen
+to be above those and below what is worth a wake, not tuned."""
 
 
 class ServerExchange:

@@ -159,7 +159,7 @@ class PlanReplica:
             self._wait(layer)
             if self._watch is not None:
                 self._watch.handed_out(name)
-        if not self._policy.in_place:  # nobody waits for a version that a reader would wait for
+        if not self._policy.in_place:  # no gate is closed, so that who reads does not wait
             self._wait_for_all()
 
     def end_forward(self) -> None:
@@ -200,8 +200,10 @@ class PlanReplica:
         self._contributions.backward_ended(
             [choice.unit for index, choice in self._choices.items() if self._unit_gradients[index] > 0]
         )
-        for each in (*self._departures.values(), *self._distinct):
-            each.backward_ended()
+        for departure in self._departures.values():
+            departure.backward_ended()
+        for exchange in self._distinct:
+            exchange.backward_ended()
         self._close(self._parameters)
         if not self._policy.in_place:  # the next step's gradients may come before the answer to these
             forget_gradients(self._layers)

@@ -7,7 +7,14 @@ test("a job is a row, unrounded; a speed-up stands where the first job is the ba
     { name: "first", workers: 2 },
     { name: "second", workers: 4 },
   ] as Job[];
-  const speed_up = { value: 1.23456, low: 1.1, high: 1.4, kind: "strong", why_not: "another job ran" };
+  const speed_up = {
+    value: 1.23456,
+    low: 1.1,
+    high: 1.4,
+    certainty: "certain",
+    kind: "strong",
+    why_not: "another job ran",
+  };
   const found = { iteration_ms: 41.23456, processors: null, speed_up, convergence_speed_up: 2 };
   const [head = [], ...rows] = compareCsv(jobs, [found, found] as Summary[]);
   const cell = (row: number, name: string) => rows[row]?.[head.indexOf(name)];

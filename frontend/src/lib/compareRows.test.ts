@@ -37,6 +37,7 @@ const faster = {
   value: 1.3242,
   low: 1.2,
   high: 1.45,
+  certainty: "certain" as const,
   kind: "strong" as const,
   comparable: true,
   why_not: "another job ran on the machine",

@@ -108,7 +108,7 @@ function Tiles({ job, summary }: { job: Job; summary: Summary | undefined }) {
         note={
           speedUp
             ? speedUp.comparable
-              ? `over ${speedUp.baseline_name}${mayBeChance(speedUp) ? ", may be chance" : ""}`
+              ? `over ${speedUp.baseline_name}${speedUp.certainty === "chance" ? ", may be chance" : ""}`
               : "not comparable"
             : "no baseline"
         }
@@ -149,11 +149,6 @@ function sureness({ low, high, kind, why_not }: NonNullable<Summary["speed_up"]>
     why_not ?? (kind && `${kind} scaling`),
   ];
   return words.filter(Boolean).join("; ");
-}
-
-/** Whether no difference is within the interval. */
-function mayBeChance({ low, high }: NonNullable<Summary["speed_up"]>): boolean {
-  return typeof low === "number" && typeof high === "number" && low <= 1 && high >= 1;
 }
 
 /** What each metric means, by its name. */
