@@ -44,7 +44,7 @@ def draw(job: JobFacts, course: Course, request: FigureRequest) -> go.Figure:
     for note in figure.layout.annotations:
         note.update(x=0, xanchor="left", font={"size": 12, "color": colours.text})
     edges, ahead = course.edges_ns / 1e9, course.ahead
-    middles, moments = (edges[:-1] + edges[1:]) / 2, course.at_ns / 1e9
+    middles, moments = (edges[:-1] + edges[1:]) / 2, course.moments_ns / 1e9
     chosen = shown(course)
     series = colours.series if len(chosen) <= len(colours.series) else palette(request.theme, len(chosen))
     for worker, colour in zip(chosen, series, strict=False):

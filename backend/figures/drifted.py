@@ -120,13 +120,26 @@ class Course:
     """(m) moments at which steps were counted: the end of each window, and as many within each as there is room for."""
     steps: np.ndarray
     """(workers, m) steps that each had ended then."""
-    most_ahead: np.ndarray
-    """(workers) The most steps that each has been ahead of the slowest, however wide the windows are."""
+    peaks_ns: np.ndarray
+    """(k) moments at which some worker was ahead by most, however wide the windows are."""
+    peak_steps: np.ndarray
+    """(workers, k) steps that each had ended then."""
+
+    @property
+    def moments_ns(self) -> np.ndarray:
+        """(m + k) All moments at which steps were counted, in order."""
+        return np.sort(np.concatenate([self.at_ns, self.peaks_ns]))
 
     @property
     def ahead(self) -> np.ndarray:
-        """(workers, m) steps ahead of the slowest."""
-        return steps_ahead(self.steps)
+        """(workers, m + k) steps ahead of the slowest at these."""
+        order = np.argsort(np.concatenate([self.at_ns, self.peaks_ns]))
+        return steps_ahead(np.concatenate([self.steps, self.peak_steps], axis=1)[:, order])
+
+    @property
+    def most_ahead(self) -> np.ndarray:
+        """(workers) The most steps that each has been ahead of the slowest."""
+        return self.ahead.max(axis=1, initial=0)
 
     @property
     def steps_by_window(self) -> np.ndarray:
@@ -148,7 +161,8 @@ def course(session: Session, attempt: int, workers: int, most: int) -> Course:
             most=none,
             at_ns=none,
             steps=nothing.astype(np.int64),
-            most_ahead=np.zeros(workers, np.int64),
+            peaks_ns=none,
+            peak_steps=nothing.astype(np.int64),
         )
     level = STALENESS_LEVEL
     while level < LEVELS - 1 and last - first + 1 > most * LEVEL_FACTOR:
@@ -169,6 +183,7 @@ def course(session: Session, attempt: int, workers: int, most: int) -> Course:
     wide = stride * BIN_NS * LEVEL_FACTOR**level
     edges = first * (wide // stride) + np.arange(count + 1, dtype=np.int64) * wide
     within = most // count
+    peaks = _peaks(session, attempt, workers)
     moments = edges[0] + np.arange(1, count * within + 1, dtype=np.int64) * wide // within
     return Course(
         edges_ns=edges,
@@ -176,7 +191,8 @@ def course(session: Session, attempt: int, workers: int, most: int) -> Course:
         most=highest,
         at_ns=moments,
         steps=ended(session, attempt, workers, moments),
-        most_ahead=_most_ahead(session, attempt, workers),
+        peaks_ns=peaks,
+        peak_steps=ended(session, attempt, workers, peaks),
     )
 
 
@@ -209,15 +225,16 @@ def ended(session: Session, attempt: int, workers: int, at_ns: np.ndarray) -> np
     return found
 
 
-def _most_ahead(session: Session, attempt: int, workers: int) -> np.ndarray:
-    """(workers) As `Course.most_ahead`: a lead grows when a step ends. Of a long run it is looked at the ends of one
-    step in so many, and at the last one's."""
+def _peaks(session: Session, attempt: int, workers: int) -> np.ndarray:
+    """As `Course.peaks_ns`: a lead grows when a step ends. Of a long run it is looked at the ends of one step in so
+    many, and at the last one's."""
     stride = -(-(last_step(session, attempt) + 1) // MOST_SAMPLED)
     own = StepRow.attempt_id == attempt
     ends = select(StepRow.end_ns).where(own, StepRow.step % max(stride, 1) == 0)
     now = session.scalar(select(func.max(StepRow.end_ns)).where(own)) or 0
     moments = np.array(sorted({*session.scalars(ends), now}), np.int64)
-    return steps_ahead(ended(session, attempt, workers, moments)).max(axis=1, initial=0)
+    ahead = steps_ahead(ended(session, attempt, workers, moments))
+    return moments[np.unique(ahead.argmax(axis=1))]
 
 
 def _end_bin(session: Session, attempt: int, end: Any) -> int | None:

@@ -154,7 +154,7 @@ def test_of_a_short_run_it_is_known_who_was_ahead_within_a_window(database: Data
         course, coarse = Source(session, job_id).course(64), Source(session, job_id).course(1)
     assert course.most_ahead.tolist() == coarse.most_ahead.tolist() == [10, 0]
     assert (len(course.most), len(course.at_ns)) == (1, 64)
-    assert course.ahead[0].max() == 10
+    assert course.ahead[0].max() == 10, "the figure shows what the headline says"
     assert course.steps_by_window.tolist() == [[20], [20]]
 
 
