@@ -17,7 +17,7 @@ from multiprocessing import connection, get_context
 from multiprocessing.process import BaseProcess
 from typing import Any, Literal
 
-from engine.gang.losses import LOOK_S, Losses
+from engine.gang.losses import Losses
 from engine.gang.process import ERROR_FIELDS, main
 from engine.lab import Lab, LabError, Link
 from engine.launch import Launch
@@ -112,8 +112,9 @@ class Gang:
                 self._close()
             elif not self._losses.end_given_up(self._processes):
                 left = math.inf if deadline is None else max(0.0, deadline - time.monotonic())
-                ended = connection.wait([process.sentinel for process in running], min(left, LOOK_S))
-                if not ended and left <= LOOK_S:
+                most = min(left, self._losses.look_s)
+                sentinels = [process.sentinel for process in running]
+                if not connection.wait(sentinels, None if math.isinf(most) else most) and left <= most:
                     return None
         return self._end
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import signal
 import time
 from collections.abc import Iterable
@@ -33,6 +34,11 @@ class Losses:
         """When it was first seen here that a worker had been given up."""
         self._ended: set[str] = set()
         """Those whose processes were ended here, since the servers had given them up."""
+
+    @property
+    def look_s(self) -> float:
+        """How long nobody need look whether a worker has been given up."""
+        return LOOK_S if any(map(self._launch.may_lose, self._launch.parties)) else math.inf
 
     def of(self, party: Party) -> dict[str, Any] | None:
         """What servers have written about the loss of a worker; None where they go on with it. The last step may have
