@@ -96,7 +96,7 @@ def _fragments_meet_by_themselves(layer: LayerPlan, plan: Plan) -> None:
             f"layers.{layer.layer}.fragment",
             layer.fragment,
             f"there are {count} fragments, numbered from 0",
-            "Use a smaller number, or more consistency.fragments",
+            "Use a smaller number, or more fragments",
         )
     if count > 1 and "ordered" in EXCHANGE[layer.exchange].traits:
         raise UserError(

@@ -157,6 +157,7 @@ def _changed(
             entropy_coding=given.get("entropy_coding", entry.entropy_coding),
             order=_order(order, override),
             activations=given.get("activations", entry.activations),
+            fragment=given.get("fragment", entry.fragment),
             overrides=(*entry.overrides, number),
         )
     except UserError as error:

@@ -38,6 +38,7 @@ VALUES = (
     "rank",
     "returns",
     "activations",
+    "fragment",
 )
 """The fields of an override that are choices for its layers, beside `strategy`."""
 _SHOWN = 12
@@ -86,6 +87,9 @@ class Override:
     """How a server's answer returns: `notify-pull`, `deferred-pull` or `push`; `none` without a server."""
     activations: str | None = None
     """What happens to the layers' activations between forward and backward."""
+    fragment: int | None = None
+    """With which of the job's fragments they are averaged, 0 first: where fragments are averaged in turn
+    (`streaming-diloco`)."""
 
     def __post_init__(self) -> None:
         for name, axis in _AXES.items():
@@ -96,6 +100,10 @@ class Override:
         for name in ("least_parameters", "most_parameters"):
             if (limit := getattr(self, name)) is not None and limit < 0:
                 raise UserError(name, limit, "must not be negative", "Leave it out for no limit")
+        if self.fragment is not None and self.fragment < 0:
+            raise UserError(
+                "fragment", self.fragment, "must not be negative", "Fragments are numbered from 0"
+            )
         if self.strategy is None and not self.values:
             raise UserError(
                 "", self.which, "changes nothing", f"Give a strategy, or one of {', '.join(VALUES)}"

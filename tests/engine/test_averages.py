@@ -25,10 +25,11 @@ from engine.plan.job import JobSpec
 from engine.plan.optimizers import OPTIMIZERS, SCALAR_STATE, state_of
 from engine.plan.plan import LayerPlan, Plan
 from engine.plan.rules import resolve
-from engine.plan.table import text
-from engine.plan.traffic import spread_over_period, wire_bytes
+from engine.plan.traffic import spread_over_period
 from engine.plan.units import cut
 from engine.plan.updates import OptimizerSpec
+from engine.preview import text
+from engine.simulate.declared import wire_bytes
 from engine.state.updates import build_optimizer
 from engine.strategies import build_plan
 from tests.plans import built, described, job, made_up, ring, trainable_bytes
@@ -233,6 +234,29 @@ def test_a_fragment_belongs_to_streaming_and_must_exist() -> None:
     ):
         with pytest.raises(UserError, match=rule):
             check_layer_averages(layer, Plan(strategy="by hand", layers=(layer,), consistency=consistency))
+
+
+def test_an_override_says_with_which_fragment_a_layer_is_averaged() -> None:
+    wanted = [{"layers": "*", "fragment": 0}, {"kind": "linear", "fragment": 1}]
+    spec = job("streaming-diloco", 2, {"fragments": 2}, overrides=wanted)
+    kinds = {layer.name: layer.kind for layer in described("cnn").layers}
+    found = {kinds[layer.layer]: layer.fragment for layer in planned(spec).layers}
+    assert found["Linear"] == 1
+    assert {fragment for kind, fragment in found.items() if kind != "Linear"} == {0}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "fragment", "message"),
+    [
+        ("streaming-diloco", 2, "fragment.*there are 2 fragments, numbered from 0"),
+        ("streaming-diloco", -1, "overrides.0.fragment.*must not be negative"),
+        ("p3", 1, "fragment.*means nothing for every-step"),
+    ],
+)
+def test_a_fragment_that_cannot_be_is_refused(strategy: str, fragment: int, message: str) -> None:
+    options = {"fragments": 2} if strategy == "streaming-diloco" else {}
+    with pytest.raises(UserError, match=message):
+        planned(job(strategy, 2, options, overrides=[{"layers": "*", "fragment": fragment}]))
 
 
 def test_no_bucket_holds_layers_of_two_fragments() -> None:

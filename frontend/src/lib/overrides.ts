@@ -15,6 +15,8 @@ export const CHOICES = [
   "update",
   "activations",
 ] as const;
+/** What else an override may say, which is not chosen in the table. */
+const WRITTEN = ["entropy_coding", "fragment"] as const;
 export type Choice = (typeof CHOICES)[number];
 export type Value = string | number | null;
 
@@ -133,7 +135,7 @@ export function phrase(one: Override): string {
     one.most_parameters ? `of at most ${one.most_parameters.toLocaleString("en")} parameters` : "",
   ].filter(Boolean);
   const some = one.kind ? `${one.kind} layers` : conditions.length > 0 ? "layers" : "all layers";
-  const given = CHOICES.filter((choice) => (one[choice] ?? null) !== null);
+  const given = [...CHOICES, ...WRITTEN].filter((choice) => (one[choice] ?? null) !== null);
   const values = given.map((choice) => `${choice} ${one[choice]}`);
   const what = [...(one.strategy ? [`as ${one.strategy}`] : []), ...values].join(", ");
   return `${[some, ...conditions].join(" ")}: ${what}`;
@@ -176,7 +178,7 @@ function without(one: Override, choice: Choice): Override {
 }
 
 function says(one: Override): boolean {
-  return [...CHOICES, "entropy_coding" as const].some((name) => (one[name] ?? null) !== null);
+  return [...CHOICES, ...WRITTEN].some((name) => (one[name] ?? null) !== null);
 }
 
 /** Whether an override is what `choose` makes: values for layers by name and class. */
