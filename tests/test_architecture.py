@@ -27,6 +27,7 @@ LONGEST_FILE = 400
 WITHOUT_TORCH = (
     "engine.axes",
     "engine.plan",
+    "engine.preview",
     "engine.order",
     "engine.protocol",
     "engine.simulate",

@@ -9,7 +9,7 @@ from engine.axes.consistency import CONSISTENCY
 from engine.benchmarks.harness.wire import Bytes, counted_payload
 from engine.plan.consistency import trains_alone
 from engine.plan.plan import LayerPlan, Plan
-from engine.plan.traffic import declared
+from engine.simulate.declared import declared
 from engine.telemetry import spool
 from engine.telemetry.batch import LinkInfo, decode
 from engine.telemetry.events import ALL_LAYERS, Direction

@@ -19,8 +19,8 @@ from engine.plan.description import ModelDescription
 from engine.plan.plan import Plan
 from engine.plan.scaling import scaled_model, scaled_plan
 from engine.plan.serde import from_plain
-from engine.plan.traffic import declared
 from engine.plan.units import Unit, carried, cut
+from engine.simulate.declared import declared
 from engine.telemetry.events import NONE
 
 MOST_KNOWN = 256

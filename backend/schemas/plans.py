@@ -5,7 +5,7 @@ from __future__ import annotations
 from backend.schemas.base import Schema, keep_schemas
 from engine.plan.cluster import Party
 from engine.plan.plan import Consistency, Input, LayerPlan, Servers
-from engine.plan.table import Row
+from engine.preview import Row
 
 keep_schemas(Consistency, Input, LayerPlan, Servers)
 

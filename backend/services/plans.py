@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from backend.schemas.plans import PlannedLayer, PlanView
 from backend.services.asker import Asker
 from backend.services.descriptions import Descriptions
+from engine import preview
 from engine.errors import UserError
 from engine.inputs.registry import dataset
 from engine.lab import permitted
 from engine.models.registry import model
-from engine.plan import table
 from engine.plan.cluster import parties
 from engine.plan.consistency import drifts
 from engine.plan.description import ModelDescription
@@ -83,7 +83,7 @@ def view(planned: Planned) -> PlanView:
     """A plan as the API shows it."""
     spec, description, plan = planned.spec, planned.description, planned.plan
     by_name = {layer.layer: layer for layer in plan.layers}
-    rows = table.rows(plan, description, spec)
+    rows = preview.rows(plan, description, spec)
     return PlanView(
         strategy=plan.strategy,
         peer=plan.runner if isinstance(plan, Wrapper) else None,
@@ -93,7 +93,7 @@ def view(planned: Planned) -> PlanView:
         drifts=isinstance(plan, Plan) and drifts(plan.consistency),
         input=plan.input if isinstance(plan, Plan) else Input(),
         parties=list(parties(plan, spec.cluster.workers, spec.network.hosts)),
-        notes=table.notes(plan, description, spec, rows),
+        notes=preview.notes(plan, description, spec, rows),
         warnings=list(plan.warnings),
         wire_bytes_per_step=spread_over_period(plan, sum(row.wire_bytes for row in rows))
         if isinstance(plan, Plan)
@@ -102,5 +102,5 @@ def view(planned: Planned) -> PlanView:
         parameters=description.parameter_count,
         parameter_bytes=description.parameter_bytes,
         forward_flops=description.forward_flops,
-        text=table.text(plan, description, spec, rows),
+        text=preview.text(plan, description, spec, rows),
     )

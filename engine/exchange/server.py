@@ -48,7 +48,7 @@ class ServerExchange:
         choice = self._context.choices[unit.index]
         memory = self._context.memory
         mask = memory.mask(unit, step)
-        if choice.layer.update == "server" and self._context.written(unit):
+        if choice.flow.answer == "parameters" and self._context.written(unit):
             if not self._context.lockstep:
                 raise TrainingError(
                     f"{unit.layers[0]} was written to by the model or its loss. Where workers do not wait for one"
@@ -87,7 +87,7 @@ class ServerExchange:
         if header.kind != Message.ANSWER or header.payload_bytes == 0:
             return None
         memory, unit = self._context.memory, choice.unit
-        if choice.layer.update == "server":
+        if choice.flow.answer == "parameters":
             return memory.landing_places(unit)
         if not choice.lossless:
             return None
@@ -118,7 +118,7 @@ class ServerExchange:
         """The answer is there: parameters, or the sum of the step."""
         memory, unit = self._context.memory, choice.unit
         installed = partial(self._machine.installed, unit.index, header.version)
-        if choice.layer.update == "server":
+        if choice.flow.answer == "parameters":
             memory.land(unit, payload, installed)
             return
         installed()

@@ -224,7 +224,7 @@ class Shard:
             rank_order=self._deterministic,
         )
         dtype: torch.dtype = getattr(torch, unit.dtype)
-        if choice.layer.update == "worker":
+        if choice.flow.answer != "parameters":
             return _Room(choice=choice, home=home, updater=None, dtype=dtype)
         pieces = [initial[s.parameter].detach().reshape(-1)[s.start : s.stop].clone() for s in unit.segments]
         return _Room(

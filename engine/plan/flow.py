@@ -1,5 +1,4 @@
-"""Derived flow: what follows from a layer's choices. The plan's table shows it; the runtime derives its own course from
-the same choices and does not read it yet."""
+"""Derived flow: what follows from a layer's choices. The plan's table shows it, and the runtime goes by it."""
 
 from __future__ import annotations
 
@@ -15,14 +14,18 @@ from engine.plan.plan import LayerPlan
 class Flow:
     """What one layer's units carry, where they are applied, and what that has to wait for."""
 
-    payload: Literal["gradient", "factors", "delta", "none"]
+    payload: Literal["gradient", "factors", "delta", "activation", "none"]
     """What travels from the worker. `delta`: what local training has changed since the last average."""
-    answer: Literal["parameters", "summed gradient", "factors", "averaged delta", "none"]
+    answer: Literal["parameters", "summed gradient", "factors", "averaged delta", "gradient", "none"]
     """What comes back."""
     update: Literal["worker", "server", "device"]
     """Where the optimizer runs."""
     barrier: Literal["none", "all units"]
     """`all units`: no update before every unit's sum is there (norm clipping)."""
+
+
+CROSSING = Flow(payload="activation", answer="gradient", update="device", barrier="none")
+"""What an edge carries."""
 
 
 def derive(layer: LayerPlan, job: JobSpec, consistency: Consistency | None = None) -> Flow:

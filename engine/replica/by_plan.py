@@ -115,7 +115,7 @@ class PlanReplica:
             in_place=policy.in_place,
         )
         here = together and not self._contributions.outstanding
-        never = never_outstanding(choices, self._units_of, clips=clip_norm is not None) if here else set()
+        never = never_outstanding(choices, self._units_of) if here else set()
         self._guarded = self._parameters.keys() - never
         """Parameters whose next version may be outstanding."""
         self._owner_of = {id(p): layer for layer in layers for p in layer.parameters.values()}

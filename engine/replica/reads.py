@@ -180,15 +180,13 @@ class Reads:
 
 def stays(choice: Choice) -> bool:
     """Whether nobody but this worker has a part in the sum."""
-    return choice.layer.exchange == "none"
+    return choice.flow.payload == "none"
 
 
-def never_outstanding(
-    choices: Mapping[int, Choice], units_of: Mapping[str, Sequence[Unit]], *, clips: bool
-) -> set[str]:
-    """Parameters whose next version is there when backward ends. Where the norm of all gradients counts (`clips`), they
-    are updated with the others, which may not have come by then."""
+def never_outstanding(choices: Mapping[int, Choice], units_of: Mapping[str, Sequence[Unit]]) -> set[str]:
+    """Parameters whose next version is there when backward ends. Where they wait for the norm of all
+    gradients, they are updated with the others, which may not have come by then."""
     own = {index for index, choice in choices.items() if stays(choice)}
-    if clips and len(own) < len(choices):
-        return set()
+    if len(own) < len(choices):
+        own -= {index for index, choice in choices.items() if choice.flow.barrier == "all units"}
     return {name for name, units in units_of.items() if all(unit.index in own for unit in units)}

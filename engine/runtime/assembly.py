@@ -262,10 +262,10 @@ class Assembly:
 
     def _layers(self, choices: Mapping[int, Choice], trainable: Mapping[str, Parameter]) -> list[Layer]:
         """The plan's layers in forward order, with this worker's optimizer where it updates them."""
-        updates = {c.layer.layer: c.layer.update for c in choices.values()}
+        updates = {c.layer.layer: c.flow.update for c in choices.values()}
         for choice in choices.values():
             for name in choice.unit.layers:
-                updates.setdefault(name, choice.layer.update)
+                updates.setdefault(name, choice.flow.update)
         described_layers = self._launch.model.layers
         mine = {
             layer.name: {p.name: trainable[p.name] for p in layer.parameters if p.name in trainable}

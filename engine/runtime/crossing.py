@@ -17,6 +17,7 @@ from engine.placement.device import Back, DeviceLayer
 from engine.placement.edge import EdgePasses
 from engine.plan.cluster import device_party
 from engine.plan.edges import edge_units
+from engine.plan.flow import CROSSING
 from engine.plan.plan import LayerPlan, Plan
 from engine.protocol.messages import Lane
 from engine.replica.base import Replica
@@ -190,6 +191,7 @@ def edge_choice(launch: Launch, number: int = 0) -> Choice:
     return Choice(
         unit=unit,
         layer=LayerPlan(layer=edge.destination, codec=edge.codec, order=edge.order),
+        flow=CROSSING,
         codec=FullPrecision(),
         rank=RANK[edge.order.rank].load(),
         layer_index=launch.model.layer(edge.destination).index,

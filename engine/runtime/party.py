@@ -14,6 +14,7 @@ from engine.lab import address
 from engine.launch import Launch
 from engine.order.ranks import ranks_of
 from engine.plan.cluster import Party, shard_party
+from engine.plan.flow import derive
 from engine.plan.plan import Plan
 from engine.plan.telemetry import TelemetrySpec
 from engine.plan.units import cut
@@ -140,7 +141,14 @@ def load_choices(launch: Launch) -> dict[int, Choice]:
         layer = by_layer[unit.layers[0]]
         codec = codecs.setdefault(layer.codec, CODEC[layer.codec].load()())
         rank = ranks[layer.order.rank]
-        found[unit.index] = Choice(unit=unit, layer=layer, codec=codec, rank=rank, layer_index=unit.position)
+        found[unit.index] = Choice(
+            unit=unit,
+            layer=layer,
+            flow=derive(layer, launch.job, launch.consistency),
+            codec=codec,
+            rank=rank,
+            layer_index=unit.position,
+        )
     return found
 
 

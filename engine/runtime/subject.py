@@ -163,7 +163,7 @@ def captures_of(model: nn.Module, launch: Launch, choices: Mapping[int, Choice])
     assert isinstance(launch.plan, Plan)
     found: dict[int, Capture] = {}
     for index, choice in choices.items():
-        if choice.layer.exchange != "factors":
+        if choice.flow.payload != "factors":
             continue
         layer = launch.model.layer(choice.layer.layer)
         module = model.get_submodule(layer.name)

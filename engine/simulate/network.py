@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from engine.simulate.clock import VirtualClock
 from engine.transport.backlog import Backlog
@@ -37,6 +37,18 @@ class Passed(NamedTuple):
     """It began to leave."""
     end_ns: int
     """It was there."""
+
+
+class Network(Protocol):
+    """What delivers messages between parties."""
+
+    passed: list[Passed]
+
+    def send(
+        self, source: int, destination: int, header: Header, on_sent: Callable[[], None] | None = None
+    ) -> None:
+        """Queue a message. `on_sent`: called when the last of it has left."""
+        ...
 
 
 class Numbered:

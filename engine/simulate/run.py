@@ -23,7 +23,7 @@ from engine.protocol.assembly import homes, worker_machines
 from engine.protocol.instructions import Advance, Content, Instruction, Send, Summed, Update
 from engine.protocol.messages import Message
 from engine.simulate.clock import VirtualClock
-from engine.simulate.network import Passed, VirtualNetwork
+from engine.simulate.network import Network, Passed, VirtualNetwork
 from engine.transport.message import Header
 
 
@@ -187,16 +187,18 @@ class _Run:
         steps: int,
         policy: Callable[[], Policy],
         compute: Mapping[str, Compute],
-        network: Callable[..., VirtualNetwork],
+        network: Callable[..., Network],
         hosts: int | None,
         rank_order: bool,
         update_ns: Callable[[Unit], int],
+        units: Sequence[Unit] | None,
     ) -> None:
         self._update_ns = update_ns
         self.plan, self.model, self.workers, self.steps = plan, model, workers, steps
-        self.units = cut(plan, model)
+        self.units = cut(plan, model) if units is None else units
         self.choices = {layer.layer: layer for layer in plan.layers}
-        self.order = [layer.name for layer in model.layers if layer.name in self.choices]
+        computed = self.choices if units is None else {name for unit in units for name in unit.layers}
+        self.order = [layer.name for layer in model.layers if layer.name in computed]
         self.compute = defaultdict(lambda: Compute(0, 0), compute)
         self.policy = policy()
         self.of_layer: dict[str, list[Unit]] = defaultdict(list)
@@ -303,15 +305,16 @@ def simulate(
     steps: int,
     policy: Callable[[], Policy],
     compute: Mapping[str, Compute] | None = None,
-    network: Callable[..., VirtualNetwork] = VirtualNetwork,
+    network: Callable[..., Network] = VirtualNetwork,
     hosts: int | None = None,
     rank_order: bool = False,
     update_ns: Callable[[Unit], int] = lambda unit: 0,
+    units: Sequence[Unit] | None = None,
 ) -> Simulated:
     """`steps` steps of a resolved plan whose layers are all on every worker. `compute`: by layer; those left out take
     no time. `network(clock, hosts, deliver)` makes the links. `update_ns`: how long a server updates a unit; it updates
-    several at once."""
+    several at once. `units`: those alone, with their layers, of the plan's."""
     return _Run(
         plan, model, workers=workers, steps=steps, policy=policy, compute=compute or {}, network=network,
-        hosts=hosts, rank_order=rank_order, update_ns=update_ns,
+        hosts=hosts, rank_order=rank_order, update_ns=update_ns, units=units,
     ).run()  # fmt: skip

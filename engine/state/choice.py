@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from engine.axes.codec import CODEC
 from engine.codec.base import Codec
+from engine.plan.flow import Flow
 from engine.plan.plan import LayerPlan
 from engine.plan.units import Unit
 
@@ -18,6 +19,8 @@ class Choice:
     unit: Unit
     layer: LayerPlan
     """The plan of its first layer; every layer of a bucket agrees on exchange, codec and order."""
+    flow: Flow
+    """What follows from that for what travels, and for where it is applied."""
     codec: Codec
     rank: Callable[[Unit, int], int]
     """(unit, step) -> priority of its messages; smaller leaves first."""

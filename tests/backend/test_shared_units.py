@@ -24,8 +24,8 @@ from backend.ingest import accept, token_sha256
 from backend.services import why
 from engine.plan.plan import Order, Plan
 from engine.plan.serde import to_plain
-from engine.plan.traffic import declared, wire_bytes_by_layer
 from engine.plan.units import cut
+from engine.simulate.declared import declared, wire_bytes_by_layer
 from engine.telemetry.events import Direction, Kind, Track
 from tests.backend.figures_drawn import answer, traces
 from tests.backend.full_recorder import full_recorder

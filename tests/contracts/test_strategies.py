@@ -21,8 +21,8 @@ from engine.plan.documents import dump_yaml, load_text
 from engine.plan.plan import Plan, Wrapper
 from engine.plan.rules import resolve
 from engine.plan.serde import from_plain, to_plain
-from engine.plan.table import rows, text
-from engine.plan.traffic import wire_bytes
+from engine.preview import rows, text
+from engine.simulate.declared import wire_bytes
 from engine.strategies import STRATEGIES, build_plan, strategy
 from engine.strategies.base import Strategy
 from tests.plans import WORKERS, built, described, job

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from engine.instrumentation.compiled import is_compiled, is_replayed, outside_regions, regions, unwrapped
 from engine.instrumentation.entries import Entries, Parameters
 from engine.models.describe import describe
-from engine.plan.table import notes, rows
+from engine.preview import notes, rows
 from engine.strategies import build_plan
 from tests.jobs import job
 

@@ -10,8 +10,8 @@ import torch
 
 from engine.models.registry import MODELS, model
 from engine.plan.placement_rules import possible_cuts
-from engine.plan.traffic import wire_bytes
 from engine.plan.units import cut
+from engine.simulate.declared import wire_bytes
 from tests.plans import PLANNED, SERVED, assert_every_element_once, described, planned
 
 

@@ -13,8 +13,8 @@ from engine.plan.cluster import cluster_of, parties
 from engine.plan.plan import Device, Edge, LayerPlan, Plan
 from engine.plan.rules import resolve
 from engine.plan.scaling import scaled_model
-from engine.plan.table import rows, text
-from engine.plan.traffic import declared, wire_bytes
+from engine.preview import rows, text
+from engine.simulate.declared import declared, wire_bytes
 from engine.strategies import build_plan
 from tests.plans import described, job, made_up
 

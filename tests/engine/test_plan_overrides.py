@@ -16,7 +16,7 @@ from engine.plan.description import LayerDescription, ModelDescription, Paramete
 from engine.plan.overrides import VALUES, Override, matching
 from engine.plan.plan import LayerPlan, Order, Plan, Servers
 from engine.plan.serde import from_plain, to_plain
-from engine.plan.table import notes, rows, text
+from engine.preview import notes, rows, text
 from engine.runtime.party import load_choices
 from engine.strategies import build_plan, check_options
 from tests.plans import described, job, made_up

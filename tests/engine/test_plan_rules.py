@@ -15,7 +15,7 @@ from engine.plan.flow import Flow, derive
 from engine.plan.layer_rules import is_served
 from engine.plan.plan import LayerPlan, Order, Plan, Servers, Workload
 from engine.plan.rules import resolve
-from engine.plan.table import rows, text
+from engine.preview import rows, text
 from tests.plans import built, described, job, made_up, planned, resolved, ring, served
 
 MODEL = made_up((4, 2), (6,), ((3, "float32", False),))

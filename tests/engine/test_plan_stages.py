@@ -17,9 +17,9 @@ from engine.plan.cluster import cluster_of, parties
 from engine.plan.plan import Plan
 from engine.plan.rules import resolve
 from engine.plan.serde import to_plain
-from engine.plan.traffic import declared, wire_bytes
 from engine.profile import LayerTime, Profile
 from engine.protocol.messages import Message
+from engine.simulate.declared import declared, wire_bytes
 from engine.strategies import build_plan
 from tests.plans import described, job
 

@@ -11,7 +11,8 @@ import pytest
 from engine.plan.description import Factors
 from engine.plan.plan import LayerPlan, Order, Wrapper
 from engine.plan.rounds import chunk
-from engine.plan.traffic import declared, item_bytes, wire_bytes, wire_bytes_by_layer
+from engine.plan.traffic import item_bytes
+from engine.simulate.declared import declared, wire_bytes, wire_bytes_by_layer
 from engine.strategies import build_plan
 from tests.plans import (
     PLANNED,

@@ -14,10 +14,11 @@ from engine.consistency.every_step import EveryStep
 from engine.consistency.policy import Policy
 from engine.plan.description import ModelDescription
 from engine.plan.plan import LayerPlan, Order, Servers
-from engine.plan.traffic import declared
+from engine.simulate.declared import declared
 from engine.simulate.network import VirtualNetwork
 from engine.simulate.run import Compute, simulate
 from engine.transport.backlog import LEAST_FRAGMENT_BYTES
+from tests.moved import by_formula
 from tests.plans import PLANNED, described, made_up, planned, resolved
 
 REPLICATED = [name for name in PLANNED if name not in ("hybrid", "model-parallel")]
@@ -31,10 +32,11 @@ def test_what_moves_is_what_is_declared(strategy: str, workers: int) -> None:
     model = described("alexnet")
     plan = planned(strategy, model, workers)
     found = simulate(plan, model, workers=workers, steps=1, policy=lambda: EveryStep(workers))
-    expected: Counter[tuple[int, int, int]] = Counter()
+    assert found.moved == by_formula(plan, model, workers)
+    said: Counter[tuple[int, int, int]] = Counter()
     for one in declared(plan, model, workers):
-        expected[one.source, one.destination, one.unit] += one.bytes
-    assert found.moved == expected
+        said[one.source, one.destination, one.unit] += one.bytes
+    assert said == found.moved
 
 
 DEDICATED = Servers(count=1, where="dedicated")

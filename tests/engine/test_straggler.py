@@ -15,7 +15,7 @@ from engine.errors import UserError
 from engine.plan.faults import FaultsSpec, StragglerSpec
 from engine.plan.job import JobSpec
 from engine.plan.serde import from_plain, only_set, to_plain
-from engine.plan.table import text
+from engine.preview import text
 from engine.replay.device import Pace
 from engine.runtime.straggler import LEAST_NS, Slowness, Straggler, computing_clock, lengthening
 from engine.state.recording import Recording

@@ -1,4 +1,4 @@
-"""A plan as a table that people read: one row per layer, with what follows from its choices."""
+"""A preview: a plan as a table that people read. One row per layer, with what follows from its choices."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from engine.plan.flow import derive
 from engine.plan.job import JobSpec
 from engine.plan.overrides import named
 from engine.plan.plan import LayerPlan, Plan, Wrapper
-from engine.plan.traffic import spread_over_period, wire_bytes_by_layer
+from engine.plan.traffic import spread_over_period
 from engine.plan.units import cut
 from engine.plan.units_of_measure import format_bytes
+from engine.simulate.declared import wire_bytes_by_layer
 
 _NAMED = 6
 """Layers that a note names at most."""

@@ -1,0 +1,156 @@
+"""Declared bytes: what a plan must move in one step, message by message, before anything runs.
+
+The machines that the runtime runs say it: each unit is exchanged once on a virtual clock. Units of one size whose
+layers' choices are the same move the same bytes, so only one of them is played out. Where workers average every k
+steps, that is a step which ends with an average; in the others nothing moves. Where they drift, every contribution is
+answered once, as it is where they do not. Native collectives are taken for a ring, which moves the least there is to
+move.
+
+A test compares these with the bytes that the transport counts; the launch page shows them per layer.
+Payload only: headers, notifications, pull requests and heartbeats are counted apart as overhead. Factors have a row per
+sample: they are declared for a whole global batch, and where samples differ in length, for the example that the model
+was described with, which is of the longest.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+
+from engine.consistency.every_step import EveryStep
+from engine.plan.cluster import parties, team_of
+from engine.plan.description import ModelDescription
+from engine.plan.edges import crossings
+from engine.plan.plan import LayerPlan, Plan, Wrapper
+from engine.plan.units import Unit, carried, cut
+from engine.simulate.clock import VirtualClock
+from engine.simulate.network import Passed
+from engine.simulate.run import simulate
+from engine.transport.message import Header
+
+Moved = Mapping[tuple[int, int, int], int]
+"""(sender, receiver, unit): payload bytes."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Transfer:
+    """One message (or the sum of a unit's messages) from one party to another in one step."""
+
+    source: int
+    """Sending party."""
+    destination: int
+    """Receiving party."""
+    unit: int
+    """The unit's index."""
+    layer: str
+    """The unit's first layer in forward order."""
+    bytes: int
+    """Payload."""
+    wire: bool
+    """False between parties of one host: such bytes never cross the network."""
+
+
+class AtOnce:
+    """A network in which every message is there at once: for bytes, which do not depend on when they move."""
+
+    def __init__(
+        self, clock: VirtualClock, hosts: Mapping[int, str], deliver: Callable[[int, Header], None]
+    ) -> None:
+        """As `VirtualNetwork` takes them."""
+        self._clock = clock
+        self._deliver = deliver
+        self.passed: list[Passed] = []
+
+    def send(
+        self, source: int, destination: int, header: Header, on_sent: Callable[[], None] | None = None
+    ) -> None:
+        """Deliver a message, when what happens now has happened."""
+        self._clock.at(self._clock.now_ns, partial(self._deliver, destination, header))
+        if on_sent is not None:
+            self._clock.at(self._clock.now_ns, on_sent)
+
+
+def declared(
+    plan: Plan | Wrapper, model: ModelDescription, workers: int, hosts: int | None = None
+) -> Iterator[Transfer]:
+    """Every transfer of one step of a resolved plan. A peer declares nothing: it decides by itself."""
+    if isinstance(plan, Wrapper):
+        return
+    at = [party.host for party in parties(plan, workers, hosts)]
+    for unit, source, destination, size in chain(
+        _exchanged(plan, model, workers), crossings(plan, model, workers)
+    ):
+        yield Transfer(
+            source=source,
+            destination=destination,
+            unit=unit.index,
+            layer=unit.layers[0],
+            bytes=size,
+            wire=at[source] != at[destination],
+        )
+
+
+def _exchanged(plan: Plan, model: ModelDescription, workers: int) -> Iterator[tuple[Unit, int, int, int]]:
+    """(unit, source, destination, bytes) of what every layer's exchange moves; parties by their index."""
+    choices = {layer.layer: layer for layer in plan.layers}
+    known: dict[Hashable, Moved] = {}
+    for unit in cut(plan, model):
+        layer = choices[unit.layers[0]]
+        team = team_of(plan, layer, workers)
+        key = _alike(layer, unit, len(team))
+        if key not in known:
+            known[key] = simulate(
+                plan,
+                model,
+                workers=len(team),
+                steps=1,
+                policy=partial(EveryStep, len(team)),
+                network=AtOnce,
+                units=(unit,),
+            ).moved
+        for (one, other, _), size in known[key].items():
+            source, destination = (team[one], team[other]) if layer.placement == "stage" else (one, other)
+            yield unit, source, destination, size
+
+
+def _alike(layer: LayerPlan, unit: Unit, workers: int) -> Hashable:
+    """What a unit's bytes depend on."""
+    factors = layer.layer if layer.exchange == "factors" else None
+    return (
+        layer.exchange, layer.codec, layer.update, layer.order.returns, factors, unit.count, unit.dtype, unit.shard,
+        workers,
+    )  # fmt: skip
+
+
+def wire_bytes(plan: Plan | Wrapper, model: ModelDescription, workers: int, hosts: int | None = None) -> int:
+    """Payload bytes that cross the network in one step, over all links."""
+    return sum(t.bytes for t in declared(plan, model, workers, hosts) if t.wire)
+
+
+def wire_bytes_by_layer(
+    plan: Plan | Wrapper, model: ModelDescription, workers: int, hosts: int | None = None
+) -> dict[str, int]:
+    """The same for each layer; a bucket's bytes are shared out by its layers' elements, an edge's belong to the layer
+    that it leads to."""
+    if isinstance(plan, Wrapper):
+        return {}
+    state = plan.consistency.state
+    owner = {p.name: layer.name for layer in model.layers for p in carried(layer, state)}
+    by_unit: dict[int, int] = defaultdict(int)
+    totals: dict[str, int] = {layer.layer: 0 for layer in plan.layers}
+    units = cut(plan, model)
+    for transfer in declared(plan, model, workers, hosts):
+        if transfer.wire and transfer.unit < len(units):
+            by_unit[transfer.unit] += transfer.bytes
+        elif transfer.wire:
+            totals[transfer.layer] += transfer.bytes
+    for unit in units:
+        size, before = by_unit[unit.index], 0
+        for segment in unit.segments:  # shared out so that not a byte is lost to rounding
+            after = before + segment.count
+            totals[owner[segment.parameter]] += size * after // unit.count - size * before // unit.count
+            before = after
+    return totals
