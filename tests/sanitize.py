@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from engine.transport.native.build import FLAGS
+from engine.transport.compiled.build import FLAGS
 
 SANITIZERS = {
     "address": ("libasan.so", "-g -fsanitize=address,undefined -fno-sanitize-recover=undefined"),
@@ -37,7 +37,7 @@ def main() -> int:
         "ASAN_OPTIONS": options,
         "TSAN_OPTIONS": "report_signal_unsafe=0:ignore_noninstrumented_modules=1:exitcode=66",
     }
-    command = [sys.executable, "-m", "pytest", "-q", "-s", "-k", "native", *TESTS, *sys.argv[2:]]
+    command = [sys.executable, "-m", "pytest", "-q", "-s", "-k", "compiled", *TESTS, *sys.argv[2:]]
     return subprocess.run(command, env=environment, check=False).returncode
 
 

@@ -77,7 +77,7 @@ class PartyBase:
             token=launch.token(),
         )
         if os.environ.get(VARIABLE) == "auto" and self.endpoint.data_plane == "python":
-            print(f"{SLOW} (python -m engine.transport.native)", flush=True)
+            print(f"{SLOW} (python -m engine.transport.compiled)", flush=True)
         self.rendezvous = Rendezvous(
             launch.rendezvous, index=party.index, names=self.names, deadline_s=launch.deadline_s
         )

@@ -90,7 +90,7 @@ class Endpoint:
             for so long is lost; every party gives one each heartbeat_s.
         token: at least 16 random bytes that only this attempt's parties know. Who cannot prove that it knows them
             (`greeting`) is turned away.
-        data_plane: who moves the bytes: a thread in "python", or the compiled one ("native"), which must have been
+        data_plane: who moves the bytes: a thread in "python", or the compiled one ("compiled"), which must have been
             built; "auto" takes that where it has been. Parties need not choose the same. None: what the environment
             variable TRAINYARD_DATA_PLANE says, else "python".
         """

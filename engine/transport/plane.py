@@ -1,4 +1,4 @@
-"""Who moves an endpoint's bytes: a thread in Python (`loop`), or the compiled one (`native`) where it has been built.
+"""Who moves an endpoint's bytes: a thread in Python (`loop`), or the compiled one (`compiled`) where it has been built.
 
 Both speak the same wire format, so that every party may choose for itself.
 """
@@ -13,20 +13,20 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, get_args
 
 from engine.transport.buffers import ScratchPool
+from engine.transport.compiled.library import library
+from engine.transport.compiled.loop import CompiledLoop, Settings
 from engine.transport.credit import ReceiverCredit, SenderCredit, Window
 from engine.transport.dialogue import Dialogue, LostCallback, PingAnswered
 from engine.transport.inbound import Inbox
 from engine.transport.lane import LaneQueue
 from engine.transport.loop import Loop
 from engine.transport.message import Outgoing
-from engine.transport.native.library import library
-from engine.transport.native.loop import NativeLoop, Settings
 from engine.transport.observer import Watch
 from engine.transport.outbound import Outbox
 from engine.transport.pacing import PacedLink
 from engine.transport.peer import Peer
 
-DataPlaneChoice: TypeAlias = Literal["python", "native", "auto"]
+DataPlaneChoice: TypeAlias = Literal["python", "compiled", "auto"]
 CHOICES = get_args(DataPlaneChoice)
 VARIABLE = "TRAINYARD_DATA_PLANE"
 Sockets: TypeAlias = Mapping[int, tuple[socket.socket, socket.socket]]
@@ -105,25 +105,25 @@ class Wiring:
     silence_s: float
 
 
-def chosen(choice: str | None) -> Literal["python", "native"]:
+def chosen(choice: str | None) -> Literal["python", "compiled"]:
     """What the choice, or without one the environment, comes to here. Raises ValueError for anything else, and for
     a data plane that is not there."""
     choice = choice or os.environ.get(VARIABLE, "python")
     if choice not in CHOICES:
         raise ValueError(f"data_plane = {choice!r} ({VARIABLE}): one of {', '.join(CHOICES)}")
-    if choice == "native" and library() is None:
+    if choice == "compiled" and library() is None:
         raise ValueError(
-            f"data_plane = 'native' ({VARIABLE}): it has not been built; run `python -m engine.transport.native`,"
+            f"data_plane = 'compiled' ({VARIABLE}): it has not been built; run `python -m engine.transport.compiled`,"
             " or take 'auto' or 'python'"
         )
-    return "python" if choice == "python" or library() is None else "native"
+    return "python" if choice == "python" or library() is None else "compiled"
 
 
-def make(choice: Literal["python", "native"], sockets: Sockets, wiring: Wiring) -> DataPlane:
+def make(choice: Literal["python", "compiled"], sockets: Sockets, wiring: Wiring) -> DataPlane:
     """The data plane of `choice`, not yet started. It owns the sockets from now on."""
-    compiled = library() if choice == "native" else None
+    compiled = library() if choice == "compiled" else None
     if compiled is not None:
-        return NativeLoop(
+        return CompiledLoop(
             compiled,
             {peer: (data.detach(), control.detach()) for peer, (data, control) in sockets.items()},
             Settings(

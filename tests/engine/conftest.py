@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.transport.native.build import BuildError, build
-from engine.transport.native.library import library
+from engine.transport.compiled.build import BuildError, build
+from engine.transport.compiled.library import library
 from engine.transport.plane import VARIABLE
 from tests.facilities import unavailable
 
@@ -44,10 +44,10 @@ def compiled() -> None:
     library.cache_clear()
 
 
-@pytest.fixture(params=["python", "native"])
+@pytest.fixture(params=["python", "compiled"])
 def data_plane(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Every endpoint of the test, also those of its processes, has this one."""
-    if request.param == "native":
+    if request.param == "compiled":
         request.getfixturevalue("compiled")
     monkeypatch.setenv(VARIABLE, request.param)
     return str(request.param)

@@ -13,8 +13,8 @@ import pytest
 from engine.transport import AttemptClock, Endpoint, Header, PeerLost, ProtocolError, greeting
 from engine.transport.control import Control, Frame
 from engine.transport.message import HEADER_BYTES
-from engine.transport.native import build
-from engine.transport.native.library import SLOT_BYTES, Library, library
+from engine.transport.compiled import build
+from engine.transport.compiled.library import SLOT_BYTES, Library, library
 from engine.transport.plane import VARIABLE, chosen
 from tests.engine.transport_parties import TOKEN, WAIT_S, Record, in_threads
 
@@ -40,7 +40,7 @@ def test_both_data_planes_talk_to_each_other() -> None:
     records = [Record(), Record()]
     endpoints = [
         endpoint(index, record, plane)
-        for index, (record, plane) in enumerate(zip(records, ("python", "native"), strict=True))
+        for index, (record, plane) in enumerate(zip(records, ("python", "compiled"), strict=True))
     ]
     addresses = {index: one.listen() for index, one in enumerate(endpoints)}
     in_threads([lambda one=one: one.connect(addresses) for one in endpoints])
@@ -97,7 +97,7 @@ def nonsense(seed: int) -> tuple[bytes, bytes]:
 def test_nonsense_ends_the_job_and_nothing_else(seed: int) -> None:
     """Whatever a peer sends, the endpoint says what was wrong, or that the peer is lost, and closes."""
     record, failed = Record(), threading.Event()
-    one = endpoint(0, record, "native")
+    one = endpoint(0, record, "compiled")
     one.on_failure(lambda _error: failed.set())
     address = one.listen()
     found: list[list[socket.socket]] = []
@@ -159,10 +159,10 @@ def test_a_choice_without_meaning_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.delenv(VARIABLE, raising=False)
     assert chosen(None) == "python"
     assert chosen("python") == "python"
-    with pytest.raises(ValueError, match=r"data_plane = 'rust' .*: one of python, native, auto"):
+    with pytest.raises(ValueError, match=r"data_plane = 'rust' .*: one of python, compiled, auto"):
         chosen("rust")
     monkeypatch.setattr("engine.transport.plane.library", lambda: None)
     monkeypatch.setenv(VARIABLE, "auto")
     assert chosen(None) == "python"
-    with pytest.raises(ValueError, match=r"has not been built; run `python -m engine.transport.native`"):
-        chosen("native")
+    with pytest.raises(ValueError, match=r"has not been built; run `python -m engine.transport.compiled`"):
+        chosen("compiled")

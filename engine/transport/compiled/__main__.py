@@ -2,7 +2,7 @@
 
 import sys
 
-from engine.transport.native.build import BuildError, build
+from engine.transport.compiled.build import BuildError, build
 
 try:
     print(build())

@@ -49,7 +49,7 @@ struct __attribute__((packed)) frame {
 
 enum control { HEARTBEAT = 1, CREDIT, PING, PONG, GOODBYE, FAREWELL, ABORT };
 
-/* What Python is told; engine/transport/native/loop.py reads these. */
+/* What Python is told; engine/transport/compiled/loop.py reads these. */
 enum event_kind {
     MESSAGE = 1, /* A short message has come whole, into a slot. */
     PLACED,      /* A long message has come whole, to where Python said. */

@@ -23,7 +23,7 @@ from engine.transport.dialogue import LostCallback, PingAnswered
 from engine.transport.errors import PeerLost, ProtocolError, TransportError, gave_up
 from engine.transport.lane import Delivery, LaneQueue, work
 from engine.transport.message import Header, Outgoing
-from engine.transport.native.library import (
+from engine.transport.compiled.library import (
     EVENT,
     NO_SLOT,
     SLOT_ALIGNMENT,
@@ -34,7 +34,7 @@ from engine.transport.native.library import (
     Options,
     PeerOptions,
 )
-from engine.transport.native.memory import copy, pairs, place
+from engine.transport.compiled.memory import copy, pairs, place
 from engine.transport.observer import Watch
 from engine.transport.pacing import PacedLink
 
@@ -72,7 +72,7 @@ class Settings:
     silence_ns: int
 
 
-class NativeLoop:
+class CompiledLoop:
     """The calls of Loop. Owns the connections' file descriptors from `start` on."""
 
     def __init__(

@@ -11,7 +11,7 @@ import struct
 from ctypes import POINTER, c_bool, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint64, c_void_p
 from functools import cache
 
-from engine.transport.native.build import library_path
+from engine.transport.compiled.build import library_path
 
 EVENT = struct.Struct("<4iQqqqQBBBxHHIIIiiqQIIxxxx")
 """kind, peer, slot, meta_bytes, id, count, start, end, data; then the message's header."""

@@ -1,6 +1,6 @@
 """Compile the data plane, with the machine's C compiler or the one in the wheel `ziglang`.
 
-    python -m engine.transport.native
+    python -m engine.transport.compiled
 
 The library lies where Python keeps what it compiles, and its name tells what it was made from, so that a stale one is
 never loaded.
@@ -43,7 +43,7 @@ def build() -> Path:
         return path
     if not os.access(_FOLDER, os.W_OK):
         raise BuildError(
-            f"{_FOLDER} cannot be written to: let who owns it run `python -m engine.transport.native`"
+            f"{_FOLDER} cannot be written to: let who owns it run `python -m engine.transport.compiled`"
         )
     path.parent.mkdir(exist_ok=True)
     unfinished = path.with_suffix(f".{os.getpid()}")
