@@ -43,7 +43,8 @@ PATTERNS: Mapping[str, tuple[tuple[int, int], ...]] = {
 
 
 def goodput(hosts: Hosts, pattern: str, size: int, bps: float, seconds: float) -> dict[str, Any]:
-    """The least goodput of the pattern's receivers in bit/s, while all of them receive; and the CPU use."""
+    """The least goodput of the pattern's receivers in bit/s, while all of them receive; the CPU use, and what a message
+    cost the processes that received."""
     pairs = PATTERNS[pattern]
     busiest = max(sum(to == host for _, to in pairs) for host in range(HOSTS))
     slices = max(20, round(bps * seconds / 8 / size / busiest))
@@ -53,7 +54,7 @@ def goodput(hosts: Hosts, pattern: str, size: int, bps: float, seconds: float) -
             sends=tuple((to, slices) for sender, to in pairs if sender == host),
             expects=slices * sum(to == host for _, to in pairs),
         )
-        for host in range(HOSTS)
+        for host in range(hosts.count)
     ]
     with CpuMeter() as cpu:
         answers = [answer for answer in hosts.ask(work) if answer.arrivals]
@@ -64,11 +65,15 @@ def goodput(hosts: Hosts, pattern: str, size: int, bps: float, seconds: float) -
         inside = [(at, count) for at, count in answer.counted if begin <= at <= end]
         (first_ns, first), (last_ns, last) = inside[0], inside[-1]
         reached.append((last - first) * 8e9 / (last_ns - first_ns))
+    messages, costs = slices * len(pairs), [answer.cost for answer in answers]
     return {
         "pattern": pattern,
         "size": size,
         "bps": min(reached),
         "all_bps": reached,
+        "cpu_us": sum(cost.cpu_ns for cost in costs) / 1e3 / messages,
+        "kernel_us": sum(cost.kernel_ns for cost in costs) / 1e3 / messages,
+        "switches": sum(cost.switches for cost in costs) / messages,
         "cpu_share": cpu.share(),
     }
 

@@ -52,6 +52,8 @@ class Hosts:
     ) -> None:
         """`rate_bps`: of each host's link, in each direction; None: not limited. Raises LabError where there may be
         no lab."""
+        self.count = count
+        """Of its processes."""
         self._lab = Lab.create("benchmark", [Link(rate_bps=rate_bps)] * count) if lab else None
         self._pipes: list[Connection] = []
         self._processes = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import resource
 import secrets
 import threading
 import time
@@ -12,6 +13,7 @@ from multiprocessing.connection import Connection
 
 from engine.benchmarks.harness.hosts import Host, tasks
 from engine.transport import AttemptClock, Endpoint, Header, Pacer
+from engine.transport.plane import DataPlaneChoice
 
 URGENT, USUAL = 1, 5
 COUNT_NS = 10_000_000
@@ -26,6 +28,8 @@ class Setting:
     pacing: str | None
     """The pacer's file; None: the links themselves are limited, or nothing is."""
     rate_bps: int | None
+    data_plane: DataPlaneChoice | None = None
+    """Who moves the bytes; None: as the environment says."""
     token: bytes = field(default_factory=partial(secrets.token_bytes, 32))
     """What these processes know and nobody else."""
 
@@ -45,6 +49,33 @@ class Task:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Cost:
+    """What a process has cost since its start, or within some time."""
+
+    cpu_ns: int
+    """In the program and in the kernel for it, of all threads."""
+    kernel_ns: int
+    switches: int
+    """How often one of its threads has begun to wait."""
+
+    @classmethod
+    def now(cls) -> Cost:
+        """Since the process's start."""
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        kernel_ns = round(used.ru_stime * 1e9)
+        return cls(cpu_ns=round(used.ru_utime * 1e9) + kernel_ns, kernel_ns=kernel_ns, switches=used.ru_nvcsw)
+
+    def until_now(self) -> Cost:
+        """Since this one."""
+        now = Cost.now()
+        return Cost(
+            cpu_ns=now.cpu_ns - self.cpu_ns,
+            kernel_ns=now.kernel_ns - self.kernel_ns,
+            switches=now.switches - self.switches,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Answer:
     """What came. All times in ns."""
 
@@ -52,6 +83,8 @@ class Answer:
     """(handled, priority, queued) of every slice."""
     counted: list[tuple[int, int]]
     """(time, payload bytes that the transport has received): slices on their way count for what has come."""
+    cost: Cost
+    """Of this process, meanwhile."""
 
 
 class Party:
@@ -62,6 +95,7 @@ class Party:
         self._clock = AttemptClock(setting.epoch_ns)
         self._arrivals: list[tuple[int, int, int]] = []
         self._counted: list[tuple[int, int]] = []
+        self._expected = 0
         self._changed = threading.Condition()
         self._buffer = memoryview(bytearray(2**20))
         names = [f"host {index}" for index in range(place.count)]
@@ -73,6 +107,7 @@ class Party:
             clock=self._clock,
             deadline_s=WAIT_S,
             token=setting.token,
+            data_plane=setting.data_plane,
             pacer=Pacer(str(setting.pacing), setting.rate_bps or 0) if paced else None,
         )
         self.endpoint.register(
@@ -91,10 +126,16 @@ class Party:
             self._arrivals.append((now_ns, header.priority, header.queued_ns))
             if not self._counted or now_ns - self._counted[-1][0] >= COUNT_NS:
                 self._counted.append((now_ns, self.endpoint.counters.snapshot().received_payload_bytes()))
-            self._changed.notify()
+            if (
+                len(self._arrivals) == self._expected
+            ):  # to wake the other thread for each costs more than they do
+                self._changed.notify()
 
     def work(self, task: Task) -> Answer:
         """Send, and wait for what is expected."""
+        cost = Cost.now()
+        with self._changed:
+            self._expected = task.expects
         payload = bytes(task.size)
         usual = Header(kind=1, origin=self._place.index, priority=USUAL, payload_bytes=task.size)
         most = max((count for _, count in task.sends), default=0)
@@ -115,7 +156,7 @@ class Party:
         with self._changed:
             if not self._changed.wait_for(lambda: len(self._arrivals) >= task.expects, WAIT_S):
                 raise RuntimeError(f"{len(self._arrivals)} of {task.expects} slices came in {WAIT_S:g} s")
-            answer = Answer(arrivals=self._arrivals, counted=self._counted)
+            answer = Answer(arrivals=self._arrivals, counted=self._counted, cost=cost.until_now())
             self._arrivals, self._counted = [], []
         return answer
 
