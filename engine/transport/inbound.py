@@ -9,7 +9,7 @@ from engine.transport.buffers import ScratchPool
 from engine.transport.credit import ReceiverCredit
 from engine.transport.errors import ProtocolError
 from engine.transport.lane import Delivery, LaneQueue
-from engine.transport.message import FRAGMENT_UNIT, HEADER_BYTES, Header, Start, decode
+from engine.transport.message import FRAGMENT_UNIT, HEADER_BYTES, Header, Start, decode, granted
 from engine.transport.observer import Watch
 
 _VIEWS = 64
@@ -49,6 +49,7 @@ class Inbox:
         lanes: Mapping[int, LaneQueue],
         pool: ScratchPool,
         handled: Callable[[int, int], None],
+        granted: Callable[[int], None],
         credit: ReceiverCredit,
         watch: Watch,
     ) -> None:
@@ -58,6 +59,7 @@ class Inbox:
         self._lanes = lanes
         self._pool = pool
         self._handled = handled
+        self._granted = granted
         self._counters = watch.counters
         self._clock = watch.clock
         self._observer = watch.observer
@@ -179,6 +181,8 @@ class Inbox:
 
     def _fixed_complete(self) -> None:
         start = decode(self._fixed)
+        if grant := granted(self._fixed):
+            self._granted(grant)
         if isinstance(start, int):
             self._go_on(start)
             return

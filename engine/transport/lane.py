@@ -21,7 +21,7 @@ Allow: TypeAlias = Callable[[Header, int], None]
 
 
 INLINE_BYTES = 64 * 1024
-"""What the I/O thread handles itself: to add and apply so much takes a few tens of microseconds."""
+"""What a thread that also moves bytes handles itself: to add and apply so much takes a few tens of microseconds."""
 
 WORK_NS = 300_000
 """How long messages are handled before the network is looked at again."""
@@ -81,6 +81,8 @@ class LaneQueue:
         self._pool = pool
         self._failed = failed
         self._weigh = weigh
+        self.inline_bytes = INLINE_BYTES
+        """What the I/O thread handles itself; whoever moves the bytes may say otherwise."""
         self._queue: PriorityQueue[Delivery] = PriorityQueue()
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
@@ -106,7 +108,7 @@ class LaneQueue:
         with self._lock:
             if self._turn is not _Turn.NOBODY or not self._queue or self._weigh is None:
                 return False
-            if self._weigh(self._queue.peek().header) > INLINE_BYTES:
+            if self._weigh(self._queue.peek().header) > self.inline_bytes:
                 self._leave_to_own_thread()
                 return False
             self._turn = _Turn.IO
@@ -114,10 +116,22 @@ class LaneQueue:
         try:
             self._deliver(delivery)
         finally:
-            with self._lock:
-                self._turn = _Turn.NOBODY
-                if self._closed:
-                    self._changed.notify()
+            self._end_turn()
+        return True
+
+    def handle_alone(self, header: Header, payload: memoryview | None) -> bool:
+        """In the I/O thread: handle a light message that has just arrived, without queueing it, where nothing else
+        waits or is being handled; answers whether that was so."""
+        if self._queue or self._weigh is None or self._weigh(header) > self.inline_bytes:
+            return False
+        with self._lock:
+            if self._queue or self._turn is not _Turn.NOBODY:
+                return False
+            self._turn = _Turn.IO
+        try:
+            self._handle(header, payload)
+        finally:
+            self._end_turn()
         return True
 
     def stop(self, *, drop: bool, timeout_s: float) -> bool:
@@ -130,6 +144,12 @@ class LaneQueue:
         if self._thread is not threading.current_thread() and self._thread.ident is not None:
             self._thread.join(timeout_s)
         return not self._thread.is_alive() or self._thread is threading.current_thread()
+
+    def _end_turn(self) -> None:
+        with self._lock:
+            self._turn = _Turn.NOBODY
+            if self._closed:
+                self._changed.notify()
 
     def _leave_to_own_thread(self) -> None:
         self._turn = _Turn.OWN

@@ -25,6 +25,8 @@ _CONTINUES = 0x7B
 _WIRE = struct.Struct("<BBBxHHIIIiiqQII")
 _FRAGMENT = struct.Struct("<H")
 _FRAGMENT_AT = 6
+_GRANT_AT = 3
+_GRANT_UNIT = 1024
 FRAGMENT_UNIT = 1024
 """Fragments are counted in so many bytes; a last one may be shorter."""
 _LARGEST_FRAGMENT = 0xFFFF * FRAGMENT_UNIT
@@ -89,6 +91,12 @@ class Start(NamedTuple):
     """How much of the payload follows before the next header."""
 
 
+def granted(fixed: Buffer) -> int:
+    """The credit that comes with a header, in bytes: for the opposite direction of the same two parties. A sender may
+    give it so instead of in a control frame, where it has something to send anyway."""
+    return int(fixed[_GRANT_AT]) * _GRANT_UNIT
+
+
 def decode(fixed: Buffer) -> Start | int:
     """What the header in `fixed` (HEADER_BYTES long) begins: a message, or as many bytes of the one that was
     interrupted last.
@@ -114,6 +122,7 @@ class Outgoing:
         "_index",
         "_offset",
         "fragment_left",
+        "frame",
         "header",
         "on_sent",
         "payload_left",
@@ -137,14 +146,11 @@ class Outgoing:
         self.run_bytes = 0
         """Payload that has left since it began, or went on after an interruption."""
         self.payload_left = self.fragment_left = total
-        self._frame = memoryview(header.encode())
+        self.frame = header.encode()
+        """Header and meta as they travel, before any of them has left."""
+        self._frame = memoryview(self.frame)
         self._index = 0
         self._offset = 0
-
-    @property
-    def frame(self) -> bytes:
-        """Header and meta as they travel, before any of them has left."""
-        return bytes(self._frame)
 
     @property
     def left_bytes(self) -> int:

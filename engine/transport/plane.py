@@ -10,11 +10,12 @@ import socket
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias, get_args
+from typing import Literal, Protocol, TypeAlias, cast, get_args
 
 from engine.transport.buffers import ScratchPool
 from engine.transport.compiled.library import library
-from engine.transport.compiled.loop import CompiledLoop, Settings
+from engine.transport.compiled.loop import CompiledLoop
+from engine.transport.compiled.settings import Settings
 from engine.transport.credit import ReceiverCredit, SenderCredit, Window
 from engine.transport.dialogue import Dialogue, LostCallback, PingAnswered
 from engine.transport.inbound import Inbox
@@ -105,12 +106,18 @@ class Wiring:
     silence_s: float
 
 
-def chosen(choice: str | None) -> Literal["python", "compiled"]:
-    """What the choice, or without one the environment, comes to here. Raises ValueError for anything else, and for
-    a data plane that is not there."""
+def asked(choice: str | None = None) -> DataPlaneChoice:
+    """The choice, or without one what the environment says. Raises ValueError for what is none."""
     choice = choice or os.environ.get(VARIABLE, "python")
     if choice not in CHOICES:
         raise ValueError(f"data_plane = {choice!r} ({VARIABLE}): one of {', '.join(CHOICES)}")
+    return cast("DataPlaneChoice", choice)
+
+
+def chosen(choice: str | None) -> Literal["python", "compiled"]:
+    """What the choice, or without one the environment, comes to here. Raises ValueError for anything else, and for
+    a data plane that is not there."""
+    choice = asked(choice)
     if choice == "compiled" and library() is None:
         raise ValueError(
             f"data_plane = 'compiled' ({VARIABLE}): it has not been built; run `python -m engine.transport.compiled`,"
@@ -152,12 +159,13 @@ def _python(sockets: Sockets, wiring: Wiring) -> Loop:
         loop.handled(peer, cost_bytes)
 
     def peer(index: int, data: socket.socket, control: socket.socket) -> Peer:
+        credit = SenderCredit()
         inbox = Inbox(
             data, index, lanes=wiring.lanes, pool=wiring.pool,
-            handled=handled,
+            handled=handled, granted=credit.granted,
             credit=ReceiverCredit(wiring.backlog_bytes), watch=watch,
         )  # fmt: skip
-        outbox = Outbox(data, index, credit=SenderCredit(), watch=watch)
+        outbox = Outbox(data, index, credit=credit, watch=watch)
         return Peer(
             index, wiring.names[index], paced=index in wiring.paced, data=data, control=control,
             outbox=outbox, inbox=inbox,

@@ -5,18 +5,19 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from engine.transport import AttemptClock, Endpoint, Header, PeerLost, ProtocolError, greeting
-from engine.transport.control import Control, Frame
-from engine.transport.message import HEADER_BYTES
 from engine.transport.compiled import build
 from engine.transport.compiled.library import SLOT_BYTES, Library, library
+from engine.transport.control import Control, Frame
+from engine.transport.message import HEADER_BYTES, Start, decode, granted
 from engine.transport.plane import VARIABLE, chosen
-from tests.engine.transport_parties import TOKEN, WAIT_S, Record, in_threads
+from tests.engine.transport_parties import TOKEN, WAIT_S, Record, connected, in_threads
 
 NAMES = ("worker 0", "worker 1")
 SEEDS = range(12)
@@ -128,6 +129,72 @@ def test_credit_that_no_receiver_gives_is_refused(data_plane: str, counts: tuple
     for sock in found[0]:
         sock.close()
     one.close()
+
+
+def exactly(sock: socket.socket, count: int) -> bytes:
+    found = b""
+    while len(found) < count and (more := sock.recv(count - len(found))):
+        found += more
+    return found
+
+
+def test_credit_comes_with_a_header(data_plane: str) -> None:
+    """A peer that never sends a control frame gives all its credit in the headers of its own messages."""
+    record = Record()
+    one = endpoint(0, record, data_plane)
+    address = one.listen()
+    found: list[list[socket.socket]] = []
+    in_threads([lambda: found.append(impostor(address)), lambda: one.connect({0: address, 1: address})])
+    data = found[0][0]
+    data.settimeout(WAIT_S)
+    for unit in range(3):
+        one.send(1, Header(kind=1, origin=0, unit=unit, payload_bytes=5000), [bytes(5000)])
+    for unit, units in enumerate((1, 5, 5)):
+        header = bytearray(Header(kind=1, origin=1, unit=unit).encode())
+        header[3] = units
+        assert granted(header) == units * 1024
+        data.sendall(header)
+        start = decode(exactly(data, HEADER_BYTES + 5000)[:HEADER_BYTES])
+        assert isinstance(start, Start)
+        assert start.header.unit == unit
+    record.wait(lambda: [header.unit for header, _ in record.handled] == [0, 1, 2])
+    one.close(orderly=False)
+    for sock in found[0]:
+        sock.close()
+
+
+@pytest.mark.usefixtures("compiled")
+def test_bytes_move_while_a_handler_holds_pythons_thread() -> None:
+    """That thread moves them itself while it waits; once it stays away, the deputy does, and later it does again."""
+    size, count, release = 10_000, 100, threading.Event()
+
+    def handle(party: int, header: Header, _payload: memoryview | None) -> None:
+        if header.kind == 2:
+            assert release.wait(WAIT_S)
+        elif (party, header.kind) == (1, 1):
+            parties.endpoints[1].send(0, Header(kind=1, origin=1, unit=header.unit))
+
+    with connected(NAMES, handle=handle, weigh=lambda _: 0, data_plane="compiled") as parties:
+        here, there = parties.records
+        for turn in range(3):
+            for unit in range(30):  # one after another: the thread comes back soon each time
+                parties.endpoints[0].send(1, Header(kind=1, origin=0, unit=unit))
+                here.wait(lambda: len(here.handled) == 30 * turn + unit + 1)  # noqa: B023 - called at once
+            before = parties.endpoints[1].counters.snapshot().received_payload_bytes()
+            parties.endpoints[0].send(1, Header(kind=2, origin=0, priority=-1))
+            for unit in range(count):
+                header = Header(kind=3, origin=0, unit=unit, payload_bytes=size)
+                parties.endpoints[0].send(1, header, [bytes(size)])
+            end = time.monotonic() + WAIT_S
+            wanted = before + count * size
+            while parties.endpoints[1].counters.snapshot().received_payload_bytes() < wanted:
+                assert time.monotonic() < end, "what comes is not received while a handler waits"
+                time.sleep(0.005)
+            kinds = [header.kind for header, _ in there.handled]
+            assert kinds.count(2) == turn, "the handler has not returned yet"
+            release.set()
+            there.wait(lambda: len(there.handled) == (turn + 1) * (30 + 1 + count))  # noqa: B023 - called at once
+            release.clear()
 
 
 def test_a_stale_library_is_never_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,12 @@ struct peer_options {
     int32_t index, data, control, paced;
 };
 
+/* A message from `peer` has been handled; `slot`: where it was, NONE where Python had placed it. */
+struct done {
+    int32_t peer, slot;
+    int64_t cost_bytes;
+};
+
 struct count {
     int32_t peer, layer;
     uint64_t bytes;
@@ -52,7 +58,7 @@ static struct paced_link paced_link(const struct options *options, uint64_t stat
     };
 }
 
-/* A core that owns the peers' file descriptors from now on, its thread running; NULL where there is no memory, or no
+/* A core that owns the peers' file descriptors from now on, the deputy running; NULL where there is no memory, or no
  * thread. */
 EXPORT struct core *ty_open(const struct options *options, const struct peer_options *peers, int peer_count)
 {
@@ -81,7 +87,7 @@ EXPORT struct core *ty_open(const struct options *options, const struct peer_opt
     pthread_cond_init(&core->events_come, &clock);
     core->epoll = epoll_create1(EPOLL_CLOEXEC);
     core->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (!core->peers || !slots_open(&core->slots) || core->epoll < 0 || core->wake_fd < 0
+    if (!core->peers || !slots_open(&core->slots) || core->epoll < 0 || core->wake_fd < 0 || !helm_open(core)
         || pthread_create(&core->thread, NULL, loop_run, core))
         return NULL; /* The process is out of memory or of descriptors: what was taken is of no account. */
     return core;
@@ -117,9 +123,22 @@ EXPORT bool ty_send(struct core *core, int index, const uint8_t *frame, size_t f
     return !dropped;
 }
 
-/* Blocks for at most so long until there are events, or until ty_wake; answers how many were written to `out`. */
-EXPORT int ty_wait(struct core *core, struct event *out, int most, int64_t timeout_ns)
+static void done(struct core *core, int peer, int64_t cost_bytes, int slot)
 {
+    if (slot != NONE)
+        slot_give(core, slot);
+    atomic_fetch_add(&find(core, peer)->handled_bytes, cost_bytes);
+}
+
+/* Accounts for what Python's thread has handled, then blocks for at most so long until there are events, or until ty_wake;
+ * answers how many were written to `out`. */
+EXPORT int ty_wait(struct core *core, struct event *out, int most, int64_t timeout_ns, const struct done *handled,
+                   int handled_count)
+{
+    for (int i = 0; i < handled_count; i++)
+        done(core, handled[i].peer, handled[i].cost_bytes, handled[i].slot);
+    if (handled_count && atomic_load(&core->withheld_count))
+        loop_wake(core);
     return events_take(core, out, most, timeout_ns < LONGEST_TIMEOUT_NS ? timeout_ns : LONGEST_TIMEOUT_NS);
 }
 
@@ -132,12 +151,10 @@ EXPORT void ty_may_lose(struct core *core, int peer) { atomic_store(&find(core, 
 /* Ends a ty_wait. */
 EXPORT void ty_wake(struct core *core) { events_wake_python(core); }
 
-/* A handler has finished a message; `slot`: where it was, NONE where Python had placed it. */
+/* Another thread than that which waits has handled a message. */
 EXPORT void ty_handled(struct core *core, int peer, int64_t cost_bytes, int slot)
 {
-    if (slot != NONE)
-        slot_give(core, slot);
-    atomic_fetch_add(&find(core, peer)->handled_bytes, cost_bytes);
+    done(core, peer, cost_bytes, slot);
     if (atomic_load(&core->withheld_count))
         loop_wake(core);
 }
@@ -185,10 +202,10 @@ EXPORT void ty_stop(struct core *core, int64_t culprit, const char *text)
         strncpy(core->abort_text, text, TEXT_LIMIT_BYTES);
     }
     atomic_store(&core->stopping, true);
-    loop_wake(core);
+    helm_stop(core);
 }
 
-/* Waits for the thread. Only events and counters may be asked for afterwards. */
+/* Waits for the deputy. Only events and counters may be asked for afterwards. */
 EXPORT void ty_join(struct core *core) { pthread_join(core->thread, NULL); }
 
 static int copy(const struct peer *peer, const struct tallies *tallies, struct count *out, int most)
@@ -239,8 +256,10 @@ EXPORT void ty_free(struct core *core)
     }
     close(core->epoll);
     close(core->wake_fd);
+    close(core->deputy_timer);
     slots_close(&core->slots);
     free(core->peers);
-    free(core->events);
+    free(core->events.items);
+    free(core->left.items);
     free(core);
 }

@@ -17,17 +17,22 @@ static bool before(const struct message *a, const struct message *b)
     return a->priority != b->priority ? a->priority < b->priority : a->sequence < b->sequence;
 }
 
-static void heap_push(struct heap *heap, struct message *message)
+static void heap_put(struct heap *heap, struct message *message)
 {
     if (heap->count == heap->room) {
         heap->room = heap->room ? 2 * heap->room : 64;
         heap->items = realloc(heap->items, heap->room * sizeof *heap->items);
     }
-    message->sequence = heap->sequence++;
     size_t at = heap->count++;
     for (; at && before(message, heap->items[(at - 1) / 2]); at = (at - 1) / 2)
         heap->items[at] = heap->items[(at - 1) / 2];
     heap->items[at] = message;
+}
+
+static void heap_push(struct heap *heap, struct message *message)
+{
+    message->sequence = heap->sequence++;
+    heap_put(heap, message);
 }
 
 static struct message *heap_pop(struct heap *heap)
@@ -193,7 +198,7 @@ bool backlog_urgency(const struct backlog *backlog, int32_t *priority)
     return chosen != NULL;
 }
 
-static int64_t left_bytes(const struct message *message)
+int64_t message_left_bytes(const struct message *message)
 {
     return message ? (int64_t)(message->frame_left + message->payload_left) : 0;
 }
@@ -203,8 +208,8 @@ int64_t backlog_next_bytes(const struct backlog *backlog)
     int32_t priority;
     if (!backlog_urgency(backlog, &priority))
         return 0;
-    int64_t waiting = left_bytes(backlog->queue.count ? backlog->queue.items[0] : NULL);
-    int64_t standing = left_bytes(backlog->current ? backlog->current : backlog->interrupted);
+    int64_t waiting = message_left_bytes(backlog->queue.count ? backlog->queue.items[0] : NULL);
+    int64_t standing = message_left_bytes(backlog->current ? backlog->current : backlog->interrupted);
     return waiting > standing ? waiting : standing;
 }
 
@@ -259,6 +264,28 @@ struct message *backlog_choose(struct core *core, struct peer *peer)
         start(backlog, (int64_t)(chosen->frame_left + chosen->fragment_left));
     }
     return chosen;
+}
+
+/* Beside a message that leaves whole: the one after it, where that may leave with it, is at most `room` bytes long and
+ * fits into so many views; else NULL. */
+struct message *backlog_choose_with(struct backlog *backlog, int64_t room, int views)
+{
+    if (backlog->balance_bytes <= 0 || backlog->interrupted || !backlog->queue.count)
+        return NULL;
+    const struct message *next = backlog->queue.items[0];
+    bool whole = next->priority <= MOST_URGENT || (int64_t)next->payload_left <= window_share(&backlog->passed, 1);
+    if (!whole || message_left_bytes(next) > room || next->view_count + 1 > views)
+        return NULL;
+    struct message *chosen = heap_pop(&backlog->queue);
+    start(backlog, message_left_bytes(chosen));
+    return chosen;
+}
+
+/* Of a message that `backlog_choose_with` answered nothing has left: it waits where it did before. */
+void backlog_put_back(struct backlog *backlog, struct message *message)
+{
+    backlog->balance_bytes += message_left_bytes(message);
+    heap_put(&backlog->queue, message);
 }
 
 /* The receiver gave `count` bytes back. False: no receiver gives that. */

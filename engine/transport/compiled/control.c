@@ -89,19 +89,24 @@ static void lose(struct core *core, struct peer *peer, enum event_kind kind, int
     event_put(core, &event, true);
 }
 
+/* The peer gave `count` bytes back. */
+void control_granted(struct core *core, struct peer *peer, int64_t count)
+{
+    pthread_mutex_lock(&core->lock);
+    bool sensible = backlog_granted(&peer->backlog, count);
+    pthread_mutex_unlock(&core->lock);
+    if (!sensible)
+        fail(core, BROKEN, peer->index, 0, "credit of %lld bytes: out of step", (long long)count);
+}
+
 static void obey(struct core *core, struct peer *peer, const struct frame *frame, const char *text)
 {
     switch (frame->kind) {
     case HEARTBEAT:
         break;
-    case CREDIT: {
-        pthread_mutex_lock(&core->lock);
-        bool sensible = backlog_granted(&peer->backlog, frame->a);
-        pthread_mutex_unlock(&core->lock);
-        if (!sensible)
-            fail(core, BROKEN, peer->index, 0, "credit of %lld bytes: out of step", (long long)frame->a);
+    case CREDIT:
+        control_granted(core, peer, frame->a);
         break;
-    }
     case PING:
         control_put(peer, PONG, frame->a, now_ns() - core->epoch_ns, NULL);
         control_flush(core, peer);
@@ -202,14 +207,24 @@ void control_grant(struct core *core, struct peer *peer, int senders)
     }
 }
 
-/* Accounts for what Python has finished. */
+/* What may go back to `peer` with a header that leaves now, in GRANT_UNITs. On a paced path it would wait for its turn. */
+uint8_t control_grant_along(struct core *core, struct peer *peer)
+{
+    if (peer->paced || peer->gone)
+        return 0;
+    int senders = control_senders(core, peer, now_ns());
+    return credit_take_along(&peer->inbox.credit, window_share(&core->window, senders));
+}
+
+/* Gives credit for what has come and for what Python has finished, as far as it did not leave with data. */
 void control_return_credit(struct core *core)
 {
     for (int i = 0; i < core->peer_count; i++) {
         struct peer *peer = &core->peers[i];
         int64_t handled = atomic_load(&peer->handled_bytes) ? atomic_exchange(&peer->handled_bytes, 0) : 0;
-        if (!handled)
+        if (!handled && !peer->may_be_due)
             continue;
+        peer->may_be_due = false;
         peer->inbox.credit.handled += handled;
         control_grant(core, peer, control_senders(core, peer, now_ns()));
     }
@@ -218,7 +233,7 @@ void control_return_credit(struct core *core)
 /* Gives every peer a sign of life, unless Python's thread is stuck; a peer that gives none is lost. */
 void control_beat(struct core *core, int64_t at_ns)
 {
-    bool alive = atomic_exchange(&core->python_alive, false) || atomic_load(&core->python_waits);
+    bool alive = atomic_exchange(&core->python_alive, false) || atomic_load(&core->python_waits) || core->helm == PYTHON;
     for (int i = 0; i < core->peer_count; i++) {
         struct peer *peer = &core->peers[i];
         if (peer->left || peer->gone)

@@ -1,7 +1,8 @@
 /* What the files of the compiled data plane share. Each file says in its first lines what it does.
  *
  * Who may touch what: a peer's backlog (what waits to be sent) is guarded by `core.lock`; counters by
- * `core.counters_lock`; events for Python by `core.events_lock`. Everything else belongs to the I/O thread alone.
+ * `core.counters_lock`; events for Python, and who runs the turns, by `core.events_lock`. Everything else belongs to the
+ * thread that runs the turns, Python's or the deputy (helm.c), which comments call the I/O thread.
  * No lock is held during a system call that may wait.
  */
 #ifndef TRAINYARD_CORE_H
@@ -18,18 +19,20 @@
 
 #define HEADER_BYTES 52
 #define FRAGMENT_UNIT 1024
+#define GRANT_UNIT 1024
 #define META_LIMIT_BYTES (1u << 24)
 #define VIEWS 64
 #define TURN_BYTES (1 << 20)
-#define SLOTS 128
+#define SLOTS 512 /* So many short messages wait for Python before it is asked where they belong, as long ones are. */
 #define SLOT_BYTES (256 * 1024)
 #define SLOT_ALIGNMENT 64
 #define TEXT_LIMIT_BYTES 4000
 #define NONE (-1)
+#define UNSAID_NS 10000000 /* How long an event that nobody waits for may stay unsaid. */
 
 /* The fixed header of a message as it travels; see engine/transport/message.py. */
 struct __attribute__((packed)) header {
-    uint8_t magic, kind, lane, padding;
+    uint8_t magic, kind, lane, grant;
     uint16_t origin, fragment;
     uint32_t step, unit, part;
     int32_t layer, priority;
@@ -75,6 +78,12 @@ struct __attribute__((packed)) event {
     uint64_t data; /* Address of the meta or of the text. */
     struct header header;
     uint32_t padding;
+};
+
+/* A queue in a ring that grows. */
+struct events {
+    struct event *items;
+    size_t first, count, room;
 };
 
 /* A message that waits to be sent, or is being sent. The payload is the caller's memory. */
@@ -177,6 +186,7 @@ struct peer {
     struct bytes control_out, control_in;
     int data_interest, control_interest; /* Events that epoll waits for; NONE: not registered. */
     bool changed, data_broken, full;
+    bool may_be_due; /* Something has come from it since it was given credit. */
     uint64_t served, read;
     int64_t heard_ns, data_heard_ns, data_ended_ns; /* 0: never. */
     char data_end_reason[200];
@@ -215,13 +225,19 @@ struct core {
     int64_t egress_at_ns, ingress_at_ns, heartbeat_ns, silence_ns, awake_ns, epoch_ns;
     uint64_t turn_number, incoming_number;
     struct slots slots;
-    bool failed;
+    atomic_bool failed;
     char text[TEXT_LIMIT_BYTES + 1]; /* Of the failure. */
+    int64_t next_beat_ns;
     /* The events. */
-    struct event *events;
-    size_t event_first, event_count, event_room;
-    bool events_due, python_woken;
+    struct events left, events; /* What tells of messages that have left, and all other. */
+    int64_t unsaid_ns; /* Since when something has left that Python was not told of. */
+    bool left_due, events_due, python_woken;
     atomic_bool python_waits, python_alive;
+    /* Who runs the turns: helm.c. Guarded by `events_lock`. */
+    enum { DEPUTY, PYTHON } helm;
+    bool python_inside; /* Python's thread is at the helm, and not away. */
+    int64_t python_left_ns;
+    int soon, deputy_timer;
     /* What the peers are told at the end. */
     bool aborting;
     int64_t culprit;
@@ -236,11 +252,13 @@ int64_t window_share(const struct window *, int senders);
 void credit_announce(struct receiver_credit *, int64_t count);
 bool credit_withheld(const struct receiver_credit *);
 int64_t credit_take_grant(struct receiver_credit *, int64_t window_bytes, bool alone);
+uint8_t credit_take_along(struct receiver_credit *, int64_t window_bytes);
 
 /* backlog.c */
 struct message *message_new(const uint8_t *frame, size_t frame_bytes, const uint64_t *views, int view_count);
 void message_free(struct message *);
 bool message_interruptible(const struct message *);
+int64_t message_left_bytes(const struct message *);
 int message_next_views(const struct message *, int64_t limit, struct iovec *out, int most);
 uint64_t message_advance(struct message *, uint64_t count);
 bool backlog_put(struct backlog *, struct message *);
@@ -249,6 +267,8 @@ bool backlog_empty(const struct backlog *);
 bool backlog_urgency(const struct backlog *, int32_t *priority);
 int64_t backlog_next_bytes(const struct backlog *);
 struct message *backlog_choose(struct core *, struct peer *);
+struct message *backlog_choose_with(struct backlog *, int64_t room, int views);
+void backlog_put_back(struct backlog *, struct message *);
 bool backlog_granted(struct backlog *, int64_t count);
 void backlog_free(struct backlog *);
 
@@ -267,7 +287,7 @@ ssize_t inbound_read_on(struct core *, struct peer *, int64_t limit);
 bool inbound_in_message(const struct peer *);
 int32_t inbound_urgency(const struct peer *);
 int64_t inbound_next_bytes(const struct peer *, int64_t limit);
-void inbound_wake_after(struct peer *, int64_t share);
+void inbound_wake_after(struct peer *, int64_t share, int64_t window);
 void inbound_answered(struct core *, struct peer *);
 bool inbound_waits_for_python(const struct peer *);
 void inbound_free(struct inbox *);
@@ -278,6 +298,8 @@ void control_flush(struct core *, struct peer *);
 void control_read(struct core *, struct peer *);
 void control_grant(struct core *, struct peer *, int senders);
 int control_senders(const struct core *, const struct peer *one, int64_t at_ns);
+void control_granted(struct core *, struct peer *, int64_t count);
+uint8_t control_grant_along(struct core *, struct peer *);
 void control_return_credit(struct core *);
 void control_beat(struct core *, int64_t at_ns);
 void control_awake(struct core *, int64_t at_ns);
@@ -293,13 +315,23 @@ void count_received(struct core *, struct peer *, int32_t layer, uint64_t payloa
 
 /* events.c */
 void event_put(struct core *, const struct event *, bool due);
-void events_flush(struct core *, bool all);
+bool events_flush(struct core *, bool all);
 bool events_unsaid(struct core *);
 bool events_full(struct core *);
 int events_take(struct core *, struct event *out, int most, int64_t timeout_ns);
 void events_wake_python(struct core *);
 void fail(struct core *, enum event_kind, int peer, int64_t count, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
+
+/* helm.c */
+bool helm_open(struct core *);
+void helm_stop(struct core *);
+void helm_python_comes(struct core *);
+bool helm_is_pythons(struct core *);
+void helm_python_goes(struct core *);
+bool helm_hand_over(struct core *);
+bool helm_is_deputys(struct core *);
+void helm_wait_as_deputy(struct core *);
 
 /* slots.c */
 bool slots_open(struct slots *);
@@ -311,6 +343,7 @@ void slot_give(struct core *, int slot);
 
 /* loop.c */
 void *loop_run(void *core);
+void loop_turn(struct core *, int64_t end_ns);
 void loop_wake(struct core *);
 
 #endif

@@ -45,16 +45,31 @@ static int64_t unhandled(const struct receiver_credit *credit)
 
 bool credit_withheld(const struct receiver_credit *credit) { return unhandled(credit) > credit->backlog_bytes; }
 
+/* Where the sender's balance would be with all credit that it can have now. */
+static int64_t most_balance(const struct receiver_credit *credit, int64_t window_bytes)
+{
+    int64_t held = credit_withheld(credit) ? unhandled(credit) - credit->backlog_bytes : 0;
+    return window_bytes - (credit->announced - credit->arrived) - held;
+}
+
 /* Bytes to give back now, 0 if none: the rule of ReceiverCredit.take_grant. */
 int64_t credit_take_grant(struct receiver_credit *credit, int64_t window_bytes, bool alone)
 {
-    int64_t held = credit_withheld(credit) ? unhandled(credit) - credit->backlog_bytes : 0;
-    int64_t balance = credit->granted - credit->announced;
-    int64_t wanted = window_bytes - (credit->announced - credit->arrived) - held;
+    int64_t balance = credit->granted - credit->announced, wanted = most_balance(credit, window_bytes);
     int64_t grant = wanted - balance;
     bool tops_up = (alone || window_bytes > credit->last) && 2 * grant >= window_bytes;
     if (grant <= 0 || !(balance > 0 ? tops_up : wanted > 0))
         return 0;
     credit->granted += grant;
     return grant;
+}
+
+/* How many GRANT_UNITs to give back with a header that leaves now: it costs nothing, so that any are worth it. */
+uint8_t credit_take_along(struct receiver_credit *credit, int64_t window_bytes)
+{
+    int64_t balance = credit->granted - credit->announced, wanted = most_balance(credit, window_bytes);
+    int64_t units = wanted > 0 ? (wanted - balance) / GRANT_UNIT : 0;
+    units = units < 0 ? 0 : units > UINT8_MAX ? UINT8_MAX : units;
+    credit->granted += units * GRANT_UNIT;
+    return (uint8_t)units;
 }

@@ -1,5 +1,5 @@
 /* What Python is told: a queue that one of its threads empties, many events at a time. Events that nobody waits for do
- * not wake that thread: they go with the next one that does, or after a short while. */
+ * not wake that thread: they are told when they are many, or after a short while. */
 #include "core.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#define UNSAID 64          /* So many events that nobody waits for wake the thread all the same. */
+#define UNSAID 64          /* So many events that nobody waits for are told without waiting for another one. */
 #define FULL (1 << 16)     /* With so many, nothing more is read until Python has caught up. */
 
 int64_t now_ns(void)
@@ -19,47 +19,68 @@ int64_t now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-static void grow(struct core *core)
+static void push(struct events *events, const struct event *event)
 {
-    size_t room = core->event_room ? 2 * core->event_room : 256;
-    struct event *events = malloc(room * sizeof *events);
-    if (!events)
-        abort();
-    for (size_t i = 0; i < core->event_count; i++)
-        events[i] = core->events[(core->event_first + i) % core->event_room];
-    free(core->events);
-    core->events = events;
-    core->event_first = 0;
-    core->event_room = room;
+    if (events->count == events->room) {
+        size_t room = events->room ? 2 * events->room : 256;
+        struct event *items = malloc(room * sizeof *items);
+        if (!items)
+            abort();
+        for (size_t i = 0; i < events->count; i++)
+            items[i] = events->items[(events->first + i) % events->room];
+        free(events->items);
+        *events = (struct events){.items = items, .room = room, .count = events->count};
+    }
+    events->items[(events->first + events->count++) % events->room] = *event;
 }
 
-/* `due`: somebody waits for it. The thread is woken by events_flush. */
+static bool pop(struct events *events, struct event *out)
+{
+    if (!events->count)
+        return false;
+    *out = events->items[events->first];
+    events->first = (events->first + 1) % events->room;
+    events->count--;
+    return true;
+}
+
+/* `due`: somebody waits for it. The thread is woken by events_flush. What has left is told many at a time, in its order,
+ * which takes less than each with another event. */
 void event_put(struct core *core, const struct event *event, bool due)
 {
+    bool left = event->kind == SENT || event->kind == SENT_RUN || event->kind == DROPPED;
     pthread_mutex_lock(&core->events_lock);
-    if (core->event_count == core->event_room)
-        grow(core);
-    core->events[(core->event_first + core->event_count++) % core->event_room] = *event;
-    core->events_due |= due || core->event_count >= UNSAID;
+    if (left && !core->left.count)
+        core->unsaid_ns = now_ns();
+    push(left ? &core->left : &core->events, event);
+    core->left_due |= left && (due || core->left.count >= UNSAID);
+    core->events_due |= due || core->left_due;
     pthread_mutex_unlock(&core->events_lock);
 }
 
-/* Wakes Python's thread if there is something for it; `all`: also for what nobody waits for. */
-void events_flush(struct core *core, bool all)
+/* Wakes Python's thread if there is something for it; `all`: also for what nobody waits for. Answers whether who runs the
+ * turns has to stop doing so. */
+bool events_flush(struct core *core, bool all)
 {
     pthread_mutex_lock(&core->events_lock);
-    core->events_due |= all && core->event_count;
-    bool wanted = core->events_due && atomic_load(&core->python_waits);
+    bool overdue = all || (core->left.count && now_ns() - core->unsaid_ns > UNSAID_NS);
+    core->left_due |= overdue && core->left.count;
+    core->events_due |= overdue && (core->left.count || core->events.count);
+    bool ends = core->helm == PYTHON && (core->events_due || core->python_woken);
+    bool wanted = core->helm == DEPUTY && core->events_due && atomic_load(&core->python_waits);
+    if (wanted)
+        ends = helm_hand_over(core);
     pthread_mutex_unlock(&core->events_lock);
     if (wanted) /* Without the lock, which who wakes takes first. */
         pthread_cond_signal(&core->events_come);
+    return ends;
 }
 
 /* Whether there are events that have not woken Python's thread. */
 bool events_unsaid(struct core *core)
 {
     pthread_mutex_lock(&core->events_lock);
-    bool unsaid = core->event_count && !core->events_due;
+    bool unsaid = (core->left.count || core->events.count) && !core->events_due;
     pthread_mutex_unlock(&core->events_lock);
     return unsaid;
 }
@@ -67,7 +88,7 @@ bool events_unsaid(struct core *core)
 bool events_full(struct core *core)
 {
     pthread_mutex_lock(&core->events_lock);
-    bool full = core->event_count >= FULL;
+    bool full = core->events.count + core->left.count >= FULL;
     pthread_mutex_unlock(&core->events_lock);
     return full;
 }
@@ -77,19 +98,31 @@ void events_wake_python(struct core *core)
     pthread_mutex_lock(&core->events_lock);
     core->python_woken = true;
     bool wanted = atomic_load(&core->python_waits);
+    bool inside = core->python_inside;
     pthread_mutex_unlock(&core->events_lock);
     if (wanted)
         pthread_cond_signal(&core->events_come);
+    if (inside)
+        loop_wake(core);
 }
 
+/* Until there is something for Python, or the time is over. */
 static void wait_until(struct core *core, int64_t end_ns)
 {
     struct timespec end = {.tv_sec = end_ns / 1000000000, .tv_nsec = end_ns % 1000000000};
-    atomic_store(&core->python_waits, true);
-    while (!core->events_due && !core->python_woken)
-        if (pthread_cond_timedwait(&core->events_come, &core->events_lock, &end) == ETIMEDOUT)
-            break;
-    atomic_store(&core->python_waits, false);
+    bool over = false;
+    while (!over && !core->events_due && !core->python_woken) {
+        if (helm_is_pythons(core)) {
+            pthread_mutex_unlock(&core->events_lock);
+            loop_turn(core, end_ns);
+            over = now_ns() >= end_ns;
+            pthread_mutex_lock(&core->events_lock);
+        } else {
+            atomic_store(&core->python_waits, true);
+            over = pthread_cond_timedwait(&core->events_come, &core->events_lock, &end) == ETIMEDOUT;
+            atomic_store(&core->python_waits, false);
+        }
+    }
 }
 
 /* In Python's thread: the next events, at most `most`, after waiting for them until the time is over. */
@@ -97,16 +130,18 @@ int events_take(struct core *core, struct event *out, int most, int64_t timeout_
 {
     atomic_store(&core->python_alive, true);
     pthread_mutex_lock(&core->events_lock);
-    bool was_full = core->event_count >= FULL;
-    if (timeout_ns > 0)
+    bool was_full = core->events.count + core->left.count >= FULL;
+    helm_python_comes(core);
+    if (timeout_ns > 0 || helm_is_pythons(core))
         wait_until(core, now_ns() + timeout_ns);
     core->python_woken = false;
     int count = 0;
-    for (; count < most && core->event_count; count++, core->event_count--) {
-        out[count] = core->events[core->event_first];
-        core->event_first = (core->event_first + 1) % core->event_room;
-    }
-    core->events_due = core->event_count > 0;
+    core->left_due |= core->left.count && atomic_load(&core->stopping);
+    while (count < most && ((core->left_due && pop(&core->left, &out[count])) || pop(&core->events, &out[count])))
+        count++;
+    core->left_due &= core->left.count > 0;
+    core->events_due = core->left_due || core->events.count;
+    helm_python_goes(core);
     pthread_mutex_unlock(&core->events_lock);
     if (was_full)
         loop_wake(core);

@@ -187,6 +187,8 @@ static void fixed_complete(struct core *core, struct peer *peer)
     struct inbox *inbox = &peer->inbox;
     struct header header;
     memcpy(&header, inbox->fixed, sizeof header);
+    if (header.grant && (header.magic == MAGIC || header.magic == CONTINUES))
+        control_granted(core, peer, (int64_t)header.grant * GRANT_UNIT);
     if (header.magic == CONTINUES) {
         go_on(core, peer, (uint64_t)header.fragment * FRAGMENT_UNIT);
         return;
@@ -347,12 +349,13 @@ ssize_t inbound_read_on(struct core *core, struct peer *peer, int64_t limit)
     return total;
 }
 
-/* Lets the kernel wake us when there is something to do: when less than `share` of the fragment is left, because then
- * its sender needs credit, and when it is complete; not for every packet. */
-void inbound_wake_after(struct peer *peer, int64_t share)
+/* Lets the kernel wake us when there is something to do, not for every packet: when the fragment is complete; before that
+ * when less than `share` of it is left, because then its sender needs credit, but not where it is shorter than the
+ * `window` of all senders: they keep the path busy while the grant travels. */
+void inbound_wake_after(struct peer *peer, int64_t share, int64_t window)
 {
     int64_t left = (int64_t)peer->inbox.fragment_left;
-    int64_t wanted = left < share ? left : left - share + 1;
+    int64_t wanted = left < window ? left : left - share + 1;
     wanted = wanted < 1 ? 1 : wanted > LUMP_BYTES ? LUMP_BYTES : wanted;
     if (wanted != peer->inbox.low_water) {
         peer->inbox.low_water = (int)wanted;

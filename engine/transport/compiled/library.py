@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from ctypes import POINTER, c_bool, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint64, c_void_p
+from enum import IntEnum
 from functools import cache
 
 from engine.transport.compiled.build import library_path
@@ -20,6 +21,24 @@ TOLERATED = 1
 SLOT_BYTES = 256 * 1024
 SLOT_ALIGNMENT = 64
 NO_SLOT = -1
+
+
+class Event(IntEnum):
+    """`enum event_kind` of core.h."""
+
+    MESSAGE = 1
+    PLACED = 2
+    ASK_ALLOW = 3
+    ASK_PLACE = 4
+    RECEIVED_RUN = 5
+    SENT_RUN = 6
+    SENT = 7
+    PONGED = 8
+    PARTED = 9
+    LOST = 10
+    ABORTED = 11
+    BROKEN = 12
+    DROPPED = 13
 
 
 class Options(ctypes.Structure):
@@ -82,7 +101,7 @@ class Library:
         )
         self.nudge = declare(quick, "ty_nudge", None, core)
         self.may_lose = declare(quick, "ty_may_lose", None, core, c_int)
-        self.wait = declare(waiting, "ty_wait", c_int, core, c_void_p, c_int, c_int64)
+        self.wait = declare(waiting, "ty_wait", c_int, core, c_void_p, c_int, c_int64, c_void_p, c_int)
         self.wake = declare(quick, "ty_wake", None, core)
         self.handled = declare(quick, "ty_handled", None, core, c_int, c_int64, c_int)
         self.answer = declare(quick, "ty_answer", c_bool, core, c_int, c_char_p, c_int)

@@ -12,7 +12,6 @@
 
 #define COARSE_NS 20000000
 #define MILLISECOND_NS 1000000
-#define UNSAID_NS 10000000 /* How long an event that nobody waits for may stay unsaid while the thread sleeps. */
 #define READABLE (EPOLLIN | EPOLLHUP | EPOLLERR)
 #define WAKE UINT64_MAX
 #define MOST_EVENTS 64
@@ -118,10 +117,10 @@ static void read_from(struct core *core, struct peer *peer)
     } else if (count > 0) {
         int64_t at_ns = peer->heard_ns = peer->data_heard_ns = now_ns();
         window_passed(&core->window, count, at_ns, amid);
-        int senders = control_senders(core, peer, at_ns);
-        control_grant(core, peer, senders);
+        peer->may_be_due = true;
+        int64_t share = window_share(&core->window, control_senders(core, peer, at_ns));
         if (!peer->paced && !inbound_waits_for_python(peer))
-            inbound_wake_after(peer, window_share(&core->window, senders));
+            inbound_wake_after(peer, share, window_share(&core->window, 1));
     }
 }
 
@@ -239,11 +238,12 @@ static void nap(struct core *core, int64_t left_ns)
     ppoll(&polled, 1, &left, NULL);
 }
 
-/* Blocks until something happens or the time comes; `paced`: it is a paced link's time, for which the whole
- * milliseconds of epoll are too coarse. */
+/* Blocks until something happens, the time comes, or the helm is to be left; `paced`: it is a paced link's time, for
+ * which the whole milliseconds of epoll are too coarse. */
 static int wait_for_events(struct core *core, int64_t until_ns, bool paced, struct epoll_event *events)
 {
-    events_flush(core, false);
+    if (events_flush(core, false))
+        return 0;
     int64_t left_ns = until_ns - now_ns();
     bool unsaid = events_unsaid(core);
     atomic_store(&core->sleeping, true);
@@ -298,13 +298,14 @@ static void serve(struct core *core, const struct epoll_event *events, int count
             read_from(core, readable[i].peer);
 }
 
-static void turn(struct core *core, int64_t *next_beat_ns)
+/* By who is at the helm: one look at everything, and a wait until at most `end_ns`. */
+void loop_turn(struct core *core, int64_t end_ns)
 {
     atomic_store(&core->pending, false); /* Before looking at what a waker may have left. */
     int64_t at_ns = now_ns();
     control_awake(core, at_ns);
-    if (at_ns >= *next_beat_ns) {
-        *next_beat_ns = at_ns + core->heartbeat_ns;
+    if (at_ns >= core->next_beat_ns) {
+        core->next_beat_ns = at_ns + core->heartbeat_ns;
         control_beat(core, at_ns);
     }
     obey_python(core);
@@ -312,13 +313,13 @@ static void turn(struct core *core, int64_t *next_beat_ns)
     control_return_credit(core);
     settle(core, at_ns);
     tell_parted(core);
-    int64_t until_ns = *next_beat_ns;
+    int64_t until_ns = earlier(core->next_beat_ns, end_ns), without_pacing_ns = until_ns;
     if (core->egress_at_ns > at_ns)
         until_ns = earlier(until_ns, core->egress_at_ns);
     if (core->ingress_at_ns > at_ns)
         until_ns = earlier(until_ns, core->ingress_at_ns);
     struct epoll_event events[MOST_EVENTS];
-    int count = wait_for_events(core, more ? 0 : until_ns, until_ns != *next_beat_ns, events);
+    int count = wait_for_events(core, more ? 0 : until_ns, until_ns != without_pacing_ns, events);
     serve(core, events, count);
 }
 
@@ -337,22 +338,22 @@ static void hang_up(struct core *core)
     }
 }
 
+/* The deputy. */
 void *loop_run(void *argument)
 {
     struct core *core = argument;
-    int64_t next_beat_ns = now_ns();
+    core->next_beat_ns = now_ns();
     struct epoll_event wake = {.events = EPOLLIN, .data.u64 = WAKE};
     epoll_ctl(core->epoll, EPOLL_CTL_ADD, core->wake_fd, &wake);
     for (int i = 0; i < core->peer_count; i++)
         control_grant(core, &core->peers[i], 1);
-    while (!atomic_load(&core->stopping) && !core->failed)
-        turn(core, &next_beat_ns);
-    while (!atomic_load(&core->stopping)) { /* Python has been told of the failure and will say what to tell others. */
-        atomic_store(&core->sleeping, true);
-        struct pollfd woken = {.fd = core->wake_fd, .events = POLLIN};
-        if (!atomic_load(&core->stopping))
-            poll(&woken, 1, 1000);
-    }
+    while (!atomic_load(&core->stopping))
+        if (atomic_load(&core->failed) || !helm_is_deputys(core)) /* After a failure Python says what to tell others. */
+            helm_wait_as_deputy(core);
+        else
+            loop_turn(core, INT64_MAX);
+    while (!helm_is_deputys(core))
+        helm_wait_as_deputy(core);
     hang_up(core);
     return NULL;
 }

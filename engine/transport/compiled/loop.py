@@ -9,67 +9,44 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import struct
 import threading
 import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from enum import IntEnum
 from functools import partial
 from typing import Any
 
 from engine.transport.buffers import ScratchPool
-from engine.transport.counters import Traffic
-from engine.transport.dialogue import LostCallback, PingAnswered
-from engine.transport.errors import PeerLost, ProtocolError, TransportError, gave_up
-from engine.transport.lane import Delivery, LaneQueue, work
-from engine.transport.message import Header, Outgoing
+from engine.transport.compiled.counted import counted
 from engine.transport.compiled.library import (
     EVENT,
     NO_SLOT,
     SLOT_ALIGNMENT,
     SLOT_BYTES,
     TOLERATED,
-    Count,
+    Event,
     Library,
-    Options,
     PeerOptions,
 )
 from engine.transport.compiled.memory import copy, pairs, place
-from engine.transport.observer import Watch
+from engine.transport.compiled.settings import Settings, options
+from engine.transport.counters import Traffic
+from engine.transport.dialogue import LostCallback, PingAnswered
+from engine.transport.errors import PeerLost, ProtocolError, TransportError, gave_up
+from engine.transport.lane import Delivery, LaneQueue, work
+from engine.transport.message import HEADER_BYTES, Header, Outgoing
+from engine.transport.observer import NoObserver, Watch
 from engine.transport.pacing import PacedLink
 
 _EVENTS = 128
 """Taken at a time."""
 _FOREVER_NS = 2**62
-_HEADER = slice(9, None)
-
-
-class _Event(IntEnum):
-    """`enum event_kind` of core.h."""
-
-    MESSAGE = 1
-    PLACED = 2
-    ASK_ALLOW = 3
-    ASK_PLACE = 4
-    RECEIVED_RUN = 5
-    SENT_RUN = 6
-    SENT = 7
-    PONGED = 8
-    PARTED = 9
-    LOST = 10
-    ABORTED = 11
-    BROKEN = 12
-    DROPPED = 13
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """How a data plane behaves: the endpoint's own settings."""
-
-    window_bytes: int | None
-    backlog_bytes: int
-    heartbeat_ns: int
-    silence_ns: int
+_DONE = struct.Struct("<iiq")
+"""`struct done` of api.c: peer, slot, bytes."""
+_new = partial(tuple.__new__, Header)
+INLINE_BYTES = SLOT_BYTES
+"""What the thread that hears from the library handles itself: meanwhile the deputy moves bytes, so that it may be more
+than where one thread does both."""
 
 
 class CompiledLoop:
@@ -96,12 +73,14 @@ class CompiledLoop:
         self._library = library
         self._names = names
         self._lanes = lanes
+        for lane in lanes.values():
+            lane.inline_bytes = INLINE_BYTES
         self._pool = pool
         self._watch = watch
-        self._observer = watch.observer
+        self._observer = None if isinstance(watch.observer, NoObserver) else watch.observer
         self._failed = failed
         self._links = (egress, ingress)  # their memory is in use as long as this is
-        self._options = _options(settings, egress, ingress)
+        self._options = options(settings, egress, ingress)
         self._peers = [PeerOptions(peer, *pair, peer in paced) for peer, pair in sockets.items()]
         self._core: int | None = None
         self._memory = memoryview(b"")
@@ -113,21 +92,26 @@ class CompiledLoop:
         self._answered: PingAnswered | None = None
         self._peer_lost: LostCallback | None = None
         self._woken = self._again = self._stopping = self._aborted = False
+        self._waits = False
+        """A message waits in a lane."""
+        self._done = ctypes.create_string_buffer(_DONE.size * _EVENTS)
+        self._done_count = 0
+        """Of what the thread has handled and not said yet."""
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._by_kind: dict[int, Callable[[tuple[Any, ...]], None]] = {
-            _Event.MESSAGE: self._message,
-            _Event.PLACED: self._placed,
-            _Event.ASK_ALLOW: self._ask_allow,
-            _Event.ASK_PLACE: self._ask_place,
-            _Event.RECEIVED_RUN: self._received_run,
-            _Event.SENT_RUN: self._sent_run,
-            _Event.SENT: self._left,
-            _Event.PONGED: self._ponged,
-            _Event.PARTED: lambda _: self.parted.set(),
-            _Event.LOST: self._fails,
-            _Event.ABORTED: self._fails,
-            _Event.BROKEN: self._fails,
-            _Event.DROPPED: self._dropped,
+            Event.MESSAGE: self._message,
+            Event.PLACED: self._placed,
+            Event.ASK_ALLOW: self._ask_allow,
+            Event.ASK_PLACE: self._ask_place,
+            Event.RECEIVED_RUN: self._received_run,
+            Event.SENT_RUN: self._sent_run,
+            Event.SENT: self._left,
+            Event.PONGED: self._ponged,
+            Event.PARTED: lambda _: self.parted.set(),
+            Event.LOST: self._fails,
+            Event.ABORTED: self._fails,
+            Event.BROKEN: self._fails,
+            Event.DROPPED: self._dropped,
         }
 
     # Called from any thread.
@@ -230,12 +214,24 @@ class CompiledLoop:
         more = False
         while not self._stopping:
             self._hear(buffer, 0 if more else _FOREVER_NS)
-            self._woken = self._again = False  # before looking at what a waker may have left
-            more = work(lanes) or self._again
+            if self._woken or self._again:
+                self._woken = self._again = False  # before looking at what a waker may have left
+                self._waits = True
+            if self._waits or more:
+                self._waits = False
+                more = work(lanes) or self._again
 
     def _hear(self, buffer: ctypes.Array[ctypes.c_char], timeout_ns: int) -> int:
         """Take the next events and act on them; answers how many."""
-        count: int = self._library.wait(self._core, buffer, _EVENTS, timeout_ns)
+        done, self._done_count = self._done_count, 0
+        count: int = self._library.wait(self._core, buffer, _EVENTS, timeout_ns, self._done, done)
+        if count == 1:
+            event = EVENT.unpack_from(buffer)
+            if event[0] == Event.MESSAGE:
+                self._message(event, alone=True)
+            else:
+                self._by_kind[event[0]](event)
+            return 1
         for event in EVENT.iter_unpack(memoryview(buffer)[: count * EVENT.size]):
             self._by_kind[event[0]](event)
         return count
@@ -246,26 +242,32 @@ class CompiledLoop:
             raise ProtocolError(f"{header} is for lane {header.lane}; registered: {sorted(self._lanes)}")
         return lane
 
-    def _message(self, event: tuple[Any, ...]) -> None:
-        """A short message is in its slot."""
+    def _message(self, event: tuple[Any, ...], *, alone: bool = False) -> None:
+        """A short message is in its slot; `alone`: nothing else has come with it."""
         peer, slot, meta_bytes = event[1:4]
-        header = _header(event)
-        lane = self._lane(header)
+        at = slot * SLOT_BYTES
+        meta = b""
+        if meta_bytes:
+            meta = bytes(self._memory[at : at + meta_bytes])
+            at += -(-meta_bytes // SLOT_ALIGNMENT) * SLOT_ALIGNMENT
+        header = _header(event, meta)
+        lane = self._lanes.get(header.lane) or self._lane(header)
         if lane.allow is not None:
             lane.allow(header, meta_bytes)
-        at = slot * SLOT_BYTES
-        if meta_bytes:
-            header = header._replace(meta=bytes(self._memory[at : at + meta_bytes]))
-            at += -(-meta_bytes // SLOT_ALIGNMENT) * SLOT_ALIGNMENT
         payload: memoryview | None = None
-        if header.payload_bytes:
-            payload = self._memory[at : at + header.payload_bytes]
+        if size := header.payload_bytes:
+            payload = self._memory[at : at + size]
             placed = place(lane, header)
             if placed is not None:
                 copy(payload, placed)
                 payload = None
         self._arrived(event, header)
-        lane.put(Delivery(header, payload, None, partial(self._handled, peer, header.wire_bytes, slot)))
+        cost = HEADER_BYTES + meta_bytes + size
+        if alone and not self._woken and lane.handle_alone(header, payload):
+            self._handled(peer, cost, slot)
+        else:
+            lane.put(Delivery(header, payload, None, partial(self._handled, peer, cost, slot)))
+            self._waits = True
 
     def _ask_allow(self, event: tuple[Any, ...]) -> None:
         """A long message with meta begins."""
@@ -303,15 +305,22 @@ class CompiledLoop:
         payload = None if scratch is None else scratch[: header.payload_bytes]
         done = partial(self._handled, event[1], header.wire_bytes, NO_SLOT)
         self._lanes[header.lane].put(Delivery(header, payload, scratch, done))
+        self._waits = True
 
     def _handled(self, peer: int, cost_bytes: int, slot: int) -> None:
-        self._library.handled(self._core, peer, cost_bytes, slot)
+        if self._done_count < _EVENTS and threading.get_ident() == self._thread.ident:
+            _DONE.pack_into(self._done, self._done_count * _DONE.size, peer, slot, cost_bytes)
+            self._done_count += 1  # the library hears of it when it is asked next, in a moment
+        else:
+            self._library.handled(self._core, peer, cost_bytes, slot)
 
     def _received_run(self, event: tuple[Any, ...]) -> None:
         self._arrived(event, _header(event))
 
     def _arrived(self, event: tuple[Any, ...], header: Header) -> None:
         """A message has come, or as much of it as before an interruption."""
+        if self._observer is None:
+            return
         peer, come, start_ns, end_ns = event[1], event[5], event[6], event[7]
         if come != header.payload_bytes:
             header = header._replace(payload_bytes=come)
@@ -321,6 +330,8 @@ class CompiledLoop:
     def _sent_run(self, event: tuple[Any, ...]) -> None:
         """A message has left as much as it may before another one."""
         _, peer, _, _, number, count, start_ns, end_ns = event[:8]
+        if self._observer is None:
+            return
         header = self._sent[number].header
         if count != header.payload_bytes:
             header = header._replace(payload_bytes=count)
@@ -347,10 +358,10 @@ class CompiledLoop:
     def _fails(self, event: tuple[Any, ...]) -> None:
         kind, peer = event[:2]
         text = ctypes.string_at(event[8], event[3]).decode(errors="replace")
-        if kind == _Event.BROKEN:
+        if kind == Event.BROKEN:
             raise ProtocolError(text)
         error = PeerLost(peer, self._names[peer], text)
-        if kind == _Event.ABORTED:
+        if kind == Event.ABORTED:
             error = gave_up(peer, event[5], self._names, text)
         if event[2] != TOLERATED:
             raise error
@@ -358,39 +369,10 @@ class CompiledLoop:
         self._peer_lost(peer, error.reason)
 
     def _counted(self) -> Traffic:
-        """The library's counters."""
-        most = 256
-        while True:
-            sent, received = (Count * most)(), (Count * most)()
-            overhead, counts = (Count * (2 * len(self._peers) + 1))(), (ctypes.c_int * 2)()
-            self._library.counters(self._core, sent, received, overhead, most, counts)
-            if max(counts) <= most:
-                break
-            most = max(counts)
-        return Traffic(
-            sent_payload={(c.peer, c.layer): c.bytes for c in sent[: counts[0]]},
-            received_payload={(c.peer, c.layer): c.bytes for c in received[: counts[1]]},
-            sent_overhead={c.peer: c.bytes for c in overhead[0:-1:2] if c.bytes},
-            received_overhead={c.peer: c.bytes for c in overhead[1::2] if c.bytes},
-        )
+        return counted(self._library, self._core, len(self._peers))
 
 
-def _header(event: tuple[Any, ...]) -> Header:
-    """The header of a message, without its meta."""
-    _, kind, lane, origin, _, *others, _ = event[_HEADER]
-    return Header(kind, origin, lane, *others)
-
-
-def _options(settings: Settings, egress: PacedLink | None, ingress: PacedLink | None) -> Options:
-    options = Options(
-        heartbeat_ns=settings.heartbeat_ns,
-        silence_ns=settings.silence_ns,
-        window_bytes=settings.window_bytes or 0,
-        backlog_bytes=settings.backlog_bytes,
-    )
-    if egress is not None and ingress is not None:
-        shared = egress.shared()
-        options.pacer_file, options.pacer_rate_bps = shared.file, shared.rate_bps
-        options.pacer_chunk_bytes = egress.chunk_bytes
-        options.egress_state, options.ingress_state = shared.address, ingress.shared().address
-    return options
+def _header(event: tuple[Any, ...], meta: bytes = b"") -> Header:
+    """The header of a message, the fields in Header's order."""
+    header: Header = _new((event[10], event[12], event[11], *event[14:22], meta))
+    return header

@@ -4,6 +4,9 @@
 #include <errno.h>
 #include <sys/socket.h>
 
+#define TOGETHER 16
+#define TOGETHER_BYTES (64 * 1024) /* As much waits in the kernel, where nothing more urgent overtakes it, in any case. */
+
 bool wants_to_write(struct core *core, struct peer *peer, int32_t *priority)
 {
     if (peer->data_broken || peer->goodbye_said)
@@ -38,21 +41,78 @@ void outbound_drop(struct core *core, struct peer *peer)
     pthread_mutex_unlock(&core->lock);
 }
 
-/* The kernel took `count` bytes of the message. */
-static void account(struct core *core, struct peer *peer, struct message *message, uint64_t count, int64_t at_ns)
+/* What one call gives to the kernel: a message, and those after it that may leave whole with it. */
+struct batch {
+    struct message *messages[TOGETHER];
+    size_t bytes[TOGETHER];
+    struct iovec views[VIEWS];
+    int count, view_count;
+};
+
+static void gather(struct batch *batch, struct message *message, int64_t limit)
 {
-    if (message->start_ns == NONE)
-        message->start_ns = at_ns; /* Of this run: an interrupted message begins another one. */
+    int at = batch->view_count, added = message_next_views(message, limit, batch->views + at, VIEWS - at);
+    batch->view_count += added;
+    batch->messages[batch->count] = message;
+    batch->bytes[batch->count] = 0;
+    for (int i = at; i < at + added; i++)
+        batch->bytes[batch->count] += batch->views[i].iov_len;
+    batch->count++;
+}
+
+/* What may leave next, in the order in which it leaves. */
+static void choose(struct core *core, struct peer *peer, int64_t limit, struct batch *batch)
+{
+    pthread_mutex_lock(&core->lock);
+    const struct message *current = peer->backlog.current;
+    bool goes_on = current && !message_interruptible(current);
+    struct message *message = backlog_choose(core, peer);
+    if (message && !goes_on) /* Its header, or that of its next fragment, is about to leave. */
+        message->frame[offsetof(struct header, grant)] = control_grant_along(core, peer);
+    int64_t room = limit < TOGETHER_BYTES ? limit : TOGETHER_BYTES;
+    while (message) {
+        gather(batch, message, batch->count ? room : limit);
+        size_t bytes = batch->bytes[batch->count - 1];
+        room -= (int64_t)bytes;
+        bool whole = (int64_t)bytes == message_left_bytes(message);
+        bool more = whole && room > 0 && batch->count < TOGETHER;
+        message = more ? backlog_choose_with(&peer->backlog, room, VIEWS - batch->view_count) : NULL;
+    }
+    pthread_mutex_unlock(&core->lock);
+}
+
+/* Of the batch's messages those after `last` have not begun: they wait where they did before. The caller holds the lock. */
+static void put_back(struct peer *peer, const struct batch *batch, int last)
+{
+    for (int i = batch->count - 1; i > last; i--)
+        backlog_put_back(&peer->backlog, batch->messages[i]);
+    peer->backlog.last = batch->messages[last]->priority;
+}
+
+/* The kernel took `count` bytes of the batch. */
+static void account(struct core *core, struct peer *peer, struct batch *batch, uint64_t count, int64_t at_ns)
+{
+    uint64_t payload[TOGETHER];
+    int begun = 0;
     pthread_mutex_lock(&core->lock);
     window_passed(&peer->backlog.passed, (int64_t)count, at_ns, peer->draining);
-    uint64_t payload = message_advance(message, count);
-    bool ended = message->frame_left + message->payload_left == 0;
-    if (ended)
-        peer->backlog.current = NULL;
+    for (uint64_t left = count; left && begun < batch->count; begun++) {
+        struct message *message = batch->messages[begun];
+        if (message->start_ns == NONE)
+            message->start_ns = at_ns; /* Of this run: an interrupted message begins another one. */
+        batch->bytes[begun] = left < batch->bytes[begun] ? left : batch->bytes[begun];
+        left -= batch->bytes[begun];
+        payload[begun] = message_advance(message, batch->bytes[begun]);
+        peer->backlog.current = message_left_bytes(message) ? message : NULL;
+    }
+    put_back(peer, batch, begun - 1);
     pthread_mutex_unlock(&core->lock);
     peer->draining = false;
-    count_sent(core, peer, message->layer, payload, count - payload);
-    if (ended) {
+    for (int i = 0; i < begun; i++) {
+        struct message *message = batch->messages[i];
+        count_sent(core, peer, message->layer, payload[i], batch->bytes[i] - payload[i]);
+        if (message == peer->backlog.current)
+            continue;
         outbound_report(core, peer, message, SENT);
         message_free(message);
     }
@@ -61,20 +121,24 @@ static void account(struct core *core, struct peer *peer, struct message *messag
 /* Gives the kernel at most `limit` bytes of what is most urgent; answers how many, or ERROR with errno. */
 ssize_t outbound_write(struct core *core, struct peer *peer, int64_t limit)
 {
-    pthread_mutex_lock(&core->lock);
-    struct message *message = backlog_choose(core, peer);
-    pthread_mutex_unlock(&core->lock);
-    if (!message)
+    struct batch batch;
+    batch.count = batch.view_count = 0;
+    choose(core, peer, limit, &batch);
+    if (!batch.count)
         return 0;
-    struct iovec views[VIEWS];
-    struct msghdr gathered = {.msg_iov = views};
-    gathered.msg_iovlen = (size_t)message_next_views(message, limit, views, VIEWS);
+    struct msghdr gathered = {.msg_iov = batch.views, .msg_iovlen = (size_t)batch.view_count};
     int64_t at_ns = now_ns();
     ssize_t count = sendmsg(peer->data, &gathered, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (count < 0)
-        return errno == EAGAIN || errno == EINTR ? 0 : ERROR;
-    account(core, peer, message, (uint64_t)count, at_ns);
-    return count;
+    if (count > 0) {
+        account(core, peer, &batch, (uint64_t)count, at_ns);
+        return count;
+    }
+    int error = errno;
+    pthread_mutex_lock(&core->lock);
+    put_back(peer, &batch, 0);
+    pthread_mutex_unlock(&core->lock);
+    errno = error;
+    return error == EAGAIN || error == EINTR ? 0 : ERROR;
 }
 
 /* Message after message until the credit is used up, `limit` bytes have left, a fragment has, or the kernel is full;
