@@ -29,6 +29,7 @@ from engine.plan.scaling import scaled_model, scaled_plan
 from engine.plan.serde import from_plain, to_plain
 from engine.profile import Profile, profile_of
 from engine.regular import PRIVATE, write_whole
+from engine.transport.plane import DataPlaneChoice, asked
 
 _TOKEN = "mesh-token"
 REPLAY = "replay"
@@ -62,6 +63,8 @@ class Launch:
     is for who lives and makes no progress."""
     record: bool = True
     """False: of telemetry only the steps' own times are kept, to measure what the rest costs."""
+    data_plane: DataPlaneChoice = "python"
+    """Who moves the bytes of its processes, as asked for: see `engine/transport/plane.py`."""
 
     def __post_init__(self) -> None:
         if (self.profile is None) == (self.job.fidelity == "rehearse"):
@@ -130,6 +133,7 @@ class Launch:
             "devices": list(self.devices),
             "deadline_s": self.deadline_s,
             "record": self.record,
+            "data_plane": self.data_plane,
             "profile": to_plain(self.profile),
         }
         write_json(self.directory / "launch.json", data)
@@ -153,6 +157,7 @@ class Launch:
             devices=tuple(data["devices"]),
             deadline_s=data["deadline_s"],
             record=data["record"],
+            data_plane=data.get("data_plane", "python"),  # an older version's attempt says nothing
             profile=None if data["profile"] is None else from_plain(Profile, data["profile"]),
         )
 
@@ -184,6 +189,7 @@ def prepare(
         devices=devices,
         profile=profile_of(job, model, replicas(plan, job.cluster.workers)) if rehearsed else None,
         record=record,
+        data_plane=asked(),
     )
 
 

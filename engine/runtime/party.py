@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping
 from types import TracebackType
@@ -30,11 +29,9 @@ from engine.telemetry.step_times import StepTimes
 from engine.transport.clock import AttemptClock
 from engine.transport.endpoint import Endpoint
 from engine.transport.pacing import Pacer
-from engine.transport.plane import VARIABLE
 from engine.transport.rendezvous import Rendezvous
 
 LOOPBACK = "127.0.0.1"
-SLOW = "the compiled data plane has not been built here: messages go the slower way, through Python"
 
 
 class PartyBase:
@@ -75,9 +72,10 @@ class PartyBase:
             deadline_s=launch.deadline_s,
             silence_s=launch.job.cluster.silence_s,
             token=launch.token(),
+            data_plane=launch.data_plane,
         )
-        if os.environ.get(VARIABLE) == "auto" and self.endpoint.data_plane == "python":
-            print(f"{SLOW} (python -m engine.transport.compiled)", flush=True)
+        if launch.data_plane != "python":
+            print(_said(self.endpoint.data_plane), flush=True)
         self.rendezvous = Rendezvous(
             launch.rendezvous, index=party.index, names=self.names, deadline_s=launch.deadline_s
         )
@@ -115,6 +113,16 @@ class PartyBase:
         self._links.close()
         self.recording.close()
         self.recorder.close()
+
+
+def _said(data_plane: str) -> str:
+    """For the log of a process that was not asked to take the Python one."""
+    if data_plane == "compiled":
+        return "messages go through the compiled data plane"
+    return (
+        "messages go the slower way, through Python: the compiled data plane has not been built here"
+        " (python -m engine.transport.compiled)"
+    )
 
 
 def _policy(spec: TelemetrySpec) -> DetailPolicy:
