@@ -19,6 +19,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="default: drawn, and printed")
     parser.add_argument("--only", type=int, help="this round of the seed alone")
     parser.add_argument("--data-dir", type=Path, help="kept afterwards; default: a temporary one")
+    parser.add_argument(
+        "--data-plane", choices=("python", "compiled"), default="python", help="who moves the jobs' bytes"
+    )
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended
     seed = random.randrange(10**6) if given.seed is None else given.seed
@@ -26,14 +29,19 @@ def main() -> int:
     data_dir = given.data_dir or Path(tempfile.mkdtemp(prefix="chaos-"))
     print(f"seed {seed}, {len(numbers)} rounds, data in {data_dir}", flush=True)
     failed = 0
-    with Yard(data_dir) as yard:
+    with Yard(data_dir, given.data_plane) as yard:
         print(f"an undisturbed job takes {yard.span_s:.1f} s", flush=True)
         for number in numbers:
             story, wrong = yard.round(seed, number)
             failed += bool(wrong)
             print(f"round {number}: {'FAILED' if wrong else 'ok'}", flush=True)
             if wrong:
-                lines = (*story, "wrong:", *wrong, f"again: --seed {seed} --only {number}")
+                lines = (
+                    *story,
+                    "wrong:",
+                    *wrong,
+                    f"again: --seed {seed} --only {number} --data-plane {given.data_plane}",
+                )
                 print("\n".join(f"    {line}" for line in lines), flush=True)
         wrong = yard.at_last()
         for line in wrong:

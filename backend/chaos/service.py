@@ -19,7 +19,7 @@ START_S = 60.0
 class Service:
     """One server at a time over one data directory."""
 
-    def __init__(self, data_dir: Path, *, ingest_url: str, port: int, devices: int) -> None:
+    def __init__(self, data_dir: Path, *, ingest_url: str, port: int, devices: int, data_plane: str) -> None:
         self.port = port
         self.url = f"http://127.0.0.1:{port}"
         self.log = data_dir / "server.log"
@@ -30,6 +30,7 @@ class Service:
             "TRAINYARD_DATA_DIR": str(data_dir),
             "TRAINYARD_CPU_DEVICES": str(devices),
             "TRAINYARD_INGEST_URL": ingest_url,
+            "TRAINYARD_DATA_PLANE": data_plane,
         }
 
     @property

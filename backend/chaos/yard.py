@@ -27,7 +27,8 @@ class Yard:
     """`with Yard(data_dir) as yard`: a server runs there. Entering trains one undisturbed job, whose time says when
     in a job's life the deaths of a round fall."""
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(self, data_dir: Path, data_plane: str = "python") -> None:
+        """`data_plane`: who moves the bytes of its jobs (engine/transport/plane.py)."""
         self._data_dir = data_dir.resolve()
         self._data_dir.mkdir(parents=True, exist_ok=True)
         port = free_port()
@@ -35,7 +36,9 @@ class Yard:
         self.witness = Witness(port)
         self._lineage = Lineage(self._data_dir)
         self._labs = lab.permitted() is None
-        self._service = Service(self._data_dir, ingest_url=self.witness.url, port=port, devices=DEVICES)
+        self._service = Service(
+            self._data_dir, ingest_url=self.witness.url, port=port, devices=DEVICES, data_plane=data_plane
+        )
         self._deeds = Deeds()
         """Of all rounds."""
         self._ended: set[str] = set()

@@ -9,10 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.transport.compiled.build import BuildError, build
-from engine.transport.compiled.library import library
 from engine.transport.plane import VARIABLE
-from tests.facilities import unavailable
+from tests.data_planes import built
 
 NAME = "user_module_of_a_test"
 
@@ -37,11 +35,7 @@ def user_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cal
 @pytest.fixture(scope="session")
 def compiled() -> None:
     """The compiled data plane. Skips where there is no compiler."""
-    try:
-        build()
-    except BuildError as error:
-        unavailable("compiler", str(error))
-    library.cache_clear()
+    built()
 
 
 @pytest.fixture(params=["python", "compiled"])

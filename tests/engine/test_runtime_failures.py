@@ -95,15 +95,17 @@ def end_after_death_of(gang: Gang, party: str) -> GangEnd:
 
 @pytest.mark.usefixtures("gang_lane")
 @pytest.mark.parametrize(
-    ("strategy", "options", "victim"),
+    ("strategy", "options", "victim", "data_plane"),
     [
-        ("parameter-server", {"servers": 1, "where": "dedicated"}, "server 0"),
-        ("native-allreduce", {}, "worker 1"),
-        ("ddp", {}, "worker 0"),
+        ("parameter-server", {"servers": 1, "where": "dedicated"}, "server 0", "python"),
+        ("parameter-server", {"servers": 1, "where": "dedicated"}, "server 0", "compiled"),
+        ("native-allreduce", {}, "worker 1", "python"),
+        ("ddp", {}, "worker 0", "python"),
     ],
+    indirect=["data_plane"],
 )
 def test_a_killed_process_ends_the_job(
-    strategy: str, options: dict[str, Any], victim: str, tmp_path: Path
+    strategy: str, options: dict[str, Any], victim: str, data_plane: str, tmp_path: Path
 ) -> None:
     with started(spec_of(strategy, 2, options, marks=str(tmp_path)), tmp_path) as gang:
         wait_until((tmp_path / "worker 1").exists, "step 3 on worker 1")

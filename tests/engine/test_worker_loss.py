@@ -56,11 +56,16 @@ def records(launch: Any) -> np.ndarray:
 
 @pytest.mark.usefixtures("gang_lane")
 @pytest.mark.parametrize(
-    ("strategy", "options"),
-    [("async-sgd", {}), ("bounded-staleness", {"bound": 1}), ("softsync", {"contributions": 2})],
+    ("strategy", "options", "data_plane"),
+    [
+        ("async-sgd", {}, "compiled"),
+        ("bounded-staleness", {"bound": 1}, "python"),
+        ("softsync", {"contributions": 2}, "compiled"),
+    ],
+    indirect=["data_plane"],
 )
 def test_the_others_go_on_without_a_killed_worker(
-    strategy: str, options: dict[str, Any], tmp_path: Path
+    strategy: str, options: dict[str, Any], data_plane: str, tmp_path: Path
 ) -> None:
     spec = spec_of(strategy, tmp_path, **options)
     with started(spec, tmp_path) as gang:
@@ -83,12 +88,14 @@ def test_the_others_go_on_without_a_killed_worker(
         assert of_lost == set(range(len(of_lost))), "what was lost is the end of its contributions"
         # It was killed in the forward pass of step 3: some of step 2 may not have left it.
         assert 2 <= len(of_lost) < len(steps)
+    said = "through the compiled data plane" in launch.log(launch.parties[0]).read_text()
+    assert said == (data_plane == "compiled")
     assert (launch.result / "model.pt").exists()
     assert json.loads((launch.result / "summary.json").read_text())["test_loss"] > 0
     assert not (launch.result / "summary-2.json").exists()
 
 
-@pytest.mark.usefixtures("gang_lane")
+@pytest.mark.usefixtures("gang_lane", "data_plane")
 def test_a_worker_that_falls_silent_is_ended_and_the_others_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,16 @@
+"""The compiled data plane, for tests that need it."""
+
+from __future__ import annotations
+
+from engine.transport.compiled.build import BuildError, build
+from engine.transport.compiled.library import library
+from tests.facilities import unavailable
+
+
+def built() -> None:
+    """It is there from now on. Skips the test where there is no compiler."""
+    try:
+        build()
+    except BuildError as error:
+        unavailable("compiler", str(error))
+    library.cache_clear()
