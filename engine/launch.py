@@ -7,6 +7,7 @@ Layout of an attempt's directory (every file is written to a temporary name and 
   logs/<party>.times     when the log had how many bytes
   errors/<party>.json    why a process failed, in its own words
   lost/<party>.<n>.json  after how many steps a worker was lost without which shard n goes on
+  joined/<party>.<n>.json  from which step on a worker contributes that was lost n times and has joined again
   spool/                 telemetry batches that the server has not acknowledged
   result/model.pt        the trained state_dict; result/summary.json: its figures (worker 1: summary-1.json)
   result/updates-0.bin   what the updates of server shard 0 consisted of, where the job has that recorded
@@ -104,6 +105,15 @@ class Launch:
         return self.job.cluster.worker_loss != "end" and party.rank not in (None, 0)
 
     @property
+    def restarts(self) -> int:
+        """How often a worker that was lost is started anew, at most."""
+        return self.job.cluster.restarts if self.job.cluster.worker_loss == "rejoin" else 0
+
+    def joined(self, party: Party, incarnation: int) -> Path:
+        """Where a worker that was started anew says at which step it has joined."""
+        return self.directory / "joined" / f"{slug(party.name)}.{incarnation}.json"
+
+    @property
     def spool(self) -> Path:
         return self.directory / "spool"
 
@@ -121,7 +131,7 @@ class Launch:
 
     def write(self) -> None:
         """Create the directory and write `launch.json`."""
-        for name in ("logs", "errors", "lost", "spool", "result"):
+        for name in ("logs", "errors", "lost", "joined", "spool", "result"):
             (self.directory / name).mkdir(mode=0o700, parents=True, exist_ok=True)
         data = {
             "attempt": self.attempt,

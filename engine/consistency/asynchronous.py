@@ -31,6 +31,7 @@ class Asynchronous:
 
     lockstep = False
     least_workers = 1
+    waits_for_slowest = False
 
     def __init__(self, scaling: str = "constant", *, own_writes: bool = True) -> None:
         """`own_writes`: whether a worker waits for the answer to its last push; else for that to the one before."""

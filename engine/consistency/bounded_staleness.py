@@ -29,6 +29,7 @@ class BoundedStaleness:
     lockstep = False
     in_place = True
     least_workers = 1
+    waits_for_slowest = True
 
     def __init__(self, bound: int, *, apply: Literal["arrival", "clock"] = "arrival") -> None:
         """`bound`: s, at least 0."""

@@ -21,6 +21,7 @@ class EveryStep:
 
     lockstep = True
     in_place = True
+    waits_for_slowest = True
 
     def __init__(self, workers: int) -> None:
         self._workers = self.least_workers = workers

@@ -19,6 +19,8 @@ class Contribution(NamedTuple):
     """The worker's own, 0 first."""
     read: int
     """Version of the unit that it was computed on."""
+    incarnation: int = 0
+    """How often the worker had been started anew."""
 
 
 @dataclass(kw_only=True)
@@ -70,6 +72,9 @@ class Policy(Protocol):
     may overwrite its parameters where they are. Else its steps begin with what there is."""
     least_workers: int
     """With fewer that have not been lost there are no updates any more."""
+    waits_for_slowest: bool
+    """Whether who is ahead waits for who is behind: then a worker that was lost joins again where the slowest of the
+    others is. Else it goes on with the step that it was lost in, and all that it would have contributed is."""
 
     def admit(self, contribution: Contribution, clocks: Clocks) -> Verdict:
         """What becomes of a contribution that has arrived, or was held."""

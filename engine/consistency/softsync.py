@@ -28,6 +28,7 @@ class Softsync:
 
     lockstep = False
     in_place = True
+    waits_for_slowest = False
 
     def __init__(self, contributions: int, *, own_writes: bool = False) -> None:
         """`contributions`: s, from 1 to the number of workers. `own_writes`: whether a worker waits until its last

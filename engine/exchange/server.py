@@ -82,6 +82,10 @@ class ServerExchange:
     def finished(self, steps: int) -> None:
         self._send_all(self._machine.finished(steps))
 
+    def join(self, clock: int) -> None:
+        """This worker was lost, and contributes again from step `clock` on; the answers for that step come."""
+        self._send_all(self._machine.joins(clock))
+
     def place(self, header: Header) -> list[memoryview] | None:
         choice = self._context.choices[header.unit]
         if header.kind != Message.ANSWER or header.payload_bytes == 0:

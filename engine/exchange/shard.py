@@ -68,7 +68,15 @@ class _Room:
 class Shard:
     """Server shard `index`, living in the process that owns `endpoint`."""
 
-    kinds = (Message.PUSH, Message.PULL, Message.FINISH, Message.ASSIGN, Message.LOST)
+    kinds = (
+        Message.PUSH,
+        Message.PULL,
+        Message.FINISH,
+        Message.ASSIGN,
+        Message.JOIN,
+        Message.LOST,
+        Message.RETURNED,
+    )
 
     def __init__(
         self,
@@ -85,11 +93,12 @@ class Shard:
         deterministic: bool,
         deadline_s: float,
         record: UpdateRecord | None,
-        lost: Callable[[int, int, str], None],
+        lost: Callable[[int, int, int, str], None],
     ) -> None:
         """`choices`: the units of this shard. `policy()` makes one for a unit. `hyper(step)`: the optimizer's values of
         a step. `initial`: worker 0's initial parameters by name. `record`: what each update consists of, where workers
-        drift. `lost(rank, steps, reason)` is told of a worker that was lost after it had contributed so many steps."""
+        drift. `lost(rank, incarnation, steps, reason)` is told of a worker that was lost after it had contributed so
+        many steps."""
         self._workers = workers
         self._policy = policy
         self._hyper = hyper
@@ -99,6 +108,8 @@ class Shard:
         self._deadline_s = deadline_s
         self._record = record
         self._lost = lost
+        self._incarnation = dict.fromkeys(range(workers), 0)
+        """By rank: of whom messages are. Nothing comes of a lost one after the word that it has returned."""
         self._rooms = {
             choice.unit.index: self._room(choice, initial, make_updater) for choice in choices.values()
         }
@@ -118,23 +129,33 @@ class Shard:
         if header.kind == Message.LOST:
             self._on_lost(header)
             return
+        if header.kind == Message.RETURNED:
+            self._on_returned(header)
+            return
         room = self._rooms[header.unit]
         if header.kind == Message.ASSIGN:
             self._on_assign(room, header, payload)
             return
+        incarnation = self._incarnation[header.origin]
         if header.kind == Message.PULL:
-            found = room.home.pulled(header.origin, header.step + 1)
+            found = room.home.pulled(header.origin, header.step + 1, incarnation)
         elif header.kind == Message.FINISH:
-            found = room.home.finished(header.origin, header.step + 1)
+            found = room.home.finished(header.origin, header.step + 1, incarnation)
+        elif header.kind == Message.JOIN:
+            self._waits_from_now(room)
+            found = room.home.joined(header.origin, header.step, incarnation)
         else:
-            if not room.home.waits:
-                room.first_arrival_s = time.monotonic()
+            self._waits_from_now(room)
             try:
-                found = room.home.pushed(header.origin, header.step, header.version)
+                found = room.home.pushed(header.origin, header.step, header.version, incarnation)
             except OutOfStepError as error:
                 raise RuntimeError(str(error)) from error
         for instruction in found:
             self._carry_out(room, instruction, header, payload)
+
+    def _waits_from_now(self, room: _Room) -> None:
+        if not room.home.waits:
+            room.first_arrival_s = time.monotonic()
 
     def overdue(self) -> str | None:
         """Who is missing where a unit has waited for longer than the deadline, or None."""
@@ -172,12 +193,27 @@ class Shard:
         """Go on without a worker. Raises UserError where too few are left."""
         rank, homes = header.part, [room.home for room in self._rooms.values()]
         steps = max((home.clocks.contributed.get(rank, 0) for home in homes), default=0)
-        self._lost(rank, steps, header.meta.decode())
+        self._lost(rank, self._incarnation[rank], steps, header.meta.decode())
         for room in self._rooms.values():
             found = room.home.lost(rank)
             self._enough_are_left(room.home, rank)
             for instruction in found:
                 self._carry_out(room, instruction, header, None)
+
+    def _on_returned(self, header: Header) -> None:
+        """Tell a worker that was lost from which step on it may contribute, after all that was for who was lost."""
+        rank, self._incarnation[header.part] = header.part, header.step
+        homes = [room.home for room in self._rooms.values()]
+        clock = max((home.returned(rank, header.step) for home in homes), default=1)
+        welcome = Header(
+            kind=Message.WELCOME,
+            lane=Lane.WORKER,
+            origin=self._endpoint.index,
+            step=clock,
+            part=int(any(home.over for home in homes)),
+            priority=header.priority,
+        )
+        self._endpoint.send(rank, welcome)
 
     def _enough_are_left(self, home: Home, lost: int) -> None:
         left, least = len(home.clocks.contributed), self._policy().least_workers

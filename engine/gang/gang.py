@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from engine.gang.losses import Losses
 from engine.gang.process import ERROR_FIELDS, main
+from engine.gang.restarts import Restarts
 from engine.lab import Lab, LabError, Link
 from engine.launch import Launch
 from engine.plan.cluster import Party
@@ -49,7 +50,8 @@ class GangEnd:
     error: dict[str, Any] | None = None
     """What it wrote about its end: type, message, traceback; None where it died without a word."""
     lost: tuple[str, ...] = ()
-    """A sentence about each worker that was lost, and without which the job went on."""
+    """A sentence about each worker that was lost, and without which the job went on; and one about each that joined
+    again."""
 
 
 class Gang:
@@ -62,6 +64,7 @@ class Gang:
         self._end: GangEnd | None = None
         self._lab: Lab | None = None
         self._losses = Losses(launch)
+        self._restarts = Restarts(launch, self._losses)
 
     @property
     def pids(self) -> dict[str, int]:
@@ -79,12 +82,12 @@ class Gang:
             self._kill()
             raise
 
-    def _spawn(self, party: Party) -> BaseProcess:
+    def _spawn(self, party: Party, incarnation: int = 0) -> BaseProcess:
         """A process that has begun to be this party. It ends when the party has ended."""
         theirs, ours = FORKED.Pipe(duplex=False)
         process = FORKED.Process(
             target=main,
-            args=(self._launch.directory, party.index, theirs, self._lab),
+            args=(self._launch.directory, party.index, theirs, self._lab, incarnation),
             name=party.name,
             daemon=False,
         )
@@ -102,6 +105,7 @@ class Gang:
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while self._end is None:
             running = [process for _, process in self._processes if process.exitcode is None]
+            self._plan_restarts()
             if any(self._ends_the_job(party, process.exitcode) for party, process in self._processes):
                 self._end = self._fail()
             elif not running:
@@ -110,17 +114,36 @@ class Gang:
                     status="succeeded", reason="; ".join(("training finished", *lost)), lost=lost
                 )
                 self._close()
-            elif not self._losses.end_given_up(self._processes):
+            elif not self._restart() and not self._losses.end_given_up(self._processes):
                 left = math.inf if deadline is None else max(0.0, deadline - time.monotonic())
-                most = min(left, self._losses.look_s)
+                most = min(left, self._losses.look_s, self._restarts.next_s)
                 sentinels = [process.sentinel for process in running]
                 if not connection.wait(sentinels, None if math.isinf(most) else most) and left <= most:
                     return None
         return self._end
 
+    def _plan_restarts(self) -> None:
+        """For the workers that have ended, and may be started anew."""
+        for party, process in self._processes:
+            code = process.exitcode
+            if not self._launch.may_lose(party) or code is None or not self._failed(party, code):
+                continue
+            if self._restarts.may_start(party, self._own_error(party)):
+                self._restarts.plan(party)
+
+    def _restart(self) -> bool:
+        """Start those anew whose time has come, as long as worker 0 trains; answers whether there were any."""
+        found = False
+        for index, (party, process) in enumerate(self._processes):
+            if self._restarts.is_due(party) and self._processes[0][1].exitcode is None:
+                incarnation = self._restarts.begin(party, process.exitcode)
+                self._processes[index] = (party, self._spawn(party, incarnation))
+                found = True
+        return found
+
     def _ends_the_job(self, party: Party, code: int | None) -> bool:
         """Whether a process has ended in failure, and not only been lost as a worker may be."""
-        if code is None or not self._failed(party, code):
+        if code is None or not self._failed(party, code) or self._restarts.is_planned(party):
             return False
         return not self._launch.may_lose(party) or self._own_error(party) is not None
 
@@ -145,7 +168,7 @@ class Gang:
         """Whether a process has ended in failure. Exit code 0 is no success for a worker that left no result:
         a library may have ended its process."""
         if code == 0 and party.rank is not None:
-            return not self._launch.summary(party.rank).exists()
+            return not (self._launch.summary(party.rank).exists() or self._losses.came_late(party))
         return code not in (None, 0)
 
     def _fail(self) -> GangEnd:
@@ -159,7 +182,9 @@ class Gang:
         for party, code in ended:
             if code is None or not self._failed(party, code):
                 continue
-            if self._losses.of(party) is not None and self._own_error(party) is None:
+            if self._losses.of(party) is not None and (
+                self._restarts.is_planned(party) or self._own_error(party) is None
+            ):
                 continue  # the job went on without it
             error = self._read_error(party)
             consequence = bool(error and error["consequence"])

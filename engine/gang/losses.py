@@ -1,4 +1,5 @@
-"""Workers that a job has lost and goes on without, as its servers have written down."""
+"""Workers that a job has lost and goes on without, as its servers have written down; and those that have joined it
+again, as they have."""
 
 from __future__ import annotations
 
@@ -34,6 +35,10 @@ class Losses:
         """When it was first seen here that a worker had been given up."""
         self._ended: set[str] = set()
         """Those whose processes were ended here, since the servers had given them up."""
+        self._incarnation: dict[str, int] = {}
+        """How often each worker has been started anew, where it has."""
+        self._earlier: dict[str, list[str]] = {}
+        """Of those: a sentence about each loss and each return of their incarnations before this one."""
 
     @property
     def look_s(self) -> float:
@@ -46,8 +51,27 @@ class Losses:
         plan = self._launch.plan
         if not self._launch.may_lose(party) or not isinstance(plan, Plan):
             return None
+        now = self.incarnation(party)
         said = [self._said(self._launch.lost(party, shard), party) for shard in range(plan.servers.count)]
-        return max((one for one in said if one is not None), key=lambda one: one["steps"], default=None)
+        found = [one for one in said if one is not None and _is_loss(one) and one.get("incarnation") == now]
+        return max(found, key=lambda one: one["steps"], default=None)
+
+    def incarnation(self, party: Party) -> int:
+        """How often the worker has been started anew."""
+        return self._incarnation.get(party.name, 0)
+
+    def came_late(self, party: Party) -> bool:
+        """Whether the worker was started anew, and training was over when it came."""
+        joined = self._joined(party)
+        return joined is not None and joined["step"] is None
+
+    def note(self, party: Party, code: int | None) -> int:
+        """The worker has ended with this exit code, and is started anew now; answers which incarnation that is."""
+        self._earlier.setdefault(party.name, []).extend(self._story(party, code))
+        self._since_s.pop(party.name, None)
+        self._ended.discard(party.name)
+        self._incarnation[party.name] = self.incarnation(party) + 1
+        return self._incarnation[party.name]
 
     def _said(self, path: Path, party: Party) -> dict[str, Any] | None:
         try:
@@ -57,8 +81,7 @@ class Losses:
         except (NotRegularError, ValueError, RecursionError) as error:  # a user's code may write here
             logger.warning("what was said about the loss of %s is not read: %s", party.name, error)
             return None
-        sound = isinstance(found, dict) and isinstance(found.get("steps"), int) and "reason" in found
-        return found if sound else None
+        return found if isinstance(found, dict) else None
 
     def end_given_up(self, processes: Iterable[tuple[Party, BaseProcess]]) -> bool:
         """End workers that have been given up and live on, in a debugger, say; answers whether there were any."""
@@ -75,14 +98,45 @@ class Losses:
         return found
 
     def sentences(self, processes: Iterable[tuple[Party, BaseProcess]]) -> tuple[str, ...]:
-        """`worker 2 was lost after 37 steps: killed by SIGKILL`, of each."""
+        """`worker 2 was lost after 37 steps: killed by SIGKILL`, of each loss, and of each return."""
+        return tuple(
+            sentence
+            for party, process in processes
+            if self._launch.may_lose(party)
+            for sentence in (*self._earlier.get(party.name, ()), *self._story(party, process.exitcode))
+        )
+
+    def _story(self, party: Party, code: int | None) -> list[str]:
+        """Of the worker's incarnation: how it came, where it was started anew, and how it was lost."""
+        loss, joined, incarnation = self.of(party), self._joined(party), self.incarnation(party)
         said = []
-        for party, process in processes:
-            loss, code = self.of(party), process.exitcode
-            if loss is None or party.rank is None or self._launch.summary(party.rank).exists():
-                continue
-            why = str(loss["reason"])
-            if code is not None and code < 0 and party.name not in self._ended:
-                why = f"killed by {signal.Signals(-code).name}"
+        if joined is not None:
+            when = "when training was over" if joined["step"] is None else f"at step {joined['step']}"
+            said.append(f"{party.name} joined again {when} (incarnation {incarnation})")
+        if party.rank is None or self._launch.summary(party.rank).exists():
+            return said
+        if loss is not None:
+            why = self._why(party, code) or str(loss["reason"])
             said.append(f"{party.name} was lost after {loss['steps']} steps: {why}")
-        return tuple(said)
+        elif incarnation and joined is None and code is not None:
+            why = self._why(party, code) or f"exit code {code}"
+            said.append(
+                f"{party.name} was lost before it had joined again (incarnation {incarnation}): {why}"
+            )
+        return said
+
+    def _why(self, party: Party, code: int | None) -> str | None:
+        """How its process was killed, where it was, and not by this gang."""
+        if code is None or code >= 0 or party.name in self._ended:
+            return None
+        return f"killed by {signal.Signals(-code).name}"
+
+    def _joined(self, party: Party) -> dict[str, Any] | None:
+        """What the worker has said about joining again; None where it was never lost, or has not come so far."""
+        incarnation = self.incarnation(party)
+        said = self._said(self._launch.joined(party, incarnation), party) if incarnation else None
+        return said if said is not None and isinstance(said.get("step"), int | None) else None
+
+
+def _is_loss(said: dict[str, Any]) -> bool:
+    return isinstance(said.get("steps"), int) and "reason" in said

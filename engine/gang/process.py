@@ -29,16 +29,16 @@ ORPHANED = 70
 """Exit status of a process whose supervisor has died."""
 
 
-def main(directory: Path, index: int, lifeline: Connection, lab: Lab | None) -> None:
+def main(directory: Path, index: int, lifeline: Connection, lab: Lab | None, incarnation: int = 0) -> None:
     """Run party `index` of the attempt in `directory`, on its host of the `lab` if there is one; exit 0, or 1 with
-    the reason in `errors/`."""
+    the reason in `errors/`. `incarnation`: how often it had been started anew, after it was lost."""
     launch = Launch.read(directory)
     party = launch.parties[index]
     redirect(launch.log(party))
     if lab is not None:
         _move(launch, party, lab)
     obey(lifeline)
-    take_part(launch, index)
+    take_part(launch, index, incarnation)
     _leave()
 
 
@@ -62,11 +62,11 @@ def obey(lifeline: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the supervisor's to handle
 
 
-def take_part(launch: Launch, index: int) -> None:
+def take_part(launch: Launch, index: int, incarnation: int = 0) -> None:
     """Be party `index` of the launch; where that fails, the process ends with exit code 1 and the reason in
     `errors/`."""
     try:
-        _run(launch, index)
+        _run(launch, index, incarnation)
     except _Terminated:
         raise
     except BaseException as error:  # SystemExit, too: a user's code has no business to end the process
@@ -91,7 +91,7 @@ def _move(launch: Launch, party: Party, lab: Lab) -> None:
         os.environ[f"NCCL_{path}_DISABLE"] = "1"
 
 
-def _run(launch: Launch, index: int) -> None:
+def _run(launch: Launch, index: int, incarnation: int) -> None:
     import torch  # noqa: PLC0415 - preloaded in the fork server, not in the supervisor
 
     sys.setswitchinterval(_SWITCH_S)  # the transport's threads must not wait 5 ms for the training thread
@@ -101,7 +101,7 @@ def _run(launch: Launch, index: int) -> None:
     if party.rank is not None:
         from engine.runtime.worker import Worker  # noqa: PLC0415
 
-        Worker(launch, party).run()
+        Worker(launch, party, incarnation).run()
     elif party.shard is not None:
         from engine.runtime.servers import Server  # noqa: PLC0415
 

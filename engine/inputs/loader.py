@@ -9,6 +9,7 @@ import queue
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import torch
@@ -84,7 +85,7 @@ class Loader:
         self._dtype = dtype
         self._filler = filler
         self._alone = alone
-        per_epoch = steps_per_epoch(len(source), training.global_batch)
+        self._per_epoch = per_epoch = steps_per_epoch(len(source), training.global_batch)
         self.steps = total_steps(training, len(source))
         """Steps of the whole job."""
         self._period = None if evaluation.every_epochs is None else evaluation.every_epochs * per_epoch
@@ -94,20 +95,23 @@ class Loader:
         return self._period is not None and int(steps / self._period) > int((steps - 1) / self._period)
 
     def __iter__(self) -> Iterator[StepBatch]:
-        batches = self._batches()
+        return self.batches()
+
+    def batches(self, first: int = 0) -> Iterator[StepBatch]:
+        """Of the steps from `first` on."""
+        batches = self._from(first)
         if self._prefetch:
             batches = _ahead(batches, self._prefetch)
-        for _ in range(self.steps):
+        for _ in range(first, self.steps):
             yield next(batches)
 
-    def _batches(self) -> Iterator[StepBatch]:
-        epoch = 0
+    def _from(self, first: int) -> Iterator[StepBatch]:
+        epoch, passed = divmod(first, self._per_epoch)
         while True:
-            for indices in global_batches(
-                len(self._source), self._training.global_batch, self._training.seed, epoch
-            ):
+            order = global_batches(len(self._source), self._training.global_batch, self._training.seed, epoch)
+            for indices in islice(order, passed, None):
                 yield self._part(indices)
-            epoch += 1
+            epoch, passed = epoch + 1, 0
 
     def _part(self, indices: np.ndarray) -> StepBatch:
         mine = shard(indices, self._rank, self._workers)

@@ -14,6 +14,7 @@ from engine.errors import UserError, require_positive
 from engine.plan.faults import FaultsSpec
 from engine.plan.overrides import Override
 from engine.plan.rehearsal import RehearsalSpec
+from engine.plan.restarts import check_restarts
 from engine.plan.retry import RetrySpec
 from engine.plan.telemetry import TelemetrySpec
 from engine.plan.units_of_measure import LARGEST, LEAST_RATE_BPS, format_rate, parse_duration, parse_rate
@@ -94,10 +95,18 @@ class ClusterSpec:
     silence_s: float = 15.0
     """Seconds without a sign of life after which a process of the job is given up as lost, and the job ends. Give more
     where workers may stop for longer, e.g. in a debugger or while the machine swaps."""
-    worker_loss: Literal["end", "go-on"] = "end"
+    worker_loss: Literal["end", "go-on", "rejoin"] = "end"
     """What happens when a worker is killed, crashes or falls silent. `end`: the job fails. `go-on`: the others train on
-    without it; for strategies in which workers do not wait for one another, with dedicated servers. Worker 0 evaluates
-    and saves the model: without it the job fails in either case, as it does when a worker ends with its own error."""
+    without it; for strategies in which workers do not wait for one another, with dedicated servers. `rejoin`: they do,
+    and it is started anew, `restarts` times at most, and contributes again. A worker's own error ends the job, but
+    under `rejoin`, where the next start may cure it. Worker 0 evaluates and saves the model: without it the job
+    fails."""
+    restarts: int = 3
+    """How often each worker is started anew, at most, under `worker_loss: rejoin`; after that, `go-on` holds for it.
+    Without effect where `worker_loss` is another."""
+    restart_pause_s: float = 1.0
+    """Seconds between a worker's end and its first new start, under `worker_loss: rejoin`. Before each later one the
+    pause is twice as long as before the one before it, a minute at most."""
     alone: bool = False
     """The job starts when no other job runs, and no other starts before it has ended: what it measures is its own."""
 
@@ -115,6 +124,7 @@ class ClusterSpec:
                 f"processes give a sign of life each second: from {LEAST_SILENCE_S:g} to {MOST_SILENCE_S:g} seconds",
                 "15 is the default",
             )
+        check_restarts(self.restarts, self.restart_pause_s)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -56,6 +56,10 @@ class Home:
         self._finishing: dict[int, int] = {}
         """Workers that have said how many steps they contribute."""
         self._incarnation: dict[int, int] = {}
+        self._left: dict[int, int] = {}
+        """Workers that were lost -> how many of their steps had been taken, held ones not counted."""
+        self.over = False
+        """Nobody contributes any more: who has said so has had the last answer."""
 
     def pushed(self, rank: int, step: int, read: int, incarnation: int = 0) -> list[Instruction]:
         """A worker's contribution of `step` has arrived, computed on version `read`. Raises OutOfStepError."""
@@ -69,7 +73,7 @@ class Home:
         self.clocks.contributed[rank] = step + 1
         self._untold.add(rank)
         found: list[Instruction] = []
-        self._take(Contribution(rank, step, read), found, arrives=True)
+        self._take(Contribution(rank, step, read, incarnation), found, arrives=True)
         return self._go_on(found)
 
     def pulled(self, rank: int, clock: int, incarnation: int = 0) -> list[Instruction]:
@@ -89,23 +93,42 @@ class Home:
 
     def lost(self, rank: int) -> list[Instruction]:
         """A worker is gone. What it contributed stays where it is in the sum; what was held is dropped."""
-        self.clocks.contributed.pop(rank, None)
+        contributed = self.clocks.contributed.pop(rank, None)
         self._asking.pop(rank, None)
         self._finishing.pop(rank, None)
         self._untold.discard(rank)
         dropped = [each for each in self._held if each.rank == rank]
         self._held = [each for each in self._held if each.rank != rank]
-        return self._go_on(
-            [Drop(self._unit, rank, each.step, f"worker {rank} was lost", kept=True) for each in dropped]
-        )
+        if contributed is not None:
+            self._left[rank] = min((each.step for each in dropped), default=contributed)
+        return self._go_on([self._never(each, f"worker {rank} was lost") for each in dropped])
 
-    def returned(self, rank: int, incarnation: int, clock: int) -> list[Instruction]:
-        """A worker joins again and will contribute from its step `clock` on, which is after all that it has
-        contributed: it gets the unit as it is."""
+    def returned(self, rank: int, incarnation: int) -> int:
+        """A worker that was lost is there again, and is about to join. Answers from which of its steps on it may
+        contribute to this unit, at least 1: none that it has contributed before. From now on others wait for it where
+        they wait for the slowest, so that none of them is too far ahead when it joins."""
+        clock = max(1, self._left.get(rank, 0))
+        if self._policy.waits_for_slowest:
+            clock = max(clock, self.behind)
         self._incarnation[rank] = incarnation
+        self._stands_at(rank, clock)
+        return clock
+
+    def joined(self, rank: int, clock: int, incarnation: int) -> list[Instruction]:
+        """It contributes from its step `clock` on, which is the latest that any unit's home has answered. It gets the
+        unit as soon as it may read it, as if it had contributed all steps before."""
+        if not self._is_here(rank, incarnation):
+            return []
+        self._stands_at(rank, clock)
+        if self._returns == "push":
+            self._untold.add(rank)
+        else:
+            self._asking[rank] = clock
+        return self._go_on([])
+
+    def _stands_at(self, rank: int, clock: int) -> None:
         self.clocks.contributed[rank] = self.clocks.applied[rank] = clock
         self.clocks.finished.discard(rank)
-        return [self._answer((rank,), clock)]
 
     @property
     def waits(self) -> bool:
@@ -124,7 +147,7 @@ class Home:
 
     def _take(self, contribution: Contribution, found: list[Instruction], *, arrives: bool) -> None:
         verdict: Verdict = self._policy.admit(contribution, self.clocks)
-        unit, (rank, step, _) = self._unit, contribution
+        unit, (rank, step, *_) = self._unit, contribution
         if isinstance(verdict, Apply):
             self._joined.append(contribution)
             self._scales.append(verdict.scale)
@@ -137,9 +160,12 @@ class Home:
             if arrives:
                 found.append(Keep(unit, rank, step))
 
+    def _never(self, held: Contribution, reason: str) -> Drop:
+        return Drop(self._unit, held.rank, held.step, reason, kept=True)
+
     def _add(self, contribution: Contribution, scale: float, *, kept: bool) -> Add:
         self._added += 1
-        rank, step, _ = contribution
+        rank, step, *_ = contribution
         return Add(self._unit, rank, step, 0, 0, self._count, scale, self._added == 1, kept)
 
     def _go_on(self, found: list[Instruction]) -> list[Instruction]:
@@ -161,6 +187,9 @@ class Home:
 
     def _answer_last(self, found: list[Instruction]) -> None:
         """Nobody contributes any more."""
+        self.over = True
+        left_over, self._held = self._held, []
+        found += [self._never(each, "nobody contributes the steps before it") for each in left_over]
         ranks = {r for r in self.clocks.finished if r in self._finishing and r in self.clocks.contributed}
         for rank in ranks:
             del self._finishing[rank]
@@ -176,10 +205,13 @@ class Home:
         parts: tuple[Part, ...] = ()
         if not self._policy.lockstep:
             joined = zip(self._joined, self._scales, strict=True)
-            parts = tuple(Part(each.rank, each.step, clocks.staleness(each), scale) for each, scale in joined)
+            parts = tuple(
+                Part(each.rank, each.step, clocks.staleness(each), scale, each.incarnation)
+                for each, scale in joined
+            )
         clocks.version += 1
         last = 0
-        for rank, step, _ in self._joined:
+        for rank, step, *_ in self._joined:
             clocks.applied[rank] = max(clocks.applied[rank], step + 1)
             last = max(last, step)
         self._joined, self._scales, self._added = [], [], 0

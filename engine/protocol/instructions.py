@@ -98,6 +98,8 @@ class Part(NamedTuple):
     """Updates that the unit has seen between the version which it was computed on and this update."""
     scale: float = 1.0
     """What it was multiplied by."""
+    incarnation: int = 0
+    """How often the worker had been started anew."""
 
 
 class Update(NamedTuple):

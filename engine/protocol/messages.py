@@ -47,6 +47,14 @@ class Message(IntEnum):
     LOST = 17
     """A worker was lost, and the job goes on [none; `part` is the worker, the reason in meta]; never leaves the
     process."""
+    RETURNED = 18
+    """A worker that was lost has connected again [none; `part` is the worker, `step` its incarnation]; never leaves the
+    process."""
+    WELCOME = 19
+    """A server tells a worker that has returned from which step on it may contribute [none; `step` is that step; `part`
+    is 1 where nobody else contributes any more]."""
+    JOIN = 24
+    """A worker that has returned will contribute from `step` on, the latest of all servers' [none]."""
     END = 10
     """Worker 0 tells the dedicated servers and devices that training is over [none]."""
     FACTORS = 11

@@ -52,6 +52,12 @@ class Served:
             if unit.returns == "deferred-pull"
         ]
 
+    def joins(self, clock: int) -> list[Instruction]:
+        """This worker was lost, and contributes again from step `clock` on, for which its homes answer by
+        themselves."""
+        self._pulled = clock
+        return [Send((unit.home,), Message.JOIN, index, clock) for index, unit in self._units.items()]
+
     def ready(self, index: int, step: int) -> list[Instruction]:
         """The unit's gradient of `step` is final."""
         unit = self._units[index]

@@ -37,6 +37,7 @@ from engine.runtime.initial import InitialState, first_values
 from engine.runtime.party import PartyBase, home_of, load_choices, of_shard
 from engine.runtime.pipeline import Stage
 from engine.runtime.place import Place, Whole
+from engine.runtime.rejoin import Rejoin
 from engine.runtime.servers import make_shard
 from engine.runtime.stop import Stop
 from engine.runtime.subject import (
@@ -82,9 +83,16 @@ class Assembly:
         base.endpoint.on_failure(self.gather.fail)
         self.close_shard: Callable[[], None] = lambda: None
         """Once nobody contributes any more to the shard that is here, if one is."""
+        self.versions: Versions | None = None
+        """Of the units that are exchanged by the plan; made with the replica."""
+        self.exchanges: dict[int, Exchange] = {}
+        """By unit index; likewise."""
         self.stop = Stop(base.endpoint, workers) if drifts(launch.consistency) else None
         if self.stop is not None:
             self._worker_lane.add(self.stop.kinds, self.stop)
+        self._rejoin = Rejoin(base) if base.incarnation else None
+        if self._rejoin is not None:
+            self._worker_lane.add(self._rejoin.kinds, self._rejoin)
 
     def subject(self) -> Subject:
         """The job's model, on the host, and its data. What travels is laid out for it: where nothing does, the last bit
@@ -144,7 +152,7 @@ class Assembly:
         choices = {i: c for i, c in everything.items() if c.layer.place == self.team.stage}
         for lane in (self._worker_lane, self._server_lane):
             lane.expect(choice.unit for choice in choices.values())
-        versions = Versions(len(everything), launch.deadline_s + PATIENCE_S)
+        versions = self.versions = Versions(len(everything), launch.deadline_s + PATIENCE_S)
         base.endpoint.on_failure(versions.fail)
         if base.party.shard is not None:
             shard = make_shard(
@@ -173,7 +181,7 @@ class Assembly:
         layers = self._layers(choices, trainable)
         served = [name for layer in layers if layer.updater is None for name in layer.parameters]
         writes = self._writes(model, trainable, served)
-        exchanges = self._exchanges(choices, captures, memory, versions, writes)
+        exchanges = self.exchanges = self._exchanges(choices, captures, memory, versions, writes)
         return PlanReplica(
             model=model,
             layers=layers,
@@ -191,6 +199,13 @@ class Assembly:
             together=launch.profile is None,
             contributions=contributions,
         )
+
+    def join_again(self) -> int | None:
+        """Connect as a worker that was lost; answers the step that it goes on with, None where training is over."""
+        assert self._rejoin is not None
+        assert self.versions is not None
+        units = [choice.unit for choice in load_choices(self._launch).values()]
+        return self._rejoin.join(self.exchanges, units, self.versions)
 
     def _writes(
         self, model: nn.Module, trainable: Mapping[str, Parameter], served: Collection[str]

@@ -1,7 +1,8 @@
 """Fault injection: make one process of a job fail at a chosen step, to test what the others and the service do.
 
 Set TRAINYARD_FAULT to `<party>/<step>/<fault>`, e.g. `worker 1/5/kill`; faults: kill (SIGKILL itself), raise (an
-exception), exit (status 3 without a word), hang (stop making progress). Nothing happens without it.
+exception), exit (status 3 without a word), hang (stop making progress). Nothing happens without it, nor to a worker
+that has been started anew.
 """
 
 from __future__ import annotations

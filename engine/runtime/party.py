@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any
 
@@ -28,18 +28,26 @@ from engine.telemetry.recorder import Recorder
 from engine.telemetry.step_times import StepTimes
 from engine.transport.clock import AttemptClock
 from engine.transport.endpoint import Endpoint
+from engine.transport.mesh import Address
 from engine.transport.pacing import Pacer
 from engine.transport.rendezvous import Rendezvous
 
 LOOPBACK = "127.0.0.1"
 
+PYTHON_ONLY = (
+    "workers may join again (cluster.worker_loss: rejoin), which the compiled data plane does not know: messages go"
+    " through Python"
+)
+
 
 class PartyBase:
     """One process's clock, recorder and end of the network."""
 
-    def __init__(self, launch: Launch, party: Party) -> None:
+    def __init__(self, launch: Launch, party: Party, incarnation: int = 0) -> None:
+        """`incarnation`: how often the party had been started anew, after it was lost."""
         self.launch = launch
         self.party = party
+        self.incarnation = incarnation
         self.names = [p.name for p in launch.parties]
         self._host = launch.host(party)
         self._links = PartyLinks(launch, party)
@@ -72,10 +80,10 @@ class PartyBase:
             deadline_s=launch.deadline_s,
             silence_s=launch.job.cluster.silence_s,
             token=launch.token(),
-            data_plane=launch.data_plane,
+            data_plane="python" if launch.restarts else launch.data_plane,
         )
         if launch.data_plane != "python":
-            print(_said(self.endpoint.data_plane), flush=True)
+            print(PYTHON_ONLY if launch.restarts else _said(self.endpoint.data_plane), flush=True)
         self.rendezvous = Rendezvous(
             launch.rendezvous, index=party.index, names=self.names, deadline_s=launch.deadline_s
         )
@@ -91,6 +99,26 @@ class PartyBase:
         self.endpoint.listen(LOOPBACK if self._host is None else address(self._host))
         addresses = self.rendezvous.exchange_addresses(self.endpoint.address)
         self.endpoint.connect(addresses)
+        self._connected(addresses)
+
+    @property
+    def servers(self) -> list[int]:
+        """The parties that are servers and nothing else."""
+        return [p.index for p in self.launch.parties if p.rank is None and p.shard is not None]
+
+    def connect_again(self, unwanted: Callable[[], bool]) -> bool:
+        """Meet worker 0 and the servers as a later incarnation. False where `unwanted` says so before all have let this
+        party in."""
+        addresses = self.rendezvous.addresses()
+        called = {i: addresses[i] for i in (0, *self.servers)}
+        for other in addresses.keys() - called.keys() - {self.party.index}:
+            self.rendezvous.lose(other)  # they are in no contact with this incarnation
+        if not self.endpoint.rejoin(called, self.incarnation, unwanted):
+            return False
+        self._connected(addresses)
+        return True
+
+    def _connected(self, addresses: Mapping[int, Address]) -> None:
         alignment = self.endpoint.align_clock()
         self.recorder.metric("clock_residual_ns", 0, alignment.residual_ns)
         if self.launch.record:

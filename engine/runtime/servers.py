@@ -25,7 +25,8 @@ from engine.transport.message import Header
 
 _WATCH_S = 1.0
 _AFTER_ALL_ELSE = 2**30
-"""Priority of the word that a worker was lost: what had arrived from it is applied first."""
+"""Priority of the word that a worker was lost, or is there again: what had arrived from it is applied first, and what
+was sent to it has left before it is told that it may join."""
 
 
 def make_shard(
@@ -97,7 +98,7 @@ class Server:
         shard = make_shard(launch, choices, initial.tensors, base, self._shard_index, length.step)
         lane.add(Shard.kinds, shard)
         base.rendezvous.barrier("ready")
-        may_lose_workers(base, partial(_tell_shard, base.endpoint))
+        may_lose_workers(base, partial(_tell_of_loss, base.endpoint), partial(_tell_of_return, base.endpoint))
         self._serve(shard, end, failed)
         shard.close()
         base.part()
@@ -113,17 +114,26 @@ class Server:
                 raise TimeoutError(late)
 
 
-def _tell_shard(endpoint: Endpoint, rank: int, reason: str) -> None:
+def _tell_of_loss(endpoint: Endpoint, rank: int, reason: str) -> None:
+    _tell_shard(endpoint, Message.LOST, rank, meta=reason.encode())
+
+
+def _tell_of_return(endpoint: Endpoint, rank: int, incarnation: int) -> None:
+    _tell_shard(endpoint, Message.RETURNED, rank, step=incarnation)
+
+
+def _tell_shard(endpoint: Endpoint, kind: Message, rank: int, *, step: int = 0, meta: bytes = b"") -> None:
     """In the shard's own lane, after what the worker has sent and before what nobody waits for."""
     endpoint.send(
         endpoint.index,
         Header(
-            kind=Message.LOST,
+            kind=kind,
             lane=Lane.SERVER,
             origin=endpoint.index,
+            step=step,
             part=rank,
             priority=_AFTER_ALL_ELSE,
-            meta=reason.encode(),
+            meta=meta,
         ),
     )
 

@@ -28,9 +28,15 @@ class Stop:
         """Of worker 0: all end."""
         self._told.set()
         for rank in range(1, self._workers):
-            self._endpoint.send(
-                rank, Header(kind=Message.STOP, lane=Lane.WORKER, origin=self._endpoint.index)
-            )
+            self._send(rank)
+
+    def tell_again(self, rank: int) -> None:
+        """Of worker 0: one that was lost is there again, and may not have heard of it."""
+        if self.told:
+            self._send(rank)
+
+    def _send(self, rank: int) -> None:
+        self._endpoint.send(rank, Header(kind=Message.STOP, lane=Lane.WORKER, origin=self._endpoint.index))
 
     def place(self, header: Header) -> None:
         """It has no payload."""

@@ -200,16 +200,17 @@ class Trainer:
         self._meanwhile = meanwhile
         self._after_step = after_step
 
-    def train(self) -> TrainingEnd:
-        """Train to the job's end, or until the target accuracy is reached."""
+    def train(self, first: int = 0) -> TrainingEnd:
+        """Train from step `first` to the job's end, or until the target accuracy is reached."""
         job, replica, recording = self._job, self._replica, self._recording
         accuracy: float | None = None
         loss: float | None = None
         target_step: int | None = None
-        samples = steps = evaluated = 0
+        samples = evaluated = 0
+        steps = first
         start_ns, cpu_ns = recording.now_ns(), time.process_time_ns()
-        batches = iter(self._loader)
-        for step in range(self._loader.steps):
+        batches = self._loader.batches(first)
+        for step in range(first, self._loader.steps):
             recording.begin_step(step)
             with recording.input():
                 batch = next(batches)

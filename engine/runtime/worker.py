@@ -29,6 +29,7 @@ from engine.runtime.losses import may_lose_workers
 from engine.runtime.party import PartyBase
 from engine.runtime.place import Place
 from engine.runtime.refused import refused_by_pytorch
+from engine.runtime.rejoin import OVER
 from engine.runtime.servers import end_training, tell_length
 from engine.runtime.straggler import Slowness, Straggler, computing_clock
 from engine.runtime.subject import Subject, rehearsal_summary, slowness_of
@@ -40,11 +41,11 @@ from engine.telemetry.processors import ProcessorSampler
 class Worker:
     """One worker of a job, from start to result."""
 
-    def __init__(self, launch: Launch, party: Party) -> None:
+    def __init__(self, launch: Launch, party: Party, incarnation: int = 0) -> None:
         self._launch = launch
-        self._base = PartyBase(launch, party)
+        self._base = PartyBase(launch, party, incarnation)
         self._parts = Assembly(launch, self._base)
-        self._faults = Faults.from_environment(party.name)
+        self._faults = Faults() if incarnation else Faults.from_environment(party.name)
         self._slowing: Straggler | None = None
         self._goes_on = launch.job.cluster.worker_loss != "end"
         """Whether others may be lost: then nothing is collective once training has begun."""
@@ -93,31 +94,33 @@ class Worker:
         loader = parts.loader(subject)
         place = parts.place(subject)
         initial = parts.initial(place.shared)
-        base.connect()
-        base.recording.spans = span_clock(base.clock.now_ns, parts.device)
-        slowness = slowness_of(job, parts.rank)
-        if slowness is not None and subject.pace is None:
-            base.recording.slowing = self._slowing = self._straggler(slowness)
-        base.rendezvous.agree("model and key order", self._launch.model.checksum)
-        agree_on_buffers(place.shared, parts.gather, self._launch.model.name)
-        # Replayed stages differ, and begin alike everywhere.
-        if team.stage is None or subject.pace is None:
-            share(initial, place.shared, self._launch, base)
+        if not base.incarnation:
+            base.connect()
+            base.rendezvous.agree("model and key order", self._launch.model.checksum)
+            agree_on_buffers(place.shared, parts.gather, self._launch.model.name)
+            # Replayed stages differ, and begin alike everywhere.
+            if team.stage is None or subject.pace is None:
+                share(initial, place.shared, self._launch, base)
         model = place.model.to(parts.device)
         subject = replace(subject, model=model, parts=None)  # what is computed elsewhere goes
-        servers = [p.index for p in self._launch.parties if p.rank is None and p.shard is not None]
         if parts.rank == 0:
-            tell_length(base.endpoint, servers, loader.steps)
+            tell_length(base.endpoint, base.servers, loader.steps)
         replica = parts.replica(place, model, initial, loader.steps)
         initial.forget()
         passes, measure = place.open(replica, loader.steps)
         gc.collect()
         gc.freeze()  # what is here now is here to stay: the collector need not look at it again and again
-        base.rendezvous.barrier("ready")
-        may_lose_workers(base)
-        seed_everything(
-            job.training.seed + 1 + parts.rank, job.training.deterministic
-        )  # random masks differ by rank
+        first = parts.join_again() if base.incarnation else self._ready()
+        if first is None:
+            base.part()
+            return
+        base.recording.spans = span_clock(base.clock.now_ns, parts.device)
+        slowness = slowness_of(job, parts.rank)
+        if slowness is not None and subject.pace is None:
+            base.recording.slowing = self._slowing = self._straggler(slowness)
+        # Random masks differ by rank, and are not those again that a worker had before it was lost.
+        life = parts.rank + base.incarnation * job.cluster.workers
+        seed_everything(job.training.seed + 1 + life, job.training.deterministic)
         evaluator = partial(
             Evaluator,
             model=model,
@@ -137,7 +140,7 @@ class Worker:
             after_step=self.after_step,
         )
         with self._processors_sampled():  # now that all of the job's processes are there
-            outcome = trainer.train()
+            outcome = trainer.train(first)
         elsewhere = place.end()
         if subject.pace is None:
             path = self._launch.result / "model.pt" if parts.rank == 0 else None
@@ -146,9 +149,20 @@ class Worker:
         replica.close()
         parts.close_shard()
         if parts.rank == 0:
-            end_training(base.endpoint, servers)
+            end_training(base.endpoint, base.servers)
+            base.rendezvous.publish(OVER, "")
         base.part()
         self._write_summary(outcome, subject)  # everything has left by now, so that its byte counts are final
+
+    def _ready(self) -> int:
+        """Meet all others; the first step."""
+        self._base.rendezvous.barrier("ready")
+        stop = self._parts.stop
+        first = stop is not None and self._parts.rank == 0
+        may_lose_workers(
+            self._base, returned=(lambda rank, _: stop.tell_again(rank)) if stop and first else None
+        )
+        return 0
 
     def _straggler(self, slowness: Slowness) -> Straggler:
         plan = self._launch.plan

@@ -3,7 +3,8 @@
 A row for each contribution, in the order in which updates were made and, within one, in which contributions were
 added: on which version of the unit it was computed, by what its gradient was multiplied, and with the hyper-parameters
 of which step the update was made. What else a step depends on follows from the job: its samples from the seed and the
-step, a worker's random numbers from the seed and its rank. A row has 32 bytes.
+step, a worker's random numbers from the seed, its rank and its incarnation (how often it had been started anew). A row
+has 32 bytes.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ ROW = np.dtype(
         ("unit", "<u4"),
         ("version", "<u4"),  # of the unit, after the update
         ("hyper_step", "<u4"),
-        ("worker", "<u4"),
+        ("worker", "<u2"),
+        ("incarnation", "<u2"),  # of the worker
         ("step", "<u4"),  # the worker's own
         ("read", "<u4"),  # version that its gradient was computed on
         ("scale", "<f8"),
@@ -40,7 +42,9 @@ class UpdateRecord:
                 update.unit,
                 update.version,
                 update.step,
-                *part[:2],
+                part.rank,
+                part.incarnation,
+                part.step,
                 update.version - 1 - part.staleness,
                 part.scale,
             )

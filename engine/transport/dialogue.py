@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from engine.transport.clock import AttemptClock
 from engine.transport.control import Control, Frame
@@ -31,7 +31,7 @@ class Dialogue:
 
     def __init__(
         self,
-        peers: Mapping[int, Peer],
+        peers: dict[int, Peer],
         *,
         clock: AttemptClock,
         counters: Counters,
@@ -44,7 +44,7 @@ class Dialogue:
         self._counters = counters
         self._silence_ns = silence_ns
         self._awake_ns: int | None = None
-        self._handled: deque[tuple[int, int]] = deque()
+        self._handled: deque[tuple[Peer, int]] = deque()
         self._withheld: set[int] = set()
         """Peers that wait for our handlers."""
         self._ping_answered: PingAnswered | None = None
@@ -53,7 +53,7 @@ class Dialogue:
 
     # Credit.
 
-    def handled(self, peer: int, cost_bytes: int) -> None:
+    def handled(self, peer: Peer, cost_bytes: int) -> None:
         """A consumer finished a message from `peer`."""
         self._handled.append((peer, cost_bytes))
 
@@ -93,13 +93,12 @@ class Dialogue:
         """Account for what the consumers finished."""
         if not self._handled:
             return
-        touched = set()
+        touched = {}
         while self._handled:
-            index, cost = self._handled.popleft()
-            self.peers[index].inbox.credit.handled += cost
-            touched.add(index)
-        for index in touched:
-            peer = self.peers[index]
+            peer, cost = self._handled.popleft()
+            peer.inbox.credit.handled += cost
+            touched[peer.index] = peer
+        for peer in touched.values():
             self.grant(peer, self.senders(peer))
 
     # Signs of life, time.

@@ -16,9 +16,12 @@ from engine.transport.clock import Alignment, AttemptClock
 from engine.transport.counters import Counters
 from engine.transport.credit import ReceiverCredit, Window
 from engine.transport.dialogue import LostCallback
+from engine.transport.door import KeptDoor
 from engine.transport.errors import DeadlineMissed, PeerLost, ProtocolError
+from engine.transport.greeting import Call
 from engine.transport.lane import Allow, Delivery, Handle, LaneQueue, Place, Weigh
 from engine.transport.message import Buffer, Header, Outgoing
+from engine.transport.native.loop import NO_RETURN
 from engine.transport.observer import NoObserver, Observer, Watch
 from engine.transport.pacing import Pacer
 from engine.transport.plane import DataPlane, DataPlaneChoice
@@ -125,6 +128,7 @@ class Endpoint:
         """Who moves the bytes."""
         self._listener: socket.socket | None = None
         self._loop: DataPlane | None = None
+        self._door: KeptDoor | None = None
         self._closed = False
         self._unhurried = False
         """Something may be queued that nobody has woken the I/O thread for."""
@@ -188,6 +192,22 @@ class Endpoint:
                 self._listener, self.index, self.names, addresses,
                 token=self._token, deadline_s=self._deadline_s,
             )  # fmt: skip
+        self._begin(sockets)
+
+    def rejoin(
+        self, addresses: Mapping[int, mesh.Address], incarnation: int, unwanted: Callable[[], bool]
+    ) -> bool:
+        """Connect with every party in `addresses` after this one was lost: they must have kept their doors open.
+        `incarnation`: how often it has been started anew. False where `unwanted` says so before all have let it in."""
+        sockets = mesh.call_all(
+            self.index, incarnation, self.names, addresses,
+            token=self._token, deadline_s=self._deadline_s, unwanted=unwanted,
+        )  # fmt: skip
+        if sockets is not None:
+            self._begin(sockets)
+        return sockets is not None
+
+    def _begin(self, sockets: mesh.Sockets) -> None:
         for pair in sockets.values():
             mesh.tune(*pair, self._unsent_bytes, self._send_buffer_bytes)
         self._peers = {peer: self.names[peer] for peer in sorted(sockets)}
@@ -308,6 +328,20 @@ class Endpoint:
         if self._loop is not None:
             self._loop.may_lose(frozenset(peers), lost)
 
+    def keep_door(self, peers: Collection[int], returned: Callable[[int, int], None]) -> None:
+        """Let any of `peers` in again that was lost (`may_lose`) and is started anew: what is sent to it from then on
+        is sent to its new incarnation. `returned(number, incarnation)` is called in the I/O thread before anything of
+        that is handled; it must not block. Raises ProtocolError where the data plane is the compiled one."""
+        loop, listener = self._loop, self._listener
+        if loop is None or listener is None or self.data_plane != "python":
+            raise ProtocolError(NO_RETURN)
+
+        def came(call: Call, data: socket.socket, control: socket.socket) -> None:
+            mesh.tune(data, control, self._unsent_bytes, self._send_buffer_bytes)
+            loop.regain(call.origin, data, control, lambda: returned(call.origin, call.incarnation))
+
+        self._door = KeptDoor(listener, self.index, self._token, peers, gone=loop.is_gone, returned=came)
+
     def close(self, orderly: bool = True, reason: str = "") -> None:
         """End. Orderly: send what is queued, wait until every peer has read it, handle what arrived.
 
@@ -319,6 +353,8 @@ class Endpoint:
             return
         missing: list[str] = []
         loop = self._loop
+        if self._door is not None:
+            self._door.close()
         orderly = orderly and self.failure is None
         if loop is not None:
             if orderly:

@@ -12,7 +12,7 @@ import secrets
 import struct
 from typing import NamedTuple
 
-_CALL = struct.Struct("<8sHHB3x16s")
+_CALL = struct.Struct("<8sHHBxH16s")
 _MAGIC = b"TYARD\0\0\2"
 _NUMBER_BYTES = 16
 _PROOF_BYTES = 32
@@ -30,6 +30,8 @@ class Call(NamedTuple):
     """The number of the party that is called."""
     channel: int
     """0: data, 1: control."""
+    incarnation: int = 0
+    """How often the caller had been started anew, after it was lost."""
 
 
 def call(wanted: Call) -> bytes:
@@ -39,8 +41,8 @@ def call(wanted: Call) -> bytes:
 
 def read_call(message: bytes) -> Call | None:
     """What a first message asks for; None where it is no call of ours."""
-    magic, origin, destination, channel, _ = _CALL.unpack(message)
-    return Call(origin, destination, channel) if magic == _MAGIC else None
+    magic, *wanted, _ = _CALL.unpack(message)
+    return Call(*wanted) if magic == _MAGIC else None
 
 
 def challenge(token: bytes, message: bytes) -> bytes:

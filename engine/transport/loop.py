@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import select
+import socket
 import threading
 import time
 from collections import deque
@@ -16,6 +17,7 @@ from engine.transport.pacing import PacedLink
 from engine.transport.peer import Peer
 from engine.transport.waker import Waker
 
+MakePeer = Callable[[int, socket.socket, socket.socket], Peer]
 TURN_BYTES = 1 << 20
 _COARSE_NS = 20_000_000
 _READ = select.EPOLLIN | select.EPOLLHUP | select.EPOLLERR
@@ -33,8 +35,10 @@ class Loop:
         heartbeat_s: float,
         failed: Callable[[BaseException], None],
         lanes: Sequence[LaneQueue],
+        make_peer: MakePeer,
         name: str,
     ) -> None:
+        """`make_peer(number, data, control)`: another one, for a party that was lost and is there again."""
         self.parted = threading.Event()
         """Set when an orderly end has been completed with every peer."""
         self._dialogue = dialogue
@@ -46,6 +50,7 @@ class Loop:
         self._heartbeat_ns = round(heartbeat_s * 1e9)
         self._failed = failed
         self._lanes = lanes
+        self._make_peer = make_peer
         self._commands: deque[Callable[[], None]] = deque()
         self._woken = False
         self._again = False
@@ -60,8 +65,7 @@ class Loop:
         self._epoll.register(self._wake_fd, select.EPOLLIN)
         self._by_fd: dict[int, tuple[Peer, bool]] = {}
         for peer in self._peers.values():
-            self._by_fd[peer.data.fileno()] = (peer, True)
-            self._by_fd[peer.control.sock.fileno()] = (peer, False)
+            self._know(peer)
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     # Called from any thread.
@@ -89,7 +93,7 @@ class Loop:
         self._woken = True
         self._waker.wake()
 
-    def handled(self, peer: int, cost_bytes: int) -> None:
+    def handled(self, peer: Peer, cost_bytes: int) -> None:
         """A consumer finished a message from `peer`."""
         self._dialogue.handled(peer, cost_bytes)
         if self._dialogue.credit_withheld():
@@ -103,6 +107,18 @@ class Loop:
     def may_lose(self, expendable: frozenset[int], lost: LostCallback) -> None:
         """From now on the loss of one of these is told to `lost`, in the I/O thread, and fails nothing."""
         self._dialogue.may_lose(expendable, lost)
+
+    def is_gone(self, peer: int) -> bool:
+        """Whether `peer` was lost, or has left."""
+        return self._peers[peer].gone
+
+    def regain(
+        self, peer: int, data: socket.socket, control: socket.socket, told: Callable[[], None]
+    ) -> None:
+        """`peer`, which was lost, is there again, on these connections; `told` is called in the I/O thread, before
+        anything of it is read."""
+        self._commands.append(lambda: self._regain(peer, data, control, told))
+        self.wake()
 
     def part(self) -> None:
         """Begin an orderly end; `parted` is set when it is complete."""
@@ -165,6 +181,32 @@ class Loop:
                 return
             until_ns = 0 if more or self._again else min(next_beat_ns, self._paced_at(now_ns, next_beat_ns))
             self._serve(self._wait(until_ns))
+
+    def _know(self, peer: Peer) -> None:
+        self._by_fd[peer.data.fileno()] = (peer, True)
+        self._by_fd[peer.control.sock.fileno()] = (peer, False)
+
+    def _regain(
+        self, index: int, data: socket.socket, control: socket.socket, told: Callable[[], None]
+    ) -> None:
+        """Nothing of who was lost is left to who comes in its place: what waited for it was dropped, and what is still
+        handled of it gives credit to nobody."""
+        old = self._peers[index]
+        if self._closing or not old.gone:
+            for sock in (data, control):  # it calls again, or finds that all is over
+                sock.close()
+            return
+        for sock, watched in (
+            (old.data, old.data_interest),
+            (old.control.sock, old.control_interest),
+        ):
+            self._watch(sock.fileno(), watched, None)
+            del self._by_fd[sock.fileno()]
+            sock.close()
+        peer = self._peers[index] = self._make_peer(index, data, control)
+        self._know(peer)
+        self._dialogue.grant(peer, senders=1)
+        told()
 
     def _close(self) -> None:
         self._closing = True

@@ -56,6 +56,17 @@ class DataPlane(Protocol):
         """From now on the loss of one of these is told to `lost`, in the I/O thread, and fails nothing."""
         ...
 
+    def is_gone(self, peer: int) -> bool:
+        """Whether `peer` was lost, or has left."""
+        ...
+
+    def regain(
+        self, peer: int, data: socket.socket, control: socket.socket, told: Callable[[], None]
+    ) -> None:
+        """`peer`, which was lost, is there again, on these connections; `told` is called in the I/O thread, before
+        anything of it is read."""
+        ...
+
     def wake(self) -> None:
         """Something has been put into a lane: look at it."""
         ...
@@ -155,21 +166,19 @@ def make(choice: Literal["python", "compiled"], sockets: Sockets, wiring: Wiring
 def _python(sockets: Sockets, wiring: Wiring) -> Loop:
     watch = wiring.watch
 
-    def handled(peer: int, cost_bytes: int) -> None:
-        loop.handled(peer, cost_bytes)
-
     def peer(index: int, data: socket.socket, control: socket.socket) -> Peer:
         credit = SenderCredit()
         inbox = Inbox(
             data, index, lanes=wiring.lanes, pool=wiring.pool,
-            handled=handled, granted=credit.granted,
+            handled=lambda _, cost_bytes: loop.handled(made, cost_bytes), granted=credit.granted,
             credit=ReceiverCredit(wiring.backlog_bytes), watch=watch,
         )  # fmt: skip
         outbox = Outbox(data, index, credit=credit, watch=watch)
-        return Peer(
+        made = Peer(
             index, wiring.names[index], paced=index in wiring.paced, data=data, control=control,
             outbox=outbox, inbox=inbox,
         )  # fmt: skip
+        return made
 
     dialogue = Dialogue(
         {index: peer(index, *pair) for index, pair in sockets.items()},
@@ -185,6 +194,7 @@ def _python(sockets: Sockets, wiring: Wiring) -> Loop:
         heartbeat_s=wiring.heartbeat_s,
         failed=wiring.failed,
         lanes=tuple(wiring.lanes.values()),
+        make_peer=peer,
         name=wiring.name,
     )
     return loop

@@ -43,6 +43,14 @@ class Rendezvous:
         """Wait for this party no more, now and later."""
         self._lost.add(party)
 
+    def regain(self, party: int) -> None:
+        """It is there again: wait for it as before."""
+        self._lost.discard(party)
+
+    def says(self, key: str, party: int) -> bool:
+        """Whether this party has published `key`, without waiting."""
+        return self._store.check([self._key(key, party)])
+
     def publish(self, key: str, value: str) -> None:
         """Make this party's value of `key` known."""
         self._store.set(self._key(key, self.index), value)
@@ -68,6 +76,10 @@ class Rendezvous:
     def exchange_addresses(self, address: Address) -> dict[int, Address]:
         """Publish the own address and learn all others, ready for `Endpoint.connect`."""
         self.publish("address", json.dumps(address))
+        return self.addresses()
+
+    def addresses(self) -> dict[int, Address]:
+        """Of all parties, once they have published them."""
         collected = self.collect("address")
         return {party: (host, int(port)) for party, (host, port) in
                 ((party, json.loads(value)) for party, value in collected.items())}  # fmt: skip

@@ -95,6 +95,8 @@ class World:
         """Version of its unit that each contribution was computed on."""
         self.named: dict[int, list[list[tuple[int, int, int]]]] = defaultdict(list)
         """By unit: rank, step and staleness of what each of its updates says that it consists of."""
+        self.joined: list[tuple[int, int, bool]] = []
+        """(rank, the step that it joined at, whether nobody contributed any more)."""
         self.begun: list[tuple[int, int, dict[int, int]]] = []
         """(rank, step, by unit the version that it computes on)."""
 
@@ -111,13 +113,17 @@ class World:
             self._carry_out(SERVER, home.lost(rank))
 
     def bring_back(self, rank: int) -> None:
-        """It joins again where the slowest of the others is, but not before what it has contributed."""
-        before, others = self.workers[rank], [w for r, w in self.workers.items() if r != rank and w.alive]
-        step = max(before.step + bool(before.to_push), min((w.step for w in others), default=0))
-        life = before.life + 1
-        self.workers[rank] = Worker(Served(self.units), life=life, step=step)
-        for home in self.homes.values():
-            self._carry_out(SERVER, home.returned(rank, life, step))
+        """It is there again, and joins at the latest of the steps that homes answer; where nobody else contributes any
+        more, it does not, either."""
+        life = self.workers[rank].life + 1
+        step = max(home.returned(rank, life) for home in self.homes.values())
+        over = any(home.over for home in self.homes.values())
+        self.workers[rank] = Worker(Served(self.units), life=life, step=step, done=over)
+        self.joined.append((rank, step, over))
+        self._carry_out(rank, self.workers[rank].machine.joins(step))
+        if over:
+            for unit in self.units:
+                self.travelling.append(Travelling(Message.FINISH, rank, SERVER, unit, step, 0, life))
 
     def _ends(self, rank: int) -> None:
         for unit in self.units:
@@ -140,6 +146,8 @@ class World:
 
     def _may_begin(self, worker: Worker) -> bool:
         needed = self.policy.needs(worker.step)
+        if worker.life and len(worker.came) < len(self.units):
+            return False  # who has returned begins with the answers of all homes
         return all(worker.clock[unit] >= needed for unit in self.units)
 
     def _works(self, rank: int) -> None:
@@ -172,6 +180,8 @@ class World:
                 found = home.pushed(source, step, version, life)
             elif kind == Message.PULL:
                 found = home.pulled(source, step + 1, life)
+            elif kind == Message.JOIN:
+                found = home.joined(source, step, life)
             else:
                 found = home.finished(source, step, life)
             self._carry_out(SERVER, found, Given(unit, source, step, life))

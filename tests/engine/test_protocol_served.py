@@ -166,6 +166,7 @@ def check_that_nobody_is_stopped(
     assert all(worker.done for worker in it.workers.values() if worker.alive), "deadlock"
     applied = Counter(given for updates in it.updates.values() for update in updates for given in update)
     assert max(applied.values()) == 1
+    assert max(Counter(each[:3] for each in applied).values()) == 1, "two lives contributed the same step"
     assert not applied.keys() & it.dropped.keys()
     assert applied.keys() | it.dropped.keys() == set(it.sent)
     assert not it.kept
