@@ -111,8 +111,9 @@ class Losses:
         loss, joined, incarnation = self.of(party), self._joined(party), self.incarnation(party)
         said = []
         if joined is not None:
-            when = "when training was over" if joined["step"] is None else f"at step {joined['step']}"
-            said.append(f"{party.name} joined again {when} (incarnation {incarnation})")
+            late = joined["step"] is None
+            how = "came back when training was over" if late else f"joined again at step {joined['step']}"
+            said.append(f"{party.name} {how} (incarnation {incarnation})")
         if party.rank is None or self._launch.summary(party.rank).exists():
             return said
         if loss is not None:

@@ -171,3 +171,7 @@ def check_that_nobody_is_stopped(
     assert applied.keys() | it.dropped.keys() == set(it.sent)
     assert not it.kept
     is_said_of_every_update(it, mode)
+    for _, step, versions in it.begun if mode in BOUND else ():
+        for unit, version in versions.items():
+            later = {each for update in it.updates[unit][version:] for each in update}
+            assert all(each.step >= step - BOUND[mode] for each in later), "somebody is too far ahead"

@@ -1,4 +1,4 @@
-"""A user's model of which processes leave marks, and one of which waits for another's."""
+"""A user's model of which processes leave marks, and wait for one another's."""
 
 from __future__ import annotations
 
@@ -14,31 +14,54 @@ PATIENCE_S = 60.0
 class Returning(nn.Sequential):
     """(n, 1, 8, 8) -> (n, 10). The n-th process of a worker leaves the file `<worker>.<n>` in `marks`: the first one in
     its step 3, later ones when they have contributed a step. Worker 0 waits in its step 8 for `<party>.<awaits>`. The
-    first `failing` processes of the party raise an error then."""
+    first `failing` processes of the party raise an error then; later ones begin when the file `begins` is there. Worker
+    0 leaves the file `evaluating` when it evaluates, and then waits for the file `evaluates`."""
 
-    def __init__(self, marks: str, party: str, awaits: int, failing: int) -> None:
+    def __init__(
+        self, marks: Path, party: str, *, awaits: int, failing: int, begins: str, evaluates: str
+    ) -> None:
         super().__init__(nn.Flatten(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
-        self._calls = self._life = 0
         self._name = current_process().name
-        self._marks = Path(marks)
+        self._marks = marks
+        self._calls = 0
+        self._life = 0
         self._party = party
         self._awaits = awaits
         self._failing = failing
+        self._evaluates = evaluates
+        if self._name == party:
+            self._life = len(list(marks.glob(f"{party}.*")))
+            if self._life and begins:
+                wait_for(Path(begins))
 
     def forward(self, x: Tensor) -> Tensor:
+        if not self.training:
+            if self._name == "worker 0" and self._evaluates:
+                (self._marks / "evaluating").touch()
+                wait_for(Path(self._evaluates))
+            return super().forward(x)
         step, self._calls = self._calls, self._calls + 1
-        if not step:
-            self._life = len(list(self._marks.glob(f"{self._name}.*")))
         if step == (1 if self._life else 3):
             (self._marks / f"{self._name}.{self._life}").touch()
             if self._name == self._party and self._life < self._failing:
                 raise OSError("the disk of this machine is gone")
         if step == 8 and self._name == "worker 0":
-            end = time.monotonic() + PATIENCE_S
-            while not (self._marks / f"{self._party}.{self._awaits}").exists() and time.monotonic() < end:
-                time.sleep(0.01)
+            wait_for(self._marks / f"{self._party}.{self._awaits}")
         return super().forward(x)
 
 
-def build(marks: str, party: str = "worker 2", awaits: int = 1, failing: int = 0) -> nn.Module:
-    return Returning(marks, party, awaits, failing)
+def wait_for(path: Path) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while not path.exists() and time.monotonic() < end:
+        time.sleep(0.01)
+
+
+def build(
+    marks: str,
+    party: str = "worker 2",
+    awaits: int = 1,
+    failing: int = 0,
+    begins: str = "",
+    evaluates: str = "",
+) -> nn.Module:
+    return Returning(Path(marks), party, awaits=awaits, failing=failing, begins=begins, evaluates=evaluates)
