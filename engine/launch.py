@@ -7,6 +7,7 @@ Layout of an attempt's directory (every file is written to a temporary name and 
   logs/<party>.times     when the log had how many bytes
   errors/<party>.json    why a process failed, in its own words
   lost/<party>.<n>.json  after how many steps a worker was lost without which shard n goes on
+  ready                  where the job goes on without a worker: written once every process is ready to
   joined/<party>.<n>.json  from which step on a worker contributes that was lost n times and has joined again
   spool/                 telemetry batches that the server has not acknowledged
   result/model.pt        the trained state_dict; result/summary.json: its figures (worker 1: summary-1.json)
@@ -103,6 +104,11 @@ class Launch:
     def may_lose(self, party: Party) -> bool:
         """Whether the job goes on without this process."""
         return self.job.cluster.worker_loss != "end" and party.rank not in (None, 0)
+
+    @property
+    def ready(self) -> Path:
+        """Is there once every process is ready to train, where the job goes on without a worker from then on."""
+        return self.directory / "ready"
 
     @property
     def restarts(self) -> int:

@@ -1,7 +1,8 @@
 """Compare: one measurement of several jobs, over steps, samples, bytes or time.
 
-Steps and samples are what the jobs trained on; bytes are those that their links sent until the step's end, counted by
-the interfaces where these were sampled, else by the layers' messages; time counts from each job's first step.
+Steps and samples are what the jobs trained on, of each worker what it made; bytes are those that their links sent until
+the step's end, counted by the interfaces where these were sampled, else by the layers' messages; time counts from each
+job's first step.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def curve(source: Source, name: str, what: What, by: By) -> Curve:
     """A job's curve; without points where there is nothing to show."""
     if what == "accuracy":
         rows = source.metric("test_accuracy")
-        step, at, value = rows["step"], rows["at"], rows["value"]
+        step, at, value = rows["step"], rows["at"], rows["value"]  # after so many steps
     else:
         progress = source.progress(MAX_POINTS)
         step, at = progress["step"], progress["end"]
@@ -90,7 +91,7 @@ def curve(source: Source, name: str, what: What, by: By) -> Curve:
     end_ns = at - first
     x = {
         "step": lambda: step,
-        "samples": lambda: (step + 1) * source.job.global_batch,
+        "samples": lambda: source.samples_until(step - 1 if what == "accuracy" else step),
         "bytes": lambda: bytes_until(source, at),
         "time": lambda: end_ns / 1e9,
     }[by]()

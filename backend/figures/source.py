@@ -285,9 +285,20 @@ class Source:
 
     def progress(self, points: int) -> np.ndarray:
         """PROGRESS_ROW of the whole run in at most `points` groups of steps, by step."""
+        return grouped(self._steps(), points)
+
+    def samples_until(self, steps: np.ndarray) -> np.ndarray:
+        """(n) samples of the steps up to these, of each worker those of the steps that it has ended: one that was lost
+        adds nothing."""
+        rows = self._steps()
+        total = np.concatenate([[0.0], np.cumsum(np.nan_to_num(rows["samples"]))])
+        return total[np.searchsorted(rows["step"], steps, side="right")]
+
+    def _steps(self) -> np.ndarray:
+        """STEP rows of the whole run, by step."""
         if self.job.attempt is None:
-            return grouped(np.empty(0, STEP), points)
-        return grouped(_STEPS.steps(self._session, self.job.id, self.attempt, self.job.workers), points)
+            return np.empty(0, STEP)
+        return _STEPS.steps(self._session, self.job.id, self.attempt, self.job.workers)
 
     def _touching(self, from_ns: int, to_ns: int) -> tuple[Any, ...]:
         return (

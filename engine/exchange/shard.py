@@ -9,6 +9,7 @@ wait for rank order or for a later update.
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -110,6 +111,10 @@ class Shard:
         self._lost = lost
         self._incarnation = dict.fromkeys(range(workers), 0)
         """By rank: of whom messages are. Nothing comes of a lost one after the word that it has returned."""
+        self._first = dict.fromkeys(range(workers), 0)
+        """By rank: the step from which on it contributes. Not of who was lost, and has not joined again."""
+        self._earlier: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        """By rank: the steps (first, end) that it contributed before it was lost."""
         self._rooms = {
             choice.unit.index: self._room(choice, initial, make_updater) for choice in choices.values()
         }
@@ -142,6 +147,7 @@ class Shard:
         elif header.kind == Message.FINISH:
             found = room.home.finished(header.origin, header.step + 1, incarnation)
         elif header.kind == Message.JOIN:
+            self._first[header.origin] = header.step
             self._waits_from_now(room)
             found = room.home.joined(header.origin, header.step, incarnation)
         else:
@@ -191,14 +197,24 @@ class Shard:
 
     def _on_lost(self, header: Header) -> None:
         """Go on without a worker. Raises UserError where too few are left."""
-        rank, homes = header.part, [room.home for room in self._rooms.values()]
-        steps = max((home.clocks.contributed.get(rank, 0) for home in homes), default=0)
+        rank, steps = header.part, self._steps_of(header.part)
+        if rank in self._first:
+            self._earlier[rank].append((self._first.pop(rank), steps))
         self._lost(rank, self._incarnation[rank], steps, header.meta.decode())
         for room in self._rooms.values():
             found = room.home.lost(rank)
             self._enough_are_left(room.home, rank)
             for instruction in found:
                 self._carry_out(room, instruction, header, None)
+
+    def contributed(self) -> dict[int, list[tuple[int, int]]]:
+        """By rank: the steps (first, end) that it has contributed, to any unit, in each of its incarnations."""
+        now = {rank: [(first, self._steps_of(rank))] for rank, first in self._first.items()}
+        return {rank: self._earlier[rank] + now.get(rank, []) for rank in range(self._workers)}
+
+    def _steps_of(self, rank: int) -> int:
+        homes = (room.home for room in self._rooms.values())
+        return max((home.clocks.contributed.get(rank, 0) for home in homes), default=0)
 
     def _on_returned(self, header: Header) -> None:
         """Tell a worker that was lost from which step on it may contribute, after all that was for who was lost."""

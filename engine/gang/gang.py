@@ -124,11 +124,13 @@ class Gang:
 
     def _plan_restarts(self) -> None:
         """For the workers that have ended, and may be started anew."""
+        if not self._launch.ready.exists():
+            return
         for party, process in self._processes:
             code = process.exitcode
-            if not self._launch.may_lose(party) or code is None or not self._failed(party, code):
+            if code is None or not self._launch.may_lose(party) or self._restarts.is_planned(party):
                 continue
-            if self._restarts.may_start(party, self._own_error(party)):
+            if self._failed(party, code) and self._restarts.may_start(party, self._own_error(party)):
                 self._restarts.plan(party)
 
     def _restart(self) -> bool:
@@ -145,7 +147,9 @@ class Gang:
         """Whether a process has ended in failure, and not only been lost as a worker may be."""
         if code is None or not self._failed(party, code) or self._restarts.is_planned(party):
             return False
-        return not self._launch.may_lose(party) or self._own_error(party) is not None
+        if not self._launch.may_lose(party) or not self._launch.ready.exists():
+            return True
+        return self._own_error(party) is not None
 
     def _own_error(self, party: Party) -> dict[str, Any] | None:
         """What it said about its end, unless that is only that another one was lost, or gave it up."""

@@ -94,6 +94,19 @@ class Loader:
         """Whether an evaluation period ends with step number `steps` (1 is the first)."""
         return self._period is not None and int(steps / self._period) > int((steps - 1) / self._period)
 
+    def samples_of(self, rank: int, first: int, end: int) -> int:
+        """Samples of worker `rank` in the steps from `first` to before `end`."""
+        return self._samples_before(rank, end) - self._samples_before(rank, first)
+
+    def _samples_before(self, rank: int, step: int) -> int:
+        epochs, within = divmod(step, self._per_epoch)
+        whole, left = divmod(len(self._source), self._training.global_batch)
+        part, last = (
+            size // self._workers + (rank < size % self._workers)
+            for size in (self._training.global_batch, left)
+        )
+        return epochs * (whole * part + last) + within * part  # an epoch's last step is its only small one
+
     def __iter__(self) -> Iterator[StepBatch]:
         return self.batches()
 

@@ -3,10 +3,16 @@ was lost when; the gang, which sees processes end, looks there."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable
 
+from engine.exchange.shard import Shard
+from engine.inputs.loader import Loader
 from engine.launch import Launch, write_json
 from engine.runtime.party import PartyBase
+
+_CONTRIBUTED = "contributed"
 
 
 def may_lose_workers(
@@ -36,6 +42,34 @@ def may_lose_workers(
         base.endpoint.may_lose(expendable, lost)
     if launch.restarts and returned is not None:
         base.endpoint.keep_door(expendable, there_again)
+
+
+def say_contributed(base: PartyBase, shard: Shard) -> None:
+    """Of a server, when nobody contributes any more: tell the workers who has contributed what."""
+    base.rendezvous.publish(_CONTRIBUTED, json.dumps(shard.contributed()))
+
+
+def samples_contributed(base: PartyBase, loader: Loader) -> int:
+    """Samples of all contributions that any server has taken, once all servers have said it."""
+    by_rank: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for said in base.rendezvous.collect(_CONTRIBUTED, base.servers).values():
+        for rank, spans in json.loads(said).items():
+            by_rank[int(rank)] += [(first, end) for first, end in spans]
+    return sum(
+        loader.samples_of(rank, first, end)
+        for rank, spans in by_rank.items()
+        for first, end in joined_up(spans)
+    )
+
+
+def joined_up(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The same steps (first, end) in order, each once: servers have seen as much of one as had come."""
+    found: list[tuple[int, int]] = []
+    for first, end in sorted(spans):
+        begin = max(first, found[-1][1]) if found else first
+        if end > begin:
+            found.append((begin, end))
+    return found
 
 
 def record_loss(launch: Launch, shard: int, rank: int, incarnation: int, steps: int, reason: str) -> None:

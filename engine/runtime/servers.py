@@ -15,7 +15,7 @@ from engine.plan.cluster import Party
 from engine.plan.consistency import drifts
 from engine.protocol.messages import Lane, Message, Payload
 from engine.runtime.initial import InitialState, empty_state
-from engine.runtime.losses import may_lose_workers, record_loss
+from engine.runtime.losses import may_lose_workers, record_loss, say_contributed
 from engine.runtime.party import PartyBase, exchanged_parameters, load_choices, of_shard
 from engine.state.choice import Choice
 from engine.state.update_record import UpdateRecord
@@ -101,6 +101,8 @@ class Server:
         may_lose_workers(base, partial(_tell_of_loss, base.endpoint), partial(_tell_of_return, base.endpoint))
         self._serve(shard, end, failed)
         shard.close()
+        if launch.job.cluster.worker_loss != "end":
+            say_contributed(base, shard)
         base.part()
 
     def _serve(self, shard: Shard, end: _Told, failed: threading.Event) -> None:

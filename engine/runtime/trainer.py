@@ -150,7 +150,7 @@ class TrainingEnd:
 
     steps: int
     samples: int
-    """Over all workers."""
+    """Of these steps over all workers, as if each had made them all."""
     test_accuracy: float | None
     test_loss: float | None
     target_step: int | None

@@ -25,7 +25,7 @@ from engine.runtime.cuda_clock import span_clock
 from engine.runtime.evaluation import Evaluator, save_state
 from engine.runtime.faults import Faults
 from engine.runtime.initial import share
-from engine.runtime.losses import may_lose_workers
+from engine.runtime.losses import may_lose_workers, samples_contributed
 from engine.runtime.party import PartyBase
 from engine.runtime.place import Place
 from engine.runtime.refused import refused_by_pytorch
@@ -151,12 +151,16 @@ class Worker:
         if parts.rank == 0:
             end_training(base.endpoint, base.servers)
             base.rendezvous.publish(OVER, "")
+        if self._goes_on:
+            outcome = replace(outcome, samples=samples_contributed(base, loader))
         base.part()
         self._write_summary(outcome, subject)  # everything has left by now, so that its byte counts are final
 
     def _ready(self) -> int:
         """Meet all others; the first step."""
         self._base.rendezvous.barrier("ready")
+        if self._goes_on and not self._parts.rank:
+            write_json(self._launch.ready, {})
         stop = self._parts.stop
         first = stop is not None and self._parts.rank == 0
         may_lose_workers(

@@ -17,8 +17,10 @@ import pytest
 from engine.errors import UserError
 from engine.gang import losses
 from engine.gang.gang import Gang, GangEnd
+from engine.inputs.build import load_dataset
+from engine.inputs.sharding import global_batch_at, shard
 from engine.launch import Launch
-from engine.plan.job import LEAST_SILENCE_S, ClusterSpec, JobSpec
+from engine.plan.job import LEAST_SILENCE_S, ClusterSpec, JobSpec, SourceSpec
 from engine.plan.restarts import LONGEST_S, MOST, pause_before
 from engine.state.update_record import read
 from tests.engine.test_runtime_failures import USER_CODE, gone, started, wait_until
@@ -122,6 +124,16 @@ def check_bound(launch: Launch) -> None:
             assert max(needed, default=0) <= row["read"]
 
 
+def samples_of(contributions: set[tuple[int, int]]) -> int:
+    """Of workers in steps."""
+    training, samples = spec_of(ASYNC, Path()).training, len(load_dataset(SourceSpec(name="digits")).train)
+    batches = {
+        step: global_batch_at(step, samples, training.global_batch, training.seed)
+        for step in {step for _, step in contributions}
+    }
+    return sum(len(shard(batches[step], worker, 3)) for worker, step in contributions)
+
+
 @pytest.mark.usefixtures("gang_lane")
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=[name for name, _ in STRATEGIES])
 def test_a_killed_worker_joins_again(strategy: tuple[str, dict[str, Any]], tmp_path: Path) -> None:
@@ -139,6 +151,8 @@ def test_a_killed_worker_joins_again(strategy: tuple[str, dict[str, Any]], tmp_p
     assert [summary["steps"] for summary in summaries] == [STEPS] * 3
     assert (launch.result / "model.pt").exists()
     assert summaries[0]["test_loss"] > 0
+    made = {(int(row["worker"]), int(row["step"])) for row in records(launch)}
+    assert {summary["samples"] for summary in summaries} == {samples_of(made)}
     said = launch.log(launch.parties[2]).read_text()
     assert f"worker 2 contributes again from step {joined_at(end)[0]} on" in said
 
@@ -220,6 +234,15 @@ def test_what_cannot_be_missed_ends_the_job(victim: str, tmp_path: Path) -> None
         os.kill(gang.pids[victim], signal.SIGKILL)
         end = ended(gang, "failed")
     assert (end.party, end.exit_code) == (victim, -signal.SIGKILL)
+
+
+@pytest.mark.usefixtures("gang_lane")
+@pytest.mark.parametrize("worker_loss", ["go-on", "rejoin"])
+def test_a_worker_that_is_lost_before_all_are_ready_ends_the_job(worker_loss: str, tmp_path: Path) -> None:
+    with started(spec_of(ASYNC, tmp_path, cluster={"worker_loss": worker_loss}), tmp_path) as gang:
+        os.kill(gang.pids["worker 1"], signal.SIGKILL)
+        end = ended(gang, "failed")
+    assert (end.party, end.exit_code) == ("worker 1", -signal.SIGKILL)
 
 
 @pytest.mark.usefixtures("gang_lane")
