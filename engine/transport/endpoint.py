@@ -20,8 +20,8 @@ from engine.transport.door import KeptDoor
 from engine.transport.errors import DeadlineMissed, PeerLost, ProtocolError
 from engine.transport.greeting import Call
 from engine.transport.lane import Allow, Delivery, Handle, LaneQueue, Place, Weigh
+from engine.transport.loop import Loop
 from engine.transport.message import Buffer, Header, Outgoing
-from engine.transport.native.loop import NO_RETURN
 from engine.transport.observer import NoObserver, Observer, Watch
 from engine.transport.pacing import Pacer
 from engine.transport.plane import DataPlane, DataPlaneChoice
@@ -333,8 +333,8 @@ class Endpoint:
         is sent to its new incarnation. `returned(number, incarnation)` is called in the I/O thread before anything of
         that is handled; it must not block. Raises ProtocolError where the data plane is the compiled one."""
         loop, listener = self._loop, self._listener
-        if loop is None or listener is None or self.data_plane != "python":
-            raise ProtocolError(NO_RETURN)
+        if listener is None or not isinstance(loop, Loop):
+            raise ProtocolError("only the data plane in Python, once connected, knows parties that come back")
 
         def came(call: Call, data: socket.socket, control: socket.socket) -> None:
             mesh.tune(data, control, self._unsent_bytes, self._send_buffer_bytes)

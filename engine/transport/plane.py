@@ -56,17 +56,6 @@ class DataPlane(Protocol):
         """From now on the loss of one of these is told to `lost`, in the I/O thread, and fails nothing."""
         ...
 
-    def is_gone(self, peer: int) -> bool:
-        """Whether `peer` was lost, or has left."""
-        ...
-
-    def regain(
-        self, peer: int, data: socket.socket, control: socket.socket, told: Callable[[], None]
-    ) -> None:
-        """`peer`, which was lost, is there again, on these connections; `told` is called in the I/O thread, before
-        anything of it is read."""
-        ...
-
     def wake(self) -> None:
         """Something has been put into a lane: look at it."""
         ...

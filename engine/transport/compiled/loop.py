@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import socket
 import struct
 import threading
 import weakref
@@ -39,8 +38,6 @@ from engine.transport.message import HEADER_BYTES, Header, Outgoing
 from engine.transport.observer import NoObserver, Watch
 from engine.transport.pacing import PacedLink
 
-NO_RETURN = "only a connected endpoint with the data plane in Python knows parties that come back"
-"""The compiled one replaces no peer."""
 _EVENTS = 128
 """Taken at a time."""
 _FOREVER_NS = 2**62
@@ -153,14 +150,6 @@ class CompiledLoop:
         self._peer_lost = lost
         for peer in expendable.intersection(self._names):
             self._library.may_lose(self._core, peer)
-
-    def is_gone(self, peer: int) -> bool:
-        raise ProtocolError(NO_RETURN)
-
-    def regain(
-        self, peer: int, data: socket.socket, control: socket.socket, told: Callable[[], None]
-    ) -> None:
-        raise ProtocolError(NO_RETURN)
 
     def wake(self) -> None:
         """Make the thread look at the lanes."""
