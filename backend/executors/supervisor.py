@@ -108,7 +108,7 @@ class Supervisor:
         if end.status == "succeeded":
             done = Reason.COMPLETED.summary
             if end.lost:
-                done = f"The job was finished by the processes that were left: {'; '.join(end.lost)}"
+                done = f"The job was finished, although workers were lost: {'; '.join(end.lost)}"
             return self._ended("succeeded", Reason.COMPLETED, done)
         if end.status == "stopped":
             asked = files.stop_requested(self._directory)

@@ -10,8 +10,10 @@ import numpy as np
 from sqlalchemy import Select, String, cast, func, select
 from sqlalchemy.orm import Session
 
-from backend.db.models import DetailedStep, LayerTotal, LayerWait, StepRow, TransferTotal
+from backend.db.models import DetailedStep, LayerTotal, LayerWait, Metric, StepRow, TransferTotal
 from backend.db.models.rollups import STEP_FACTOR, STEP_LEVELS
+from engine.telemetry import absence
+from engine.telemetry.absence import Absence, Said, absences
 from engine.telemetry.events import Kind
 
 STEP_ROW = np.dtype(
@@ -178,6 +180,14 @@ def newest_detailed_step(session: Session, attempt: int, workers: int) -> int | 
         .having(func.count() == max(workers, 1))
     )
     return session.scalar(query.order_by(DetailedStep.step.desc()).limit(1))
+
+
+def absent(session: Session, attempt: int, workers: int) -> dict[int, list[Absence]]:
+    """By rank, of the workers that were lost: when they were away."""
+    names = [name(rank) for rank in range(workers) for name in (absence.lost, absence.joined)]
+    query = select(Metric.name, Metric.step, Metric.at_ns)
+    rows = session.execute(query.where(Metric.attempt_id == attempt, Metric.name.in_(names)))
+    return absences((Said(name, incarnation, at_ns) for name, incarnation, at_ns in rows), workers)
 
 
 def fetch(session: Session, query: Select[*tuple[Any, ...]], dtype: np.dtype) -> np.ndarray:

@@ -19,6 +19,7 @@ from backend.figures import drifted, rolled
 from backend.figures.batches import EventCache
 from backend.figures.facts import LinkFacts, job_facts, period_of
 from backend.figures.progress import STEP, StepCache, grouped
+from engine.telemetry.absence import Absence
 from engine.telemetry.events import EVENT, Direction, Kind
 from engine.telemetry.spread import layers_per_row
 
@@ -167,6 +168,10 @@ class Source:
     def course(self, most: int) -> drifted.Course:
         """How its workers drifted over time, in at most `most` windows."""
         return drifted.course(self._session, self.attempt, self.job.workers, most)
+
+    def absences(self) -> dict[int, list[Absence]]:
+        """By rank, of the workers that were lost: when they were away."""
+        return rolled.absent(self._session, self.attempt, self.job.workers)
 
     def metric(self, name: str) -> np.ndarray:
         """METRIC_ROW of a named metric, by step."""

@@ -3,11 +3,13 @@ warm-up left out, and what the judgement of two jobs needs to know of each."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from backend.figures.source import Source
+from engine.telemetry.absence import Absence, share_present
 from engine.telemetry.comparison import RunConditions
 from engine.telemetry.definitions import (
     MIN_TIMES,
@@ -66,7 +68,8 @@ def measure(source: Source, last: int | None = None) -> Speed:
     if last is None:
         last = source.last_step()
     first = max(WARM_UP_STEPS, last - window_steps(source.period))
-    return speed_of(source.step_rows(first, last), source.job.workers, source.period, first, last)
+    rows = source.step_rows(first, last)
+    return speed_of(rows, source.job.workers, source.period, first, last, source.absences())
 
 
 def window_steps(period: int) -> int:
@@ -74,12 +77,25 @@ def window_steps(period: int) -> int:
     return min(max(WINDOW_STEPS, MIN_TIMES * period), MOST_WINDOW_STEPS)
 
 
-def speed_of(rows: np.ndarray, workers: int, period: int, first: int, last: int) -> Speed:
-    """The speed of STEP_ROW `rows` of the steps from `first` to `last`, by periods of so many steps."""
+def speed_of(
+    rows: np.ndarray,
+    workers: int,
+    period: int,
+    first: int,
+    last: int,
+    away: Mapping[int, Sequence[Absence]],
+) -> Speed:
+    """The speed of STEP_ROW `rows` of the steps from `first` to `last`, by periods of so many steps. `away`: when
+    workers were, by rank: who was away all the time is no part of it."""
+    ends = (int(rows["start"].min()), int(rows["end"].max())) if len(rows) else (0, 0)
+    present = [share_present(away.get(rank, ()), *ends) for rank in range(workers)]
     medians: list[float | None] = []
     paces: list[tuple[np.ndarray, np.ndarray]] = []
     interval, exposed, compute = None, [], []
-    for party in range(workers):
+    for party, share in enumerate(present):
+        if share <= 0:
+            paces.append((np.empty(0), np.empty(0)))
+            continue
         own = rows[(rows["party"] == party) & (rows["step"] >= WARM_UP_STEPS)]
         times = iteration_times_ns(own["step"], own["start"], own["end"], period=period)
         median = float(np.median(times)) if len(times) else None
@@ -96,7 +112,7 @@ def speed_of(rows: np.ndarray, workers: int, period: int, first: int, last: int)
         period=period,
         iteration_ns=job_iteration_ns(medians),
         interval_ns=interval,
-        throughput=job_throughput(paces),
+        throughput=job_throughput(paces, present),
         exposed_ns=max(exposed, default=None),
         compute_ns=max(compute, default=None),
     )

@@ -27,7 +27,7 @@ class Progress:
     """A job's newest figures by `engine.telemetry.definitions`; None where not known yet."""
 
     done: int = 0
-    """Steps that every worker finished."""
+    """Steps that every worker finished that is there."""
     window: int = 0
     """Steps that the medians are over."""
     loss: float | None = None
@@ -65,13 +65,15 @@ def read(session: Session, attempt_id: int, workers: int, period: int) -> Progre
     end = rolled.last_step(session, attempt_id)
     rows = rolled.step_rows(session, attempt_id, max(0, end - speed.window_steps(period)), end)
     rows = rows[rows["party"] < workers]
-    lasts = [rows["step"][rows["party"] == worker].max(initial=-1) for worker in range(workers)]
-    last = int(min(lasts))
+    away = rolled.absent(session, attempt_id, workers)
+    there = [rank for rank in range(workers) if not (rank in away and away[rank][-1].to_ns is None)]
+    lasts = [rows["step"][rows["party"] == worker].max(initial=-1) for worker in there]
+    last = int(min(lasts, default=-1))
     if last < 0:
         return Progress(test_accuracy=accuracy)
     warm = rows[rows["step"] >= WARM_UP_STEPS]
-    found = speed.speed_of(warm, workers, period, WARM_UP_STEPS, last)
-    each = [warm[warm["party"] == worker] for worker in range(workers)]
+    found = speed.speed_of(warm, workers, period, WARM_UP_STEPS, last, away)
+    each = [warm[warm["party"] == worker] for worker in there]
     return Progress(
         done=last + 1,
         window=len(np.unique(warm["step"])),

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable
 
 from engine.exchange.shard import Shard
 from engine.inputs.loader import Loader
-from engine.launch import Launch, write_json
+from engine.launch import write_json
 from engine.runtime.party import PartyBase
+from engine.telemetry import absence
 
 _CONTRIBUTED = "contributed"
 
@@ -72,8 +73,9 @@ def joined_up(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return found
 
 
-def record_loss(launch: Launch, shard: int, rank: int, incarnation: int, steps: int, reason: str) -> None:
+def record_loss(base: PartyBase, shard: int, rank: int, incarnation: int, steps: int, reason: str) -> None:
     """Write down that worker `rank` was lost after it had contributed `steps` steps to `shard`, which goes on."""
-    party = launch.parties[rank]
+    launch, party = base.launch, base.launch.parties[rank]
+    base.recorder.metric(absence.lost(rank), incarnation, steps)
     found = {"party": party.name, "incarnation": incarnation, "steps": steps, "reason": reason}
     write_json(launch.lost(party, shard), found)

@@ -26,6 +26,7 @@ from engine.plan.units import Unit
 from engine.protocol.messages import Message, Payload
 from engine.runtime.party import PartyBase
 from engine.state.versions import Versions
+from engine.telemetry import absence
 from engine.transport.errors import DeadlineMissed
 from engine.transport.message import Header
 
@@ -69,6 +70,8 @@ class Rejoin:
             return None
         versions.wait(units, clock, lambda unit: exchanges[unit.index].missing(unit))
         self._say(clock)
+        assert self.base.party.rank is not None
+        self.base.recorder.metric(absence.joined(self.base.party.rank), self.base.incarnation, clock)
         print(f"{self.base.party.name} contributes again from step {clock} on", flush=True)
         return clock
 

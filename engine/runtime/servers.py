@@ -55,7 +55,7 @@ def make_shard(
         deterministic=launch.job.training.deterministic,
         deadline_s=launch.deadline_s,
         record=UpdateRecord(launch.updates(index)) if recorded else None,
-        lost=partial(record_loss, launch, index),
+        lost=partial(record_loss, base, index),
     )
 
 

@@ -210,18 +210,24 @@ def median_interval(values: np.ndarray) -> Interval | None:
     return float(ordered[low]), float(ordered[high])
 
 
-def job_throughput(workers: Sequence[tuple[np.ndarray, np.ndarray]]) -> Estimate | None:
+def job_throughput(
+    workers: Sequence[tuple[np.ndarray, np.ndarray]], present: Sequence[float] | None = None
+) -> Estimate | None:
     """A job's samples per second with their interval, of `(samples of each step, iteration times in ns)` of every
-    worker: the sum of `worker_throughput`. None until every worker has one.
+    worker: the sum of `worker_throughput`. None until every worker has one. `present`: the share of the time in which
+    each was there, where some were lost; by that its rate counts.
 
     Workers that wait for one another are slow in the same steps, so the ends of their intervals are added as they are;
     where workers are independent of one another the true interval is narrower than that.
     """
     rates, lows, highs = [], [], []
-    for samples, times in workers:
+    for (samples, times), share in zip(workers, present or [1.0] * len(workers), strict=True):
+        if share <= 0:
+            continue
         rate = worker_throughput(samples, float(np.median(times)) if len(times) else None)
         if rate is None:
             return None
+        rate *= share
         rates.append(rate)
         if (around := median_interval(times)) is not None and around[0] > 0:
             lows.append(rate * float(np.median(times)) / around[1])

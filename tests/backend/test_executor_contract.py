@@ -84,7 +84,7 @@ def test_a_job_that_went_on_without_a_worker_succeeds_and_names_it(
 ) -> None:
     end = ended(executor, executor.launch(launch(tmp_path, "goes on"), NOWHERE))
     assert (end.status, end.reason, end.party) == ("succeeded", Reason.COMPLETED, None)
-    left = "The job was finished by the processes that were left"
+    left = "The job was finished, although workers were lost"
     assert end.message == f"{left}: worker 1 was lost after 37 steps: killed by SIGKILL"
 
 

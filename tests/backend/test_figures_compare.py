@@ -6,11 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sqlalchemy import delete
 
 from backend.db import Database
+from backend.db.models import Metric, StepRow
 from backend.figures.compare import Curve, compare, draw
 from backend.figures.request import FigureRequest
 from backend.figures.source import Source
+from backend.figures.speed import measure
+from engine.telemetry.absence import lost
 from engine.telemetry.events import Kind
 from tests.backend.figures_drawn import answer, column, notes, traces
 from tests.backend.recorded_run import Run, add_job, record_run
@@ -105,3 +109,34 @@ def test_curves_are_smoothed_as_it_is_asked_for_and_the_axis_says_so() -> None:
     )
     figure = draw([few], "loss", "step", FigureRequest(), revision="r")
     assert (np.asarray(figure.data[0].y) == noisy[:9]).all(), "few points are shown as they are"
+
+
+def test_samples_are_those_of_the_steps_that_workers_made(database: Database) -> None:
+    """A worker that was lost after step 4 has none of the later ones, and a job is as fast as those that are there."""
+    run = record_run(database, "parameter-server", link_samples=False)
+    with database.read() as session:
+        source = Source(session, run.job_id)
+        rows, attempt = source.step_rows(), source.attempt
+        whole = measure(source).samples_per_s
+    last = int(rows["party"].max())
+    at = int(rows["end"][(rows["party"] == last) & (rows["step"] == 4)][0])
+    made = [
+        int(rows["samples"][(rows["step"] <= s) & ((rows["party"] != last) | (rows["step"] <= 4))].sum())
+        for s in range(12)
+    ]
+
+    def lose(session: Any) -> None:
+        gone = StepRow.attempt_id == attempt, StepRow.party == last, StepRow.step > 4
+        session.execute(delete(StepRow).where(*gone))
+        session.add(Metric(attempt_id=attempt, name=lost(last), step=0, at_ns=at, value=5.0))
+
+    database.writer.run(lose)
+    (trace,) = traces(drawn(database, [run.job_id], "loss", "samples"), "scatter")
+    assert column(trace["x"]).tolist() == made
+    (trace,) = traces(drawn(database, [run.job_id], "accuracy", "samples"), "scatter")
+    assert column(trace["x"]).tolist() == [made[3], made[8]]  # after 4 steps, and after 9
+    with database.read() as session:
+        left = measure(Source(session, run.job_id)).samples_per_s
+    assert whole is not None
+    assert left is not None
+    assert left < whole
