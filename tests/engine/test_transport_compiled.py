@@ -226,6 +226,8 @@ def test_a_choice_without_meaning_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.delenv(VARIABLE, raising=False)
     assert chosen(None) == "python"
     assert chosen("python") == "python"
+    monkeypatch.setenv(VARIABLE, "")
+    assert chosen(None) == "python"
     with pytest.raises(ValueError, match=r"data_plane = 'rust' .*: one of python, compiled, auto"):
         chosen("rust")
     monkeypatch.setattr("engine.transport.plane.library", lambda: None)
