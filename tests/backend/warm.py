@@ -13,6 +13,7 @@ import array
 import atexit
 import contextlib
 import fcntl
+import gc
 import json
 import multiprocessing.forkserver
 import multiprocessing.util
@@ -28,12 +29,20 @@ import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from functools import cache
+from importlib import import_module
 from types import SimpleNamespace
 from typing import IO, Any, NoReturn
 
 from backend.executors import local, watchdog
 from tests.backend.forked import MOST_BYTES, ROOT, WARM_PROGRAMS, Forked, take_on, tell_end
 
+LOADED = (
+    "backend.executors.supervisor",
+    "backend.services.describer",
+    "engine.gang.preload",
+    "engine.models.describe",
+)
+"""What forks need not load."""
 _MOST_PASSED = 16
 _ABOVE = 100
 """Where descriptors wait for their numbers: nobody passes one on with a number as high."""
@@ -129,9 +138,9 @@ def address() -> str:
 
 def _serve(listener: socket.socket, lifeline: int) -> str:
     """In the process that forks: until the other end of `lifeline` closes. Returns in every fork: the module to run."""
-    import backend.executors.supervisor  # noqa: PLC0415
-    import backend.services.describer  # noqa: F401, PLC0415
-
+    for name in LOADED:
+        import_module(name)
+    gc.freeze()  # forks leave it alone, so that they share it
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests, which then end
     running: dict[int, tuple[int, socket.socket]] = {}
     with selectors.DefaultSelector() as selector:
