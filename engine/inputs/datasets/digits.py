@@ -6,6 +6,7 @@ same: every class gives the same share of its samples, drawn by a fixed seed, so
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -35,9 +36,10 @@ def load(options: DigitsOptions) -> Dataset:
     )
 
 
+@cache
 def _read() -> tuple[np.ndarray, np.ndarray]:
     """Pixels (1797, 64) and labels (1797,) from the installed package's file, which takes a tenth of the time that
-    importing scikit-learn takes in every worker."""
+    importing scikit-learn takes in every worker; once for each process. Nobody writes to them."""
     package = find_spec("sklearn")
     if package is None or package.origin is None:
         raise UserError(
