@@ -83,7 +83,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     for name in NAMES:
         config.addinivalue_line("markers", f"{name}: the lane; set by tests/lanes.py, but for soak")
-    config.pluginmanager.register(_Ledger(config), "lane-ledger")
+    config.pluginmanager.register(Ledger(config), "lane-ledger")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -98,13 +98,15 @@ def pytest_collection() -> Iterator[object]:
         gc.enable()
 
 
-class _Ledger:
+class Ledger:
     """Selects the tests of the lane, and writes down what was collected and what was run."""
 
     def __init__(self, config: pytest.Config) -> None:
+        self.path = os.environ.get(LEDGER)
+        self.collected = Counter[str]()
+        """How many tests each lane has."""
         self._lane: str | None = config.getoption("--lane")
         self._soaks = self._lane == SOAK or SOAK in config.getoption("markexpr")
-        self._path = os.environ.get(LEDGER)
         self._ran: set[str] = set()
 
     @pytest.hookimpl(tryfirst=True)
@@ -112,8 +114,9 @@ class _Ledger:
         lanes = [lane_of(item) for item in items]
         for item, lane in zip(items, lanes, strict=True):
             item.add_marker(lane)
-        if self._path:
-            _write(f"{self._path}.collected", {"collected": len(items), "lanes": Counter(lanes)})
+        self.collected.update(lanes)
+        if self.path:
+            _write(f"{self.path}.collected", {"collected": len(items), "lanes": self.collected})
         chosen = [item for item, lane in zip(items, lanes, strict=True) if self._wants(lane)]
         left = set(items).difference(chosen)
         config.hook.pytest_deselected(items=[item for item in items if item in left])
@@ -126,17 +129,12 @@ class _Ledger:
         self._ran.add(report.nodeid)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        if self._path and not hasattr(
-            session.config, "workerinput"
-        ):  # of those side by side, who started them
-            _write(f"{self._path}.ran", {"ran": len(self._ran)})
+        if self.path:
+            _write(f"{self.path}.ran", {"ran": len(self._ran)})
 
 
 def _write(path: str, found: dict[str, Any]) -> None:
-    """Whole or not at all: those who run side by side write the same."""
-    part = Path(f"{path}.{os.getpid()}")
-    part.write_text(json.dumps(found), encoding="utf-8")
-    part.replace(path)
+    Path(path).write_text(json.dumps(found), encoding="utf-8")
 
 
 # --- what a light test may not do ---

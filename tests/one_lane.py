@@ -1,25 +1,28 @@
-"""Runs one lane in a pytest of its own: `python -m tests.one_lane LANE RESULT [arguments for pytest]`.
+"""Runs one lane in processes of its own, forked from the pytest that has collected all tests (`tests/suite.py`).
 
-Into the file RESULT go the tests that ran, the time that passed, the processor seconds of all processes, whoever was
-left behind (and killed), and what was collected. `tests/suite.py` starts one of these for each lane.
+The lane's own process watches: it buries whoever ends, counts the processor seconds of all, and kills whoever is left
+behind. Below it a copy of that pytest goes on with the tests of this lane, or several, which take one file after
+another. Imported and collected is what they need already: that takes as long as hundreds of tests.
 """
 
 from __future__ import annotations
 
 import ctypes
+import faulthandler
 import json
 import os
 import resource
 import signal
-import subprocess
-import sys
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from pathlib import Path
-from typing import Any
 
-from tests.lanes import LANES, LEDGER
+import pytest
+
+from tests.lanes import Lane, Ledger, lane_of
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _LEAVE_S = 20.0
@@ -27,6 +30,10 @@ _LEAVE_S = 20.0
 LIMIT_S = 3600
 """After this long a lane ends whatever it is doing, and says what that was: a run that continuous integration breaks
 off says nothing."""
+NOTHING_CHOSEN = 5
+"""Exit status of pytest where no test was chosen."""
+_NUMBER_BYTES = 2
+"""Of a file's number, when files are dealt."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,65 +49,137 @@ class Result:
     """Command lines of processes that were still there when all had ended, and were killed."""
     ran: int
     """Tests."""
-    collected: dict[str, Any]
-    """As `tests/lanes.py` writes it; empty where pytest did not come so far."""
 
     @classmethod
-    def read(cls, path: Path, lane: str, code: int) -> Result:
-        """What the process wrote; where it wrote nothing, it failed."""
+    def read(cls, folder: Path, lane: str, code: int) -> Result:
+        """What the lane wrote; where it wrote nothing, it failed."""
         try:
-            return cls(**json.loads(path.read_text(encoding="utf-8")))
+            return cls(**json.loads((folder / f"{lane}.json").read_text(encoding="utf-8")))
         except FileNotFoundError:
-            return cls(lane=lane, code=code or 1, wall_s=0, cpu_s=0, left=[], ran=0, collected={})
+            return cls(lane=lane, code=code or 1, wall_s=0, cpu_s=0, left=[], ran=0)
 
 
-def main(name: str, path: str, arguments: list[str]) -> int:
-    """Run the lane; pytest's exit status."""
+class Part:
+    """A pytest of a lane: which tests it runs."""
+
+    def __init__(self, items: list[pytest.Item], dealt: int | None) -> None:
+        """`dealt`: where the numbers of files come from that nobody else runs; None: it runs all."""
+        self._items = items
+        self._dealt = dealt
+
+    def run(self, session: pytest.Session) -> None:
+        """As pytest's own loop does."""
+        items = iter(self._items) if self._dealt is None else self._as_dealt(self._dealt)
+        item = next(items, None)
+        while item is not None:
+            following = next(items, None)  # what the two share is kept
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            if session.shouldfail:
+                raise session.Failed(session.shouldfail)
+            if session.shouldstop:
+                raise session.Interrupted(session.shouldstop)
+            item = following
+
+    def _as_dealt(self, dealt: int) -> Iterator[pytest.Item]:
+        files = files_of(self._items)
+        while number := os.read(dealt, _NUMBER_BYTES):
+            yield from files[int.from_bytes(number)]
+
+
+def files_of(items: list[pytest.Item]) -> list[list[pytest.Item]]:
+    return [list(tests) for _, tests in groupby(items, lambda item: item.path)]
+
+
+def log_of(folder: Path, lane: str, number: int) -> Path:
+    """What pytest `number` of a lane says."""
+    return folder / f"{lane}-{number}.log"
+
+
+def begin(lane: Lane, folder: Path, session: pytest.Session) -> int | Part:
+    """Fork the lane's process and its pytests: in the process that asks, the id of the lane's; in each of the lane's
+    pytests, its part. What they say and did is in `folder`."""
+    items = [item for item in session.items if lane_of(item) == lane.name]
+    if pid := os.fork():
+        return pid
+    # A session of its own: who comes first among processes is decided between sessions before it is within one.
+    os.setsid()
     prctl = ctypes.CDLL(None, use_errno=True).prctl
     # Whoever loses its parent becomes ours, so that its processor seconds are counted, and nobody is left behind.
     prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     prctl(_PR_SET_PDEATHSIG, signal.SIGINT, 0, 0, 0)
-    lane = next(lane for lane in LANES if lane.name == name)
-    command = [sys.executable, "-m", "pytest", "--lane", name]
-    # Threads of one process that wait for one another, on processors that others use, too, do nothing but wait.
-    environment = dict(os.environ) | {LEDGER: path, "OMP_NUM_THREADS": "1"}
     _be(lane.nice)
-    if lane.side_by_side:
-        command += ["-n", str(max(2, min(8, len(os.sched_getaffinity(0))))), "--dist", "loadfile"]
-    begun = time.monotonic()
-    program = subprocess.Popen([*command, *arguments], env=environment)
+    beside = max(2, min(8, len(os.sched_getaffinity(0)))) if lane.side_by_side else 1
+    dealt = _dealt(len(files_of(items))) if beside > 1 else None
+    pids = []
+    for number in range(beside):
+        if not (pid := os.fork()):
+            _say_into(log_of(folder, lane.name, number), session.config)
+            ledger = session.config.pluginmanager.getplugin("lane-ledger")
+            assert isinstance(ledger, Ledger)
+            ledger.path = str(folder / f"{lane.name}-{number}")
+            # Of those side by side each counts what its own processes use, of the others all that the lane's do.
+            if (costs := session.config.pluginmanager.getplugin("costs")) is not None:
+                costs.begin(os.getppid() if beside == 1 else os.getpid())
+            session.items, session.testscollected = items, len(items)
+            return Part(items, dealt)
+        pids.append(pid)
+    os._exit(_watch(lane, folder, pids))
+
+
+def _dealt(files: int) -> int:
+    """A pipe from which each of so many numbers can be read once."""
+    reading, writing = os.pipe()
+    os.write(writing, b"".join(number.to_bytes(_NUMBER_BYTES) for number in range(files)))
+    os.close(writing)
+    return reading
+
+
+def _say_into(log: Path, config: pytest.Config) -> None:
+    """Whatever this pytest and its processes say goes there."""
+    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    capture = config.pluginmanager.getplugin("capturemanager")
+    assert capture is not None
+    capture.stop_global_capturing()
+    os.dup2(file, 1)
+    os.dup2(file, 2)
+    capture.start_global_capturing()
+    capture.suspend_global_capture()
+    faulthandler.enable(file)  # what a process was doing that is aborted
+
+
+def _watch(lane: Lane, folder: Path, pids: list[int]) -> int:
+    """Wait for the lane's pytests and what they leave, and write down what the lane did; the exit status."""
 
     def give_up(*_: object) -> None:
-        print(f"lane {name} did not end within {LIMIT_S} s: what each of its tests was doing:", flush=True)
-        # Pytest's fault handler prints the stacks of a process that is aborted, of those side by side, too.
-        for pid in (*_children_of(program.pid), program.pid) if lane.side_by_side else (program.pid,):
+        with log_of(folder, lane.name, 0).open("a", encoding="utf-8") as log:
+            log.write(f"lane {lane.name} did not end within {LIMIT_S} s: what each of its tests was doing:\n")
+        for pid in pids:
             os.kill(pid, signal.SIGABRT)
 
+    begun = time.monotonic()
     signal.signal(signal.SIGALRM, give_up)
     signal.alarm(LIMIT_S)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        code = _reap_until(program.pid)
-        program.returncode = code
-    except BaseException:  # it says what it has before it ends
-        program.send_signal(signal.SIGINT)
-        program.wait(_LEAVE_S)
-        raise
+        codes = _reap_until(pids)
+    except BaseException:  # they say what they have before they end
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGINT)
+        codes = _reap_until(pids)
     signal.alarm(0)
     left = _reap_rest()
-    wall_s, used = time.monotonic() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu_s = used.ru_utime + used.ru_stime
-    ran = _read(f"{path}.ran").get("ran", 0)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
     result = Result(
-        lane=name,
-        code=code,
-        wall_s=wall_s,
-        cpu_s=cpu_s,
+        lane=lane.name,
+        code=next((code for code in codes if code), 0),
+        wall_s=time.monotonic() - begun,
+        cpu_s=used.ru_utime + used.ru_stime,
         left=left,
-        ran=ran,
-        collected=_read(f"{path}.collected"),
+        ran=sum(_ran(folder / f"{lane.name}-{number}.ran") for number in range(len(pids))),
     )
-    Path(path).write_text(json.dumps(asdict(result)), encoding="utf-8")
-    return code
+    (folder / f"{lane.name}.json").write_text(json.dumps(asdict(result)), encoding="utf-8")
+    return result.code
 
 
 def _be(nice: int) -> None:
@@ -111,21 +190,26 @@ def _be(nice: int) -> None:
         Path("/proc/self/autogroup").write_text(str(nice), encoding="utf-8")
 
 
-def _read(path: str) -> dict[str, Any]:
-    """What the lane's pytest wrote; nothing where it did not come so far."""
+def _ran(path: Path) -> int:
+    """How many tests a pytest ran, as it wrote; none where it did not come so far."""
     try:
-        found: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
+        return int(json.loads(path.read_text(encoding="utf-8"))["ran"])
     except FileNotFoundError:
-        return {}
-    return found
+        return 0
 
 
-def _reap_until(pid: int) -> int:
-    """Bury whoever ends until this child has; its exit status."""
-    while True:
-        ended, status = os.wait()
-        if ended == pid:
-            return os.waitstatus_to_exitcode(status)
+def _reap_until(pids: list[int]) -> list[int]:
+    """Bury whoever ends until all of these children have; their exit statuses."""
+    codes: dict[int, int] = {}
+    while left := set(pids) - codes.keys():
+        try:
+            ended, status = os.wait()
+        except ChildProcessError:  # they were buried before
+            codes |= dict.fromkeys(left, 1)
+            break
+        if ended in left:
+            codes[ended] = os.waitstatus_to_exitcode(status)
+    return [codes[pid] for pid in pids]
 
 
 def _reap_rest() -> list[str]:
@@ -160,7 +244,3 @@ def _command_line(pid: int) -> str:
     except OSError:
         return f"process {pid}"
     return line.replace(b"\0", b" ").decode(errors="replace").strip() or f"process {pid}"
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2], sys.argv[3:]))

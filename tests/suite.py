@@ -1,8 +1,9 @@
 """Runs the suite, all lanes at once: `python -m tests.suite [arguments for pytest]`. `make test` is this.
 
-Most tests that start processes wait for them, so that one lane's waits are another's time. What a lane said is printed
+One pytest, whose plugin this is, collects all tests; then each lane goes on in a copy of it (`tests/one_lane.py`). Most
+tests that start processes wait for them, so that one lane's waits are another's time. What a lane said is printed
 when it has ended; then its tests, the time that passed and the processor seconds of all its processes stand beside its
-budget, which counts seconds of the machine in `tests/speed.py`; what one of those takes here is measured every minute
+budget, which counts seconds of the machine in `tests/speed.py`; what one of those takes here is measured now and then
 while the lanes run. A lane over its budget fails where TRAINYARD_HOLD_BUDGETS=1, as in continuous integration. A
 run without arguments also proves that no test fell between the lanes.
 """
@@ -11,39 +12,83 @@ from __future__ import annotations
 
 import os
 import re
+import resource
+import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 from statistics import fmean
 
-from tests.lanes import AIM_S, LANES, SOAK
-from tests.one_lane import Result
+import pytest
+
+from tests.lanes import AIM_S, LANES, SOAK, Ledger
+from tests.one_lane import NOTHING_CHOSEN, Part, Result, begin, log_of
 from tests.speed import load_s
 
 HOLD = "TRAINYARD_HOLD_BUDGETS"
 BUDGETS = {lane.name: lane.cpu_s for lane in LANES}
-_NOTHING_CHOSEN = 5
-"""Exit status of pytest where no test was chosen."""
-_SAY_S = 60.0
-"""Between two lines that say how far the lanes are."""
+WHOLE = "TRAINYARD_WHOLE_SUITE"
+"""The environment variable that says that pytest was given no arguments."""
+_SAY_S = 120.0
+"""Between two lines that say how far the lanes are, and between two measurements of the machine, each of which takes it
+a second and a half."""
+_status: dict[str, int] = {}
+"""The suite's exit status, in the process that watches the lanes, when they have ended."""
 
 
-def main(arguments: list[str]) -> int:
-    """Run all lanes; exit status for the shell."""
-    environment = dict(os.environ)
+def main(arguments: list[str]) -> None:
+    """Become the pytest that collects."""
+    # Threads of one process that wait for one another, on processors that others use, too, do nothing but wait.
+    environment = dict(os.environ) | {"OMP_NUM_THREADS": "1", WHOLE: "" if arguments else "1"}
     # Thousands of processes start here: each would compile every module of ours again.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    loads = [load_s()]
-    begun = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="trainyard-lanes-") as folder:
-        lanes = {name: _start(name, Path(folder), arguments, environment) for name in BUDGETS}
-        print(f"lanes {', '.join(lanes)} have begun; what each says is printed when it has ended", flush=True)
-        results = _ended(lanes, Path(folder), begun, loads)
-    wall_s, cpu_s = time.monotonic() - begun, sum(result.cpu_s for result in results)
-    slowness = fmean(loads)
+    # Not from this module: multiprocessing would import whatever is `__main__` into each of its processes.
+    command = [sys.executable, "-m", "pytest", "-p", "tests.lanes", "-p", "tests.suite", *arguments]
+    sys.stdout.flush()
+    os.execve(sys.executable, command, environment)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    """Run the lanes in place of the tests; in a lane, its part of them."""
+    config = session.config
+    if session.testsfailed or config.option.collectonly:
+        return None  # as without us
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    print(
+        f"\ncollected with {used.ru_utime + used.ru_stime:.0f} processor seconds; the lanes begin", flush=True
+    )
+    begun, folder = time.monotonic(), Path(tempfile.mkdtemp(prefix="trainyard-lanes-"))
+    lanes: dict[str, int] = {}
+    for lane in LANES:
+        what = begin(lane, folder, session)
+        if isinstance(what, Part):
+            what.run(session)
+            return True
+        lanes[lane.name] = what
+    config.pluginmanager.unregister(name="terminalreporter")  # no test ran here
+    ledger = config.pluginmanager.getplugin("lane-ledger")
+    assert isinstance(ledger, Ledger)
+    try:
+        loads = [load_s()]
+        results = _ended(lanes, folder, begun, loads)
+    finally:
+        shutil.rmtree(folder)
+    _status["code"] = _report(results, loads, time.monotonic() - begun, ledger.collected)
+    return True
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if "code" in _status:
+        session.exitstatus = _status["code"]
+
+
+def _report(results: list[Result], loads: list[float], wall_s: float, collected: Counter[str]) -> int:
+    """Print what the lanes did; the exit status."""
+    slowness, cpu_s = fmean(loads), sum(result.cpu_s for result in results)
     print(
         f"\n== the lanes ({slowness:.2f} s here are a budget's second: {min(loads):.2f} to {max(loads):.2f})"
     )
@@ -53,26 +98,13 @@ def main(arguments: list[str]) -> int:
     print(
         f"{'all':8} {tests:5} tests  {wall_s:4.0f} s of {AIM_S} on two cores  {cpu_s:5.0f} processor seconds"
     )
-    failed = complaints(results, slowness, whole=not arguments)
+    failed = complaints(results, slowness, collected if os.environ.get(WHOLE) else None)
     for line in failed:
         print(f"FAILED: {line}")
     return 1 if failed else 0
 
 
-def _start(
-    name: str, folder: Path, arguments: list[str], environment: dict[str, str]
-) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "tests.one_lane", name, str(folder / name), *arguments]
-    with (folder / f"{name}.log").open("wb") as log:
-        # A session of its own: who comes first among processes is decided between sessions before it is within one.
-        return subprocess.Popen(
-            command, env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
-        )
-
-
-def _ended(
-    lanes: dict[str, subprocess.Popen[bytes]], folder: Path, begun: float, loads: list[float]
-) -> list[Result]:
+def _ended(lanes: dict[str, int], folder: Path, begun: float, loads: list[float]) -> list[Result]:
     """The results of all lanes, as they end; how far the others are is said now and then, and measured how fast the
     machine is."""
     results: list[Result] = []
@@ -80,35 +112,42 @@ def _ended(
     try:
         while running:
             time.sleep(0.1)
-            for name, process in list(running.items()):
-                if process.poll() is None:
+            for name, pid in list(running.items()):
+                ended, status = os.waitpid(pid, os.WNOHANG)
+                if not ended:
                     continue
                 del running[name]
-                print(f"\n== lane {name}\n{_text(folder / f'{name}.log')}", flush=True)
-                results.append(Result.read(folder / name, name, process.returncode))
+                print(f"\n== lane {name}\n{_text(folder, name)}", flush=True)
+                results.append(Result.read(folder, name, os.waitstatus_to_exitcode(status)))
                 print(_line(results[-1], fmean(loads)), flush=True)
             if running and time.monotonic() - said > _SAY_S:
                 said = time.monotonic()
                 loads.append(load_s())
-                how_far = (f"{name} {_percent(folder / f'{name}.log')}" for name in running)
+                how_far = (f"{name} {_percent(folder, name)} %" for name in running)
                 print(f"after {said - begun:.0f} s: {', '.join(how_far)}", flush=True)
     except BaseException:  # they say what they have before they end
-        for process in running.values():
-            process.send_signal(signal.SIGINT)
-        for name, process in running.items():
-            process.wait()
-            print(f"\n== lane {name}\n{_text(folder / f'{name}.log')}", flush=True)
+        for pid in running.values():
+            os.kill(pid, signal.SIGINT)
+        for name, pid in running.items():
+            os.waitpid(pid, 0)
+            print(f"\n== lane {name}\n{_text(folder, name)}", flush=True)
         raise
     return results
 
 
-def _text(log: Path) -> str:
-    return log.read_text(encoding="utf-8", errors="replace").strip()
+def _logs(folder: Path, lane: str) -> list[str]:
+    """What each pytest of a lane has said."""
+    paths = sorted(folder.glob(log_of(folder, lane, 0).name.replace("-0", "-*")))
+    return [path.read_text(encoding="utf-8", errors="replace").strip() for path in paths]
 
 
-def _percent(log: Path) -> str:
-    """How far pytest is, as it says itself; `0%` before it does."""
-    return (re.findall(r"\[ *(\d+%)\]", _text(log)) or ["0%"])[-1]
+def _text(folder: Path, lane: str) -> str:
+    return "\n".join(_logs(folder, lane))
+
+
+def _percent(folder: Path, lane: str) -> int:
+    """How far a lane is, as its pytests say themselves: each says its share of all the lane's tests."""
+    return sum(int((re.findall(r"\[ *(\d+)%\]", text) or ["0"])[-1]) for text in _logs(folder, lane))
 
 
 def _line(result: Result, slowness: float) -> str:
@@ -123,35 +162,25 @@ def _line(result: Result, slowness: float) -> str:
     return text + "".join(f"\n         left behind: {command}" for command in result.left)
 
 
-def complaints(results: list[Result], slowness: float, whole: bool) -> list[str]:
-    """What went wrong."""
-    failed = [f"lane {r.lane} failed" for r in results if r.code not in (0, _NOTHING_CHOSEN)]
-    if all(r.code == _NOTHING_CHOSEN for r in results):
+def complaints(results: list[Result], slowness: float, collected: Counter[str] | None) -> list[str]:
+    """What went wrong. `collected`: how many tests each lane has, where all of them were to run."""
+    failed = [f"lane {r.lane} failed" for r in results if r.code not in (0, NOTHING_CHOSEN)]
+    if all(r.code == NOTHING_CHOSEN for r in results):
         failed.append("no test was chosen")
-    if whole:
-        failed += _fallen(results)
+    if collected is not None:
+        failed += [
+            f"lane {r.lane} ran {r.ran} of its {collected[r.lane]} tests"
+            for r in results
+            if r.ran != collected[r.lane]
+        ]
+        total, soaks = sum(r.ran for r in results), collected[SOAK]
+        if total + soaks != collected.total():
+            failed.append(f"{collected.total()} tests were collected, {total} ran and {soaks} are soaks")
     if os.environ.get(HOLD) == "1":
         over = [r.lane for r in results if r.cpu_s > BUDGETS[r.lane] * slowness]
         failed += [f"lane {lane} is over its budget" for lane in over]
     return failed
 
 
-def _fallen(results: list[Result]) -> list[str]:
-    """Complaints where the tests that ran are not all that were collected."""
-    collected = results[0].collected
-    if any(r.collected != collected for r in results) or not collected:
-        return ["the lanes did not collect the same tests"]
-    counts = {lane: count for lane, count in collected["lanes"].items() if lane != SOAK}
-    wrong = [
-        f"lane {r.lane} ran {r.ran} of its {counts.get(r.lane, 0)} tests"
-        for r in results
-        if r.ran != counts.get(r.lane, 0)
-    ]
-    total, soaks = sum(r.ran for r in results), collected["lanes"].get(SOAK, 0)
-    if total + soaks != collected["collected"]:
-        wrong.append(f"{collected['collected']} tests were collected, {total} ran and {soaks} are soaks")
-    return wrong
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1:])

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+from collections import Counter
 from itertools import combinations, product
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from tests.arrays import covering_rows
 from tests.facilities import REQUIRED, required
 from tests.lanes import AIM_S, LANES, LEDGER, NAMES, require
 from tests.one_lane import Result
-from tests.suite import HOLD, complaints
+from tests.suite import HOLD, WHOLE, complaints
 
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = """
@@ -51,10 +53,15 @@ def test_in_the_wrong_lane():
 """
 
 
-def lane_run(folder: Path, *arguments: str) -> tuple[str, dict[str, int], int]:
-    """Run TESTS; pytest's last line, the count of every lane, and how many tests ran."""
+def prepare(folder: Path) -> None:
+    """A folder in which TESTS are those of pytest."""
     (folder / "test_them.py").write_text(TESTS)
     (folder / "pytest.ini").write_text("[pytest]\naddopts = --strict-markers\n")
+
+
+def lane_run(folder: Path, *arguments: str) -> tuple[str, dict[str, int], int]:
+    """Run TESTS; pytest's last line, the count of every lane, and how many tests ran."""
+    prepare(folder)
     command = [
         sys.executable,
         "-m",
@@ -88,6 +95,40 @@ def test_a_lane_runs_its_own_tests_only(lane: str, count: int, tmp_path: Path) -
     assert ran == count
 
 
+def test_all_lanes_go_on_from_one_collection(tmp_path: Path) -> None:
+    """Each test once, in its lane, and those side by side in one of their processes."""
+    prepare(tmp_path)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "tests.lanes",
+        "-p",
+        "tests.suite",
+        "-p",
+        "no:cacheprovider",
+    ]
+    environment = os.environ | {WHOLE: "1", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    said = done.stdout.partition("== the lanes")[2]
+    assert dict(re.findall(r"^(\w+) +(\d+) tests", said, re.MULTILINE)) == {
+        "light": "4", "gang": "1", "server": "1", "browser": "1", "all": "7",
+    }  # fmt: skip
+    assert re.findall(r"^FAILED.*", said, re.MULTILINE) == ["FAILED: lane light failed"], done.stdout
+    assert "test_in_the_wrong_lane" in done.stdout, "what a lane says is passed on"
+    assert done.returncode == 1
+
+
+def test_a_test_that_no_lane_ran_is_missed() -> None:
+    results = [Result(lane=lane.name, code=0, wall_s=1, cpu_s=1, left=[], ran=2) for lane in LANES]
+    collected = Counter({lane.name: 2 for lane in LANES}) + Counter(soak=3)
+    assert complaints(results, slowness=1.0, collected=collected) == []
+    (complaint, total) = complaints(results, slowness=1.0, collected=collected + Counter(gang=1))
+    assert complaint == "lane gang ran 2 of its 3 tests"
+    assert "12 tests were collected, 8 ran and 3 are soaks" in total
+
+
 def test_lanes_have_names_fixtures_and_budgets_of_their_own() -> None:
     assert [lane.name for lane in LANES if lane.fixture is None] == ["light"]
     assert LANES[-1].fixture is None, "the others come first"
@@ -97,12 +138,12 @@ def test_lanes_have_names_fixtures_and_budgets_of_their_own() -> None:
 
 def test_a_budget_is_held_in_seconds_of_one_stated_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     lane = LANES[0]
-    took = Result(lane=lane.name, code=0, wall_s=1, cpu_s=1.5 * lane.cpu_s, left=[], ran=1, collected={})
+    took = Result(lane=lane.name, code=0, wall_s=1, cpu_s=1.5 * lane.cpu_s, left=[], ran=1)
     monkeypatch.setenv(HOLD, "1")
-    assert complaints([took], slowness=1.6, whole=False) == []
-    assert complaints([took], slowness=1.4, whole=False) == [f"lane {lane.name} is over its budget"]
+    assert complaints([took], slowness=1.6, collected=None) == []
+    assert complaints([took], slowness=1.4, collected=None) == [f"lane {lane.name} is over its budget"]
     monkeypatch.delenv(HOLD)
-    assert complaints([took], slowness=1.4, whole=False) == []
+    assert complaints([took], slowness=1.4, collected=None) == []
 
 
 def test_what_needs_a_lane_says_which_fixture_is_missing() -> None:
