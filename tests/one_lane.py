@@ -17,7 +17,6 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -87,7 +86,11 @@ class Part:
 
 
 def files_of(items: list[pytest.Item]) -> list[list[pytest.Item]]:
-    return [list(tests) for _, tests in groupby(items, lambda item: item.path)]
+    """The tests of each file, which share what it sets up; parameters may have torn them apart."""
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    return list(files.values())
 
 
 def log_of(folder: Path, lane: str, number: int) -> Path:

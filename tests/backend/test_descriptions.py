@@ -17,6 +17,7 @@ import httpx
 import pytest
 
 from backend.client import ApiError, Client
+from backend.services import describing
 from backend.services.asker import Asker
 from backend.services.describing import Allowance
 from backend.services.descriptions import KEPT_BYTES, Descriptions
@@ -24,12 +25,22 @@ from backend.services.errors import Left
 from engine.errors import UserError
 from engine.plan.description import ModelDescription
 from engine.plan.job import SourceSpec
+from tests.backend import warm
 from tests.backend.counted_models import counts, described
 from tests.backend.executor_attempts import until
 from tests.backend.job_specs import job_spec
 from tests.backend.live_server import LiveServer
 from tests.words import write_text
 
+
+@pytest.fixture
+def _warm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(describing, "subprocess", warm.PROGRAMS)
+
+
+warm_process = pytest.mark.usefixtures("_warm")
+"""For tests of what a process says and leaves: it has loaded PyTorch already. Limits are tested with one
+that is started anew."""
 DESCRIBES = """
 import sys
 from pathlib import Path
@@ -119,6 +130,7 @@ def test_the_limit_of_memory_holds_for_what_a_users_code_starts(tmp_path: Path) 
     assert str((2**31, 2**31)) in refused(tmp_path, body).rule
 
 
+@warm_process
 def test_only_the_end_of_what_a_users_code_prints_is_kept(tmp_path: Path) -> None:
     body = "for _ in range(2**12):\n    os.write(2, b'x' * 2**15)\nos.write(2, b'\\nat last\\n')\nos._exit(7)"
     tracemalloc.start()
@@ -130,10 +142,12 @@ def test_only_the_end_of_what_a_users_code_prints_is_kept(tmp_path: Path) -> Non
     assert most < 2**24, "128 MiB were printed"
 
 
+@warm_process
 def test_a_process_that_is_killed_is_told_by_its_signal(tmp_path: Path) -> None:
     assert "was ended by SIGSEGV" in refused(tmp_path, "os.kill(os.getpid(), 11)").rule
 
 
+@warm_process
 def test_what_a_users_code_writes_is_not_the_answer_and_what_it_started_ends_with_it(tmp_path: Path) -> None:
     """It writes to standard output below Python, and starts processes in their own sessions, one of which has neither
     its environment nor a parent. Of the descriptions that are kept, the oldest give it room."""
@@ -162,6 +176,7 @@ def test_what_a_users_code_writes_is_not_the_answer_and_what_it_started_ends_wit
     expect_end(int((tmp_path / "lost").read_text()))
 
 
+@warm_process
 def test_what_outlives_its_process_does_not_hold_up_the_answer(tmp_path: Path) -> None:
     """It inherits the pipes, so their end never comes."""
     body = (
@@ -173,6 +188,7 @@ def test_what_outlives_its_process_does_not_hold_up_the_answer(tmp_path: Path) -
     expect_end(int((tmp_path / "pid").read_text()))
 
 
+@warm_process
 def test_a_model_of_too_many_layers_is_refused_before_it_runs(tmp_path: Path) -> None:
     refusal = refused(tmp_path, "return torch.nn.ModuleList(torch.nn.LayerNorm(1) for _ in range(10_001))")
     assert refusal.rule == "has 10,001 layers with parameters, and the most are 10,000"
@@ -198,6 +214,7 @@ def test_what_a_users_code_started_ends_with_the_server(tmp_path: Path) -> None:
     expect_end(int((tmp_path / "pid").read_text()))
 
 
+@warm_process
 def test_text_that_does_not_give_the_vocabulary_is_refused_at_its_field(tmp_path: Path) -> None:
     """Over the seam between the service, which loads no torch, and the process that trains the vocabulary."""
     write_text(tmp_path / "lines.txt", 60)
@@ -301,6 +318,7 @@ def test_what_is_described_or_measured_ends_when_its_client_leaves(tmp_path: Pat
         assert kept["items"] == []
 
 
+@warm_process
 def test_who_waits_for_the_same_model_gets_it_although_the_first_one_leaves(tmp_path: Path) -> None:
     model = SourceSpec(
         **counts(
