@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
+from contextlib import closing
 
 import pytest
 
@@ -12,9 +10,9 @@ from backend.cli.demo_jobs import RUNS, Run
 from backend.cli.demo_report import clock
 from backend.races.demo import RACE, race
 from backend.races.field import cells, job
+from backend.services.descriptions import Descriptions
 from backend.templates import load, names
 from engine.plan.description import ModelDescription
-from engine.plan.serde import to_plain
 from engine.strategies import build_plan
 
 
@@ -27,18 +25,13 @@ def test_runs_name_templates_and_earlier_baselines() -> None:
 
 
 @pytest.fixture(scope="module")
-def descriptions() -> dict[str, ModelDescription]:
-    """Of each template's model, made as the service makes them."""
-    found = {}
-    for name in names():
-        job = load(name)
-        request = {"model": to_plain(job.model), "data": to_plain(job.data), "precision": "float32"}
-        ran = subprocess.run(
-            [sys.executable, "-m", "engine.models"],
-            input=json.dumps(request), capture_output=True, text=True, check=True,
-        )  # fmt: skip
-        found[name] = ModelDescription.from_dict(json.loads(ran.stdout))
-    return found
+def descriptions(
+    warm_descriptions: None, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, ModelDescription]:
+    """Of each template's model, made by the service."""
+    with closing(Descriptions(tmp_path_factory.mktemp("cache"))) as service:
+        jobs = {name: load(name) for name in names()}
+        return {name: service.describe(job.model, job.data, "float32") for name, job in jobs.items()}
 
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
