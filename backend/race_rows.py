@@ -11,13 +11,14 @@ HEAD = (
     "iteration",
     "exposed",
     "samples/s",
-    "times the fastest's",
+    "relative time",
     "95 %",
     "rounds",
-    "processors",
-    "by the job",
+    "processors busy",
+    "with its job",
 )
-"""Of a row's figures. The last two are shares of all processors: not idle, and taken by the job's own processes."""
+"""Of a row's figures. `relative time` is over the fastest's, with its interval. The last two are shares of all
+processors: not idle, and busy with the processes of the member's own job."""
 
 
 @dataclass(frozen=True, kw_only=True)

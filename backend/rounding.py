@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+from engine.telemetry.comparison import TIMES
+
 STEP_TIME = "{:.2f} ms"
 """Times of an iteration and of its parts."""
 THROUGHPUT = "{:.1f}"
 """Samples per second."""
-SPEED_UP = "{:.2f} x"
+SPEED_UP = TIMES
 """One job's throughput over another's; the ends of its interval have as many digits."""
 TIMES_FASTEST = "{:.3f}"
-"""A member's time over the fastest's: members of a race lie close together."""
+"""A member's relative time, which is over the fastest's: members of a race lie close together."""
 PROCESSORS = "{:.0f} %"
 """A share of all processors, in percent."""
 

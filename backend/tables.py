@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from backend.called import apart
 from backend.cli.text import columns
 from backend.rounding import SPEED_UP, STEP_TIME, THROUGHPUT, TIMES_FASTEST
 from backend.schemas.jobs import Job
@@ -20,9 +21,9 @@ Row = dict[str, Any]
 ROUNDED = {
     **dict.fromkeys(("iteration_ms", "compute_ms", "exposed_ms"), STEP_TIME.removesuffix(" ms")),
     "samples_per_s": THROUGHPUT,
-    "speed_up": SPEED_UP.removesuffix(" x"),
+    "speed_up": SPEED_UP.removesuffix("x"),
     "times_fastest": TIMES_FASTEST,
-    **dict.fromkeys(("low", "high"), SPEED_UP.removesuffix(" x")),
+    **dict.fromkeys(("low", "high"), SPEED_UP.removesuffix("x")),
 }
 """How columns of numbers are written; others with four digits. Their units are in their names."""
 STYLE = "text-align: right; padding: 0 0.8em"
@@ -114,9 +115,10 @@ class RaceTable(Table):
 
 def jobs_table(jobs: Sequence[tuple[Job, Summary]]) -> Table:
     """Jobs side by side; all but the first with their speed-up over it."""
+    names = apart([job.name for job, _ in jobs], [job.id for job, _ in jobs])
     notes = [
-        f"{job.name}: {faster.why_not}"
-        for job, summary in jobs[1:]
+        f"{name}: {faster.why_not}"
+        for name, (_, summary) in zip(names[1:], jobs[1:], strict=True)
         if (faster := summary.speed_up) is not None and faster.why_not
     ]
     return Table([_job(job, summary, first=place == 0) for place, (job, summary) in enumerate(jobs)], notes)

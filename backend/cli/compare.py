@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from backend.called import apart
 from backend.cli import ids
 from backend.cli.errors import reported
 from backend.cli.jobs import Url
@@ -15,6 +16,7 @@ from backend.client import Client
 from backend.rounding import SPEED_UP, STEP_TIME, THROUGHPUT, number
 from backend.schemas.telemetry import SpeedUp, Summary
 from engine.plan.units_of_measure import format_bytes
+from engine.telemetry.definitions import SPEED_WORDS
 
 EQUAL = {"strong": "global batch (strong scaling)", "weak": "batch per worker (weak scaling)"}
 """What two jobs have in common whose throughputs are compared."""
@@ -31,7 +33,8 @@ def compare(
         figures = [
             client.summary(job.id, baseline=None if i == 0 else jobs[0].id) for i, job in enumerate(jobs)
         ]
-    head = ("", *(job.name for job in jobs))
+    names = apart([job.name for job in jobs], [job.id for job in jobs])
+    head = ("", *names)
     faster = [None, *(summary.speed_up for summary in figures[1:])]
     rows = [
         ("strategy", *(job.planned_by for job in jobs)),
@@ -63,13 +66,13 @@ def compare(
         ("convergence speed-up", *_sooner(figures)),
     ]
     out(columns(head, rows))
-    for job, compared in zip(jobs[1:], faster[1:], strict=True):
+    if any(summary.samples_per_s for summary in figures):
+        out(f"{SPEED_WORDS}.")
+    for name, compared in zip(names[1:], faster[1:], strict=True):
         if compared is not None and compared.kind is not None and compared.comparable:
-            out(
-                f"The speed-up of {job.name} is over {jobs[0].name}; both have the same {EQUAL[compared.kind]}."
-            )
+            out(f"The speed-up of {name} is over {names[0]}; both have the same {EQUAL[compared.kind]}.")
         if compared is not None and compared.why_not:
-            out(f"{job.name}: {compared.why_not}")
+            out(f"{name}: {compared.why_not}")
 
 
 def _interval(found: SpeedUp | None) -> str:

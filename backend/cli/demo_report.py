@@ -16,6 +16,7 @@ HEAD = (
 )  # fmt: skip
 NOTES = """
 iteration, exposed: medians of the slowest worker, warm-up left out; exposed: waiting for parameters.
+samples/s: the sum over the workers, of each its mean samples per step over its own median iteration.
 speed-up: samples/s over the baseline's at the same global batch; the baseline is the row marked 1.
 wire/step: payload that crosses the network in a step, over all links.
 *: software-limited, kept by the program and not by the network."""

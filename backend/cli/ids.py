@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
+from backend.called import shorten
 from backend.client import Client
 from engine.errors import UserError
 
 LEAST = 4
 """Of a beginning: what is shorter, the server looks for in names only."""
-SHORT = 13
-"""An id is shown with as many, which say to the millisecond when it was made, or with more where these do not tell it
-apart: what a list shows also names one of those that it leaves out."""
 LISTED = 10
 """Candidates, in the words about a beginning that several have."""
 RACES_AT_ONCE = 200
@@ -79,19 +77,3 @@ def chosen(what: str, text: str, found: Mapping[str, str]) -> str:
     more = f" and {len(named) - LISTED} more" if len(named) > LISTED else ""
     rule = f"{len(named)} {what}s begin with it: {', '.join(named[:LISTED])}{more}"
     raise UserError(f"{what} id", text, rule, "Give more of its characters")
-
-
-def shorten(ids: Iterable[str]) -> dict[str, str]:
-    """Each id's shortest beginning that no other one of them has, of at least SHORT characters."""
-    ordered = sorted(set(ids))
-    short = {}
-    for place, id_ in enumerate(ordered):
-        beside = [*ordered[max(place - 1, 0) : place], *ordered[place + 1 : place + 2]]
-        length = max([SHORT, *(_shared(id_, other) + 1 for other in beside)])
-        short[id_] = id_[:length]
-    return short
-
-
-def _shared(one: str, other: str) -> int:
-    """Characters that both begin with."""
-    return next((at for at, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), len(one))

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from backend.called import called
+from backend.called import apart, called, shorten
 from backend.cli import ids
 from backend.cli.changes import change
 from backend.cli.errors import FAILURE, interrupted, reported, say
@@ -106,7 +106,7 @@ def list_jobs(
         for job in found:
             out_json(job, lines=False)
         return
-    short = ids.shorten(job.id for job in found)
+    short = shorten(job.id for job in found)
     head = (
         "id",
         "name",
@@ -120,9 +120,9 @@ def list_jobs(
         "speed-up",
     )
     out(columns((*head, "age", "took", "tags"), (_row(job, short[job.id]) for job in found)))
-    for job in found:
+    for name, job in zip(apart([job.name for job in found], [job.id for job in found]), found, strict=True):
         if mark := _mark(job):
-            out(f"{mark} {job.name}: {job.speed_up_caveat}")
+            out(f"{mark} {name}: {job.speed_up_caveat}")
 
 
 def show(job_id: Id, url: Url = None, as_json: AsJson = False) -> None:
@@ -149,14 +149,17 @@ def show(job_id: Id, url: Url = None, as_json: AsJson = False) -> None:
         "steps": _steps(job.step, job.steps),
         "loss": number(job.loss),
         "test accuracy": share(job.test_accuracy),
-        "iteration": number(summary.iteration_ms, STEP_TIME),
+        "iteration": _with(number(summary.iteration_ms, STEP_TIME), "the median of the slowest worker"),
         "exposed": number(summary.exposed_ms, STEP_TIME),
         "processors": processors(summary.processors) if summary.iteration_ms else None,
         "staleness": None if late is None else _staleness(late),
-        "throughput": number(summary.samples_per_s, f"{THROUGHPUT} samples/s"),
+        "throughput": _with(
+            number(summary.samples_per_s, f"{THROUGHPUT} samples/s"),
+            "the sum over the workers, each by its own median iteration",
+        ),
         "speed-up": None
         if faster is None
-        else f"{number(faster.value, SPEED_UP)} over {faster.baseline_name!r}{_sureness(faster)}",
+        else f"{number(faster.value, SPEED_UP)} over {_baseline(job, faster)}{_sureness(faster)}",
         "but": faster.why_not if faster else None,
         "tags": ", ".join(job.tags) or None,
         "note": job.note,
@@ -167,6 +170,18 @@ def show(job_id: Id, url: Url = None, as_json: AsJson = False) -> None:
     for missing in job.attempts[-1].dropped if job.attempts else ():
         out(f"note           {missing.text}")
     out(f"\n{job.plan.text}")
+
+
+def _with(value: str, words: str) -> str:
+    """A figure and how it is made; where there is none, nothing is to be said of it."""
+    return value if value == "-" else f"{value} ({words})"
+
+
+def _baseline(job: Job, faster: SpeedUp) -> str:
+    """By name, with its short id where the job has the same one."""
+    if faster.baseline_id is None:
+        return repr(faster.baseline_name)
+    return apart([repr(job.name), repr(faster.baseline_name)], [job.id, faster.baseline_id])[1]
 
 
 def _sureness(faster: SpeedUp) -> str:

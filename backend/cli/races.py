@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from backend.called import called
+from backend.called import called, shorten
 from backend.cli import ids
 from backend.cli.changes import change
 from backend.cli.errors import FAILURE, interrupted, reported, say
@@ -20,6 +20,7 @@ from backend.schemas.races import RaceSummary, RaceView, Ranking
 from engine.errors import UserError
 from engine.plan.characters import visible
 from engine.plan.documents import load_text
+from engine.telemetry.definitions import SPEED_WORDS
 
 Strategies = Annotated[
     str | None,
@@ -191,6 +192,8 @@ def report(race: RaceView) -> str:
     lines += race.notes
     for ranking in race.rankings:
         lines += ["", *_ranking(ranking)]
+    if any(standing.iteration_ms is not None for one in race.rankings for standing in one.standings):
+        lines += ["", f"{SPEED_WORDS}; relative time is the iteration over the fastest's."]
     if race.crossings:
         lines += ["", *race.crossings]
     if race.next:
@@ -210,7 +213,7 @@ def _ranking(ranking: Ranking) -> list[str]:
 
 def _table(items: Iterable[RaceSummary]) -> str:
     items = list(items)
-    short = ids.shorten(race.id for race in items)
+    short = shorten(race.id for race in items)
     head = ("id", "name", "state", "members", "model", "jobs", "age")
     return columns(
         head,

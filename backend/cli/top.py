@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from backend.called import called
-from backend.cli import ids
+from backend.called import apart, called, shorten
 from backend.cli.errors import reported, say
 from backend.cli.jobs import Url
 from backend.cli.text import age, columns, out, share
@@ -72,9 +71,14 @@ def look(client: Client) -> str:
         f"{client.url}  {health.jobs.running} running, {health.jobs.queued} waiting,"
         f" {occupied} of {len(devices)} devices occupied"
     )
-    short = ids.shorten(job.id for job in found)
+    short = shorten(job.id for job in found)
     rows = [_row(job, short[job.id], client.summary(job.id) if job.step else None) for job in found]
-    waiting = [f"{job.name} waits: {job.message}" for job in found if job.state == "queued" and job.message]
+    names = apart([job.name for job in found], [job.id for job in found])
+    waiting = [
+        f"{name} waits: {job.message}"
+        for name, job in zip(names, found, strict=True)
+        if job.state == "queued" and job.message
+    ]
     table = columns(HEAD, rows) if rows else "Nothing runs."
     return visible("\n".join([head, "", table, "", *waiting]).rstrip())
 

@@ -14,6 +14,7 @@ from backend.figures.base import format_ms
 from backend.figures.facts import bucket
 from backend.figures.shared_units import SharedUnits
 from backend.figures.speed import Speed
+from backend.rounding import SPEED_UP
 from engine.plan.units_of_measure import format_bytes
 from engine.telemetry.comparison import (
     Judgement,
@@ -107,7 +108,7 @@ def _gains(
     be chance; at equal batches per worker it is samples that are compared, because a step is not the same work."""
     words: list[str] = []
     for place, gain in ahead:
-        other, times = contenders[place], f"{gain.value:.2f}x"
+        other, times = contenders[place], SPEED_UP.format(gain.value)
         if gain.scaling == "weak":
             said = f"makes {times} the samples/s of {other.name}"
         else:
@@ -129,7 +130,7 @@ def _too_little(found: Judgement, contenders: Sequence[Contender]) -> str:
         return text
     place, gain = unsure[-1]
     leader = contenders[found.leader].name
-    return f"{text}. So far {leader} makes {gain.value:.2f}x the samples/s of {contenders[place].name}"
+    return f"{text}. So far {leader} makes {SPEED_UP.format(gain.value)} the samples/s of {contenders[place].name}"
 
 
 def cause(fast: Contender, slow: Contender, layer: Callable[[int], str]) -> str | None:
@@ -194,4 +195,4 @@ def _with_interval(contender: Contender) -> str:
 
 def _chance(gain: SpeedUp) -> str:
     """` (1.58x, which may be chance: 0.95x to 2.62x)`."""
-    return f" ({gain.value:.2f}x, {may_be_chance(gain.interval)})" if gain.interval else ""
+    return f" ({SPEED_UP.format(gain.value)}, {may_be_chance(gain.interval)})" if gain.interval else ""

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from backend.called import called
+from backend.called import apart, called
 from backend.figures.base import Labels
 from backend.figures.facts import JobFacts
 
 
 def names_of(jobs: Sequence[JobFacts]) -> list[str]:
-    """Strategies where they tell the jobs apart, else the jobs' names, else those with the end of their
-    ids; a rehearsal says that it is one, and a job with slowed workers that it has some."""
+    """Strategies where they tell the jobs apart, else the jobs' names, with short ids where several have one; a
+    rehearsal says that it is one, and a job with slowed workers that it has some."""
     return [called(name, job) for name, job in zip(_short_names(jobs), jobs, strict=True)]
 
 
@@ -36,4 +36,4 @@ def _short_names(jobs: Sequence[JobFacts]) -> list[str]:
     for names in ([job.strategy for job in jobs], [job.name for job in jobs]):
         if len(set(names)) == len(jobs):
             return names
-    return [f"{job.name} ({job.id[-6:]})" for job in jobs]
+    return apart([job.name for job in jobs], [job.id for job in jobs])

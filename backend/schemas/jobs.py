@@ -79,9 +79,10 @@ class JobSummary(Schema):
     test_accuracy: float | None
     """Last measured share of the test data (0 to 1)."""
     samples_per_s: float | None
-    """Throughput over the window, warm-up left out."""
+    """Throughput over the window, warm-up left out: of each worker its mean samples per step over its own median
+    iteration time, summed. So it is more than `global_batch` over `iteration_ms` where workers are not equally fast."""
     iteration_ms: float | None
-    """Median iteration time over the window, warm-up left out."""
+    """Median iteration time over the window, warm-up left out, of the slowest worker."""
     speed_up: float | None
     """Throughput over the baseline's, as it was stored last. Null where there is none, or it cannot be compared. That
     over a baseline which was deleted stays."""

@@ -51,7 +51,8 @@ class Limit(Schema):
     """`port`: the link is the bottleneck. `processors`: those of this machine. `waiting`: latency, or
     rounds that follow one another."""
     sentence: str
-    """With its numbers: `port: some port is 94 % busy while workers wait 58 % of the step; processors 41 %`."""
+    """With its numbers: `port: workers wait 58 % of the step; meanwhile the busiest port is 94 % busy; processors 41 %
+    busy`."""
     crowded: bool
     """Others than the job had more of the machine's processors than it: a quieter machine would tell more."""
 
@@ -69,8 +70,8 @@ class Standing(Schema):
     """Geometric mean over `rounds` of the median time of an iteration, the slowest worker's. Of those that have a
     place it is over the same rounds."""
     samples_per_s: float | None
-    """Throughput, likewise; but the sum over the workers, each by its own iterations: more than the batch over
-    `iteration_ms` where workers are not equally fast."""
+    """Throughput, the geometric mean over the same rounds: of each worker its mean samples per step over its own median
+    iteration, summed. So it is more than the batch over `iteration_ms` where workers are not equally fast."""
     samples_low: float | None
     """Ends of its 95 % confidence interval over rounds. Null with fewer than three."""
     samples_high: float | None
@@ -79,8 +80,8 @@ class Standing(Schema):
     times_fastest: float | None
     """Its iteration time over the fastest one's, over the rounds that both ran. Null: it is not compared with it."""
     low: float | None
-    """Ends of that ratio's interval. Over all comparisons of this ranking, the true values are covered in 95 of 100
-    cases. Null with fewer than two rounds, and of the fastest itself."""
+    """Ends of that ratio's interval. In 95 of 100 such races every interval of the ranking holds the true value. Null
+    with fewer than two rounds, and of the fastest itself."""
     high: float | None
     significant: bool
     """Whether it is slower than the fastest by more than chance; never with fewer than three rounds."""

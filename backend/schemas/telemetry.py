@@ -216,12 +216,14 @@ class Summary(Schema):
     window_steps: int
     """Steps that the medians are over."""
     iteration_ms: float | None
-    """Start of forward to start of next forward, of the slowest worker."""
+    """Start of forward to start of next forward: the median of the slowest worker."""
     compute_ms: float | None
     exposed_ms: float | None
     """Time of a step in which a worker computes nothing because a version has not arrived."""
     input_ms: float | None
     samples_per_s: float | None
+    """Of each worker its mean samples per step over its own median iteration time, summed: more than the global batch
+    over `iteration_ms` where workers are not equally fast."""
     processors: Processors | None
     """Null: not known, because the machine does not say it (it has no /proc), or too few steps were measured."""
     speed_up: SpeedUp | None

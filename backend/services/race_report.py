@@ -19,6 +19,7 @@ from backend.services.verdict import BESIDE
 from engine.plan.documents import dump_yaml
 from engine.plan.serde import only_set
 from engine.plan.units_of_measure import format_bytes
+from engine.telemetry.definitions import SPEED_WORDS
 
 STYLE = """
 :root { color-scheme: light; --text: #1c2733; --muted: #5c6875; --line: #e4e9ef; }
@@ -42,8 +43,8 @@ pre { background: #f6f8fa; padding: 12px; border-radius: 8px; font-size: 12.5px;
 
 
 INTERVALS = (
-    "An upright line is the 95 % confidence interval of one strategy by itself. Rankings compare within rounds, and "
-    "may tell two apart whose lines overlap."
+    "An upright line is the 95 % confidence interval of one strategy by itself. Rankings compare within rounds: two "
+    "strategies may differ for certain although their lines overlap."
 )
 
 
@@ -176,15 +177,14 @@ def _method(race: RaceView) -> str:
     text = (
         f"In each of {race.spec.rounds} rounds {who} ran once, in an order that turns from round to round, and "
         f"times were compared within the round, for all that have a place over the same rounds. {joined}{beside} An "
-        "iteration is the median from the start of one forward pass "
-        "to the next, of the slowest worker, warm-up left out, and of several rounds their geometric mean; samples/s "
-        "is the sum over the workers, each by its own iterations, so that it is more than the batch over the "
-        "iteration where workers are not equally fast; exposed is "
+        "iteration lasts from the start of one forward pass to the start of the next, warm-up left out. "
+        f"{SPEED_WORDS}; of several rounds both are geometric means. Exposed is "
         "the time in which a worker computed nothing because a version had not arrived, by the mean over rounds of its "
-        "share of an iteration; processors is how busy those of the machine were, whoever used them, and by the job "
-        "what its own processes took of them. The intervals of a ranking are made so wide that "
-        "in 95 of 100 such races all of them cover the true values. A difference counts where it is more than "
-        "chance and at least 1 %; with fewer than three rounds none does."
+        "share of an iteration. Relative time is a member's iteration time over the fastest one's. Processors busy is "
+        "the share of the machine's processors that was not idle, whoever used them, and with its job the share that "
+        "the member's own job took. The 95 % intervals of a ranking are so wide that in 95 of 100 such races every one "
+        "of them holds the true value. A difference counts where it is more than chance and at least 1 %; with fewer "
+        "than three rounds none does."
     )
     return f"<h2>How it was measured</h2><p>{escape(text)}</p>"
 

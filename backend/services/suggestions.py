@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from backend.races.spec import FEWEST_ROUNDS, MOST_ROUNDS, MemberSpec, RaceSpec
+from backend.rounding import SPEED_UP
 from backend.schemas.races import Condition, Ranking, Standing, Suggestion
 from backend.services.crossings import Crossing, said
 from engine.plan.units_of_measure import parse_rate
@@ -124,8 +125,8 @@ def _rounds(spec: RaceSpec, rankings: Sequence[Ranking]) -> Suggestion | None:
             more = min(max(FEWEST_ROUNDS, 2 * spec.rounds), MOST_ROUNDS)
             where = f"at {one.condition}, " if one.condition else ""
             reason = (
-                f"{where}{first.name} is {second.times_fastest:.2f}x as fast as {second.name}, which may be chance "
-                f"after {second.rounds} round{'s' * (second.rounds != 1)}"
+                f"{where}{first.name} is {SPEED_UP.format(second.times_fastest)} as fast as {second.name}, which may "
+                f"be chance after {second.rounds} round{'s' * (second.rounds != 1)}"
             )
             return Suggestion(text=f"Race {more} rounds", reason=reason, rounds=more)
     return None

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from backend.figures.base import format_ms
 from backend.races.ranking import Standing
 from backend.races.spec import FEWEST_ROUNDS
+from backend.rounding import SPEED_UP
 from backend.schemas.races import State
 from backend.services.remarks import rounds_are
 from engine.telemetry.comparison import certainty, may_be_chance
@@ -71,7 +72,7 @@ def _said(
     said = []
     for other in sorted((*behind, *unsure), key=others.index):
         why = cause(first.member, other.member) if other in behind else None
-        times = f"{other.times_fastest:.2f}x sooner than {names[other.member]}"
+        times = f"{SPEED_UP.format(other.times_fastest)} sooner than {names[other.member]}"
         if other in unsure:
             said.append(f"{times} ({may_be_chance(other.interval)})" if other.interval else times)
         # One cause belongs to one pair: of several each says its own.
@@ -91,7 +92,11 @@ def _is_level(other: Standing) -> bool:
 
 def _chance(other: Standing) -> str:
     """` (1.58x, which may be chance: 0.95x to 2.62x)`."""
-    return f" ({other.times_fastest:.2f}x, {may_be_chance(other.interval)})" if other.interval else ""
+    return (
+        f" ({SPEED_UP.format(other.times_fastest)}, {may_be_chance(other.interval)})"
+        if other.interval
+        else ""
+    )
 
 
 def _too_few(count: int, rounds: int, state: State) -> str:

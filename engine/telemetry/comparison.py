@@ -22,6 +22,8 @@ MISSING = "throughput: "
 """So begins why there is no value of two runs that may be compared."""
 _KINDS = {"auto", "cpu", "cuda"}
 """What a job may ask for as its device. `auto` beside one of these is no difference: it may have meant the same."""
+TIMES = "{:.2f}x"
+"""How a ratio of two throughputs is written, wherever it is: `1.30x`."""
 SMALLEST = 0.01
 """A smaller difference is none, however certain it is."""
 NEAR = 0.05
@@ -143,7 +145,7 @@ def certainty(value: float, interval: Interval) -> Certainty:
 
 def may_be_chance(interval: Interval) -> str:
     """What stands beside a ratio that may be chance: `which may be chance: 0.95x to 2.62x`."""
-    return f"which may be chance: {interval[0]:.2f}x to {interval[1]:.2f}x"
+    return f"which may be chance: {TIMES.format(interval[0])} to {TIMES.format(interval[1])}"
 
 
 def scaling_of(job: RunConditions, baseline: RunConditions) -> Scaling:

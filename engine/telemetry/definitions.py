@@ -280,11 +280,15 @@ def steps_ahead(steps: np.ndarray) -> np.ndarray:
     return np.asarray(steps - steps.min(axis=0)) if len(steps) else steps
 
 
+SPEED_WORDS = (
+    "Iteration is the median of the slowest worker; samples/s is the sum over the workers, of each its mean samples "
+    "per step over its own median iteration"
+)
+"""What stands below figures of both kinds: who divides one by the other would not know why they differ."""
 DEFINITIONS: Mapping[str, str] = {
     "iteration time": (
-        "start of forward to start of the next forward, per worker; the job's is the slowest worker's; "
-        "median over the window, warm-up left out; where workers average every k steps, over whole periods of "
-        "k steps"
+        "start of forward to start of the next forward: of each worker the median over the window, warm-up left out; "
+        "the job's is the slowest worker's; where workers average every k steps, over whole periods of k steps"
     ),
     "exposed communication": "time in which a worker computes nothing because a version has not arrived",
     "clock": (
@@ -292,9 +296,9 @@ DEFINITIONS: Mapping[str, str] = {
         "waits and messages have the host's"
     ),
     "throughput": (
-        "samples per second: mean samples per step over the median iteration time, summed over the workers, each by "
-        "its own iterations; the job's iteration time is the slowest worker's alone, so that this is more than the "
-        "global batch over it where workers are not equally fast"
+        "samples per second: of each worker its mean samples per step over its own median iteration time, summed over "
+        "the workers; the job's iteration time is the slowest worker's alone, so that this is more than the global "
+        "batch over it where workers are not equally fast"
     ),
     "processors' share": (
         "time in which the processors that the job may use were not idle, over that of all of them, while its measured "

@@ -61,8 +61,9 @@ class Limit:
 
     kind: Kind
     sentence: str
-    """`port: some port is 94 % busy while workers wait 58 % of the step; processors 41 %`. Where ports take turns:
-    `port: some port is 94 % busy at each moment (the busiest one 52 % by itself) while ...`."""
+    """`port: workers wait 58 % of the step; meanwhile the busiest port is 94 % busy; processors 41 % busy`. Where
+    ports take turns, 94 % is the mean over time of whichever port is busiest then, and what one port alone has follows:
+    `... meanwhile ports take turns: at each moment the busiest of them is 94 % busy on average, and none is ...`."""
     crowded: bool = False
     """Others than the job had more of the machine's processors than it."""
 
@@ -72,14 +73,14 @@ def limit(found: Figures) -> Limit | None:
     if found.exposed is None:
         return None
     kind = _kind(found, found.exposed)
-    processors = f"processors {_percent(found.processors)}"
+    processors = f"processors {_busy(found.processors)}"
     waits = f"workers wait {_percent(found.exposed)} of the step"
     port = _port(found)
     said = {
         "compute": f"compute: {waits}; {processors}",
-        "port": f"port: {port} while {waits}; {processors}",
-        "processors": f"{_machine(found)}; {waits}, {port}",
-        "waiting": f"waiting: {waits}, {port}; {processors}",
+        "port": f"port: {waits}; {port}; {processors}",
+        "processors": f"{_machine(found)}; {waits}; {port}",
+        "waiting": f"waiting: {waits}; {port}; {processors}",
     }
     if kind == "processors" and found.exposed < EXPOSED:
         return Limit(kind=kind, sentence=f"{_machine(found)}; {waits}", crowded=found.crowded)
@@ -109,24 +110,30 @@ def _kind(found: Figures, exposed: float) -> Kind:
 
 
 def _port(found: Figures) -> str:
-    """`some port is 94 % busy`, and how busy one alone is at most, where that is less."""
+    """`meanwhile the busiest port is 94 % busy`, and how busy one alone is at most, where that is less."""
     if found.port is None:
         return "how busy ports are meanwhile is not known"
-    busy = f"some port is {_percent(found.port)} busy"
     if found.one_port is None or _percent(found.one_port) == _percent(found.port):
-        return busy
-    return f"{busy} at each moment (the busiest one {_percent(found.one_port)} by itself)"
+        return f"meanwhile the busiest port is {_percent(found.port)} busy"
+    return (
+        f"meanwhile ports take turns: at each moment the busiest of them is {_percent(found.port)} busy on average, "
+        f"and none is more than {_percent(found.one_port)} by itself"
+    )
 
 
 def _machine(found: Figures) -> str:
     """`processors of this machine: 97 % busy, 90 % by this job`."""
     own = "" if found.own is None else f", {_percent(found.own)} by this job"
-    return f"processors of this machine: {_percent(found.processors)} busy{own}"
+    return f"processors of this machine: {_busy(found.processors)}{own}"
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
+
+
+def _busy(share: float | None) -> str:
+    return "not known" if share is None else f"{_percent(share)} busy"
 
 
 def _percent(share: float | None) -> str:

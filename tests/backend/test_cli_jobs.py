@@ -10,7 +10,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner, Result
 
-from backend.cli.ids import SHORT
+from backend.called import SHORT
 from backend.cli.main import app
 from engine.lab import permitted
 from tests.backend.job_specs import job_spec

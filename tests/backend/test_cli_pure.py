@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from backend.called import SHORT, apart, shorten
 from backend.cli.clone import fitting
-from backend.cli.ids import LISTED, SHORT, chosen, shorten
+from backend.cli.ids import LISTED, chosen
 from backend.cli.main import COMMANDS, GUESSED, app
 from backend.cli.progress import Lines
 from engine.errors import UserError
@@ -33,6 +34,12 @@ def test_an_id_is_as_short_as_it_stays_the_only_one() -> None:
     assert shorten([IDS[0]]) == {IDS[0]: IDS[0][:SHORT]}
     assert shorten([]) == {}
     assert shorten(["1", "12"]) == {"1": "1", "12": "12"}
+
+
+def test_only_names_that_several_have_are_followed_by_ids() -> None:
+    assert apart(["p3", "ddp", "p3"], [IDS[0], IDS[2], IDS[3]]) == [
+        "p3 (019ac2f3-1b2c)", "ddp", "p3 (019ac300-0000)",
+    ]  # fmt: skip
 
 
 def test_a_beginning_names_one_or_lists_the_candidates() -> None:

@@ -209,7 +209,7 @@ def test_what_figures_say_fits_on_a_phone(database: Database, jobs: dict[str, st
         names = [text for bar in traces(content, "bar") for text in bar["y"]]
         said = [note["text"] for note in content["layout"]["annotations"]]
         assert 6 * longest(said) + 7 * longest(names) < WIDTHS[0], name
-    assert longest([bar["text"][0] for bar in traces(content, "bar")]) <= len("12.34 ×")
+    assert longest([bar["text"][0] for bar in traces(content, "bar")]) <= len("12.34x")
 
 
 def test_figures_of_a_rehearsal_say_so(database: Database, jobs: dict[str, str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from backend.rounding import SPEED_UP, STEP_TIME, THROUGHPUT, TIMES_FASTEST
 from backend.tables import Table
+from engine.plan.units_of_measure import format_bytes, format_rate
 
 
 def test_what_the_page_has_to_write_for_the_same_numbers() -> None:
@@ -18,7 +19,14 @@ def test_what_the_page_has_to_write_for_the_same_numbers() -> None:
         "0.8",
         "1143.0",
     ]
-    assert [SPEED_UP.format(one) for one in (1.125, 0.705, 1.3242)] == ["1.12 x", "0.70 x", "1.32 x"]
+    assert [SPEED_UP.format(one) for one in (1.125, 0.705, 1.3242)] == ["1.12x", "0.70x", "1.32x"]
+    sizes = (0, 1023, 1126.4, 650_035, 243_860_896, 2**50)
+    assert [format_bytes(one) for one in sizes] == [
+        "0 B", "1023 B", "1.1 KiB", "634.8 KiB", "232.6 MiB", "1024.0 TiB",
+    ]  # fmt: skip
+    assert [format_rate(one) for one in (500, 8e6, 999_600_000, 1.5e9, 123_456_789)] == [
+        "500 bit/s", "8 Mbit/s", "1 Gbit/s", "1.5 Gbit/s", "123 Mbit/s",
+    ]  # fmt: skip
     assert [TIMES_FASTEST.format(one) for one in (1.0, 1.0625, 1.0006)] == ["1.000", "1.062", "1.001"]
 
 

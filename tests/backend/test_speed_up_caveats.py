@@ -81,6 +81,6 @@ def test_the_terminal_marks_it_and_says_why_below(
 
     monkeypatch.setattr("backend.cli.jobs.Client", Answering)
     printed = CliRunner().invoke(app, ["list"]).stdout.splitlines()
-    marked = {name for name in rows for line in printed if f"  {name} " in line and "1.00 x*" in line}
+    marked = {name for name in rows for line in printed if f"  {name} " in line and "1.00x*" in line}
     assert marked == {"outer", "inner"}
     assert printed[-2:] == [f"* inner: {OTHER_JOB}", f"* outer: {OTHER_JOB}"]

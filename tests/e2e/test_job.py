@@ -45,10 +45,10 @@ def test_the_speed_up_is_against_the_job_that_is_chosen(
     summary = client.summary(server, baseline=p3)
     value, sooner = summary.speed_up, summary.convergence_speed_up
     assert value is not None
-    shown = "–" if value.value is None else f"{value.value:.2f}×{'*' if value.why_not else ''}"
+    shown = "–" if value.value is None else f"{value.value:.2f}x{'*' if value.why_not else ''}"
     expect(page.get_by_test_id("value-speed-up")).to_have_text(shown)
     assert sooner is not None
-    expect(page.get_by_test_id("tile-accuracy")).to_contain_text(f", {sooner:.2f}× as soon as recorded p3")
+    expect(page.get_by_test_id("tile-accuracy")).to_contain_text(f", {sooner:.2f}x as soon as recorded p3")
 
 
 def test_a_chosen_baseline_is_kept(page: Page, client: Client, recorded: list[str]) -> None:
@@ -78,11 +78,11 @@ def test_a_speed_up_with_a_caveat_is_marked_and_says_why(page: Page, recorded: l
     page.route(re.compile(r"/api/v1/(jobs\?|jobs/[^/]*/summary|race\?)"), change)
     page.goto("/jobs")
     marked = page.get_by_test_id(f"job-row-{recorded[1]}").get_by_test_id("speed-up")
-    expect(marked).to_have_text("1.50×*")
+    expect(marked).to_have_text("1.50x*")
     marked.hover()
     expect(page.get_by_role("tooltip", name=caveat)).to_be_visible()
     page.goto(f"/race?jobs={','.join(recorded)}")
-    marked = page.get_by_test_id(f"race-row-{recorded[1]}").get_by_role("link", name="1.50×*")
+    marked = page.get_by_test_id(f"race-row-{recorded[1]}").get_by_role("link", name="1.50x*")
     marked.focus()  # as who has no pointer
     expect(page.get_by_role("tooltip", name=caveat)).to_be_visible()
     page.unroute_all(behavior="wait")  # an answer that is still on its way has a page to come to

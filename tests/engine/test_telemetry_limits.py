@@ -17,12 +17,12 @@ WAITS = {"exposed": 0.58, "port": 0.2, "processors": 0.41}
         (
             WAITS | {"exposed": EXPOSED - 0.01},
             "compute",
-            "compute: workers wait 9 % of the step; processors 41 %",
+            "compute: workers wait 9 % of the step; processors 41 % busy",
         ),
         (
             WAITS | {"exposed": 0.02, "processors": 0.99},
             "compute",
-            "compute: workers wait 2 % of the step; processors 99 %",
+            "compute: workers wait 2 % of the step; processors 99 % busy",
         ),
         (
             WAITS | {"exposed": 0.02, "processors": 0.99, "rehearsed": True},
@@ -32,44 +32,45 @@ WAITS = {"exposed": 0.58, "port": 0.2, "processors": 0.41}
         (
             WAITS | {"port": 0.94},
             "port",
-            "port: some port is 94 % busy while workers wait 58 % of the step; processors 41 %",
+            "port: workers wait 58 % of the step; meanwhile the busiest port is 94 % busy; processors 41 % busy",
         ),
         (
             WAITS | {"port": 0.94, "one_port": 0.941},
             "port",
-            "port: some port is 94 % busy while workers wait 58 % of the step; processors 41 %",
+            "port: workers wait 58 % of the step; meanwhile the busiest port is 94 % busy; processors 41 % busy",
         ),
         (  # two that take turns: links twice as fast would halve the wait
             WAITS | {"port": 0.94, "one_port": 0.48},
             "port",
-            "port: some port is 94 % busy at each moment (the busiest one 48 % by itself) while workers wait 58 % of "
-            "the step; processors 41 %",
+            "port: workers wait 58 % of the step; meanwhile ports take turns: at each moment the busiest of them is "
+            "94 % busy on average, and none is more than 48 % by itself; processors 41 % busy",
         ),
         (
             WAITS | {"port": PORT, "processors": 1.0},
             "port",
-            "port: some port is 75 % busy while workers wait 58 % of the step; processors 100 %",
+            "port: workers wait 58 % of the step; meanwhile the busiest port is 75 % busy; processors 100 % busy",
         ),
         (
             WAITS | {"processors": PROCESSORS},
             "processors",
-            "processors of this machine: 85 % busy; workers wait 58 % of the step, some port is 20 % busy",
+            "processors of this machine: 85 % busy; workers wait 58 % of the step; meanwhile the busiest port is 20 % "
+            "busy",
         ),
         (
             WAITS | {"processors": 0.97, "own": 0.9},
             "processors",
-            "processors of this machine: 97 % busy, 90 % by this job; workers wait 58 % of the step, "
-            "some port is 20 % busy",
+            "processors of this machine: 97 % busy, 90 % by this job; workers wait 58 % of the step; "
+            "meanwhile the busiest port is 20 % busy",
         ),
         (
             WAITS,
             "waiting",
-            "waiting: workers wait 58 % of the step, some port is 20 % busy; processors 41 %",
+            "waiting: workers wait 58 % of the step; meanwhile the busiest port is 20 % busy; processors 41 % busy",
         ),
         (
             {"exposed": 0.5, "port": None, "processors": None},
             "waiting",
-            "waiting: workers wait 50 % of the step, how busy ports are meanwhile is not known; "
+            "waiting: workers wait 50 % of the step; how busy ports are meanwhile is not known; "
             "processors not known",
         ),
     ],

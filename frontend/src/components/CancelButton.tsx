@@ -36,7 +36,7 @@ export function CancelButton({ what, name, text, disabled, cancel, testId }: Pro
       >
         Cancel
       </Button>
-      <Modal opened={asking} onClose={close} title={`Cancel ${name}?`} centered>
+      <Modal opened={asking} onClose={close} title={`Cancel ${what} ${name}?`} centered>
         <Text size="sm">{text}</Text>
         <Group justify="flex-end" gap="xs" mt="md">
           <Button variant="default" onClick={close} data-autofocus>

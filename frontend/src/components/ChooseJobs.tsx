@@ -5,6 +5,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { namedJobsQuery } from "../api/queries";
 import type { JobSummary } from "../api/types";
+import { toldApart } from "../lib/apart";
 import { formatAge, formatThroughput, NONE } from "../lib/format";
 import { WHY_NONE } from "../lib/whyNone";
 import { OrWhyNot } from "./OrWhyNot";
@@ -32,7 +33,7 @@ export function ChooseJobs({ fewest, most, action, hint, first, onJobs }: Props)
   const [text] = useDebouncedValue(typed, TYPED_MS);
   const [ticked, setTicked] = useState<string[]>([]);
   const query = useQuery(namedJobsQuery(text));
-  const jobs = query.data?.items ?? [];
+  const jobs = toldApart(query.data?.items ?? []);
   const toggle = (id: string) =>
     setTicked((ids) => (ids.includes(id) ? ids.filter((other) => other !== id) : [...ids, id]));
   return (

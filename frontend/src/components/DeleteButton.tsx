@@ -60,13 +60,14 @@ export function DeleteButton({ jobs, disabled, onDeleted }: Props) {
         opened={asking}
         onClose={remove.isPending ? () => undefined : close}
         withCloseButton={!remove.isPending}
-        title={several ? `Delete ${asked.length} jobs?` : `Delete ${first?.name}?`}
+        title={several ? `Delete ${asked.length} jobs?` : `Delete the job ${first?.name}?`}
         centered
       >
         <Text size="sm" style={{ overflowWrap: "anywhere" }}>
-          {several && `${asked.map((job) => job.name).join(", ")}: `}
-          {several ? "their" : "Its"} figures, logs, results and files are removed for good. Jobs of which{" "}
-          {several ? "one of them" : "it"} is the baseline have none from then on.
+          {asked.map((job) => job.name).join(", ")}
+          {several ? "" : ` (id ${first?.id})`}: {several ? "their" : "its"} figures, logs, results and files
+          are removed for good. Jobs of which {several ? "one of them" : "it"} is the baseline have none from
+          then on.
         </Text>
         {remove.isPending && (several || done > 0) && (
           <>
@@ -86,7 +87,7 @@ export function DeleteButton({ jobs, disabled, onDeleted }: Props) {
             onClick={() => remove.mutate()}
             data-testid="delete-confirm"
           >
-            Delete
+            {several ? `Delete ${asked.length} jobs` : "Delete the job"}
           </Button>
         </Group>
       </Modal>

@@ -4,6 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { jobQuery, namedJobsQuery, recentJobsQuery } from "../api/queries";
 import type { JobSummary } from "../api/types";
+import { toldApart } from "../lib/apart";
 
 interface Props extends Omit<SelectProps, "data" | "value" | "onChange"> {
   value: string | null;
@@ -29,7 +30,9 @@ export function JobSelect({ value, describe, allowed, onChange, ...select }: Pro
   const matching = recent.filter((job) => describe(job).toLowerCase().includes(text.toLowerCase()));
   const found = new Map([...matching, ...named].map((job) => [job.id, job])).values();
   const others = [...found].filter((job) => job.id !== value && (allowed?.(job) ?? true));
-  const data = others.map((job) => ({ value: job.id, label: describe(job) }));
+  // Two of one name are told apart, also from the one that is chosen.
+  const apart = toldApart(chosen ? [...others, chosen] : others);
+  const data = apart.slice(0, others.length).map((job) => ({ value: job.id, label: describe(job) }));
   return (
     <Select
       {...select}

@@ -2,6 +2,8 @@ import { expect, test } from "vitest";
 import {
   counted,
   formatAge,
+  formatBytes,
+  formatRate,
   formatSpan,
   formatSpeedUp,
   formatStepTime,
@@ -10,9 +12,9 @@ import {
 } from "./format";
 
 test("a speed-up with a caveat is marked, and nothing else is", () => {
-  expect(formatSpeedUp(1.5)).toBe("1.50×");
-  expect(formatSpeedUp(1.5, null)).toBe("1.50×");
-  expect(formatSpeedUp(1.5, "another job ran on the machine during this job")).toBe("1.50×*");
+  expect(formatSpeedUp(1.5)).toBe("1.50x");
+  expect(formatSpeedUp(1.5, null)).toBe("1.50x");
+  expect(formatSpeedUp(1.5, "another job ran on the machine during this job")).toBe("1.50x*");
   expect(formatSpeedUp(null, "device: cpu here, cuda in the baseline; they must be equal")).toBe("–");
 });
 
@@ -43,8 +45,23 @@ test("figures are rounded as the terminal rounds them", () => {
     "7.00 ms",
   ]);
   expect([1605.26, 0.25, 0.75, 1143].map(formatThroughput)).toEqual(["1605.3", "0.2", "0.8", "1143.0"]);
-  expect([1.125, 0.705, 1.3242].map((value) => formatSpeedUp(value))).toEqual(["1.12×", "0.70×", "1.32×"]);
+  expect([1.125, 0.705, 1.3242].map((value) => formatSpeedUp(value))).toEqual(["1.12x", "0.70x", "1.32x"]);
   expect([1, 1.0625, 1.0006].map(formatTimesFastest)).toEqual(["1.000", "1.062", "1.001"]);
+  expect([0, 1023, 1126.4, 650_035, 243_860_896, 2 ** 50].map(formatBytes)).toEqual([
+    "0 B",
+    "1023 B",
+    "1.1 KiB",
+    "634.8 KiB",
+    "232.6 MiB",
+    "1024.0 TiB",
+  ]);
+  expect([500, 8e6, 999_600_000, 1.5e9, 123_456_789].map(formatRate)).toEqual([
+    "500 bit/s",
+    "8 Mbit/s",
+    "1 Gbit/s",
+    "1.5 Gbit/s",
+    "123 Mbit/s",
+  ]);
   expect([formatStepTime(null), formatThroughput(undefined), formatTimesFastest(null)]).toEqual([
     "–",
     "–",

@@ -26,7 +26,7 @@ export function formatThroughput(value: number | null | undefined): string {
   return isNumber(value) ? formatFixed(value, 1) : NONE;
 }
 
-/** A member's time over the fastest's: members of a race lie close together. */
+/** A member's relative time, which is over the fastest's: members of a race lie close together. */
 export function formatTimesFastest(value: number | null | undefined): string {
   return isNumber(value) ? formatFixed(value, 3) : NONE;
 }
@@ -36,28 +36,31 @@ export function formatPercent(share: number | null | undefined): string {
 }
 
 export function formatSpeedUp(value: number | null | undefined, caveat?: string | null): string {
-  return isNumber(value) ? `${formatFixed(value, 2)}×${caveat ? "*" : ""}` : NONE;
+  return isNumber(value) ? `${formatFixed(value, 2)}x${caveat ? "*" : ""}` : NONE;
 }
 
-/** Binary units, as the engine prints them. */
+/** Binary units, as the service writes them (`format_bytes` in `engine/plan/units_of_measure.py`). */
 export function formatBytes(value: number | null | undefined): string {
-  if (value === null || value === undefined) return NONE;
-  if (value < 1024) return `${value} B`;
+  if (!isNumber(value)) return NONE;
+  if (value < 1024) return `${formatFixed(value, 0)} B`;
   const units = ["KiB", "MiB", "GiB", "TiB"];
   const power = Math.min(Math.floor(Math.log2(value) / 10), units.length);
-  return `${formatNumber(value / 1024 ** power)} ${units[power - 1]}`;
+  return `${formatFixed(value / 1024 ** power, 1)} ${units[power - 1]}`;
 }
 
-/** Decimal units, as networks are sold. */
+const RATES = [
+  [1e12, "T"],
+  [1e9, "G"],
+  [1e6, "M"],
+  [1e3, "k"],
+] as const;
+
+/** Decimal units, as networks are sold, and as the service writes them (`format_rate` in the same file). */
 export function formatRate(bps: number | null | undefined): string {
-  if (bps === null || bps === undefined) return NONE;
-  const [unit, size] =
-    bps >= 1e9
-      ? (["Gbit/s", 1e9] as const)
-      : bps >= 1e6
-        ? (["Mbit/s", 1e6] as const)
-        : (["kbit/s", 1e3] as const);
-  return `${formatNumber(bps / size)} ${unit}`;
+  if (!isNumber(bps)) return NONE;
+  // What rounds to 1000 of one prefix is 1 of the next.
+  const [size, prefix] = RATES.find(([size]) => bps >= 0.9995 * size) ?? [1, ""];
+  return `${formatNumber(bps / size)} ${prefix}bit/s`;
 }
 
 /** `12 s`, `3 min 20 s`, `2 h 5 min`. */

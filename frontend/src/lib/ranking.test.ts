@@ -29,8 +29,8 @@ test("every figure of a ranking is a cell of its own, unrounded", () => {
   };
   const lines = csvOf(rankingRows({ standings: [standing, out] } as unknown as Ranking)).split("\r\n");
   expect(lines[0]).toBe(
-    "place,strategy,limited by,iteration (ms),exposed (ms),samples/s,times the fastest's," +
-      '"times the fastest\'s, low end of 95 %","times the fastest\'s, high end of 95 %",rounds,excluded because,remark',
+    "place,strategy,limited by,iteration (ms),exposed (ms),samples/s,relative time," +
+      '"relative time, low end of 95 %","relative time, high end of 95 %",rounds,excluded because,remark',
   );
   expect(lines[1]).toBe("2,p3 (slice_size=500),port,125.25,104.125,63.5,1.375,1.125,1.625,3,,");
   expect(lines[2]).toBe(',ddp,,,104.125,63.5,1.375,1.125,1.625,3,"no hosts, so none",');

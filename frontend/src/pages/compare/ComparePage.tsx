@@ -5,6 +5,7 @@ import { jobQuery, summaryQuery } from "../../api/queries";
 import { ChooseJobs } from "../../components/ChooseJobs";
 import { Problem } from "../../components/Problem";
 import { usePageTitle } from "../../components/usePageTitle";
+import { toldApart } from "../../lib/apart";
 import { MOST_COMPARED } from "../../lib/races";
 import { type CompareSearch, MEASURES } from "../../lib/search";
 import { withZoom, zoomsOf } from "../../lib/zoom";
@@ -32,7 +33,7 @@ export function ComparePage() {
   const { jobs, pending, error } = useQueries({
     queries: ids.map(jobQuery),
     combine: (results) => ({
-      jobs: results.flatMap((result) => result.data ?? []),
+      jobs: toldApart(results.flatMap((result) => result.data ?? [])),
       pending: results.some((result) => result.isPending),
       error: results.find((result) => result.error)?.error ?? null,
     }),

@@ -5,6 +5,7 @@ import { OrWhyNot } from "../../components/OrWhyNot";
 import { TakeTable } from "../../components/TakeTable";
 import { compareCsv } from "../../lib/compareCsv";
 import { caveats, compareRows } from "../../lib/compareRows";
+import { SPEED_WORDS } from "../../lib/speedWords";
 
 // Two jobs fit on a phone.
 const LABEL_PX = 92;
@@ -29,8 +30,8 @@ export function NumbersTable({ jobs, summaries, onJobs }: Props) {
           Numbers
         </Title>
         <Text size="xs" c="dimmed">
-          medians over the last steps, warm-up left out; each time is of the worker with the longest
-          {jobs.length > 1 && `; speed-up over ${baseline?.name}`}
+          {SPEED_WORDS}
+          {jobs.length > 1 && `; speed-up is over ${baseline?.name}`}
         </Text>
       </Group>
       <TakeTable file="compare numbers" rows={() => compareCsv(jobs, summaries)}>

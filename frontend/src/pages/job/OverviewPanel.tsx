@@ -9,6 +9,7 @@ import { OrWhyNot } from "../../components/OrWhyNot";
 import type { XRange } from "../../components/PlotlyChart";
 import { Problem } from "../../components/Problem";
 import { accuracyNote } from "../../lib/accuracy";
+import { baselineName } from "../../lib/apart";
 import {
   counted,
   formatBytes,
@@ -78,8 +79,8 @@ function Tiles({ job, summary }: { job: Job; summary: Summary | undefined }) {
         value={formatStepTime(summary?.iteration_ms)}
         note={
           summary?.window_steps
-            ? `median of ${counted(summary.window_steps, "step")}`
-            : "median, warm-up left out"
+            ? `median of ${counted(summary.window_steps, "step")}, slowest worker`
+            : "median of the slowest worker"
         }
         hint={meaning["iteration time"]}
       />
@@ -97,7 +98,7 @@ function Tiles({ job, summary }: { job: Job; summary: Summary | undefined }) {
         none={WHY_NONE.steps}
         label="Samples/s"
         value={formatThroughput(summary?.samples_per_s)}
-        note={`batch ${job.global_batch}`}
+        note={`${job.workers > 1 ? "sum of the workers' medians, " : ""}batch ${job.global_batch}`}
         hint={meaning.throughput}
       />
       <Tile
@@ -108,7 +109,7 @@ function Tiles({ job, summary }: { job: Job; summary: Summary | undefined }) {
         note={
           speedUp
             ? speedUp.comparable
-              ? `over ${speedUp.baseline_name}${speedUp.certainty === "chance" ? ", may be chance" : ""}`
+              ? `over ${baselineName(job, speedUp)}${speedUp.certainty === "chance" ? ", may be chance" : ""}`
               : "not comparable"
             : "no baseline"
         }
@@ -126,7 +127,7 @@ function Tiles({ job, summary }: { job: Job; summary: Summary | undefined }) {
         none={WHY_NONE.accuracy}
         label="Test accuracy"
         value={formatPercent(summary?.test_accuracy)}
-        note={accuracyNote(summary)}
+        note={accuracyNote(summary, job)}
         hint={summary?.convergence_speed_up ? meaning["convergence speed-up"] : undefined}
       />
       <Tile

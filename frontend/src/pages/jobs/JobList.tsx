@@ -5,6 +5,7 @@ import { jobsQuery } from "../../api/queries";
 import type { JobSummary } from "../../api/types";
 import { Problem } from "../../components/Problem";
 import { TakeTable } from "../../components/TakeTable";
+import { toldApart } from "../../lib/apart";
 import { jobRows } from "../../lib/jobsCsv";
 import type { JobsFilter } from "../../lib/search";
 import { JobsTable } from "./JobsTable";
@@ -26,7 +27,8 @@ export function JobList({ filter, sort, onSort, selected, onSelect, onJobs, empt
   const query = useInfiniteQuery(jobsQuery({ ...filter, sort }));
   const pages = query.data?.pages;
   const jobs = useMemo(() => pages?.flatMap((page) => page.items) ?? [], [pages]);
-  useEffect(() => onJobs(jobs), [onJobs, jobs]);
+  const named = useMemo(() => toldApart(jobs), [jobs]);
+  useEffect(() => onJobs(named), [onJobs, named]);
   const more = () => {
     if (query.hasNextPage && !query.isFetching && !query.isError) void query.fetchNextPage();
   };
@@ -47,7 +49,7 @@ export function JobList({ filter, sort, onSort, selected, onSelect, onJobs, empt
             rows={() => jobRows(jobs, Date.now())}
           >
             <JobsTable
-              jobs={jobs}
+              jobs={named}
               selected={selected}
               onSelect={onSelect}
               sort={sort}

@@ -27,6 +27,7 @@ import { usePageTitle } from "../../components/usePageTitle";
 import { useScreen } from "../../components/useScreen";
 import { useTimeKeys } from "../../components/useTimeKeys";
 import { WhyPanel } from "../../components/WhyPanel";
+import { toldApart } from "../../lib/apart";
 import { formatPercent } from "../../lib/format";
 import { isAtWork, progress } from "../../lib/jobState";
 import { type TimelineMeta, type TimelineView, windowAfter } from "../../lib/timeline";
@@ -252,7 +253,7 @@ function useChosenJobs(ids: string[]) {
   return useQueries({
     queries: ids.map(jobQuery),
     combine: (results) => ({
-      jobs: results.flatMap((result) => (result.data ? [result.data as JobSummary] : [])),
+      jobs: toldApart(results.flatMap((result) => (result.data ? [result.data as JobSummary] : []))),
       isPending: results.some((result) => result.isPending),
       error: results.find((result) => result.error)?.error ?? null,
     }),

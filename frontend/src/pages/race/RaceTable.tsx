@@ -12,7 +12,9 @@ import { RateBadge } from "../../components/RateBadge";
 import { StateBadge } from "../../components/StateBadge";
 import { TakeTable } from "../../components/TakeTable";
 import { Term } from "../../components/Term";
+import { baselineName } from "../../lib/apart";
 import { formatBytes, formatPercent, formatSpeedUp, formatThroughput, NONE } from "../../lib/format";
+import { SPEED_WORDS } from "../../lib/speedWords";
 import { WHY_NONE } from "../../lib/whyNone";
 import { IterationBar } from "./IterationBar";
 
@@ -30,7 +32,7 @@ export function RaceTable({ jobs }: { jobs: JobSummary[] }) {
           Side by side
         </Title>
         <Text size="xs" c="dimmed">
-          medians over the last steps, warm-up left out; each time is of the worker with the longest
+          {SPEED_WORDS}
         </Text>
       </Group>
       <TakeTable file={`${jobs.map((job) => job.name).join(" ")} side by side`}>
@@ -113,7 +115,7 @@ function Row({ job, summary, longest, isBaseline }: RowProps) {
         {formatThroughput(summary?.samples_per_s ?? job.samples_per_s)}
       </NumberCell>
       <NumberCell label="Speed-up">
-        <SpeedUpCell summary={summary} isBaseline={isBaseline} />
+        <SpeedUpCell job={job} summary={summary} isBaseline={isBaseline} />
       </NumberCell>
       <NumberCell label="Wire/step" none={WHY_NONE.wire}>
         {summary ? formatBytes(summary.wire_bytes_per_step) : "…"}
@@ -125,7 +127,7 @@ function Row({ job, summary, longest, isBaseline }: RowProps) {
   );
 }
 
-function SpeedUpCell({ summary, isBaseline }: { summary: Summary | undefined; isBaseline: boolean }) {
+function SpeedUpCell({ job, summary, isBaseline }: Omit<RowProps, "longest">) {
   const speedUp = summary?.speed_up;
   if (!speedUp)
     return isBaseline ? (
@@ -133,7 +135,7 @@ function SpeedUpCell({ summary, isBaseline }: { summary: Summary | undefined; is
     ) : (
       <OrWhyNot why={WHY_NONE.speedUp}>{NONE}</OrWhyNot>
     );
-  const against = `against ${speedUp.baseline_name}${speedUp.kind ? `, ${speedUp.kind} scaling` : ""}`;
+  const against = `against ${baselineName(job, speedUp)}${speedUp.kind ? `, ${speedUp.kind} scaling` : ""}`;
   const faster = (speedUp.value ?? 0) > 1;
   const said = speedUp.comparable ? [against, speedUp.why_not] : [speedUp.why_not ?? against];
   const look = {

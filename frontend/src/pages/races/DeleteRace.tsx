@@ -55,8 +55,8 @@ export function DeleteRace({ race, small, onDeleted }: Props) {
       )}
       <Modal opened={asking} onClose={close} title={`Delete the race ${race.name}?`} centered>
         <Text size="sm">
-          Its rankings are removed for good, and who raced whom. Its jobs stay, with all that was recorded of
-          them: delete those in the list of jobs.
+          {race.name} (id {race.id}): its rankings are removed for good, and who raced whom. Its jobs stay,
+          with all that was recorded of them: delete those in the list of jobs.
         </Text>
         <Group justify="flex-end" gap="xs" mt="md">
           <Button variant="default" onClick={close} data-autofocus>

@@ -14,7 +14,7 @@ import { IterationBar } from "../race/IterationBar";
 const LIMITS = { compute: "teal", port: "blue", processors: "orange", waiting: "gray" } as const;
 
 const TIMES =
-  "Its iteration time over the fastest one's. Both are over the rounds that all with a place have run, and so is the interval.";
+  "Its iteration time over the fastest one's, with the 95 % interval of that ratio, over the rounds that all with a place have run.";
 
 interface Props {
   /** The race's name, for files. */
@@ -68,7 +68,7 @@ export function RankingTable({ race, ranking, longestMs }: Props) {
                     <Tooltip label={TIMES}>
                       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: its explanation must be within reach of the keyboard, too */}
                       <span className="ty-term" tabIndex={0}>
-                        Times the fastest's
+                        Relative time
                       </span>
                     </Tooltip>
                   </Table.Th>
@@ -132,7 +132,7 @@ function Row({ standing, longestMs }: { standing: Standing; longestMs: number })
       <NumberCell label="Samples/s" none={WHY_NONE.steps}>
         {formatThroughput(samples_per_s)}
       </NumberCell>
-      <NumberCell label="Times the fastest's" none={apart}>
+      <NumberCell label="Relative time" none={apart}>
         {times_fastest === null ? NONE : <Times standing={standing} />}
       </NumberCell>
       <NumberCell label="Rounds">{rounds}</NumberCell>

@@ -12,6 +12,7 @@ import { NotShown } from "../../components/NotShown";
 import { usePageTitle } from "../../components/usePageTitle";
 import { counted, formatDuration } from "../../lib/format";
 import { howCompared } from "../../lib/howCompared";
+import { SPEED_WORDS } from "../../lib/speedWords";
 import { withZoom, zoomsOf } from "../../lib/zoom";
 import { AddMember } from "./AddMember";
 import { CancelRace } from "./CancelRace";
@@ -112,9 +113,9 @@ export function RankingsPage() {
       <NextSteps race={race} />
       {race.state !== "cancelled" && <AddMember race={race} />}
       <Text size="xs" c="dimmed">
-        {howCompared(race)} Of all intervals of a ranking together, 95 of 100 cover the true values. A
-        difference is called one where it is more than chance and at least 1 %; with fewer than three rounds
-        none is.
+        {howCompared(race)} The intervals of a ranking are so wide that in 95 of 100 such races every one of
+        them holds the true value. A difference counts where it is more than chance and at least 1 %; with
+        fewer than three rounds none does. {SPEED_WORDS}.
       </Text>
     </Stack>
   );
