@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from backend.rounding import PROCESSORS, STEP_TIME, THROUGHPUT, TIMES_FASTEST, number
+from backend.rounding import (
+    NOT_MEASURED,
+    PROCESSORS,
+    PROCESSORS_UNKNOWN,
+    STEP_TIME,
+    THROUGHPUT,
+    TIMES_FASTEST,
+    number,
+)
 from backend.schemas.races import Ranking, Standing
 
 HEAD = (
@@ -42,6 +50,8 @@ class RankingRows:
     """Of those, who is limited, and by what, in a sentence."""
     out: tuple[tuple[str, str], ...]
     """Who takes no part, and why."""
+    notes: tuple[str, ...] = ()
+    """Why figures are missing in the table."""
 
 
 def rows_of(ranking: Ranking) -> RankingRows:
@@ -51,6 +61,7 @@ def rows_of(ranking: Ranking) -> RankingRows:
         ranked=tuple(map(_row, ranked)),
         limits=tuple((one.name, one.limit.sentence) for one in ranked if one.limit is not None),
         out=tuple((one.name, one.out) for one in ranking.standings if one.out is not None),
+        notes=(PROCESSORS_UNKNOWN,) if any(one.processors is None for one in ranked) else (),
     )
 
 
@@ -67,7 +78,7 @@ def _row(standing: Standing) -> Row:
             number(standing.times_fastest, TIMES_FASTEST),
             " to ".join(ends) or "-",
             str(standing.rounds),
-            number(100 * machine.busy if machine else None, PROCESSORS),
-            number(100 * machine.own if machine else None, PROCESSORS),
+            number(100 * machine.busy if machine else None, PROCESSORS, NOT_MEASURED),
+            number(100 * machine.own if machine else None, PROCESSORS, NOT_MEASURED),
         ),
     )

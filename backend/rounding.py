@@ -17,6 +17,14 @@ PROCESSORS = "{:.0f} %"
 """A share of all processors, in percent."""
 
 
-def number(value: float | None, pattern: str = "{:.4g}") -> str:
-    """A figure, or `-` where there is none."""
-    return "-" if value is None else pattern.format(value)
+NOT_MEASURED = "not measured"
+"""In place of a share of processors that is not known; `PROCESSORS_UNKNOWN` says why."""
+PROCESSORS_UNKNOWN = (
+    "The processors' share is not measured where the machine does not say how busy they are (it has no /proc), or "
+    "where too few steps were measured"
+)
+
+
+def number(value: float | None, pattern: str = "{:.4g}", none: str = "-") -> str:
+    """A figure, or `none` where there is none."""
+    return none if value is None else pattern.format(value)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from backend.called import apart
 from backend.cli.text import columns
+from backend.race_rows import HEAD, rows_of
 from backend.rounding import SPEED_UP, STEP_TIME, THROUGHPUT, TIMES_FASTEST
 from backend.schemas.jobs import Job
 from backend.schemas.races import RaceView, Ranking, Standing
 from backend.schemas.telemetry import Summary
 from engine.errors import UserError
+from engine.plan.characters import visible
 
 if TYPE_CHECKING:
     import pandas
@@ -26,6 +29,10 @@ ROUNDED = {
     **dict.fromkeys(("low", "high"), SPEED_UP.removesuffix("x")),
 }
 """How columns of numbers are written; others with four digits. Their units are in their names."""
+WIDE = 100
+"""Characters of a printed race's lines."""
+SHOWN = HEAD.index("rounds") + 1
+"""Columns of HEAD there: what is about the machine follows in the sentence of what limits each."""
 STYLE = "text-align: right; padding: 0 0.8em"
 
 
@@ -101,16 +108,52 @@ class RaceTable(Table):
     def of(cls, race: RaceView) -> Self:
         """The race as it stands."""
         rows = [_member(ranking, standing) for ranking in race.rankings for standing in ranking.standings]
-        sentences = [
-            f"{ranking.condition}: {ranking.sentence}" if ranking.condition else ranking.sentence
-            for ranking in race.rankings
-        ]
+        sentences = list(map(_sentence, race.rankings))
         return cls(rows, [*sentences, *race.notes, *race.crossings], race)
 
     @property
     def id(self) -> str:
         """The race's."""
         return self.race.id
+
+    def __repr__(self) -> str:
+        """What the columns say, at most WIDE characters wide: with all of them a row would go on in several lines.
+        `rows` has everything."""
+        lines: list[str] = []
+        for ranking in self.race.rankings:
+            lines += [*_wrapped(_sentence(ranking)), *_figures(ranking), ""]
+        for sentence in (*self.race.notes, *self.race.crossings):
+            lines += _wrapped(sentence)
+        return "\n".join(lines).rstrip()
+
+
+def _sentence(ranking: Ranking) -> str:
+    return f"{ranking.condition}: {ranking.sentence}" if ranking.condition else ranking.sentence
+
+
+def _figures(ranking: Ranking) -> list[str]:
+    """A ranking's table, and what there is to say below it."""
+    found = rows_of(ranking)
+    figures = columns(HEAD[:SHOWN], [row.figures[:SHOWN] for row in found.ranked]).splitlines()
+    room = WIDE - len("  ") - max(map(len, figures))
+    names = columns([""], [[_cut(f"{row.place} {row.name}", room)] for row in found.ranked]).splitlines()
+    width = max(map(len, names))
+    table = (
+        [f"{name:{width}}  {line}" for name, line in zip(names, figures, strict=True)] if found.ranked else []
+    )
+    said = [f"{name}: {sentence}" for name, sentence in found.limits]
+    said += [f"{name} takes no part: {reason}" for name, reason in found.out]
+    return [*table, *(line for text in said for line in _wrapped(text, "   "))]
+
+
+def _cut(name: str, room: int) -> str:
+    return name if len(name) <= room else f"{name[: room - 1]}…"
+
+
+def _wrapped(text: str, indent: str = "") -> list[str]:
+    return wrap(
+        visible(text), WIDE, initial_indent=indent, subsequent_indent="   ", break_on_hyphens=False
+    ) or [""]
 
 
 def jobs_table(jobs: Sequence[tuple[Job, Summary]]) -> Table:

@@ -13,7 +13,7 @@ from backend.cli.errors import reported
 from backend.cli.jobs import Url
 from backend.cli.text import columns, out, processors, rate, share
 from backend.client import Client
-from backend.rounding import SPEED_UP, STEP_TIME, THROUGHPUT, number
+from backend.rounding import PROCESSORS_UNKNOWN, SPEED_UP, STEP_TIME, THROUGHPUT, number
 from backend.schemas.telemetry import SpeedUp, Summary
 from engine.plan.units_of_measure import format_bytes
 from engine.telemetry.definitions import SPEED_WORDS
@@ -68,6 +68,8 @@ def compare(
     out(columns(head, rows))
     if any(summary.samples_per_s for summary in figures):
         out(f"{SPEED_WORDS}.")
+    if any(summary.iteration_ms and summary.processors is None for summary in figures):
+        out(f"{PROCESSORS_UNKNOWN}.")
     for name, compared in zip(names[1:], faster[1:], strict=True):
         if compared is not None and compared.kind is not None and compared.comparable:
             out(f"The speed-up of {name} is over {names[0]}; both have the same {EQUAL[compared.kind]}.")

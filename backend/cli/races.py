@@ -207,6 +207,7 @@ def _ranking(ranking: Ranking) -> list[str]:
     if found.ranked:
         rows = [(f"{row.place} {row.name}", *row.figures) for row in found.ranked]
         lines.append(columns(("", *HEAD), rows))
+        lines += [f"   {note}." for note in found.notes]
     lines += [f"   {name}: {sentence}" for name, sentence in found.limits]
     return lines + [f"{name} takes no part: {reason}" for name, reason in found.out]
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import typer
 from pydantic import BaseModel
 
-from backend.rounding import THROUGHPUT, number
+from backend.rounding import NOT_MEASURED, THROUGHPUT, number
 from backend.schemas.jobs import Job
 from backend.schemas.telemetry import Processors
 from engine.plan.characters import visible, visible_json
@@ -44,7 +44,7 @@ def share(value: float | None) -> str:
 def processors(found: Processors | None) -> str:
     """`41 % busy, 38 % by this job`, of all processors of the machine."""
     return (
-        "not known"
+        NOT_MEASURED
         if found is None
         else f"{found.busy:.0%} busy, {found.own:.0%} by this job".replace("%", " %")
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
@@ -44,25 +46,14 @@ def draw(job: JobFacts, course: Course, request: FigureRequest) -> go.Figure:
     for note in figure.layout.annotations:
         note.update(x=0, xanchor="left", font={"size": 12, "color": colours.text})
     edges, ahead = course.edges_ns / 1e9, course.ahead
-    middles, moments = (edges[:-1] + edges[1:]) / 2, course.moments_ns / 1e9
+    moments = course.moments_ns / 1e9
     chosen = shown(course)
     series = colours.series if len(chosen) <= len(colours.series) else palette(request.theme, len(chosen))
     for worker, colour in zip(chosen, series, strict=False):
         name = as_text(abbreviate(job.party(worker)) if request.narrow else job.party(worker))
         line, common = {"width": 2, "color": colour}, {"name": name, "legendgroup": name}
-        figure.add_trace(
-            go.Scatter(
-                x=middles,
-                y=course.mean[worker],
-                connectgaps=False,
-                mode="lines+markers" if len(middles) == 1 else "lines",
-                line=line,
-                hovertemplate="%{y:.3g}",
-                **common,
-            ),
-            row=1,
-            col=1,
-        )
+        for trace in _windows(edges, course.mean[worker], line, "%{y:.3g}", **common):
+            figure.add_trace(trace, row=1, col=1)
         figure.add_trace(
             go.Scatter(
                 x=moments,
@@ -76,18 +67,11 @@ def draw(job: JobFacts, course: Course, request: FigureRequest) -> go.Figure:
             row=2,
             col=1,
         )
-    figure.add_trace(
-        go.Scatter(
-            x=middles,
-            y=np.where(course.most < 0, np.nan, course.most),
-            name="highest of all",
-            mode="markers" if len(middles) == 1 else "lines",
-            line={"width": 1, "color": colours.muted, "dash": "dot"},
-            hovertemplate="%{y:,}",
-        ),
-        row=1,
-        col=1,
-    )
+    highest = np.where(course.most < 0, np.nan, course.most)
+    dotted = {"width": 1, "color": colours.muted, "dash": "dot"}
+    name = "highest of all"
+    for trace in _windows(edges, highest, dotted, "%{y:,}", name=name, legendgroup=name):
+        figure.add_trace(trace, row=1, col=1)
     figure.update_xaxes(tickformat="~s", ticksuffix="s")
     figure.update_yaxes(rangemode="tozero", tickformat="~g")
     figure.update_yaxes(title_text="updates", row=1, col=1)
@@ -96,6 +80,26 @@ def draw(job: JobFacts, course: Course, request: FigureRequest) -> go.Figure:
     figure.update_layout(legend={"y": 1.06})
     meta = {"panels": [{"y": "y", "title": "staleness"}, {"y": "y2", "title": "steps ahead"}]}
     return finish(figure, request, revision=f"drift:{job.id}", height=460, alt=_words(job, course), meta=meta)
+
+
+def _windows(
+    edges: np.ndarray, values: np.ndarray, line: dict[str, Any], hovertemplate: str, **common: str
+) -> tuple[go.Scatter, go.Scatter]:
+    """What holds for whole windows: a step as wide as each, and what is read by who points at its middle, and by files.
+    A line from middle to middle would show values that nobody measured."""
+    ends = np.column_stack([edges[:-1], edges[1:]]).ravel()
+    drawn = go.Scatter(x=ends, y=np.repeat(values, 2), mode="lines", line=line, hoverinfo="skip", **common)
+    middles = (edges[:-1] + edges[1:]) / 2
+    read = go.Scatter(
+        x=middles,
+        y=values,
+        mode="markers",
+        marker={"opacity": 0, "color": line["color"]},
+        showlegend=False,
+        hovertemplate=hovertemplate,
+        **common,
+    )
+    return drawn, read
 
 
 def shown(course: Course) -> list[int]:

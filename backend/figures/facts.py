@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -138,22 +137,15 @@ class JobFacts:
         """A layer's name as requests and files have it; events of no layer have none."""
         return self._at(self.layers, index)
 
-    def short(self, index: int) -> str:
-        """The same as short as it stays unique: `fc6` of `classifier.fc6`."""
-        return self._at(self.short_names, index)
-
     @cached_property
     def titles(self) -> tuple[str, ...]:
         """What people read as names, by layer index."""
         return tuple(layer_title(name, kind) for name, kind in self._described)
 
     def title(self, index: int) -> str:
-        """What people read as a layer's name: `classifier.fc6`, or `4 (Conv2d)`; empty for events of no layer."""
+        """What people read as a layer's name, in tables and figures alike: `classifier.fc6`, or `4 (Conv2d)`; empty for
+        events of no layer."""
         return self._at(self.titles, index)
-
-    def named(self, index: int) -> str:
-        """The same as short as it stays unique: `fc6`, or `4 (Conv2d)`."""
-        return self._at(self._named, index)
 
     @cached_property
     def units(self) -> SharedUnits:
@@ -171,14 +163,14 @@ class JobFacts:
         members = self.units.layers(unit)
         if not members:
             return self.title(layer)
-        names = [self.named(member) for member in members[:MOST_NAMED]]
+        names = [self.title(member) for member in members[:MOST_NAMED]]
         more = f" and {len(members) - MOST_NAMED} more" if len(members) > MOST_NAMED else ""
         return f"bucket of {', '.join(names)}{more}"
 
     def event_named(self, layer: int, unit: int) -> str:
-        """The same where there is little room: `conv1 + 3`, else its layer's short name."""
+        """The same where there is little room: `conv1 + 3`, else its layer's title."""
         members = self.units.layers(unit)
-        return f"{self.named(members[0])} + {len(members) - 1}" if members else self.named(layer)
+        return f"{self.title(members[0])} + {len(members) - 1}" if members else self.title(layer)
 
     def message_title(self, layer: int) -> str:
         """What messages are about that are known by the layer in their events."""
@@ -191,38 +183,16 @@ class JobFacts:
     def fitting(self, index: int, room: int) -> str:
         """The same in at most `room` characters: of a number without its kind, of a long name its end, in which it
         differs from its neighbours'."""
-        name = self.named(index)
+        name = self.title(index)
         if len(name) > room:
-            name = self.short(index)
+            name = self.layer(index)
         return name if len(name) <= room else "…" + name[1 - room :]
-
-    @cached_property
-    def _named(self) -> tuple[str, ...]:
-        kinds = (kind for _, kind in self._described)
-        return tuple(layer_title(name, kind) for name, kind in zip(self.short_names, kinds, strict=True))
 
     @staticmethod
     def _at(names: tuple[str, ...], index: int) -> str:
         if index < 0:
             return ""
         return names[index] if index < len(names) else f"layer {index}"
-
-    @cached_property
-    def short_names(self) -> tuple[str, ...]:
-        """Names by layer index, each as short as it stays unique."""
-        paths = [name.split(".") for name in self.layers]
-        ends = Counter(".".join(path[-n:]) for path in paths for n in range(1, len(path) + 1))
-        return tuple(
-            next(
-                (
-                    end
-                    for n in range(1, len(path))
-                    if ends[end := ".".join(path[-n:])] == 1 and not path[-n].isdigit()
-                ),
-                ".".join(path),
-            )
-            for path in paths
-        )
 
     def party(self, index: int) -> str:
         return self.parties[index] if 0 <= index < len(self.parties) else f"party {index}"

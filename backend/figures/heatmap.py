@@ -135,10 +135,10 @@ def draw(
     figure = make_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=spacing, subplot_titles=titles)
     for note in figure.layout.annotations:
         note.update(x=0, xanchor="left", font={"size": 12, "color": colours.text})
-    plain = [together(job.named, row[0], row[-1]) for row in rows]
+    plain = [together(job.title, row[0], row[-1]) for row in rows]
     waited = [_waited(job, row) for row in rows] + [NO_LAYER] * len(other)
     names, waited_names = (np.array([as_text(name) for name in said]) for said in (plain, waited))
-    keys = [together(job.short, row[0], row[-1]) for row in rows]
+    keys = [together(job.layer, row[0], row[-1]) for row in rows]
     meta = {  # for the page: which rows it frames, and their names in CSV
         "rows": [*(row.start for row in rows), rows[-1].stop if rows else 0],
         "keys": keys,
@@ -228,14 +228,14 @@ def _label(job: JobFacts, row: range, room: int) -> str:
 def _waited(job: JobFacts, row: range) -> str:
     """What a row's waits are for: its layers, and the bucket, or buckets, in which they come. A wait for a bucket is
     where forward had got to, most often at the bucket's first layer, and its other layers have none."""
-    name = together(job.named, row[0], row[-1])
+    name = together(job.title, row[0], row[-1])
     buckets = {members for layer in row if len(members := job.units.waited_for(layer)) > 1}
     if not buckets:
         return name
     if len(buckets) == 1:
-        return f"{name}, in {bucket(job.named, *buckets)}"
+        return f"{name}, in {bucket(job.title, *buckets)}"
     first, last = min(members[0] for members in buckets), max(members[-1] for members in buckets)
-    return f"{name}, in buckets of {together(job.named, first, last)}"
+    return f"{name}, in buckets of {together(job.title, first, last)}"
 
 
 def _waited_label(job: JobFacts, row: range, room: int) -> str:

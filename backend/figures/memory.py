@@ -11,10 +11,13 @@ from backend.figures.request import FigureRequest
 from backend.figures.rows import abbreviate
 from backend.figures.source import Source
 from backend.figures.theme import COLOURS
+from engine.plan.units_of_measure import format_bytes
 from engine.telemetry.memory import MEASURES, RESIDENT, series
 
 MAX_POINTS = 500
 """Of one line; of several samples the largest is drawn."""
+MOST_SAID = 8
+"""Samples that are said one by one."""
 
 
 def memory(source: Source, request: FigureRequest) -> go.Figure:
@@ -33,6 +36,8 @@ def draw(job: JobFacts, lines: dict[tuple[int, str], np.ndarray], request: Figur
     revision = f"memory:{job.id}"
     if not lines:
         return notice(request, revision=revision, text="No memory was recorded of this job")
+    if all(len(rows) == 1 for rows in lines.values()):
+        return notice(request, revision=revision, text=_once(job, lines))
     colours = COLOURS[request.theme]
     figure = go.Figure()
     said = []
@@ -61,6 +66,17 @@ def draw(job: JobFacts, lines: dict[tuple[int, str], np.ndarray], request: Figur
     figure.update_yaxes(title_text="bytes held", tickformat="~s", ticksuffix="B", rangemode="tozero")
     figure.update_layout(hovermode="x unified", showlegend=len(lines) > 1)
     return finish(figure, request, revision=revision, height=280, alt="at the end " + ", ".join(said))
+
+
+def _once(job: JobFacts, lines: dict[tuple[int, str], np.ndarray]) -> str:
+    """What a job that was too short for a line held: one sample is a number."""
+    held = [
+        f"{job.party(party)} {format_bytes(float(rows['value'][0]))}"
+        f"{' of the host' if measure == RESIDENT else ' of its device'}, at step {int(rows['step'][0])}"
+        for (party, measure), rows in lines.items()
+    ]
+    more = f"; and {len(held) - MOST_SAID} more" if len(held) > MOST_SAID else ""
+    return f"Memory was sampled once: {'; '.join(held[:MOST_SAID])}{more}"
 
 
 def highest(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -88,7 +88,7 @@ def race(session: Session, job_ids: Sequence[str], request: FigureRequest) -> Ra
     contenders = [
         _contender(source, name, speed) for source, name, speed in zip(sources, names, speeds, strict=True)
     ]
-    text = headline(contenders, sources[0].job.named)
+    text = headline(contenders, sources[0].job.title)
     revision = "race:" + ",".join(job_ids)
     if not len(common):
         reason = (
@@ -122,7 +122,7 @@ def cause_of(session: Session, fast: str, slow: str) -> str | None:
     return cause(
         _contender(first, first.job.strategy, measure(first)),
         _contender(second, second.job.strategy, measure(second)),
-        first.job.named,
+        first.job.title,
     )
 
 

@@ -124,7 +124,7 @@ def _light_up(
         top=row,
     )
     template = (
-        f"waiting for {as_text(job.named(request.layer))} %{{z:.1%}} of the time, mean of the workers<br>"
+        f"waiting for {as_text(job.title(request.layer))} %{{z:.1%}} of the time, mean of the workers<br>"
     )
     template += f"the fullest colour is {largest:.1%}<extra></extra>"
     figure.add_trace(grid.pointed(y=np.array([row], float), name="layer", hovertemplate=template))

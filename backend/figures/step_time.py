@@ -22,6 +22,7 @@ SMALLEST = 0.005
 """A part that is nowhere as much of the step is left out of the drawing."""
 NOTE_PX = 28
 PARTS = ("compute", "exposed", "input", "idle")
+UNIT = "ms per step (median)"
 
 
 def step_time(source: Source, request: FigureRequest) -> go.Figure:
@@ -114,7 +115,7 @@ def draw(
             yshift=-46 - second_line if request.narrow else 4,
             font={"size": 12, "color": colours.muted},
         )
-    title = "ms per step (median)"
+    title = UNIT
     if machine is not None:
         title += f"{'<br>' if request.narrow else '; '}processors of the machine: {machine.text}"
     figure.update_xaxes(title_text=title, rangemode="tozero")
@@ -135,7 +136,10 @@ def draw(
     if room:
         figure.update_layout(margin={"b": room + 40})
     height = 120 + 44 * len(parts) + room
-    return finish(figure, request, revision=f"step-time:{job.id}", height=height, alt=alt)
+    # For files: the axis says more than the unit.
+    return finish(
+        figure, request, revision=f"step-time:{job.id}", height=height, alt=alt, meta={"unit": UNIT}
+    )
 
 
 def _late(job: JobFacts, slow: int, ns: float, request: FigureRequest) -> str:

@@ -158,8 +158,8 @@ def draw(
                 first, last = members[0], members[-1]
                 colour = shades[shade(members[len(members) // 2], len(one.layers))]
                 # For the page: what it lights up, and the name in CSV.
-                span = {"layers": [first, last], "key": together(job.short, first, last)}
-                name = together(job.named, first, last)
+                span = {"layers": [first, last], "key": together(job.layer, first, last)}
+                name = together(job.title, first, last)
                 areas.append(_area(row, share, bin_ns, name=name, fillcolor=colour, meta=span, **common))
         if one.other.any():
             none = {"layers": [NO_LAYER, NO_LAYER]}

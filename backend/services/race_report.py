@@ -141,6 +141,7 @@ def _ranking(ranking: Ranking, longest_ms: float) -> str:
             f'<div class="wide"><table><thead><tr><th>Place</th><th>Strategy</th>{cells}</tr></thead>'
             f"<tbody>{rows}</tbody></table></div>"
         )
+        parts += [f'<p class="muted">{escape(note)}.</p>' for note in found.notes]
         parts.append(bars(ranking, longest_ms))
         parts.append('<p class="muted">A bar is an iteration; red is the time exposed in it.</p>')
     if found.limits:

@@ -133,7 +133,7 @@ def _mean(values: Iterable[float | None]) -> float | None:
 
 
 def _busy(share: float | None) -> str:
-    return "not known" if share is None else f"{_percent(share)} busy"
+    return "not measured" if share is None else f"{_percent(share)} busy"
 
 
 def _percent(share: float | None) -> str:

@@ -46,7 +46,7 @@ def test_a_race_runs_its_rounds_and_says_who_is_fastest(
         assert (first["processors"], first["port_busy"], first["one_port_busy"]) == (None,) * 3, (
             "none recorded them"
         )
-        assert first["limit"]["sentence"].endswith("processors not known")
+        assert first["limit"]["sentence"].endswith("processors not measured")
     assert race["crossings"] == []
     sides = [one["standings"] for one in race["rankings"]]
     same = ",".join(one["job_ids"][0] for one in sides[0])

@@ -185,7 +185,7 @@ def test_of_a_recorded_run(database: Database, fifo: Run) -> None:
         assert look_up(source, Wait(party=0, step=5, layer=3)) is None
     assert sum(ms for _, ms, _ in told(why)) == pytest.approx((event["end"] - event["start"]) / MS)
     assert {"queue", "wire"} <= {cause for cause, _, _ in told(why)}
-    assert "queued behind fc5" in text
+    assert "queued behind classifier.fc5" in text
     assert "on the wire" in text
 
 

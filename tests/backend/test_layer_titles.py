@@ -21,6 +21,7 @@ from backend.figures.source import Source
 from backend.figures.timeline import timeline
 from backend.figures.utilization import utilization
 from engine.plan.description import layer_title
+from engine.telemetry.events import NONE
 from tests.backend.figures_drawn import answer, traces
 from tests.backend.recorded_run import Run, record_run
 
@@ -74,13 +75,14 @@ def test_a_number_alone_is_read_with_what_it_is() -> None:
     assert layer_title("4", "") == "4", "another version stored no kinds"
 
 
-def test_names_are_as_short_as_they_stay_unique() -> None:
-    job = facts(("4", "Conv2d"), ("classifier.fc6", "Linear"), ("a.0", "Linear"), ("b.0", "Linear"))
-    assert [job.named(index) for index in range(-1, 5)] == [
-        "", "4 (Conv2d)", "fc6", "a.0", "b.0", "layer 4",
-    ]  # fmt: skip
-    assert [job.title(index) for index in range(2)] == ["4 (Conv2d)", "classifier.fc6"]
-    assert [job.short(index) for index in range(2)] == ["4", "fc6"]
+def test_figures_and_tables_call_a_layer_alike() -> None:
+    """Also where its last part would do to tell it from the others: who reads `a` finds no `3.a`."""
+    job = facts(("4", "Conv2d"), ("classifier.fc6", "Linear"), ("3.a", "Linear"), ("", "Linear"))
+    titles = ["", "4 (Conv2d)", "classifier.fc6", "3.a", "(root)", "layer 4"]
+    assert [job.title(index) for index in range(-1, 5)] == titles
+    assert [job.event_named(index, NONE) for index in range(-1, 5)] == titles
+    assert [job.message_named(index) for index in range(-1, 5)] == titles
+    assert [job.fitting(index, 24) for index in range(-1, 5)] == titles
     assert [job.layer(index) for index in range(-1, 2)] == ["", "4", "classifier.fc6"]
 
 

@@ -17,6 +17,7 @@ from backend.schemas.races import Limit, RaceView, Ranking, Standing, Suggestion
 from backend.schemas.telemetry import Processors
 from backend.services.race_drawing import lines_of, over_rates
 from backend.services.race_report import Provenance, html
+from backend.tables import RaceTable
 from engine.plan.job import JobSpec
 from engine.plan.serde import from_plain
 from tests.backend.job_specs import job_spec
@@ -68,6 +69,35 @@ def standing(member: int, name: str, iteration_ms: float | None, **fields: objec
         "limit": Limit(kind="port", sentence=f"port: {name} waits", crowded=False),
     }  # fmt: skip
     return Standing.model_validate({"member": member, "name": name, **values, **fields})
+
+
+def test_a_printed_race_is_a_hundred_columns_wide() -> None:
+    member = "ring-allreduce-overlap (slice_size=500, where=dedicated)"
+    found = RaceTable.of(race(member, out="network.hosts = 2: is fewer than workers. " * 5))
+    slow = [standing(0, member, 20_604.5, rank=None), standing(1, "parameter-server", 50_604.123)]
+    unknown = found.race.rankings[0].model_copy(update={"condition": "slow", "standings": slow})
+    text = repr(RaceTable.of(found.race.model_copy(update={"rankings": [*found.race.rankings, unknown]})))
+    assert max(map(len, text.splitlines())) <= 100
+    assert "1. ring-allreduce-overlap" in text
+    assert re.search(r"- ring-allreduce-o.*…  20604\.50 ms  10\.00 ms", text)
+    assert "   parameter-server takes no part: network.hosts = 2" in text
+    assert f"{member}: port: {member} waits" in " ".join(text.split())
+    assert "100Mbit: " in text
+    assert [row["member"] for row in found] == [member, "parameter-server"] * 2, "rows are whole"
+
+
+def test_processors_that_are_not_measured_say_so() -> None:
+    found = race()
+    blank = [one.model_copy(update={"processors": None}) for one in found.rankings[0].standings]
+    ranking = found.rankings[0].model_copy(update={"standings": blank})
+    unknown = rows_of(ranking)
+    assert [row.figures[-2:] for row in unknown.ranked] == [("not measured", "not measured")] * 2
+    page = html(found.model_copy(update={"rankings": [ranking]}), ORIGIN)
+    said = terminal(found.model_copy(update={"rankings": [ranking]}))
+    for text in (page, said):
+        assert "too few steps were measured" in text
+    assert "too few steps" not in terminal(found)
+    assert rows_of(found.rankings[0]).notes == ()
 
 
 def race(name: str = "digits", *, out: str | None = None) -> RaceView:

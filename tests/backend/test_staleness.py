@@ -204,7 +204,8 @@ def test_the_figures_draw_what_was_recorded(database: Database, run: Drifting) -
     assert f"{np.mean(all_of):.3g} updates stale on average, at most 40" in content["layout"]["meta"]["alt"]
 
     content = drawn(database, run.job_id, "drift")
-    lines = [(trace["name"], trace.get("yaxis", "y")) for trace in traces(content, "scatter")]
+    data = [trace for trace in traces(content, "scatter") if trace.get("hoverinfo") != "skip"]
+    lines = [(trace["name"], trace.get("yaxis", "y")) for trace in data]
     assert lines == [
         ("worker 0", "y"), ("worker 0", "y2"), ("worker 1", "y"), ("worker 1", "y2"), ("highest of all", "y"),
     ]  # fmt: skip
@@ -212,8 +213,13 @@ def test_the_figures_draw_what_was_recorded(database: Database, run: Drifting) -
         course = Source(session, run.job_id).course(240)
     said = f"worker 0 was up to {course.most_ahead.max()} steps ahead of the slowest"
     assert said in content["layout"]["meta"]["alt"]
-    ahead = column(traces(content, "scatter")[1]["y"])
-    assert ahead.tolist() == course.ahead[0].tolist()
+    assert column(data[1]["y"]).tolist() == course.ahead[0].tolist()
+    # A window's mean is drawn over the whole window.
+    steps = [trace for trace in traces(content, "scatter") if trace.get("hoverinfo") == "skip"]
+    assert [trace["name"] for trace in steps] == ["worker 0", "worker 1", "highest of all"]
+    x, y = column(steps[0]["x"]).reshape(-1, 2), column(steps[0]["y"]).reshape(-1, 2)
+    assert (x * 1e9).round().tolist() == np.column_stack([course.edges_ns[:-1], course.edges_ns[1:]]).tolist()
+    np.testing.assert_allclose(y.T, [course.mean[0]] * 2)
 
 
 @pytest.mark.parametrize(
@@ -242,4 +248,9 @@ def test_many_workers_and_layers_have_few_rows(database: Database) -> None:
     rows = list(bars[0]["y"])
     assert rows[0] == "all workers"
     assert len(rows) == 1 + 32 + 6
-    assert len(traces(drawn(database, job_id, "drift"), "scatter")) == 2 * 16 + 1
+    data = [
+        trace
+        for trace in traces(drawn(database, job_id, "drift"), "scatter")
+        if trace.get("hoverinfo") != "skip"
+    ]
+    assert len(data) == 2 * 16 + 1

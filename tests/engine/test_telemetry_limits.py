@@ -71,7 +71,7 @@ WAITS = {"exposed": 0.58, "port": 0.2, "processors": 0.41}
             {"exposed": 0.5, "port": None, "processors": None},
             "waiting",
             "waiting: workers wait 50 % of the step; how busy ports are meanwhile is not known; "
-            "processors not known",
+            "processors not measured",
         ),
     ],
 )

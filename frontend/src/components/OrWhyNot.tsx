@@ -1,15 +1,15 @@
 import { Tooltip } from "@mantine/core";
 import type { ReactNode } from "react";
-import { NONE } from "../lib/format";
+import { NONE, NOT_MEASURED } from "../lib/format";
 
-/** A figure, or a dash that says why there is none, to who points at it, comes by with the keyboard or listens. */
+/** A figure, or what stands in its place and says why there is none, to who points at it, comes by with the keyboard or listens. */
 export function OrWhyNot({ why, children }: { why: string; children: ReactNode }) {
-  if (children !== NONE) return children;
+  if (children !== NONE && children !== NOT_MEASURED) return children;
   return (
     <Tooltip label={why}>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: the reason must be within reach of the keyboard, too */}
       <span role="img" aria-label={why} tabIndex={0} data-testid="none">
-        {NONE}
+        {children}
       </span>
     </Tooltip>
   );

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Job, Summary } from "../api/types";
-import { compareCsv } from "./compareCsv";
+import { compareCsv, sideBySideCsv } from "./compareCsv";
 
 test("a job is a row, unrounded; a speed-up stands where the first job is the baseline", () => {
   const jobs = [
@@ -26,6 +26,14 @@ test("a job is a row, unrounded; a speed-up stands where the first job is the ba
   ]);
   expect([cell(1, "speed-up"), cell(1, "speed-up, high end of 95 %")]).toEqual([1.23456, 1.4]);
   expect(cell(1, "speed-up caveat")).toBe("another job ran");
+});
+
+test("side by side every job stands beside its own baseline, unrounded", () => {
+  const speed_up = { value: 1.23456, baseline_name: "slow" };
+  const found = { iteration_ms: 41.23456, processors: null, speed_up } as Summary;
+  const [head = [], row = []] = sideBySideCsv([{ name: "first" }] as Job[], [found]);
+  const of = (name: string) => row[head.indexOf(name)];
+  expect([of("iteration (ms)"), of("baseline"), of("speed-up")]).toEqual([41.23456, "slow", 1.23456]);
 });
 
 test("what is still on its way is empty", () => {

@@ -1,7 +1,7 @@
-import type { Job, Summary } from "../api/types";
+import type { JobSummary, Summary } from "../api/types";
 import type { Cell } from "./csv";
 
-const COLUMNS: [string, (job: Job, summary: Summary | undefined) => Cell][] = [
+const COLUMNS: [string, (job: JobSummary, summary: Summary | undefined) => Cell][] = [
   ["name", (job) => job.name],
   ["id", (job) => job.id],
   ["strategy", (job) => job.planned_by],
@@ -21,8 +21,7 @@ const COLUMNS: [string, (job: Job, summary: Summary | undefined) => Cell][] = [
   ["test accuracy (share)", (_, found) => found?.test_accuracy],
   ["to the target (s)", (_, found) => found?.time_to_target_s],
 ];
-// Of the first job these are of a baseline of its own, of which this table does not speak.
-const AGAINST_FIRST: [string, (summary: Summary | undefined) => Cell][] = [
+const COMPARED: [string, (summary: Summary | undefined) => Cell][] = [
   ["speed-up", (found) => found?.speed_up?.value],
   ["speed-up, low end of 95 %", (found) => found?.speed_up?.low],
   ["speed-up, high end of 95 %", (found) => found?.speed_up?.high],
@@ -33,12 +32,25 @@ const AGAINST_FIRST: [string, (summary: Summary | undefined) => Cell][] = [
 
 /** What Compare's table of numbers says as rows of a file: a job each, the first one is the baseline; values as they were
  * measured, with units in the head. */
-export function compareCsv(jobs: Job[], summaries: (Summary | undefined)[]): Cell[][] {
+export function compareCsv(jobs: JobSummary[], summaries: (Summary | undefined)[]): Cell[][] {
   return [
-    [...COLUMNS, ...AGAINST_FIRST].map(([head]) => head),
+    [...COLUMNS, ...COMPARED].map(([head]) => head),
     ...jobs.map((job, place) => [
       ...COLUMNS.map(([, value]) => value(job, summaries[place])),
-      ...AGAINST_FIRST.map(([, value]) => (place === 0 ? null : value(summaries[place]))),
+      // Of the first job these are of a baseline of its own, of which this table does not speak.
+      ...COMPARED.map(([, value]) => (place === 0 ? null : value(summaries[place]))),
     ]),
+  ];
+}
+
+/** The same of jobs side by side, each beside its own baseline. */
+export function sideBySideCsv(jobs: JobSummary[], summaries: (Summary | undefined)[]): Cell[][] {
+  return [
+    [...COLUMNS.map(([head]) => head), "baseline", ...COMPARED.map(([head]) => head)],
+    ...jobs.map((job, place) => {
+      const found = summaries[place];
+      const known = COLUMNS.map(([, value]) => value(job, found));
+      return [...known, found?.speed_up?.baseline_name, ...COMPARED.map(([, value]) => value(found))];
+    }),
   ];
 }

@@ -8,6 +8,7 @@ import {
   formatStepTime,
   formatThroughput,
   NONE,
+  NOT_MEASURED,
 } from "./format";
 import { STATES } from "./jobState";
 import { WHY_NONE } from "./whyNone";
@@ -50,7 +51,7 @@ export function compareRows(jobs: Job[], summaries: (Summary | undefined)[]): Co
     },
     { label: "computing", none: WHY_NONE.steps, values: of((summary) => formatStepTime(summary.compute_ms)) },
     { label: "exposed", none: WHY_NONE.steps, values: of((summary) => formatStepTime(summary.exposed_ms)) },
-    { label: "processors", values: of((summary) => processorsText(summary.processors)) },
+    { label: "processors", none: WHY_NONE.processors, values: of((summary) => processorsText(summary.processors)) },
     {
       label: "throughput",
       none: WHY_NONE.steps,
@@ -122,7 +123,7 @@ export function caveats(
 
 function processorsText(found: Summary["processors"]): string {
   const percent = (share: number) => `${formatFixed(100 * share, 0)} %`;
-  return found ? `${percent(found.busy)} busy, ${percent(found.own)} by this job` : "not known";
+  return found ? `${percent(found.busy)} busy, ${percent(found.own)} by this job` : NOT_MEASURED;
 }
 
 function intervalText(found: Summary["speed_up"]): string {

@@ -1,4 +1,5 @@
 import type { Device, Waiting } from "../api/types";
+import type { Cell } from "./csv";
 
 /** Devices of one kind, free ones and held ones. */
 export interface DeviceKind {
@@ -36,4 +37,36 @@ export function needs({ kind, devices }: Pick<Waiting, "kind" | "devices">): str
   if (kind === null) return "nothing that this server has";
   const [one, several] = NEEDED[kind] ?? [kind, kind];
   return `${devices} ${devices === 1 ? one : several}`;
+}
+
+/** Devices as rows of a file, with what is in their table in words as it was told. */
+export function deviceRows(devices: Device[]): Cell[][] {
+  return [
+    ["device", "model", "memory (B)", "held by", "job id", "job's state", "since"],
+    ...devices.map((one) => [
+      one.name,
+      one.model,
+      one.memory_bytes,
+      one.job_name,
+      one.job_id,
+      one.job_state,
+      one.since,
+    ]),
+  ];
+}
+
+/** Jobs that wait, likewise. */
+export function waitingRows(waiting: Waiting[]): Cell[][] {
+  return [
+    ["job", "job id", "needs", "why it waits", "again at", "priority", "waits since"],
+    ...waiting.map((one) => [
+      one.job_name,
+      one.job_id,
+      needs(one),
+      one.message,
+      one.retry_at,
+      one.priority,
+      one.since,
+    ]),
+  ];
 }

@@ -112,6 +112,19 @@ test("bars from zero on stand beside their names", () => {
   ]);
 });
 
+test("a unit is said once, and brackets do not hold brackets", () => {
+  const bar = { type: "bar", orientation: "h", name: "0: not stale", x: [0.25], y: ["worker 0"] };
+  const share = { title: { text: "share of the contributions" }, tickformat: ".0%" };
+  expect(csv([bar], { xaxis: share })[0]).toBe("name,0: not stale (share of the contributions)");
+  const part = { ...bar, name: "computation" };
+  const title = { text: "ms per step (median); processors of the machine: 41 % busy" };
+  const head = csv([part], { xaxis: { title }, meta: { unit: "ms per step (median)" } })[0];
+  expect(head).toBe('name,"computation, ms per step (median)"');
+  const line = { name: "p3", x: [0], y: [2] };
+  const loss = { title: { text: "training loss (smoothed over 8 %)" } };
+  expect(csv([line], { yaxis: loss })[0]).toBe('x,"p3, training loss (smoothed over 8 %)"');
+});
+
 test("a map's cells that hold something have a row each", () => {
   const rows = csv([
     {

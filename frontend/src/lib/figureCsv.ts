@@ -97,9 +97,8 @@ function lines(traces: Trace[], layout: PlotlyFigure["layout"]): Rows[] {
     const sorted = [...rows].sort(([one], [other]) => (Number(one) < Number(other) ? -1 : 1));
     const head = [
       headOf(layout, axis, "x"),
-      ...group.map(
-        (trace) =>
-          `${panelOf(layout, trace)}${plain(trace.meta?.key ?? trace.name)} (${unitOf(layout, trace)})`,
+      ...group.map((trace) =>
+        withUnit(`${panelOf(layout, trace)}${plain(trace.meta?.key ?? trace.name)}`, unitOf(layout, trace)),
       ),
     ];
     return [head, ...sorted.map(([at, row]) => [at, ...row])];
@@ -157,7 +156,8 @@ function lengths(bars: Trace[], layout: PlotlyFigure["layout"]): Rows {
     });
   });
   const axis = across ? (first.xaxis ?? "x") : (first.yaxis ?? "y");
-  const head = ["name", ...bars.map((trace) => `${plain(trace.name)} (${headOf(layout, axis, "value")})`)];
+  const unit = plain(layout.meta?.unit as string | undefined) || headOf(layout, axis, "value");
+  const head = ["name", ...bars.map((trace) => withUnit(plain(trace.name), unit))];
   return [head, ...Array.from(names, ([name, row]) => [plain(String(name)), ...row])];
 }
 
@@ -212,7 +212,17 @@ function headOf(layout: PlotlyFigure["layout"], name: string, otherwise: string)
     [own, ...axes.map((key) => axisOf(layout, key))].find((axis) => axis.title?.text) ?? own;
   const unit = ticksuffix?.trim() || (tickformat?.endsWith("%") ? "share" : "");
   const text = plain(title?.text) || (unit === "s" ? "time" : otherwise);
-  return unit ? `${text} (${unit})` : text;
+  return unit && !saysUnit(text, unit) ? withUnit(text, unit) : text;
+}
+
+/** Whether words of an axis, as `share of the contributions`, begin with its unit. */
+function saysUnit(text: string, unit: string): boolean {
+  return text === unit || text.startsWith(`${unit} `);
+}
+
+/** `loss (share)`; what has brackets of its own follows on a comma: `loss, training loss (smoothed)`. */
+function withUnit(name: string, unit: string): string {
+  return unit.includes("(") || name.endsWith(")") ? `${name}, ${unit}` : `${name} (${unit})`;
 }
 
 function unitOf(layout: PlotlyFigure["layout"], trace: Trace): string {
@@ -220,7 +230,8 @@ function unitOf(layout: PlotlyFigure["layout"], trace: Trace): string {
   const name = trace.yaxis ?? "y";
   const { title, ticksuffix, tickformat } = axisOf(layout, name);
   const unit = ticksuffix?.trim() || (tickformat?.endsWith("%") ? "share" : "");
-  return [plain(title?.text), unit].filter(Boolean).join(", ") || "value";
+  const text = plain(title?.text);
+  return [text, saysUnit(text, unit) ? "" : unit].filter(Boolean).join(", ") || "value";
 }
 
 /** Whose panel a line is in, where the figure says it. */

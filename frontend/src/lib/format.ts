@@ -1,5 +1,7 @@
 /** In place of a number that there is not. */
 export const NONE = "–";
+/** ... of which one may expect that it is always measured. */
+export const NOT_MEASURED = "not measured";
 
 /** Three significant digits, thousands grouped; a dash where there is no number. */
 export function formatNumber(value: number | null | undefined, digits = 3): string {

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Staleness } from "../api/types";
-import { formatMean, stalenessWords } from "./staleness";
+import { formatMean, stalenessRows, stalenessWords } from "./staleness";
 
 function found(contributions: number, ahead: number[], drifts = true): Staleness {
   const everything = { contributions, mean: 1.256, most: 1_234, staleness: [], to: [], counts: [] };
@@ -20,4 +20,18 @@ test("where there is none it says why", () => {
   expect(stalenessWords(found(0, [0]))).toContain("has been applied yet");
   expect(stalenessWords(found(0, [0], false))).toContain("wait for one another in every step");
   expect(formatMean(null)).toBe("–");
+});
+
+test("a file has the mean as it was counted", () => {
+  const worker = {
+    name: "worker 0",
+    steps: 1_200,
+    ahead: 0,
+    most_ahead: 3,
+    contributions: 9,
+    mean: 1.256,
+    most: 4,
+  };
+  const [, row] = stalenessRows([worker as unknown as Staleness["workers"][number]]);
+  expect(row).toEqual(["worker 0", 1200, 0, 3, 9, 1.256, 4]);
 });

@@ -1,4 +1,5 @@
 import type { Staleness } from "../api/types";
+import type { Cell } from "./csv";
 import { formatFixed, NONE } from "./format";
 
 /** A mean as the terminal writes it; a dash where there is none. */
@@ -19,4 +20,28 @@ export function stalenessWords({ drifts, everything, workers }: Staleness): stri
   if (!first || first.most_ahead === 0) return `${all}; nobody was ahead.`;
   const lead = `${number(first.most_ahead)} ${first.most_ahead === 1 ? "step" : "steps"}`;
   return `${all}; ${first.name} was up to ${lead} ahead of the slowest.`;
+}
+
+/** The workers as rows of a file, as they were counted. */
+export function stalenessRows(workers: Staleness["workers"]): Cell[][] {
+  return [
+    [
+      "worker",
+      "steps",
+      "steps ahead",
+      "most steps ahead",
+      "contributions",
+      "mean staleness",
+      "highest staleness",
+    ],
+    ...workers.map((one) => [
+      one.name,
+      one.steps,
+      one.ahead,
+      one.most_ahead,
+      one.contributions,
+      one.mean,
+      one.most,
+    ]),
+  ];
 }

@@ -12,5 +12,7 @@ export const WHY_NONE = {
   first: "The others are compared with this one",
   start: "The job has not started",
   place: "Three rounds are the fewest that prove something",
+  processors:
+    "Not measured: the machine does not say how busy its processors are (it has no /proc), or too few steps were measured",
   limit: "Too little was measured to say what limits it",
 } as const;

@@ -3,7 +3,7 @@ import { Link } from "@tanstack/react-router";
 import type { Device } from "../../api/types";
 import { StateBadge } from "../../components/StateBadge";
 import { TakeTable } from "../../components/TakeTable";
-import type { DeviceKind } from "../../lib/devices";
+import { type DeviceKind, deviceRows } from "../../lib/devices";
 import { formatBytes, formatDuration } from "../../lib/format";
 
 /** Devices of one kind: what each is, and who holds it. */
@@ -19,7 +19,7 @@ export function DeviceTable({ kind }: { kind: DeviceKind }) {
           {free} of {devices.length} free
         </Text>
       </Group>
-      <TakeTable file={title}>
+      <TakeTable file={title} rows={() => deviceRows(devices)}>
         <Table className="ty-table" verticalSpacing={6}>
           <Table.Thead>
             <Table.Tr>

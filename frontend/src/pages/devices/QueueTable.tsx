@@ -3,7 +3,7 @@ import { Link } from "@tanstack/react-router";
 import type { Queue, Waiting } from "../../api/types";
 import { NumberCell } from "../../components/NumberCell";
 import { TakeTable } from "../../components/TakeTable";
-import { needs } from "../../lib/devices";
+import { needs, waitingRows } from "../../lib/devices";
 import { formatDuration } from "../../lib/format";
 
 /** What waits, in the order in which it may start: for what, and why, in the scheduler's own words. */
@@ -25,7 +25,7 @@ export function QueueTable({ queue }: { queue: Queue }) {
           No job waits.
         </Text>
       ) : (
-        <TakeTable file="waiting jobs">
+        <TakeTable file="waiting jobs" rows={() => waitingRows(items)}>
           <Table className="ty-table" verticalSpacing={6}>
             <Table.Thead>
               <Table.Tr>

@@ -3,6 +3,7 @@ import type { Job } from "../../api/types";
 import { LinkAnchor } from "../../components/links";
 import { TakeTable } from "../../components/TakeTable";
 import { arrival } from "../../lib/arrival";
+import { attemptRows } from "../../lib/attemptRows";
 import { formatDuration } from "../../lib/format";
 import { STATES } from "../../lib/jobState";
 
@@ -23,7 +24,7 @@ export function AttemptsPanel({ job }: { job: Job }) {
             It has not been started yet.
           </Text>
         ) : (
-          <TakeTable file={`${job.name} attempts`}>
+          <TakeTable file={`${job.name} attempts`} rows={() => attemptRows(job.attempts)}>
             <Table.ScrollContainer minWidth={900} type="native">
               <Table fz="sm" verticalSpacing={4} data-testid="attempts">
                 <Table.Thead>

@@ -8,7 +8,7 @@ import type { XRange } from "../../components/PlotlyChart";
 import { Problem } from "../../components/Problem";
 import { TakeTable } from "../../components/TakeTable";
 import { Term } from "../../components/Term";
-import { formatMean, stalenessWords } from "../../lib/staleness";
+import { formatMean, stalenessRows, stalenessWords } from "../../lib/staleness";
 import { withZoom, zoomsOf } from "../../lib/zoom";
 
 interface Props {
@@ -53,7 +53,7 @@ function Workers({ job, attempt }: { job: Job; attempt: number | undefined }) {
             {stalenessWords(found)}
           </Text>
           {found.everything.contributions > 0 && (
-            <TakeTable file={`${job.name} workers`}>
+            <TakeTable file={`${job.name} workers`} rows={() => stalenessRows(found.workers)}>
               <Table fz="sm" className="ty-table" verticalSpacing={4} data-testid="staleness-workers">
                 <Table.Thead>
                   <Table.Tr>

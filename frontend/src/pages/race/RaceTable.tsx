@@ -13,6 +13,7 @@ import { StateBadge } from "../../components/StateBadge";
 import { TakeTable } from "../../components/TakeTable";
 import { Term } from "../../components/Term";
 import { baselineName } from "../../lib/apart";
+import { sideBySideCsv } from "../../lib/compareCsv";
 import { formatBytes, formatPercent, formatSpeedUp, formatThroughput, NONE } from "../../lib/format";
 import { SPEED_WORDS } from "../../lib/speedWords";
 import { WHY_NONE } from "../../lib/whyNone";
@@ -35,7 +36,10 @@ export function RaceTable({ jobs }: { jobs: JobSummary[] }) {
           {SPEED_WORDS}
         </Text>
       </Group>
-      <TakeTable file={`${jobs.map((job) => job.name).join(" ")} side by side`}>
+      <TakeTable
+        file={`${jobs.map((job) => job.name).join(" ")} side by side`}
+        rows={() => sideBySideCsv(jobs, summaries)}
+      >
         <Table className="ty-table" data-testid="race-table">
           <Table.Thead>
             <Table.Tr>

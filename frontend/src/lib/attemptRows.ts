@@ -1,0 +1,35 @@
+import type { Job } from "../api/types";
+import { arrival } from "./arrival";
+import type { Cell } from "./csv";
+
+/** A job's attempts as rows of a file, the first one first: moments as the service says them, times in seconds. */
+export function attemptRows(attempts: Job["attempts"]): Cell[][] {
+  return [
+    [
+      "attempt",
+      "id",
+      "state",
+      "started",
+      "ended",
+      "took (s)",
+      "processes",
+      "devices",
+      "ended because",
+      "exit code",
+      "telemetry",
+    ],
+    ...attempts.map((one) => [
+      one.number,
+      one.id,
+      one.state,
+      one.started_at,
+      one.ended_at,
+      one.started_at && one.ended_at ? (Date.parse(one.ended_at) - Date.parse(one.started_at)) / 1000 : null,
+      one.parties.join(", "),
+      one.devices.join(", "),
+      one.message ?? one.reason,
+      one.exit_code,
+      arrival(one),
+    ]),
+  ];
+}
