@@ -134,6 +134,29 @@ def _holds(folder: Path, name: str) -> bool:
     return _seen((folder / top).is_dir) or _seen((folder / f"{top}.py").is_file)
 
 
+def check_directories(model: SourceSpec, data: SourceSpec) -> None:
+    """Whether two entry points in two directories can be told apart by Python, which imports one module of a name. What
+    is wrong with either by itself is for `load_module` to say. Raises UserError with the directory that is meant."""
+    if model.directory is None or data.directory is None:
+        return
+    given = {"model": model, "data": data}
+    folders = {field: Path(os.path.abspath(source.directory or "")) for field, source in given.items()}
+    names = {field: (source.entrypoint or "").partition(":")[0] for field, source in given.items()}
+    one, two = folders["model"], folders["data"]
+    if _seen(lambda: one.samefile(two)) or not (_seen(one.is_dir) and _seen(two.is_dir)):
+        return
+    for field, other in (("data", "model"), ("model", "data")):
+        if _holds(folders[other], names[field]) and not _holds(folders[field], names[field]):
+            rule = f"holds no module {names[field]!r}; {other}.directory does"
+            remedy = f"Write {folders[other]}, or the folder that holds your module"
+            raise UserError(f"{field}.directory", given[field].directory, rule, remedy)
+    name = names["data"]
+    if name == names["model"] and all(_seen((folder / f"{name}.py").is_file) for folder in (one, two)):
+        rule = f"model.directory and data.directory each hold a module {name!r}, and Python imports one of a name"
+        remedy = f"Write {one} as data.directory if the model's is meant, else rename one of the two modules"
+        raise UserError("data.entrypoint", data.entrypoint, rule, remedy)
+
+
 def call(source: SourceSpec, field: str) -> Any:
     """Import and call the function that `source` names, with its options. What it raises becomes a UserError that says
     where in the user's own files; a UserError of its own stays as it is."""

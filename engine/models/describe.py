@@ -26,6 +26,7 @@ from torch.utils.flop_counter import flop_registry
 from engine.errors import UserError
 from engine.inputs.batch import Tensors, count, of_type, on, repeated, shape, shown
 from engine.inputs.build import find_task, load_dataset
+from engine.inputs.entrypoint import check_directories
 from engine.inputs.entrypoint import defaults
 from engine.inputs.reading import read
 from engine.inputs.source import Dataset
@@ -155,6 +156,7 @@ def describe_request(request: dict[str, Any]) -> ModelDescription:
     data = from_plain(SourceSpec, request.get("data"), "data")
     precision = request.get("precision", "float32")
     autocast = precision == "bf16"
+    check_directories(source, data)
     dataset = load_dataset(fitted(data, source))
     task = find_task(source, data)
     inputs, targets = read(dataset.train, (np.arange(_SAMPLES) + dataset.example) % len(dataset.train))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
-from engine.errors import UnknownNameError, UserError
+from engine.errors import UnknownNameError, UserError, refuse
 from engine.plan.cluster import cluster_of
 from engine.plan.compose import compose
 from engine.plan.description import ModelDescription
@@ -108,10 +109,20 @@ def build_plan(job: JobSpec, model: ModelDescription) -> Plan | Wrapper:
         return known[key]
 
     plan = compose(entry.build(model, cluster, options), job, model, cluster, beside)
-    plan = resolve(plan, model, cluster, job)
+    try:
+        plan = resolve(plan, model, cluster, job)
+    except UserError as error:
+        refuse(_as_written(one, options) for one in error.every)
     if job.fidelity == "rehearse":  # a profile that does not fit is found now, not when the job starts
         profile_of(job, model, replicas(plan, cluster.workers))
     return plan
+
+
+def _as_written(error: UserError, options: Any) -> UserError:
+    """About the option that the person wrote, where a rule refuses the setting of the plan that it became."""
+    plan, _, setting = error.field.partition(".")
+    written = plan == "consistency" and setting in {option.name for option in fields(options)}
+    return error.at(f"strategy.options.{setting}") if written else error
 
 
 def _chosen(name: str, options: dict[str, Any], name_field: str, options_field: str) -> tuple[Strategy, Any]:

@@ -20,6 +20,14 @@ Certainty = Literal["certain", "chance", "level"]
 Verdict = Literal["refused", "unknown", "unsure", "faster", "slower", "chance", "level"]
 MISSING = "throughput: "
 """So begins why there is no value of two runs that may be compared."""
+EQUAL = {
+    "work": "submit one of them with the other's model, data and training.precision",
+    "device": "submit one of them with the other's fidelity and cluster.device",
+    "device model": "run both on devices of one model",
+    "threads per worker": "submit one of them with the other's cluster.threads",
+    "injected faults": "submit one of them with the other's faults",
+}
+"""What makes two runs equal in this: each refusal has its own remedy, wherever several stand beside one another."""
 _KINDS = {"auto", "cpu", "cuda"}
 """What a job may ask for as its device. `auto` beside one of these is no difference: it may have meant the same."""
 TIMES = "{:.2f}x"
@@ -239,27 +247,27 @@ class _Pair:
         other = another_model(job.fingerprint, baseline.fingerprint) if job.work == baseline.work else None
         found = [other] if other else []
         found += [
-            f"{self.unequal(what, ours, theirs)}; they must be equal"
+            f"{self.unequal(what, ours, theirs)}; they must be equal: {EQUAL[what]}"
             for what, ours, theirs in (
                 ("work", job.work, baseline.work),
                 *_devices(job, baseline),
                 *_device_models(job, baseline),
                 ("threads per worker", job.threads, baseline.threads),
-                ("slowed workers", job.slowed or "none", baseline.slowed or "none"),
+                ("injected faults", job.slowed or "none", baseline.slowed or "none"),
             )
             if ours != theirs
         ]
         if scaling == "strong" and job.global_batch != baseline.global_batch:
             unequal = self.unequal("global batch", job.global_batch, baseline.global_batch)
             found.append(
-                f"{unequal}; strong scaling compares equal ones. Submit one of them with the other's"
+                f"{unequal}; strong scaling compares equal ones: submit one of them with the other's"
                 " training.global_batch"
             )
         if scaling == "weak" and job.global_batch * baseline.workers != baseline.global_batch * job.workers:
             ours, theirs = f"{job.batch_per_worker:g}", f"{baseline.batch_per_worker:g}"
             unequal = self.unequal("batch per worker", ours, theirs)
             found.append(
-                f"{unequal}; weak scaling compares equal ones. Submit one of them with a training.global_batch"
+                f"{unequal}; weak scaling compares equal ones: submit one of them with a training.global_batch"
                 " for which each worker has as many samples"
             )
         return found

@@ -173,7 +173,7 @@ def test_the_headline_names_the_layer_that_blocked(database: Database, fifo: Run
     text = run_race(database, fifo, p3).headline
     gain, _, rest = text.removeprefix("In one run of each, p3 finishes a step ").partition("x")
     assert float(gain) == pytest.approx(times, abs=0.02)
-    assert rest.startswith(" sooner than parameter-server: fc5 no longer blocks conv1")
+    assert rest.startswith(" sooner than parameter-server: classifier.fc5 no longer blocks features.conv1")
     assert run_race(database, p3, fifo).headline == text
 
 

@@ -99,7 +99,8 @@ A, B = contender("a", 10, {0: 1}), contender("b", 20, {0: 9})
         (
             [A, B, contender("c", 10, {}, threads=2)],
             "In one run of each, a finishes a step 2.00x sooner than b: conv0 no longer waits. c does not compare with "
-            "a (threads per worker: 1 in a, 2 in c; they must be equal)",
+            "a (threads per worker: 1 in a, 2 in c; they must be equal: submit one of them with "
+            "the other's cluster.threads)",
         ),
     ],
 )

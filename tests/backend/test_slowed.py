@@ -53,10 +53,10 @@ def test_it_is_compared_with_its_like_only(database: Database, slowed: str, plai
         assert compare(mine, theirs).result.value is not None
         for source in (other, wrong):
             (reason,) = compare(mine, source).result.refused
-            assert reason.startswith(f"slowed workers: {LABEL} here")
+            assert reason.startswith(f"injected faults: {LABEL} here")
         headline = race(session, [slowed, plain], FigureRequest()).headline
     assert headline.startswith(
-        f"Not comparable. slowed workers: {LABEL} in p3 (slowed), none in parameter-server"
+        f"Not comparable. injected faults: {LABEL} in p3 (slowed), none in parameter-server"
     )
 
 

@@ -50,7 +50,8 @@ def rows(api: TestClient, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     ("name", "value", "caveat"),
     [("baseline", None, None), ("alone", 1, None), ("outer", 1, OTHER_JOB), ("inner", 1, OTHER_JOB),
      ("afterwards", 1, None),
-     ("wider", None, "threads per worker: 2 here, 1 in the baseline; they must be equal")],
+     ("wider", None, "threads per worker: 2 here, 1 in the baseline; they must be equal: submit one of them with "
+      "the other's cluster.threads")],
 )  # fmt: skip
 def test_a_row_says_what_its_speed_up_is_worth(
     api: TestClient, rows: dict[str, dict[str, Any]], name: str, value: float | None, caveat: str | None

@@ -25,7 +25,10 @@ from tests.backend.recorded_run import add_job
 
 SECOND = 10**9
 DEADLINE_S = 30.0
-THREADS = "threads per worker: 2 here, 1 in the baseline; they must be equal"
+THREADS = (
+    "threads per worker: 2 here, 1 in the baseline; they must be equal: submit one of them with the other's "
+    "cluster.threads"
+)
 
 
 # --- through the API, with telemetry that is posted ---
@@ -95,7 +98,7 @@ def test_lists_summaries_series_and_figures_show_what_is_stored(
     assert [point["value"] for point in series["speed_up"]] == [7.25]
     meta = api.get(f"/api/v1/jobs/{run.job_id}/figures/speed-up").json()["layout"]["meta"]
     assert meta["speed_up"] == 7.25
-    assert "with 95 % confidence 7 to 7.5" in meta["alt"]
+    assert "with 95 % confidence 7.00 to 7.50" in meta["alt"]
     other = api.get(f"/api/v1/jobs/{run.job_id}/summary", params={"baseline": run.job_id}).json()["speed_up"]
     assert other["value"] == 1, "against another one it is measured for who asks"
 
@@ -117,7 +120,10 @@ def test_models_of_gpus_that_differ_do_not_compare(api: TestClient, tmp_path: Pa
     )
     assert job(api, like.job_id)["speed_up"] == 1
     (found,) = samples(api, unlike.job_id)
-    reason = "device model: NVIDIA A100-SXM4-80GB here, NVIDIA H200 in the baseline; they must be equal"
+    reason = (
+        "device model: NVIDIA A100-SXM4-80GB here, NVIDIA H200 in the baseline; they must be equal: run both on "
+        "devices of one model"
+    )
     assert (found["value"], found["refused"]) == (None, [reason])
     attempts = api.get(f"/api/v1/jobs/{unlike.job_id}/attempts").json()["items"]
     assert attempts[0]["device_models"] == ["NVIDIA A100-SXM4-80GB"] * 2

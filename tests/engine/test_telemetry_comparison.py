@@ -67,7 +67,8 @@ def test_only_jobs_whose_workers_are_slowed_alike_compare() -> None:
     worse = replace(BASE, slowed="worker 1 slowed: computes 4x as long")
     assert speed_up(slowed, slowed) == SpeedUp(value=1.0, scaling="strong")
     assert speed_up(slowed, BASE).refused == (
-        "slowed workers: worker 1 slowed: computes 2x as long here, none in the baseline; they must be equal",
+        "injected faults: worker 1 slowed: computes 2x as long here, none in the baseline; they must be equal: "
+        "submit one of them with the other's faults",
     )
     assert not speed_up(slowed, worse).comparable
     assert outcome([BASE, slowed]).leader is None
@@ -87,13 +88,16 @@ def test_models_of_devices_that_differ_do_not_compare() -> None:
     refused = speed_up(other, GPU, "strong")
     assert (refused.value, refused.refused) == (
         None,
-        ("device model: NVIDIA A100 here, NVIDIA H200 in the baseline; they must be equal",),
+        (
+            "device model: NVIDIA A100 here, NVIDIA H200 in the baseline; they must be equal: run both on devices of "
+            "one model",
+        ),
     )
     mixed = replace(GPU, device_models=("NVIDIA A100", "NVIDIA H200"))
     assert "NVIDIA A100 and NVIDIA H200 here" in speed_up(mixed, GPU, "strong").refused[0]
     assert speed_up(GPU, GPU, "strong") == SpeedUp(value=1.0, scaling="strong")
     assert outcome([GPU, other]).refused == (
-        "device model: NVIDIA H200 in base, NVIDIA A100 in other; they must be equal",
+        "device model: NVIDIA H200 in base, NVIDIA A100 in other; they must be equal: run both on devices of one model",
     )
 
 
@@ -160,7 +164,7 @@ PAIRS: dict[str, tuple[dict[str, Any], str, str]] = {
     "device": ({"device": "cuda"}, "refused", "device: cuda"),
     "no device yet": ({"device": "auto"}, "faster", ""),
     "a rehearsal": ({"device": "rehearsed: P4000"}, "refused", "device: rehearsed: P4000"),
-    "a straggler": ({"slowed": "worker 1 slowed: computes 2x as long"}, "refused", "slowed workers: worker 1 slowed"),
+    "a straggler": ({"slowed": "worker 1 slowed: computes 2x as long"}, "refused", "injected faults: worker 1 slowed"),
     "company": ({"alone": False}, "faster", "another job ran on the machine during fast"),
     "rate, one worker": ({"rate": "1 Gbit/s"}, "faster", ""),
     "setting": ({"settings": (("optimizer", "adam"),)}, "faster", "optimizer: adam in fast, sgd in base"),
@@ -204,7 +208,10 @@ def test_two_runs_are_judged_in_one_way(change: dict[str, Any], verdict: str, sa
 
 def test_what_a_baseline_differs_in_is_said_without_names() -> None:
     found = speed_up(replace(FAST, threads=2), SURE)
-    assert found.refused == ("threads per worker: 2 here, 1 in the baseline; they must be equal",)
+    assert found.refused == (
+        "threads per worker: 2 here, 1 in the baseline; they must be equal: submit one of them "
+        "with the other's cluster.threads",
+    )
 
 
 def test_of_three_the_one_that_does_not_compare_is_named_and_the_others_ranked() -> None:

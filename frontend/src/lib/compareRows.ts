@@ -51,7 +51,11 @@ export function compareRows(jobs: Job[], summaries: (Summary | undefined)[]): Co
     },
     { label: "computing", none: WHY_NONE.steps, values: of((summary) => formatStepTime(summary.compute_ms)) },
     { label: "exposed", none: WHY_NONE.steps, values: of((summary) => formatStepTime(summary.exposed_ms)) },
-    { label: "processors", none: WHY_NONE.processors, values: of((summary) => processorsText(summary.processors)) },
+    {
+      label: "processors",
+      none: WHY_NONE.processors,
+      values: of((summary) => processorsText(summary.processors)),
+    },
     {
       label: "throughput",
       none: WHY_NONE.steps,

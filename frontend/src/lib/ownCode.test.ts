@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { entryProblem, fromFile, INCOMPLETE, ownCode } from "./ownCode";
+import { entryProblem, fromFile, INCOMPLETE, inFolder, ownCode } from "./ownCode";
 
 const ours = { name: "mlp", entrypoint: null, directory: null, options: {} };
 const mine = { name: null, entrypoint: "net:build", directory: "/home/me", options: {} };
@@ -35,6 +35,28 @@ test("an entry point may be written with its file", () => {
 test("an entry point that names no function is told how it is written", () => {
   for (const text of ["", "net:build", "nets.mine:build", "/home/me/mine.py:build"])
     expect(entryProblem(text)).toBeNull();
-  for (const text of ["/home/me/mine.py", "mine.py:build", "net", "net:", ":build", "net: build"])
+  for (const text of ["/home/me/mine.py", "mine.py", "net", "net:", ":build", "net: build"])
     expect(entryProblem(text)).toContain("module:function, as net:build, or with its file");
+});
+
+test("a file below the directory is what the path of both would be", () => {
+  const found = { directory: "/home/me", entrypoint: "net:build" };
+  expect(inFolder("net.py:build", "/home/me")).toEqual(found);
+  expect(inFolder("./net.py:build", "/home/me/")).toEqual(found);
+  expect(inFolder("nets/net.py:build", "/home/me")).toEqual({ ...found, directory: "/home/me/nets" });
+  expect(inFolder("net.py:build", "/")).toEqual({ ...found, directory: "/" });
+  for (const [text, directory] of [
+    ["net:build", "/home/me"],
+    ["net.py:build", ""],
+    ["net.py", "/home/me"],
+    ["/home/me/net.py:build", "/home/me"],
+  ] as const)
+    expect(inFolder(text, directory)).toBeNull();
+});
+
+test("a file without its directory is told the corrected value", () => {
+  expect(entryProblem("net.py:build")).toBe(
+    "Write net:build, and the folder that holds net.py as directory.",
+  );
+  expect(entryProblem("net.py:build", "/home/me")).toBeNull();
 });

@@ -12,10 +12,22 @@ export function ownCode(spec: Record<string, unknown>): string | null {
 export const INCOMPLETE = "incomplete";
 
 /** What is wrong with an entry point as it stands in the form, which also takes the file; null where nothing is. */
-export function entryProblem(text: string): string | null {
+export function entryProblem(text: string, directory = ""): string | null {
+  const short = inFolder(text, "/");
+  if (short && !inFolder(text, directory))
+    return `Write ${short.entrypoint}, and the folder that holds ${short.entrypoint.split(":")[0]}.py as directory.`;
   const module = /^\w+(\.\w+)*:\w+$/.test(text) && !text.includes(".py:");
-  if (text === "" || fromFile(text) || module) return null;
+  if (text === "" || fromFile(text) || short || module) return null;
   return "Write module:function, as net:build, or with its file, as /home/me/net.py:build.";
+}
+
+/** What an entry point that names a file means in this folder, `net.py:build` or `nets/net.py:build`: the same as if the
+ * whole path had been written. Null where it names no file below the folder. */
+export function inFolder(text: string, directory: string): { directory: string; entrypoint: string } | null {
+  const found = /^\s*(?:\.\/)?((?:[\w-]+\/)*)(\w+)\.py:(\w+)\s*$/.exec(text);
+  if (!found || !directory.startsWith("/")) return null;
+  const folder = `${directory.replace(/\/+$/, "")}/${found[1]}`.replace(/(.)\/+$/, "$1");
+  return { directory: folder, entrypoint: `${found[2]}:${found[3]}` };
 }
 
 /** An entry point that is written with its file, `/home/me/nets/mine.py:build`, as the service wants it: the folder, and

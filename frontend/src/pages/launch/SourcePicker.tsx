@@ -6,7 +6,7 @@ import { MapField } from "../../form/MapField";
 import { Misfits } from "../../form/Misfits";
 import { type FieldProps, ObjectFields } from "../../form/SchemaField";
 import { hasFields, initialValue, isObject, type JsonSchema, resolve } from "../../form/schema";
-import { entryProblem, fromFile } from "../../lib/ownCode";
+import { entryProblem, fromFile, inFolder } from "../../lib/ownCode";
 
 interface Props extends FieldProps {
   entries: SourceEntry[];
@@ -27,9 +27,10 @@ export function SourcePicker({ entries, what, schema: whole, root, path, value, 
   };
   // What the field held as it was left: a half typed text is told nothing.
   const [left, setLeft] = useState("");
-  const split = (text: string) => {
+  // A file becomes its module and its folder, whichever of the two fields is written last.
+  const split = (text: string, directory: string) => {
     setLeft(text);
-    const found = fromFile(text);
+    const found = fromFile(text) ?? inFolder(text, directory);
     if (found) set(found);
   };
   const text = (field: "entrypoint" | "directory", description: string, placeholder: string) => (
@@ -39,12 +40,14 @@ export function SourcePicker({ entries, what, schema: whole, root, path, value, 
       placeholder={placeholder}
       value={String(source[field] ?? "")}
       error={
-        (field === "entrypoint" && left === source.entrypoint && entryProblem(left)) ||
+        (field === "entrypoint" &&
+          left === source.entrypoint &&
+          entryProblem(left, String(source.directory ?? ""))) ||
         errorAt(errors, `${path}.${field}`)
       }
       data-testid={`field-${path}.${field}`}
       onChange={(event) => set({ [field]: event.currentTarget.value })}
-      onBlur={field === "entrypoint" ? (event) => split(event.currentTarget.value) : undefined}
+      onBlur={() => split(String(source.entrypoint ?? ""), String(source.directory ?? ""))}
     />
   );
   return (
@@ -72,13 +75,13 @@ export function SourcePicker({ entries, what, schema: whole, root, path, value, 
           {text(
             "entrypoint",
             path === "data"
-              ? "Your function that returns (train, test), two map-style data sets: module:function, or with its file."
-              : "Your function that returns a torch.nn.Module: module:function, or with its file.",
-            path === "data" ? "/home/me/project/net.py:data" : "/home/me/project/net.py:build",
+              ? "Your function that returns (train, test), two map-style data sets: net:data of a file net.py in the directory below. With its file, net.py:data or its whole path, it is split into the two fields."
+              : "Your function that returns a torch.nn.Module: net:build of a file net.py in the directory below. With its file, net.py:build or its whole path, it is split into the two fields.",
+            path === "data" ? "net:data" : "net:build",
           )}
           {text(
             "directory",
-            "The folder that holds the package, as an absolute path on the workers' machines.",
+            "The folder that holds the file or the package, as an absolute path on the workers' machines.",
             "/home/me/project",
           )}
           <MapField
