@@ -200,11 +200,13 @@ class Assembly:
             contributions=contributions,
         )
 
-    def join_again(self) -> int | None:
-        """Connect as a worker that was lost; answers the step that it goes on with, None where training is over."""
+    def join_again(self, checksum: int) -> int | None:
+        """Connect as a worker that was lost; answers the step that it goes on with, None where training is over.
+        `checksum`: see `Rejoin.check`."""
         assert self._rejoin is not None
         assert self.versions is not None
         units = [choice.unit for choice in load_choices(self._launch).values()]
+        self._rejoin.check(checksum)
         return self._rejoin.join(self.exchanges, units, self.versions)
 
     def _writes(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import zlib
 from collections.abc import Iterable, Mapping
 
 import torch
@@ -105,6 +106,15 @@ def share(initial: InitialState, model: nn.Module, launch: Launch, base: PartyBa
 def first_values(module: nn.Module) -> dict[str, Tensor]:
     """The parameters and buffers of `module`, each once, as `host_state`."""
     return host_state(dict([*module.named_parameters(), *module.named_buffers()]))
+
+
+def untrained(module: nn.Module) -> int:
+    """A checksum of the buffers, and of the parameters that are not trained."""
+    frozen = {name: p for name, p in module.named_parameters() if not p.requires_grad}
+    found = zlib.crc32(b"")
+    for name, tensor in host_state({**frozen, **dict(module.named_buffers())}).items():
+        found = zlib.crc32(as_bytes(tensor.view(-1)), zlib.crc32(name.encode(), found))
+    return found
 
 
 def host_state(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -9,7 +9,7 @@ on it may contribute, and goes on from there with the servers' parameters.
     trains from step c on
 
 It pushes only when all answers have come, so no server takes a step of it for one of who was lost. Buffers, and what is
-not trained, are as the model begins with them.
+not trained, are as the model begins with them: the same as worker 0 began with.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from engine.errors import TrainingError
 from engine.exchange.base import Exchange
 from engine.exchange.server import ServerExchange
 from engine.launch import write_json
@@ -32,6 +33,8 @@ from engine.transport.message import Header
 
 OVER = "training is over"
 """What worker 0 publishes when nobody contributes any more."""
+UNTRAINED = "checksum of what is not trained"
+"""What worker 0 publishes before training, where workers may join again."""
 _LOOK_S = 0.2
 
 
@@ -52,6 +55,16 @@ class Rejoin:
         self._welcomes[header.origin] = header
         if self._welcomes.keys() >= set(self.base.servers):
             self._come.set()
+
+    def check(self, checksum: int) -> None:
+        """`checksum`: of what is not trained here. Raises TrainingError where worker 0 had something else at first."""
+        theirs = self.base.rendezvous.collect(UNTRAINED, [0])[0]
+        if theirs != str(checksum):
+            raise TrainingError(
+                f"{self.base.party.name} was started anew, and the model's buffers, or its parameters that are not"
+                f" trained, are not what they were in {self.base.names[0]} when training began. Make them from the"
+                " job's seed, or use worker_loss go-on"
+            )
 
     def join(self, exchanges: Mapping[int, Exchange], units: list[Unit], versions: Versions) -> int | None:
         """Connect, and wait for the parameters of the step that this worker goes on with; answers which it is. None

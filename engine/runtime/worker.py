@@ -24,12 +24,12 @@ from engine.runtime.assembly import Assembly
 from engine.runtime.cuda_clock import span_clock
 from engine.runtime.evaluation import Evaluator, save_state
 from engine.runtime.faults import Faults
-from engine.runtime.initial import share
+from engine.runtime.initial import share, untrained
 from engine.runtime.losses import may_lose_workers, samples_contributed
 from engine.runtime.party import PartyBase
 from engine.runtime.place import Place
 from engine.runtime.refused import refused_by_pytorch
-from engine.runtime.rejoin import OVER
+from engine.runtime.rejoin import OVER, UNTRAINED
 from engine.runtime.servers import end_training, tell_length
 from engine.runtime.straggler import Slowness, Straggler, computing_clock
 from engine.runtime.subject import Subject, rehearsal_summary, slowness_of
@@ -101,6 +101,7 @@ class Worker:
             # Replayed stages differ, and begin alike everywhere.
             if team.stage is None or subject.pace is None:
                 share(initial, place.shared, self._launch, base)
+        checksum = untrained(place.shared) if self._launch.restarts else 0
         model = place.model.to(parts.device)
         subject = replace(subject, model=model, parts=None)  # what is computed elsewhere goes
         if parts.rank == 0:
@@ -110,7 +111,7 @@ class Worker:
         passes, measure = place.open(replica, loader.steps)
         gc.collect()
         gc.freeze()  # what is here now is here to stay: the collector need not look at it again and again
-        first = parts.join_again() if base.incarnation else self._ready()
+        first = parts.join_again(checksum) if base.incarnation else self._ready(checksum)
         if first is None:
             base.part()
             return
@@ -156,8 +157,10 @@ class Worker:
         base.part()
         self._write_summary(outcome, subject)  # everything has left by now, so that its byte counts are final
 
-    def _ready(self) -> int:
-        """Meet all others; the first step."""
+    def _ready(self, checksum: int) -> int:
+        """Meet all others; the first step. `checksum`: see `Rejoin.check`."""
+        if self._launch.restarts and not self._parts.rank:
+            self._base.rendezvous.publish(UNTRAINED, str(checksum))
         self._base.rendezvous.barrier("ready")
         if self._goes_on and not self._parts.rank:
             write_json(self._launch.ready, {})

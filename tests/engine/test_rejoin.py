@@ -23,8 +23,8 @@ from engine.launch import Launch
 from engine.plan.job import LEAST_SILENCE_S, ClusterSpec, JobSpec, SourceSpec
 from engine.plan.restarts import LONGEST_S, MOST, pause_before
 from engine.state.update_record import read
-from tests.engine.test_runtime_failures import USER_CODE, gone, started, wait_until
-from tests.jobs import job, plan_of
+from tests.engine.test_runtime_failures import USER_CODE, gone, heard, started, supervised, wait_until
+from tests.jobs import job, plan_of, prepare
 
 SERVERS, STEPS, BOUND = 2, 60, 3
 DEDICATED = {"servers": SERVERS, "where": "dedicated"}
@@ -224,6 +224,27 @@ def test_what_the_engine_finds_wrong_ends_the_job_at_once(tmp_path: Path) -> Non
     assert end.error is not None
     assert end.error["type"] == "TrainingError"
     assert not joined_at(end)
+
+
+@pytest.mark.usefixtures("gang_lane")
+def test_a_model_that_begins_with_something_else_ends_the_job(tmp_path: Path) -> None:
+    """Nobody hands over what is not trained, so the worker would train with it."""
+    with started(spec_of(ASYNC, tmp_path, moody=True), tmp_path) as gang:
+        signalled(gang, tmp_path)
+        end = ended(gang, "failed")
+    assert end.party == "worker 2"
+    assert "buffers, or its parameters that are not trained, are not what they were" in end.reason
+
+
+@pytest.mark.usefixtures("gang_lane")
+def test_an_injected_fault_is_the_first_process_s(tmp_path: Path) -> None:
+    prepare(spec_of(ASYNC, tmp_path), tmp_path)
+    with supervised(tmp_path, fault="worker 2/4/exit") as program:
+        heard(program, 60)
+        end = heard(program, 90)
+    assert end["status"] == "succeeded", end["reason"]
+    assert re.fullmatch(r"worker 2 was lost after [45] steps: its connections closed .*", end["lost"][0])
+    assert re.fullmatch(r"worker 2 joined again at step [45] \(incarnation 1\)", end["lost"][1])
 
 
 @pytest.mark.usefixtures("gang_lane")

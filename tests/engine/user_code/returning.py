@@ -6,6 +6,7 @@ import time
 from multiprocessing import current_process
 from pathlib import Path
 
+import torch
 from torch import Tensor, nn
 
 PATIENCE_S = 60.0
@@ -15,10 +16,11 @@ class Returning(nn.Sequential):
     """(n, 1, 8, 8) -> (n, 10). The n-th process of a worker leaves the file `<worker>.<n>` in `marks`: the first one in
     its step 3, later ones when they have contributed a step. Worker 0 waits in its step 8 for `<party>.<awaits>`. The
     first `failing` processes of the party raise an error then; later ones begin when the file `begins` is there. Worker
-    0 leaves the file `evaluating` when it evaluates, and then waits for the file `evaluates`."""
+    0 leaves the file `evaluating` when it evaluates, and then waits for the file `evaluates`. One that is `moody` begins
+    with another buffer in each of its lives."""
 
     def __init__(
-        self, marks: Path, party: str, *, awaits: int, failing: int, begins: str, evaluates: str
+        self, marks: Path, party: str, *, awaits: int, failing: int, begins: str, evaluates: str, moody: bool
     ) -> None:
         super().__init__(nn.Flatten(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
         self._name = current_process().name
@@ -33,6 +35,8 @@ class Returning(nn.Sequential):
             self._life = len(list(marks.glob(f"{party}.*")))
             if self._life and begins:
                 wait_for(Path(begins))
+        if moody:
+            self.register_buffer("mood", torch.tensor(self._life))
 
     def forward(self, x: Tensor) -> Tensor:
         if not self.training:
@@ -63,5 +67,14 @@ def build(
     failing: int = 0,
     begins: str = "",
     evaluates: str = "",
+    moody: bool = False,
 ) -> nn.Module:
-    return Returning(Path(marks), party, awaits=awaits, failing=failing, begins=begins, evaluates=evaluates)
+    return Returning(
+        Path(marks),
+        party,
+        awaits=awaits,
+        failing=failing,
+        begins=begins,
+        evaluates=evaluates,
+        moody=moody,
+    )
