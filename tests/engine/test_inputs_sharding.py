@@ -4,7 +4,9 @@ from itertools import product
 
 import numpy as np
 import pytest
+import torch
 
+from engine.inputs.loader import Loader
 from engine.inputs.sharding import (
     epoch_order,
     global_batch_at,
@@ -12,6 +14,8 @@ from engine.inputs.sharding import (
     micro_batches,
     shard,
 )
+from engine.inputs.source import TensorSource
+from engine.plan.job import EvaluationSpec, TrainingSpec
 from engine.plan.length import steps_per_epoch
 
 SAMPLES = (1, 2, 5, 16, 31)
@@ -66,3 +70,30 @@ def test_order_depends_on_seed_and_epoch_alone():
 def test_a_rank_beyond_the_workers_is_refused():
     with pytest.raises(ValueError, match="rank 2 of 2 workers"):
         shard(np.arange(4), 2, 2)
+
+
+def test_who_joins_later_gets_the_batches_of_the_steps_that_are_left() -> None:
+    """Over epochs of 3 steps, the last one of which is small; and it is known how many samples a step has."""
+    source = TensorSource(torch.arange(22).float(), torch.arange(22))
+    training = TrainingSpec(steps=11, global_batch=9, seed=5)
+    for rank in range(4):
+        loader = Loader(
+            source,
+            training=training,
+            evaluation=EvaluationSpec(),
+            rank=rank,
+            workers=4,
+            device=torch.device("cpu"),
+            prefetch=0,
+            dtype=None,
+            filler=False,
+        )
+        parts = [[micro.targets.tolist() for micro in batch.micro_batches] for batch in loader]
+        for first in range(12):
+            left = list(loader.batches(first))
+            assert [[micro.targets.tolist() for micro in batch.micro_batches] for batch in left] == parts[
+                first:
+            ]
+            samples = sum(micro.samples for batch in left for micro in batch.micro_batches)
+            assert loader.samples_of(rank, first, 11) == samples
+        assert loader.samples_of(rank, 4, 4) == 0

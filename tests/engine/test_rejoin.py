@@ -22,6 +22,7 @@ from engine.inputs.sharding import global_batch_at, shard
 from engine.launch import Launch
 from engine.plan.job import LEAST_SILENCE_S, ClusterSpec, JobSpec, SourceSpec
 from engine.plan.restarts import LONGEST_S, MOST, pause_before
+from engine.runtime.losses import joined_up
 from engine.state.update_record import read
 from tests.engine.test_runtime_failures import USER_CODE, gone, heard, started, supervised, wait_until
 from tests.jobs import job, plan_of, prepare
@@ -342,6 +343,12 @@ def test_what_is_no_number_of_restarts_and_no_pause_is_refused(field: str, value
     with pytest.raises(UserError) as refused:
         ClusterSpec(**{field: value})  # type: ignore[arg-type]
     assert refused.value.field == field
+
+
+def test_steps_that_several_servers_have_seen_count_once() -> None:
+    assert joined_up([(0, 5), (8, 20), (0, 6), (8, 19)]) == [(0, 6), (8, 20)]
+    assert joined_up([(3, 3), (0, 4), (2, 7)]) == [(0, 4), (4, 7)]
+    assert joined_up([]) == []
 
 
 def test_each_pause_is_twice_as_long_up_to_a_limit() -> None:

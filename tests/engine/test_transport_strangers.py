@@ -15,7 +15,7 @@ from engine.launch import Launch
 from engine.plan.units import cut
 from engine.protocol.messages import Lane, Message
 from engine.transport import DeadlineMissed, Endpoint, Header, PeerLost, ProtocolError, greeting
-from engine.transport.mesh import MOST_STRANGERS
+from engine.transport.door import MOST_STRANGERS
 from engine.transport.rendezvous import Rendezvous
 from tests.engine.transport_parties import TOKEN, WAIT_S, in_threads
 from tests.jobs import job, prepare

@@ -16,7 +16,7 @@ class Returning(nn.Sequential):
     """(n, 1, 8, 8) -> (n, 10). The n-th process of a worker leaves the file `<worker>.<n>` in `marks`: the first one in
     its step 3, later ones when they have contributed a step. Worker 0 waits in its step 8 for `<party>.<awaits>`. The
     first `failing` processes of the party raise an error then; later ones begin when the file `begins` is there. Worker
-    0 leaves the file `evaluating` when it evaluates, and then waits for the file `evaluates`. One that is `moody` begins
+    0 leaves the file `evaluating` when it evaluates, and then waits for the file `evaluates`. A `moody` one begins
     with another buffer in each of its lives."""
 
     def __init__(
