@@ -66,10 +66,11 @@ def samples_contributed(base: PartyBase, loader: Loader) -> int:
 def joined_up(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """The same steps (first, end) in order, each once: servers have seen as much of one as had come."""
     found: list[tuple[int, int]] = []
-    for first, end in sorted(spans):
-        begin = max(first, found[-1][1]) if found else first
-        if end > begin:
-            found.append((begin, end))
+    for first, end in sorted(span for span in spans if span[0] < span[1]):
+        if found and first <= found[-1][1]:
+            found[-1] = found[-1][0], max(end, found[-1][1])
+        else:
+            found.append((first, end))
     return found
 
 
