@@ -134,6 +134,18 @@ class Attempt(Schema):
     ended_at: datetime | None
     dropped: list[DroppedDetail]
     """Where its detail is missing, by process and range of steps. Empty: nowhere."""
+    lost: list[LostWorker]
+    """Workers without which it went on, as its end says. Empty: none, or it has not ended yet."""
+
+
+class LostWorker(Schema):
+    """A worker without which an attempt went on (`cluster.worker_loss: go-on`)."""
+
+    worker: str
+    steps: int
+    """That it had contributed when it was lost."""
+    text: str
+    """Who was lost, after which step, why, and what that means for the samples that are trained on."""
 
 
 class Transition(Schema):

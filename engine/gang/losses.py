@@ -15,6 +15,7 @@ from typing import Any
 
 from engine.launch import Launch
 from engine.plan.cluster import Party
+from engine.plan.loss_words import Loss
 from engine.plan.plan import Plan
 from engine.regular import NotRegularError, read_regular
 
@@ -118,7 +119,7 @@ class Losses:
             return said
         if loss is not None:
             why = self._why(party, code) or str(loss["reason"])
-            said.append(f"{party.name} was lost after {loss['steps']} steps: {why}")
+            said.append(Loss(worker=party.name, steps=loss["steps"], why=why).text)
         elif incarnation and joined is None and code is not None:
             why = self._why(party, code) or f"exit code {code}"
             said.append(

@@ -97,6 +97,19 @@ export function JobHeader({ job, attempt }: { job: Job; attempt: number | undefi
           </Text>
         )
       )}
+      {shown && shown.lost.length > 0 && (
+        <Alert
+          color="yellow"
+          title={shown.lost.length === 1 ? "It went on without a worker" : "It went on without some workers"}
+          data-testid="lost-workers"
+        >
+          {shown.lost.map(({ worker, text }) => (
+            <Text key={worker} size="sm" style={{ overflowWrap: "anywhere" }}>
+              {text}
+            </Text>
+          ))}
+        </Alert>
+      )}
       {dropped.length > 0 && (
         <Alert color="yellow" title="Some detail is missing" data-testid="dropped">
           {dropped.slice(0, GAPS).map((gap) => (
