@@ -144,7 +144,7 @@ _fixtures: frozenset[str] = frozenset(("gang_lane", "server_lane"))
 _PROGRAMS = {
     "-m backend.cli.main serve ": "server_lane",
     "-m backend.executors.supervisor ": "server_lane",
-    "gang_of_programs.py ": "server_lane",
+    "-m tests.backend.gang_of_programs ": "server_lane",
     "-m tests.engine.gang_program ": "gang_lane",
 }
 """What the command line of such a process holds -> the fixture."""

@@ -14,7 +14,7 @@ from backend.app import create_app
 from backend.db import Database
 from backend.db.engine import sqlite_url
 from backend.db.models import Attempt
-from backend.executors import process
+from backend.executors import local, process
 from backend.services import describing
 from backend.services.racing import Racing
 from backend.settings import Settings
@@ -134,7 +134,12 @@ def new_database(new_url: Callable[[], str]) -> Iterator[Database]:
 
 
 @pytest.fixture
-def house(server_lane: None, tmp_path: Path, new_url: Callable[[], str]) -> Iterator[House]:
+def house(
+    server_lane: None, tmp_path: Path, new_url: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[House]:
+    # Supervisors of scheduled jobs are forked; those of the executor's own tests are started anew.
+    monkeypatch.setattr(local, "subprocess", warm.PROGRAMS)
+    warm.address()
     house = House(tmp_path, new_url())
     yield house
     with house.database.read() as session:

@@ -43,7 +43,7 @@ PLAN = Plan(strategy="single", layers=(LayerPlan(layer="fc"),))
 
 def programs_executor() -> LocalExecutor:
     """The local executor, with gangs of small programs (see gang_of_programs.py)."""
-    return LocalExecutor([sys.executable, str(Path(__file__).with_name("gang_of_programs.py"))])
+    return LocalExecutor([sys.executable, "-P", "-m", "tests.backend.gang_of_programs"])
 
 
 def job(name: str, workers: int = 2, *, alone: bool = False, **fields: Any) -> JobSpec:

@@ -1,4 +1,4 @@
-"""A supervisor whose gang is made of small real processes: `python gang_of_programs.py DIRECTORY`.
+"""A supervisor whose gang is made of small real processes: `python -m tests.backend.gang_of_programs DIRECTORY`.
 
 It has the contract of `engine.gang.gang.Gang` and starts in milliseconds. The job's name says what the
 processes do: see PROGRAMS.

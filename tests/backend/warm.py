@@ -43,6 +43,7 @@ LOADED = (
     "engine.models.describe",
 )
 """What forks need not load."""
+_starting = threading.Lock()
 _MOST_PASSED = 16
 _ABOVE = 100
 """Where descriptors wait for their numbers: nobody passes one on with a number as high."""
@@ -111,22 +112,38 @@ def use() -> None:
         module.subprocess = PROGRAMS  # type: ignore[attr-defined]
 
 
-@cache
 def address() -> str:
-    """Where programs are forked, until this process ends."""
+    """Where programs are forked, until this process ends. Returns when all is loaded: a busy machine takes longer for
+    that than tests wait for a program."""
+    with _starting:
+        return _start()
+
+
+@cache
+def _start() -> str:
     name = f"trainyard-warm-{secrets.token_hex(8)}"
     lifeline, mine = os.pipe()
+    loaded, loading = os.pipe()
     kept = {name: value for name, value in os.environ.items() if not name.startswith("TRAINYARD_")}
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.bind(f"\0{name}")
         listener.listen()
         program = subprocess.Popen(
-            [sys.executable, "-P", "-m", "tests.backend.warm", str(listener.fileno()), str(lifeline)],
+            [
+                sys.executable,
+                "-P",
+                "-m",
+                "tests.backend.warm",
+                *map(str, (listener.fileno(), lifeline, loading)),
+            ],
             env=kept | dict.fromkeys(local.THREAD_VARIABLES, "1") | {"PYTHONPATH": str(ROOT)},
-            pass_fds=[listener.fileno(), lifeline],
+            pass_fds=[listener.fileno(), lifeline, loading],
             stdin=subprocess.DEVNULL,
         )
-    os.close(lifeline)
+    for theirs in (lifeline, loading):
+        os.close(theirs)
+    os.read(loaded, 1)  # it closes the other end
+    os.close(loaded)
 
     def end() -> None:
         os.close(mine)
@@ -136,11 +153,12 @@ def address() -> str:
     return name
 
 
-def _serve(listener: socket.socket, lifeline: int) -> str:
+def _serve(listener: socket.socket, lifeline: int, loading: int) -> str:
     """In the process that forks: until the other end of `lifeline` closes. Returns in every fork: the module to run."""
     for name in LOADED:
         import_module(name)
     gc.freeze()  # forks leave it alone, so that they share it
+    os.close(loading)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests, which then end
     running: dict[int, tuple[int, socket.socket]] = {}
     with selectors.DefaultSelector() as selector:
@@ -222,7 +240,7 @@ def _run(program: str, kept: set[int]) -> NoReturn:
 
 if __name__ == "__main__":
     runpy.run_module(
-        _serve(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2])),
+        _serve(socket.socket(fileno=int(sys.argv[1])), *map(int, sys.argv[2:])),
         run_name="__main__",
         alter_sys=True,
     )
