@@ -205,8 +205,11 @@ def show_attempt(session: Session, row: models.Attempt) -> schema.Attempt:
 
 def _lost(loss: Loss, parties: Sequence[str]) -> schema.LostWorker:
     workers = sum(party.startswith("worker ") for party in parties)
+    back, until = loss.joined_again, "from then on"
+    if back is not None:
+        until = f"until it joined again at step {back},"
     text = (
-        f"{loss.text}. The others trained on without it, and nobody took over its share of the data: from then on "
+        f"{loss.text}. The others trained on without it, and nobody took over its share of the data: {until} "
         f"about one of {workers} samples of a step was not trained on."
     )
     return schema.LostWorker(worker=loss.worker, steps=loss.steps, text=text[0].upper() + text[1:])

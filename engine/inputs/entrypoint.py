@@ -140,7 +140,7 @@ def check_directories(model: SourceSpec, data: SourceSpec) -> None:
     if model.directory is None or data.directory is None:
         return
     given = {"model": model, "data": data}
-    folders = {field: Path(os.path.abspath(source.directory or "")) for field, source in given.items()}
+    folders = {field: Path(source.directory or "").absolute() for field, source in given.items()}
     names = {field: (source.entrypoint or "").partition(":")[0] for field, source in given.items()}
     one, two = folders["model"], folders["data"]
     if _seen(lambda: one.samefile(two)) or not (_seen(one.is_dir) and _seen(two.is_dir)):

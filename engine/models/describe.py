@@ -26,8 +26,7 @@ from torch.utils.flop_counter import flop_registry
 from engine.errors import UserError
 from engine.inputs.batch import Tensors, count, of_type, on, repeated, shape, shown
 from engine.inputs.build import find_task, load_dataset
-from engine.inputs.entrypoint import check_directories
-from engine.inputs.entrypoint import defaults
+from engine.inputs.entrypoint import check_directories, defaults
 from engine.inputs.reading import read
 from engine.inputs.source import Dataset
 from engine.inputs.task import Task, classification

@@ -5,8 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_SAID = r"(worker \d+) was lost after (\d+) steps: "
-_LOSS = re.compile(rf"{_SAID}(.*?)(?=; {_SAID}|$)", re.DOTALL)
+_LOSS = re.compile(
+    r"(worker \d+) was lost after (\d+) steps: (.*?)"
+    r"(?:; \1 joined again at step (\d+) \(incarnation \d+\))?"
+    r"(?=; worker \d+ (?:was lost|joined again|came back)|$)",
+    re.DOTALL,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +23,8 @@ class Loss:
     """That it had contributed."""
     why: str
     """`killed by SIGKILL`."""
+    joined_again: int | None = None
+    """The step from which on it contributed again; None where it did not."""
 
     @property
     def text(self) -> str:
@@ -29,4 +35,12 @@ class Loss:
 def losses_in(message: str | None) -> tuple[Loss, ...]:
     """Every `Loss.text` in a message that says several things, in their order."""
     found = _LOSS.finditer(message or "")
-    return tuple(Loss(worker=each[1], steps=int(each[2]), why=each[3]) for each in found)
+    return tuple(
+        Loss(
+            worker=each[1],
+            steps=int(each[2]),
+            why=each[3],
+            joined_again=None if each[4] is None else int(each[4]),
+        )
+        for each in found
+    )

@@ -103,8 +103,8 @@ export function JobHeader({ job, attempt }: { job: Job; attempt: number | undefi
           title={shown.lost.length === 1 ? "It went on without a worker" : "It went on without some workers"}
           data-testid="lost-workers"
         >
-          {shown.lost.map(({ worker, text }) => (
-            <Text key={worker} size="sm" style={{ overflowWrap: "anywhere" }}>
+          {shown.lost.map(({ text }) => (
+            <Text key={text} size="sm" style={{ overflowWrap: "anywhere" }}>
               {text}
             </Text>
           ))}
