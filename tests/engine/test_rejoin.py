@@ -24,6 +24,9 @@ from engine.plan.job import LEAST_SILENCE_S, ClusterSpec, JobSpec, SourceSpec
 from engine.plan.restarts import LONGEST_S, MOST, pause_before
 from engine.runtime.losses import joined_up
 from engine.state.update_record import read
+from engine.telemetry.absence import joined
+from engine.telemetry.absence import lost as lost_metric
+from engine.telemetry.spool import batches
 from tests.engine.test_runtime_failures import USER_CODE, gone, heard, started, supervised, wait_until
 from tests.jobs import job, plan_of, prepare
 
@@ -154,6 +157,14 @@ def test_a_killed_worker_joins_again(strategy: tuple[str, dict[str, Any]], tmp_p
     assert summaries[0]["test_loss"] > 0
     made = {(int(row["worker"]), int(row["step"])) for row in records(launch)}
     assert {summary["samples"] for summary in summaries} == {samples_of(made)}
+    told = {
+        (batch.metrics[int(row["name"])], int(row["step"]), int(row["value"]))
+        for batch in batches(launch.spool)
+        for row in batch.table("metrics")
+        if batch.metrics[int(row["name"])].startswith("worker ")
+    }
+    assert (joined(2), 1, joined_at(end)[0]) in told
+    assert {(name, life) for name, life, _ in told} == {(lost_metric(2), 0), (joined(2), 1)}
     said = launch.log(launch.parties[2]).read_text()
     assert f"worker 2 contributes again from step {joined_at(end)[0]} on" in said
 
