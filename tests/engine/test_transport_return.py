@@ -9,7 +9,7 @@ from itertools import count
 
 import pytest
 
-from engine.transport import Endpoint, Header
+from engine.transport import Endpoint, Header, mesh
 from engine.transport.errors import ProtocolError
 from tests.engine.transport_parties import TOKEN, WAIT_S, Parties, Record, connected
 
@@ -20,8 +20,14 @@ def never() -> bool:
     return False
 
 
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who is refused asks sooner whether it is wanted at all."""
+    monkeypatch.setattr(mesh, "STRANGER_S", 0.3)
+
+
 def after(calls: int) -> Callable[[], bool]:
-    """Says so when it has been asked so often."""
+    """Says so when it has been asked so often: after 2, both connections have been tried."""
     asked = count()
     return lambda: next(asked) >= calls
 
@@ -117,6 +123,7 @@ def test_credit_for_what_was_lost_is_given_to_nobody() -> None:
         first.close()
 
 
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("incarnation", [0, 1])
 def test_who_has_come_already_does_not_come_again(incarnation: int) -> None:
     with lost() as (parties, back, seen), anew() as (endpoint, _), anew() as (again, _):
@@ -124,23 +131,25 @@ def test_who_has_come_already_does_not_come_again(incarnation: int) -> None:
         assert endpoint.rejoin({0: first.address}, 1, never)
         assert back.wait(WAIT_S)
         endpoint.close(orderly=False, reason="killed")
-        assert not again.rejoin({0: first.address}, incarnation, after(1))
+        assert not again.rejoin({0: first.address}, incarnation, after(2))
         assert seen == [1]
 
 
+@pytest.mark.usefixtures("impatient")
 def test_who_has_not_been_lost_is_not_replaced() -> None:
     with connected(NAMES, data_plane="python") as parties, anew() as (endpoint, _):
         first, second = parties.endpoints
         first.may_lose([1], lambda *_: None)
         first.keep_door([1], lambda *_: pytest.fail("somebody has come in"))
-        assert not endpoint.rejoin({0: first.address}, 1, after(1))
+        assert not endpoint.rejoin({0: first.address}, 1, after(2))
         second.send(0, *message(1, 1))
         parties.records[0].wait(lambda: parties.records[0].handled_units == [1])
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_stranger_is_not_let_in() -> None:
     with lost() as (parties, _, seen), anew(b"of some other attempt") as (endpoint, _):
-        assert not endpoint.rejoin({0: parties.endpoints[0].address}, 1, after(1))
+        assert not endpoint.rejoin({0: parties.endpoints[0].address}, 1, after(2))
         assert not seen
 
 
