@@ -99,8 +99,8 @@ class ClusterSpec:
     """What happens when a worker is killed, crashes or falls silent. `end`: the job fails. `go-on`: the others train on
     without it; for strategies in which workers do not wait for one another, with dedicated servers. `rejoin`: they do,
     and it is started anew, `restarts` times at most, and contributes again. A worker's own error ends the job, but
-    under `rejoin`, where the next start may cure what Trainyard did not raise itself. Worker 0 evaluates and saves the model: without it the job
-    fails."""
+    under `rejoin`, where the next start may cure what Trainyard did not raise itself. Worker 0 evaluates and saves the
+    model: without it the job fails."""
     restarts: int = 3
     """How often each worker is started anew, at most, under `worker_loss: rejoin`; after that, `go-on` holds for it.
     Without effect where `worker_loss` is another."""
