@@ -10,6 +10,7 @@ import { LabelBadges } from "../../components/LabelBadges";
 import { LinkAnchor, LinkButton } from "../../components/links";
 import { RateBadge } from "../../components/RateBadge";
 import { StateBadge } from "../../components/StateBadge";
+import { namesApart } from "../../lib/apart";
 import { isLive } from "../../lib/jobState";
 import { CancelJob } from "./CancelJob";
 import { JobLabels } from "./JobLabels";
@@ -42,7 +43,7 @@ export function JobHeader({ job, attempt }: { job: Job; attempt: number | undefi
               {job.workers === 1 ? "worker" : "workers"} · batch {job.global_batch}
             </Text>
             <RateBadge bps={job.rate_bps} hosts={job.hosts} />
-            {job.baseline_id && <Baseline id={job.baseline_id} />}
+            {job.baseline_id && <Baseline of={job} id={job.baseline_id} />}
           </Group>
           <JobLabels job={job} />
           {job.rehearsed && (
@@ -129,13 +130,14 @@ export function JobHeader({ job, attempt }: { job: Job; attempt: number | undefi
   );
 }
 
-function Baseline({ id }: { id: string }) {
+function Baseline({ of, id }: { of: Job; id: string }) {
   const baseline = useQuery(jobQuery(id)).data;
+  const name = baseline && namesApart([of, baseline]).get(id);
   return (
     <Text size="sm" c="dimmed">
       · baseline{" "}
       <LinkAnchor to="/jobs/$jobId" params={{ jobId: id }} size="sm">
-        {baseline?.name ?? id}
+        {name ?? id}
       </LinkAnchor>
     </Text>
   );

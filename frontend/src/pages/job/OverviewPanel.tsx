@@ -98,7 +98,7 @@ function Tiles({ job, summary }: { job: Job; summary: Summary | undefined }) {
         none={WHY_NONE.steps}
         label="Samples/s"
         value={formatThroughput(summary?.samples_per_s)}
-        note={`${job.workers > 1 ? "sum of the workers' medians, " : ""}batch ${job.global_batch}`}
+        note={`${job.workers > 1 ? "sum over the workers, " : ""}batch ${job.global_batch}`}
         hint={meaning.throughput}
       />
       <Tile
