@@ -86,13 +86,13 @@ def start_attempt(
     return Posted(job_id=job_id, attempt=database.writer.run(write), token=token, batches=[])
 
 
-def end_attempt(api: TestClient, posted: Posted) -> None:
-    """The attempt succeeds, and all that follows from it is stored when this returns."""
+def end_attempt(api: TestClient, posted: Posted, message: str = "done") -> None:
+    """The attempt succeeds with this message, and all that follows from it is stored when this returns."""
 
     def write(session: Session) -> None:
         attempt = session.get_one(Attempt, posted.attempt)
         for event in (Event.FINISHED, Event.ENDED):
-            record.advance(session, attempt.job, attempt, event, reason=Reason.COMPLETED, message="done")
+            record.advance(session, attempt.job, attempt, event, reason=Reason.COMPLETED, message=message)
 
     context = api.app.state.context  # type: ignore[attr-defined]
     context.database.writer.run(write)

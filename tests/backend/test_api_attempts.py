@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -86,3 +87,19 @@ def test_an_attempt_that_there_is_not(api: TestClient, run: Posted, path: str) -
     (error,) = answer.json()["errors"]
     assert (error["field"], error["value"]) == ("attempt", 3)
     assert "has 2" in error["rule"]
+
+
+def test_an_attempt_says_which_workers_it_went_on_without(
+    api: TestClient, run: Posted, tmp_path: Path
+) -> None:
+    lost = start_attempt(api, submit(api, "went on")["id"], tmp_path)
+    record_steps(lost)
+    lost.post_all(api)
+    loss = "worker 1 was lost after 7 steps: killed by SIGKILL"
+    end_attempt(api, lost, f"The job was finished by the processes that were left: {loss}")
+    (attempt,) = api.get(f"/api/v1/jobs/{lost.job_id}").json()["attempts"]
+    (found,) = attempt["lost"]
+    assert (found["worker"], found["steps"]) == ("worker 1", 7)
+    assert found["text"].lower().startswith(f"{loss}. the others trained on".lower())
+    assert "about one of 2 samples of a step" in found["text"]
+    assert [one["lost"] for one in api.get(f"/api/v1/jobs/{run.job_id}").json()["attempts"]] == [[], []]
