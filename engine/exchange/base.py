@@ -49,7 +49,7 @@ class Surroundings:
     """Where process groups meet (native exchange)."""
     deadline_s: float
     lockstep: bool = True
-    """Whether all workers use the same version of a unit in the same step."""
+    """Whether all workers use the same version of a unit in the same step, and the latest."""
     written: Callable[[Unit], bool] = lambda unit: False
     """Whether something has written to the unit's parameters in this step, besides the update."""
 

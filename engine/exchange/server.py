@@ -52,8 +52,9 @@ class ServerExchange:
             if not self._context.lockstep:
                 raise TrainingError(
                     f"{unit.layers[0]} was written to by the model or its loss. Where workers do not wait for one"
-                    " another they hold different parameters, so a server cannot take what one of them writes. Use"
-                    " consistency every-step, or keep what is written in a buffer"
+                    " another, or for their own last update, they do not hold what the server has, so it cannot take"
+                    " what one of them writes. Use a strategy in which they wait, such as parameter-server, or keep"
+                    " what is written in a buffer"
                 )
             memory.when_readable(memory.values(unit.segments), partial(self._assign, choice, step))
 

@@ -137,8 +137,8 @@ def _period_in_steps(plan: Plan, model: ModelDescription, job: JobSpec) -> int:
             "the data set does not say how many samples it has, so an epoch has no length",
             "Give the period in steps",
         )
-    steps = round(chosen.period_epochs * steps_per_epoch(model.samples, job.training.global_batch))
-    return min(max(1, steps), LARGEST)
+    steps = chosen.period_epochs * steps_per_epoch(model.samples, job.training.global_batch)
+    return max(1, round(min(steps, LARGEST)))
 
 
 def _travelling_state(plan: Plan, job: JobSpec) -> tuple[str, ...]:

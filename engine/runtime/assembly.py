@@ -247,6 +247,7 @@ class Assembly:
         """One instance per exchange of the plan; by unit index."""
         launch, base = self._launch, self._base
         by_unit: dict[int, Exchange] = {}
+        policy = policy_of(launch.consistency, self.team.size)
         for name in dict.fromkeys(c.layer.exchange for c in choices.values()):
             mine = {index: c for index, c in choices.items() if c.layer.exchange == name}
             context = Surroundings(
@@ -265,7 +266,7 @@ class Assembly:
                 device=str(self.device),
                 rendezvous=launch.rendezvous + "-native",
                 deadline_s=launch.deadline_s,
-                lockstep=self.team.size == 1 or policy_of(launch.consistency, self.team.size).lockstep,
+                lockstep=policy.lockstep or (self.team.size == 1 and policy.in_place),
                 written=(lambda unit: False) if writes is None else writes.in_unit,
             )
             exchange: Exchange = EXCHANGE[name].load()(context)

@@ -28,6 +28,8 @@ Hyper = list[dict[str, Any]]
 """For each parameter group: the values that a schedule may change in a step."""
 
 _SCHEDULED = ("lr", "momentum", "betas")
+_REMEMBERED = 4096
+"""Steps whose values a schedule keeps."""
 _GROUP = "trainyard_group"
 
 
@@ -184,20 +186,29 @@ class HyperSchedule:
 
     def __init__(self, optimizer: OptimizerSpec, schedule: ScheduleSpec, total_steps: int) -> None:
         """Raises UserError for options that the classes refuse."""
+        self._of = optimizer, schedule, total_steps
+        self._spec = schedule
+        self._begin()
+
+    def _begin(self) -> None:
+        optimizer, schedule, total_steps = self._of
         groups = {
             index: [torch.zeros(1, 1, requires_grad=True)] for index in range(len(optimizer.groups) + 1)
         }
         self._optimizer = _optimizer(optimizer, groups)
         self._scheduler = _scheduler(self._optimizer, optimizer, schedule, total_steps)
-        self._spec = schedule
         self._step = 0
-        self._values = self._read()
+        self._values = {0: self._read()}
 
     def at(self, step: int) -> Hyper:
-        """The values of `step`, or of the latest step that was asked for. Raises UserError where the schedule has
-        none."""
-        if self._scheduler is None or self._step >= step:
-            return self._values
+        """The values of `step`, 0 or later, whichever were asked for before: where workers drift, a server updates with
+        an early step of one worker after a late step of another. A step from before the last thousands is counted up to
+        anew. Raises UserError where the schedule has none."""
+        if self._scheduler is None:
+            return self._values[0]
+        step = max(step, 0)  # before the first step a forward pass has nothing to take
+        if step not in self._values and step < self._step:
+            self._begin()
         while self._step < step:
             with warnings.catch_warnings():
                 # Of a schedule that ends before the job does, and of an optimizer that never steps: this one does not.
@@ -207,8 +218,9 @@ class HyperSchedule:
                 except Exception as error:
                     raise _no_rate(self._spec, f"{error} in step {self._step + 1}") from error
             self._step += 1
-        self._values = self._read()
-        return self._values
+            self._values[self._step] = self._read()
+            self._values.pop(self._step - _REMEMBERED, None)
+        return self._values[step]
 
     def _read(self) -> Hyper:
         return [

@@ -59,7 +59,7 @@ class UnboundedOptions(AsynchronousOptions):
     own_writes: bool = True
     """Whether a worker waits, before a step, for the answer to its last contribution. False: it goes on with the answer
     to the one before, so that a step's exchange may take as long as the next step; it needs a second copy of the
-    parameters, and every gradient is at least one update late."""
+    parameters, and a gradient may be computed on parameters from before the worker's own last update."""
 
     def asynchronous(self, strategy: str, model: ModelDescription, cluster: Cluster, scaling: str) -> Plan:
         """Each contribution is applied when it arrives, by the rule `scaling`."""

@@ -13,6 +13,7 @@ from torch import nn, optim
 from engine.errors import TrainingError, UserError
 from engine.plan.optimizers import OPTIMIZERS, SCHEDULES, optimizer_options, schedule_options
 from engine.plan.updates import OptimizerSpec, ParameterGroupSpec, ScheduleSpec, check_updates
+from engine.state import updates
 from engine.state.updates import HyperSchedule, PieceUpdater, Updater, build_optimizer, clip_gradients
 
 ELEMENTWISE = [name for name in OPTIMIZERS if OptimizerSpec(name=name).elementwise]
@@ -76,6 +77,18 @@ def test_every_optimizer_takes_every_schedule(optimizer: str, schedule: str) -> 
     rates = [[group["lr"] for group in found.at(step)] for step in range(6)]
     assert all(len(rate) == 2 for rate in rates)
     assert (schedule == "constant") == (rates[0] == rates[-1] and rates[1] == rates[0])
+
+
+def test_a_schedule_answers_early_steps_after_late_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow worker's contribution is applied at the rate of its own step, however far another one is."""
+    monkeypatch.setattr(updates, "_REMEMBERED", 4)
+    schedule = ScheduleSpec(name="exponential", options={"gamma": 0.5})
+    forwards = HyperSchedule(OptimizerSpec(learning_rate=1.0), schedule, 20)
+    expected = {step: forwards.at(step) for step in range(20)}
+    found = HyperSchedule(OptimizerSpec(learning_rate=1.0), schedule, 20)
+    for step in (9, 7, 19, 0, 3, 18, 2, 19):
+        assert found.at(step) == expected[step]
+        assert found.at(step)[0]["lr"] == 0.5**step
 
 
 def test_a_cycle_is_as_long_as_it_says() -> None:

@@ -27,7 +27,7 @@ from torch import nn
 def build():
     return nn.Sequential(nn.Flatten(), nn.Linear(64, 30), nn.Tanh(), nn.Dropout(0.3), nn.Linear(30, 10))
 """
-RATE, MOMENTUM = 0.05, 0.9
+RATE, MOMENTUM, GAMMA = 0.05, 0.9, 0.7
 
 
 @pytest.mark.parametrize(
@@ -41,8 +41,9 @@ RATE, MOMENTUM = 0.05, 0.9
         ("bounded-staleness", 3, {"bound": 1}),
     ],
 )
+@pytest.mark.parametrize("schedule", [None, "exponential"])
 def test_the_record_says_enough_to_repeat_the_run(
-    strategy: str, workers: int, options: dict[str, Any], tmp_path: Path
+    strategy: str, workers: int, options: dict[str, Any], schedule: str | None, tmp_path: Path
 ) -> None:
     (tmp_path / "net.py").write_text(NET)
     spec = job(
@@ -52,6 +53,7 @@ def test_the_record_says_enough_to_repeat_the_run(
         training={"precision": "float64", "steps": 12},
         optimizer={"name": "sgd", "learning_rate": RATE, "options": {"momentum": MOMENTUM}},
         telemetry={"updates": True},
+        **({} if schedule is None else {"schedule": {"name": schedule, "options": {"gamma": GAMMA}}}),
     )
     run = succeed(spec, tmp_path / "run")
     record = run.updates()
@@ -78,6 +80,7 @@ def repeated(run: Run, record: np.ndarray) -> dict[str, Tensor]:
         updates[-1].append(row)
     gradients: dict[tuple[int, int], dict[str, Tensor]] = {}
     steps = [0] * workers
+    decay = GAMMA if run.launch.job.schedule.name == "exponential" else 1.0
     while any(due.values()):
         moved = False
         for rank in range(workers):
@@ -90,10 +93,10 @@ def repeated(run: Run, record: np.ndarray) -> dict[str, Tensor]:
                 moved = True
         for index, updates in due.items():
             while updates and all((int(r["worker"]), int(r["step"])) in gradients for r in updates[0]):
-                parts = [
-                    (gradients[int(r["worker"]), int(r["step"])], float(r["scale"])) for r in updates.pop(0)
-                ]
-                units[index].update(parts)
+                rows = updates.pop(0)
+                late = max(int(r["step"]) for r in rows)
+                parts = [(gradients[int(r["worker"]), int(r["step"])], float(r["scale"])) for r in rows]
+                units[index].update(parts, rate=RATE * decay**late)
                 moved = True
         assert moved, "the record contradicts itself"
     for unit in units.values():
@@ -117,7 +120,8 @@ class Versions:
         for segment, value in zip(self.unit.segments, self.values[version], strict=True):
             self._part(segment.parameter, segment.start, segment.stop).copy_(value)
 
-    def update(self, parts: list[tuple[dict[str, Tensor], float]]) -> None:
+    def update(self, parts: list[tuple[dict[str, Tensor], float]], *, rate: float) -> None:
+        self.optimizer.param_groups[0]["lr"] = rate
         for parameter, segment in zip(self.now, self.unit.segments, strict=True):
             parameter.grad = torch.zeros_like(parameter)
             for gradients, scale in parts:

@@ -68,6 +68,15 @@ def test_rows_that_differ_between_workers_are_refused(strategy: str, tmp_path: P
     assert "train with one worker" in reason
 
 
+def test_one_worker_that_goes_on_without_its_own_writes_is_refused(tmp_path: Path) -> None:
+    """It may hold an older version than its server: what it writes there would undo an update."""
+    spec = spec_of("writes:model", "async-sgd", 1, how="clamp", when=3)
+    spec = replace(spec, strategy=replace(spec.strategy, options={"own_writes": False}))
+    end = run(spec, tmp_path).end
+    assert end.status == "failed"
+    assert "or for their own last update" in end.reason
+
+
 @pytest.mark.parametrize(
     ("strategy", "how"), [("ring-allreduce-overlap", "data_by_samples"), ("ddp", "by_samples")]
 )
