@@ -159,7 +159,7 @@ def test_a_server_without_its_page_says_how_to_build_it(tmp_path_factory: pytest
 
 def test_the_server_never_loads_torch() -> None:
     program = "import sys, backend.app, backend.cli.serve; backend.app.create_app(); assert 'torch' not in sys.modules"
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_commands_that_ask_a_server_load_none_of_its_packages() -> None:

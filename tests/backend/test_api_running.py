@@ -87,7 +87,9 @@ def test_a_job_runs_to_its_end_and_is_measured(client: Client, tmp_path: Path) -
     assert f"{summary.iteration_ms:.2f} ms" in compared
     assert f"{summary.samples_per_s:.1f} samples/s" in compared
     assert re.search(r"^convergence speed-up +1 +1\.00x$", compared, re.MULTILINE), compared
-    assert "The speed-up of runs is over runs; both have the same global batch (strong scaling)." in compared
+    named = f"runs ({job.id[:13]})"
+    same = "both have the same global batch (strong scaling)."
+    assert f"The speed-up of {named} is over {named}; {same}" in compared
 
 
 def test_jobs_wait_for_devices_and_are_cancelled_while_they_run(client: Client) -> None:

@@ -309,17 +309,17 @@ def test_any_beginning_that_only_one_job_has_is_its_id(file: Path) -> None:
     assert [second.startswith(lines[0]), first.startswith(lines[1])] == [True, True]
     assert len(lines[0]) < len(second), "as short as it may be"
     apart = next(at for at, pair in enumerate(zip(first, second, strict=True)) if pair[0] != pair[1])
-    assert "first of two" in succeeds("show", first[: apart + 1])
+    assert "first of two" in succeeds("show", lines[1])
     ambiguous = trainyard("show", first[:apart])
     assert ambiguous.exit_code == 2
     assert "first of two" in ambiguous.stderr
     assert "second of two" in ambiguous.stderr
     assert "Give more of its characters" in ambiguous.stderr
-    assert "speed-up" in succeeds("compare", first[: apart + 1], second)
+    assert "speed-up" in succeeds("compare", lines[1], second)
     for command in ("cancel", "spec", "logs", "tag", "note", "trace"):
-        succeeds(command, second[: apart + 1])
-    succeeds("baseline", first[: apart + 1], second[: apart + 1])
-    succeeds("delete", "--yes", second[: apart + 1])
+        succeeds(command, lines[0])
+    succeeds("baseline", lines[1], lines[0])
+    succeeds("delete", "--yes", lines[0])
     assert trainyard("show", second).exit_code == 2
     assert trainyard("show", "ffffffff").exit_code == 2
 

@@ -42,7 +42,7 @@ def test_stacked_shares_are_the_links_bytes(database: Database, run: Run) -> Non
         own = [e for e in run.events if e["party"] == party and e["kind"] == kind]
         for index, layer in enumerate(LAYERS):
             recorded = sum(e["bytes"] for e in own if e["layer"] == index)
-            assert drawn[layer.rsplit(".", 1)[-1]] == pytest.approx(recorded, rel=1e-5)
+            assert drawn[layer] == pytest.approx(recorded, rel=1e-5)
         total = sum(e["bytes"] for e in own)
         assert drawn["other"] == pytest.approx(0.04 * total, rel=0.1)  # what the interface counts beyond them
 

@@ -238,7 +238,7 @@ def test_a_bucket_of_very_many_layers_names_the_first_ones(database: Database) -
     job_id, _ = stored(database, plan, "resnet32", to_plain(described("resnet32")))
     with database.read() as session:
         job = Source(session, job_id).job
-        assert bucket(job.named, job.units.waited_for(3)).startswith("the bucket of ")
+        assert bucket(job.title, job.units.waited_for(3)).startswith("the bucket of ")
         (unit,) = [unit for unit in job.units.parts if len(job.units.layers(unit)) > 9][:1]
         count = len(job.units.layers(unit))
         assert job.event_title(0, unit).endswith(f" and {count - 8} more")

@@ -45,8 +45,8 @@ def test_a_job_launched_from_the_form_is_watched_to_its_end(page: Page, client: 
     expect(page.get_by_test_id("job-name")).to_have_text("from the form")
     job_id = re.search(r"/jobs/([\w-]+)", page.url)[1]
     assert previewed == pytest.approx(
-        [layer.row.wire_bytes for layer in client.job(job_id).plan.layers], rel=0.01
-    )
+        [layer.row.wire_bytes for layer in client.job(job_id).plan.layers], rel=0.05
+    ), "as near as one decimal says it"
     page.evaluate("window.untouched = true")
     expect(page.get_by_test_id("state")).to_have_attribute("data-state", "running")
     expect(page.get_by_test_id("state")).to_have_attribute("data-state", "succeeded", timeout=FINISH_MS)
