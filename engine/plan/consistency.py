@@ -11,6 +11,7 @@ from engine.axes.outer import OUTER
 from engine.errors import UserError
 from engine.plan.units_of_measure import LARGEST
 
+LARGEST_OUTER_RATE = 10
 _ALONE = ("average", "streaming")
 _BELONGS: dict[str, tuple[str, ...]] = {
     "period": _ALONE,
@@ -32,6 +33,8 @@ _BELONGS: dict[str, tuple[str, ...]] = {
     "apply": ("bounded-staleness",),
 }
 """Which modes read which setting."""
+_LARGE = {"period": "steps", "warm_up_steps": "steps", "fragments": "parts of the model", "delay": "steps"}
+"""Numbers that have no largest value of their own, and what they count."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,12 +96,12 @@ class Consistency:
                     f"Leave it out; it belongs to {', '.join(modes)}",
                 )
         if trains_alone(self):
-            for name in ("period", "warm_up_steps", "fragments", "delay"):
+            for name, unit in _LARGE.items():
                 if (getattr(self, name) or 0) > LARGEST:
                     raise UserError(
                         name,
                         getattr(self, name),
-                        f"must be at most {LARGEST} (steps)",
+                        f"must be at most {LARGEST} ({unit})",
                         "Use a smaller number",
                     )
             self._check_period()
@@ -158,9 +161,12 @@ class Consistency:
                 f"{self.outer} looks ahead along its momentum and has none",
                 "Use 0.9, or outer: sgd",
             )
-        if rate is not None and not 0 < rate < math.inf:
+        if rate is not None and not 0 < rate <= LARGEST_OUTER_RATE:
             raise UserError(
-                "outer_learning_rate", rate, "must be greater than zero", "1 takes the averaged step as it is"
+                "outer_learning_rate",
+                rate,
+                f"must be greater than zero and at most {LARGEST_OUTER_RATE}: it multiplies the averaged step",
+                "1 takes the averaged step as it is",
             )
         if not 0 <= momentum < 1:
             raise UserError("outer_momentum", momentum, "must be from 0 to below 1", "0.9 is usual")

@@ -49,7 +49,7 @@ def _enough_are_left(plan: Plan, job: JobSpec) -> None:
             _FIELD,
             job.cluster.worker_loss,
             f"an update needs as many contributions as there are workers, {workers}: too few are left without one",
-            "Use end, or a smaller consistency.contributions",
+            "Use end, or fewer contributions",
         )
 
 

@@ -28,8 +28,8 @@ from engine.instrumentation.gate import past_gates
 from engine.instrumentation.undisturbed import undisturbed
 from engine.plan.units import Unit
 from engine.replica.contributions import Contributions, Gradients, Host
-from engine.replica.frozen import Frozen
 from engine.replica.layer import Layer, before_modules, forget_gradients, update_here
+from engine.replica.outside import Outside
 from engine.replica.reads import Reads, never_outstanding, stays
 from engine.replica.watch import Watch
 from engine.state.capture import Capture
@@ -66,7 +66,7 @@ class PlanReplica:
         writes. `together`: whether layers that have come are updated in one go; otherwise each when it is read.
         `contributions`: what units carry."""
         self.model = model
-        self._frozen = Frozen(model)
+        self._outside = Outside(model)
         self._layers = layers
         self._choices = choices
         self._exchanges = exchanges
@@ -170,7 +170,7 @@ class PlanReplica:
 
     def begin_backward(self, last: bool) -> None:
         """`last`: the step's last micro-batch, after which gradients are final."""
-        self._frozen.check(self._step)
+        self._outside.check(self._step)
         self._departing = last
         for capture in self._captures:
             capture.begin_backward()
@@ -242,6 +242,7 @@ class PlanReplica:
 
     def close(self) -> None:
         self._told.close()
+        self._outside.close()
         for exchange in self._distinct:
             exchange.close()
 

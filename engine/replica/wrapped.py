@@ -25,7 +25,7 @@ from engine.instrumentation.entries import Entries, Parameters
 from engine.instrumentation.module_calls import before_forward
 from engine.plan.plan import Wrapper
 from engine.plan.updates import OptimizerSpec
-from engine.replica.frozen import Frozen
+from engine.replica.outside import Outside
 from engine.replica.watch import Watch
 from engine.state.recording import Recording
 from engine.state.updates import Hyper, Updater, clip_gradients
@@ -76,7 +76,7 @@ class WrappedReplica(ABC):
         """Whether the layers are marked."""
         self._forward = False
         self._wrap(wrapper.bucket_bytes, device, all_used)
-        self._frozen = Frozen(model)
+        self._outside = Outside(model)
         self._parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
         self._updater = Updater(optimizer, self._parameters)
         self._layer_size: dict[int, int] = {}
@@ -126,7 +126,7 @@ class WrappedReplica(ABC):
         self._recording.end_forward()
 
     def begin_backward(self, last: bool) -> None:
-        self._frozen.check(self._step)
+        self._outside.check(self._step)
         self._layer_left = dict(self._layer_size)
         self._recording.begin_pass()
         self._departing = last
@@ -155,6 +155,7 @@ class WrappedReplica(ABC):
 
     def close(self) -> None:
         self._told.close()
+        self._outside.close()
         leave_process_group(self._collectives)
 
     def _mark_layers(self) -> None:

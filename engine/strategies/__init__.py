@@ -120,9 +120,10 @@ def build_plan(job: JobSpec, model: ModelDescription) -> Plan | Wrapper:
 
 def _as_written(error: UserError, options: Any) -> UserError:
     """About the option that the person wrote, where a rule refuses the setting of the plan that it became."""
-    plan, _, setting = error.field.partition(".")
-    written = plan == "consistency" and setting in {option.name for option in fields(options)}
-    return error.at(f"strategy.options.{setting}") if written else error
+    part, _, setting = error.field.partition(".")
+    option = {"consistency": setting, "servers": "servers" if setting == "count" else ""}.get(part)
+    written = option in {each.name for each in fields(options)}
+    return error.at(f"strategy.options.{option}") if written else error
 
 
 def _chosen(name: str, options: dict[str, Any], name_field: str, options_field: str) -> tuple[Strategy, Any]:

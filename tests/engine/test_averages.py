@@ -67,6 +67,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"outer": "nesterov"}, "outer_momentum", "looks ahead along its momentum and has none. Use 0.9"),
     ({"outer": "sgd", "outer_momentum": 1.0}, "outer_momentum", "from 0 to below 1"),
     ({"outer": "sgd", "outer_learning_rate": 0.0}, "outer_learning_rate", "must be greater than zero"),
+    ({"outer": "sgd", "outer_learning_rate": 1e308}, "outer_learning_rate", "at most 10"),
     ({"warm_up_steps": 5}, "warm_up_steps", "nothing to warm up to"),
     ({"warm_up_steps": -1, "learning_rate_rule": "linear"}, "warm_up_steps", "must not be negative"),
     ({"warm_up_steps": 10**400, "learning_rate_rule": "linear"}, "warm_up_steps", "must be at most"),
@@ -94,9 +95,10 @@ def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], field
          "layers.0.codec", "small second moments would vanish"),
         ("parameter-averaging", {"optimizer_state": True}, {"optimizer": {"name": "muon"}},
          "strategy.options.optimizer_state", "cannot be averaged"),
+        ("parameter-server", {"servers": 2**62}, {}, "strategy.options.servers", "cannot be run. Use fewer"),
     ],
 )  # fmt: skip
-def test_plans_that_cannot_average_are_refused(
+def test_what_a_plan_refuses_is_told_at_the_option(
     strategy: str, options: dict[str, Any], changes: dict[str, Any], field: str, message: str
 ) -> None:
     with pytest.raises(UserError, match=message) as caught:
@@ -214,6 +216,7 @@ def test_fragments_leave_in_turn_and_arrive_later_but_for_the_last() -> None:
     ("settings", "field", "rule"),
     [
         ({"fragments": 0}, "fragments", "must be at least 1"),
+        ({"fragments": 2**31}, "fragments", "at most 2147483647 (parts of the model)"),
         ({"delay": -1}, "delay", "must be at least 0"),
         ({"mixing": 1.0}, "mixing", "must be from 0 to below 1"),
         ({"mixing": -0.5}, "mixing", "must be from 0 to below 1"),
