@@ -52,7 +52,7 @@ data_plane() {
     sources=$(cat engine/transport/compiled/*.[ch] engine/transport/compiled/build.py | cksum)
     [ "$(cat .venv/.data-plane-made-from 2>/dev/null)" = "$sources" ] && return
     say "compiling the data plane"
-    .venv/bin/python -m engine.transport.compiled >/dev/null || say "it was not compiled; messages go through Python, as they do by default"
+    .venv/bin/python -m engine.transport.compiled >/dev/null || say "it was not compiled; messages go the slower way, through Python"
     printf '%s\n' "$sources" >.venv/.data-plane-made-from
 }
 

@@ -150,9 +150,9 @@ def text(
 def notes(
     plan: Plan | Wrapper, model: ModelDescription, job: JobSpec, found: Sequence[Row] | None = None
 ) -> list[str]:
-    """Which of the job's overrides set which layers of the plan, and which layers are waited for before they are read:
-    a sentence each. `found`: as `text` takes it."""
-    said = []
+    """Why what was left to us is as it is, which of the job's overrides set which layers of the plan, and which layers
+    are waited for before they are read: a sentence each. `found`: as `text` takes it."""
+    said = [] if isinstance(plan, Wrapper) else list(plan.reasons)
     titles = {layer.name: layer.title for layer in model.layers}
     for number, override in enumerate(job.overrides):
         layers = [titles[entry.layer] for entry in plan.layers if number in entry.overrides]

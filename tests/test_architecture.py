@@ -34,6 +34,7 @@ WITHOUT_TORCH = (
     "engine.strategies",
     "engine.telemetry",
     "engine.lab",
+    "engine.message_cost",
     "engine.launch",
 )
 """Packages of which no module loads torch: the service imports them."""

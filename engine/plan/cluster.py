@@ -19,6 +19,9 @@ class Cluster:
     """Each host's port, in bits per second and per direction; None where it is not known."""
     shaped: bool = False
     """Whether the links themselves keep that rate, so that whatever sends over them does; else our transport does."""
+    message_s: float = 200e-6
+    """What a message costs, its two ends together: seconds of a processor. `build_plan` says what was measured here
+    where an option is left to it; this is what it was on the machines of our benchmarks."""
     workload: Workload | None = None
     """What the job computes in a step; None where no job is known."""
 

@@ -74,12 +74,18 @@ def compose(
     layers = tuple(chosen[entry.layer] for entry in plan.layers)
     sources = {id(found): found for found in (plan, *origin.values())}
     warnings = [warning for found in sources.values() for warning in found.warnings]
+    reasons = [reason for found in sources.values() for reason in found.reasons]
     lost = set(range(len(overrides))) - {number for entry in layers for number in entry.overrides}
     warnings += [
         f"overrides.{number} changes nothing: later ones replace it on every layer that it matches."
         for number in sorted(lost)
     ]
-    composed = replace(plan, layers=layers, warnings=tuple(dict.fromkeys(warnings)))
+    composed = replace(
+        plan,
+        layers=layers,
+        warnings=tuple(dict.fromkeys(warnings)),
+        reasons=tuple(dict.fromkeys(reasons)),
+    )
     try:
         composed = replace(composed, servers=_servers(layers, origin, cluster))
     except UserError as error:

@@ -241,6 +241,8 @@ class Plan:
     """Where the data are prepared."""
     workload: Workload | None = None
     """What sizes factors and activations; the job says it when the plan is validated. Null where neither travels."""
+    reasons: tuple[str, ...] = ()
+    """Why what was left to us (`auto`) was chosen so: a sentence each."""
     warnings: tuple[str, ...] = ()
     """What a person should know: settings that changed something, or cost something."""
 

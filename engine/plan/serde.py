@@ -86,12 +86,17 @@ def _convert(hint: Any, value: Any, field: str) -> Any:  # noqa: PLR0911, PLR091
         choices = [a for a in args if a is not NoneType]
         if len(choices) == 1:
             return _convert(choices[0], value, field)
+        refused = []
         for choice in choices:
             try:
                 return _convert(choice, value, field)
             except UserError as error:
-                last = error
-        raise last
+                refused.append(error)
+        words = [word for choice in choices if get_origin(choice) is Literal for word in get_args(choice)]
+        if words:  # a number, or a word in its place
+            rule = " or ".join([refused[0].rule, *words])
+            raise UserError(field, value, rule, refused[0].remedy)
+        raise refused[-1]
     if origin is Literal:
         if value not in args or isinstance(value, bool) != isinstance(args[0], bool):
             raise UnknownNameError(field, value, "choice", map(str, args))

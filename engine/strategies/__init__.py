@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
+from engine import message_cost
 from engine.errors import UnknownNameError, UserError, refuse
-from engine.plan.cluster import cluster_of
+from engine.plan.cluster import Cluster, cluster_of
 from engine.plan.compose import compose
 from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
@@ -14,6 +15,7 @@ from engine.plan.overrides import Override
 from engine.plan.plan import Plan, Wrapper, replicas
 from engine.plan.rules import resolve
 from engine.plan.serde import from_plain
+from engine.plan.sizing import AUTO, SIZES
 from engine.plan.updates import check_updates
 from engine.profile import profile_of
 from engine.strategies import (
@@ -102,13 +104,13 @@ def build_plan(job: JobSpec, model: ModelDescription) -> Plan | Wrapper:
         if key not in known:
             other, settings = _chosen_beside(override, where)
             try:
-                known[key] = other.build(model, cluster, settings)
+                known[key] = other.build(model, _measured(cluster, settings), settings)
             except UserError as error:
                 rule = f"{error.rule} ({error.field} = {error.value!r})"
                 raise UserError(f"{where}.strategy", override.strategy, rule, error.remedy) from None
         return known[key]
 
-    plan = compose(entry.build(model, cluster, options), job, model, cluster, beside)
+    plan = compose(entry.build(model, _measured(cluster, options), options), job, model, cluster, beside)
     try:
         plan = resolve(plan, model, cluster, job)
     except UserError as error:
@@ -116,6 +118,12 @@ def build_plan(job: JobSpec, model: ModelDescription) -> Plan | Wrapper:
     if job.fidelity == "rehearse":  # a profile that does not fit is found now, not when the job starts
         profile_of(job, model, replicas(plan, cluster.workers))
     return plan
+
+
+def _measured(cluster: Cluster, options: Any) -> Cluster:
+    """With what a message costs here, where an option is left to that: to measure it takes a moment."""
+    left = any(getattr(options, option.name) == AUTO for option in fields(options) if option.name in SIZES)
+    return replace(cluster, message_s=message_cost.here()) if left else cluster
 
 
 def _as_written(error: UserError, options: Any) -> UserError:

@@ -59,7 +59,7 @@ class AveragingOptions(RoundsOptions):
                 order=Order(unit="layer", depart="when-ready", rank="fifo", returns="push"),
             )
         else:
-            plan = self.plan(strategy, model, exchange=self.exchange, depart="when-ready")
+            plan = self.plan(strategy, model, cluster, exchange=self.exchange, depart="when-ready")
         return replace(plan, consistency=self.consistency())
 
 

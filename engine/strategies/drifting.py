@@ -10,7 +10,7 @@ from engine.plan.consistency import Consistency
 from engine.plan.description import ModelDescription
 from engine.plan.plan import Order, Plan, Servers
 from engine.strategies.base import uniform
-from engine.strategies.options import CodecOptions, at_least_one
+from engine.strategies.options import CodecOptions, at_least_one, slice_size
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,8 +21,9 @@ class AsynchronousOptions(CodecOptions):
     """Number of shards. Null: one beside every worker."""
     where: Literal["beside", "dedicated"] = "beside"
     """`beside`: in the workers' processes; `dedicated`: processes of their own."""
-    slice_size: int = 50_000
-    """Elements of a slice, at most (papers 004, section 5.6)."""
+    slice_size: int | Literal["auto"] = 50_000
+    """Elements of a slice, at most (papers 004, section 5.6). `auto`: from what a message costs on this machine and the
+    rate of the link, and the plan says why."""
     rank: Literal["priority", "fifo"] = "priority"
     """`priority`: what the next forward pass needs first goes first, as in p3; `fifo`: first come, first served."""
 
@@ -30,26 +31,25 @@ class AsynchronousOptions(CodecOptions):
         super().__post_init__()
         if self.servers is not None:
             at_least_one("servers", self.servers, "shards")
-        at_least_one("slice_size", self.slice_size, "elements")
+        if isinstance(self.slice_size, int):
+            at_least_one("slice_size", self.slice_size, "elements")
 
     def drifting(
         self, strategy: str, model: ModelDescription, cluster: Cluster, consistency: Consistency
     ) -> Plan:
         """Slices to servers that update, and push the answer back to who contributed."""
+        servers = Servers(count=cluster.workers if self.servers is None else self.servers, where=self.where)
+        size, reasons = slice_size(self.slice_size, model, cluster, servers.count)
         plan = uniform(
             strategy,
             model,
-            servers=Servers(
-                count=cluster.workers if self.servers is None else self.servers, where=self.where
-            ),
+            servers=servers,
             exchange="parameter-server",
             update="server",
             codec=self.codec,
-            order=Order(
-                unit="slice", size=self.slice_size, depart="when-ready", rank=self.rank, returns="push"
-            ),
+            order=Order(unit="slice", size=size, depart="when-ready", rank=self.rank, returns="push"),
         )
-        return replace(plan, consistency=consistency)
+        return replace(plan, consistency=consistency, reasons=reasons)
 
 
 @dataclass(frozen=True, kw_only=True)

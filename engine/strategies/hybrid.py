@@ -73,7 +73,7 @@ def build(model: ModelDescription, cluster: Cluster, options: Options) -> Plan:
 def _exchange(model: ModelDescription, cluster: Cluster, options: Options) -> Plan:
     """The plan as if every layer were replicated."""
     if options.reducer == "ring":
-        return RoundsOptions().plan("hybrid", model, exchange="ring-allreduce", depart="when-ready")
+        return RoundsOptions().plan("hybrid", model, cluster, exchange="ring-allreduce", depart="when-ready")
     return uniform(
         "hybrid",
         model,

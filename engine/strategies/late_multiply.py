@@ -39,7 +39,7 @@ class Options(RoundsOptions):
 
 def build(model: ModelDescription, cluster: Cluster, options: Options) -> Plan:
     """Factors when ready; the rest in buckets around the ring."""
-    plan = options.plan("late-multiply", model, exchange="ring-allreduce", depart="when-ready")
+    plan = options.plan("late-multiply", model, cluster, exchange="ring-allreduce", depart="when-ready")
     return by_factors(plan, model, cluster, layers=options.layers, codec=options.codec, rank="fifo")
 
 

@@ -67,7 +67,7 @@ def build(model: ModelDescription, cluster: Cluster, options: Options) -> Plan:
         )
     replicas = cluster.workers // stages if cluster.workers % stages == 0 else 1
     plan = (
-        RoundsOptions().plan("model-parallel", model, exchange="ring-allreduce", depart="when-ready")
+        RoundsOptions().plan("model-parallel", model, cluster, exchange="ring-allreduce", depart="when-ready")
         if replicas > 1
         else uniform("model-parallel", model)
     )

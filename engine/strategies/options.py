@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from engine.axes.codec import CODEC
@@ -10,7 +10,9 @@ from engine.errors import UserError
 from engine.plan.cluster import Cluster
 from engine.plan.description import LayerDescription, ModelDescription
 from engine.plan.plan import LayerPlan, Order, Plan, Servers
-from engine.strategies.base import plan_every_layer
+from engine.plan.sizing import bucket_bytes as sized_buckets
+from engine.plan.sizing import slice_elements
+from engine.strategies.base import plan_every_layer, trainable_layers
 
 STRICT = {"use_attribute_docstrings": True, "extra": "forbid"}
 """Pydantic's settings of options: unknown names are refused, and the page shows what a field means."""
@@ -20,6 +22,16 @@ def at_least_one(name: str, value: int, unit: str) -> None:
     """Refuse an option below 1. Raises UserError naming the option."""
     if value < 1:
         raise UserError(name, value, f"must be at least 1 ({unit})", "Give a positive number")
+
+
+def slice_size(
+    asked: int | Literal["auto"], model: ModelDescription, cluster: Cluster, shards: int
+) -> tuple[int, tuple[str, ...]]:
+    """Elements of a slice, and why, where that is left to us."""
+    if isinstance(asked, int):
+        return asked, ()
+    found = slice_elements(tuple(trainable_layers(model)), cluster, shards)
+    return found.size, (found.why,)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,23 +80,30 @@ class ServerOptions(CodecOptions):
 class RoundsOptions(CodecOptions):
     """What the allreduces in rounds share: many small tensors cost rounds, one large one holds up the links."""
 
-    bucket_bytes: int = 4 * 1024 * 1024
-    """Neighbouring layers are joined until a bucket holds this many bytes; larger ones are cut into slices of it."""
+    bucket_bytes: int | Literal["auto"] = 4 * 1024 * 1024
+    """Neighbouring layers are joined until a bucket holds this many bytes; larger ones are cut into slices of it.
+    `auto`: from what a message costs on this machine and the rate of the link, and the plan says why."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least_one("bucket_bytes", self.bucket_bytes, "bytes")
+        if isinstance(self.bucket_bytes, int):
+            at_least_one("bucket_bytes", self.bucket_bytes, "bytes")
 
-    def plan(self, strategy: str, model: ModelDescription, *, exchange: str, depart: str) -> Plan:
+    def plan(
+        self, strategy: str, model: ModelDescription, cluster: Cluster, *, exchange: str, depart: str
+    ) -> Plan:
         """Buckets and slices through `exchange`, departing as told."""
+        reasons: tuple[str, ...] = ()
+        if isinstance(self.bucket_bytes, int):
+            most = self.bucket_bytes
+        else:
+            found = sized_buckets(tuple(trainable_layers(model)), cluster)
+            most, reasons = found.size, (found.why,)
 
         def choose(layer: LayerDescription) -> LayerPlan:
-            unit, size = "bucket", self.bucket_bytes
-            if layer.parameter_bytes > self.bucket_bytes:
-                unit, size = (
-                    "slice",
-                    max(1, self.bucket_bytes * layer.parameter_count // layer.parameter_bytes),
-                )
+            unit, size = "bucket", most
+            if layer.parameter_bytes > most:
+                unit, size = "slice", max(1, most * layer.parameter_count // layer.parameter_bytes)
             return LayerPlan(
                 layer=layer.name,
                 exchange=exchange,
@@ -92,7 +111,7 @@ class RoundsOptions(CodecOptions):
                 order=Order(unit=unit, size=size, depart=depart, rank="fifo"),
             )
 
-        return plan_every_layer(strategy, model, choose)
+        return replace(plan_every_layer(strategy, model, choose), reasons=reasons)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,38 +8,44 @@ layers where slices are so small that per-message cost dominates (papers 004, se
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from engine.plan.cluster import Cluster
 from engine.plan.description import ModelDescription
 from engine.plan.plan import Order, Plan
 from engine.strategies.base import Strategy, uniform
-from engine.strategies.options import ServerOptions, at_least_one
+from engine.strategies.options import ServerOptions, at_least_one, slice_size
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options(ServerOptions):
     """Options of the strategies that slice."""
 
-    slice_size: int = 50_000
-    """Elements per slice at most; the paper's best value (papers 004, section 5.6)."""
+    slice_size: int | Literal["auto"] = 50_000
+    """Elements per slice at most; 50,000 is the paper's best value (papers 004, section 5.6). `auto`: from what a
+    message costs on this machine and the rate of the link, and the plan says why."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least_one("slice_size", self.slice_size, "elements")
+        if isinstance(self.slice_size, int):
+            at_least_one("slice_size", self.slice_size, "elements")
 
 
 def sliced(strategy: str, rank: str, model: ModelDescription, cluster: Cluster, options: Options) -> Plan:
     """Slices, when ready, pushed back, in the given rank: what slicing and p3 share."""
-    return uniform(
+    servers = options.shards(cluster)
+    size, reasons = slice_size(options.slice_size, model, cluster, servers.count)
+    plan = uniform(
         strategy,
         model,
-        servers=options.shards(cluster),
+        servers=servers,
         exchange="parameter-server",
         update=options.update,
         codec=options.codec,
-        order=Order(unit="slice", size=options.slice_size, depart="when-ready", rank=rank, returns="push"),
+        order=Order(unit="slice", size=size, depart="when-ready", rank=rank, returns="push"),
     )
+    return replace(plan, reasons=reasons)
 
 
 def build(model: ModelDescription, cluster: Cluster, options: Options) -> Plan:

@@ -17,7 +17,7 @@ from engine.strategies.options import RoundsOptions
 
 def build(model: ModelDescription, cluster: Cluster, options: RoundsOptions) -> Plan:
     """Buckets around the ring after backward."""
-    return options.plan("ring-allreduce", model, exchange="ring-allreduce", depart="after-backward")
+    return options.plan("ring-allreduce", model, cluster, exchange="ring-allreduce", depart="after-backward")
 
 
 STRATEGY = Strategy(

@@ -15,7 +15,9 @@ from engine.strategies.options import RoundsOptions
 
 def build(model: ModelDescription, cluster: Cluster, options: RoundsOptions) -> Plan:
     """Buckets around the ring, when ready."""
-    return options.plan("ring-allreduce-overlap", model, exchange="ring-allreduce", depart="when-ready")
+    return options.plan(
+        "ring-allreduce-overlap", model, cluster, exchange="ring-allreduce", depart="when-ready"
+    )
 
 
 STRATEGY = Strategy(

@@ -35,7 +35,9 @@ class Options(RoundsOptions):
 
 def build(model: ModelDescription, cluster: Cluster, options: Options) -> Plan:
     """Buckets through the chosen algorithm, when ready."""
-    return options.plan("tree-allreduce", model, exchange=_EXCHANGES[options.algorithm], depart="when-ready")
+    return options.plan(
+        "tree-allreduce", model, cluster, exchange=_EXCHANGES[options.algorithm], depart="when-ready"
+    )
 
 
 STRATEGY = Strategy(

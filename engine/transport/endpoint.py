@@ -95,7 +95,7 @@ class Endpoint:
             (`greeting`) is turned away.
         data_plane: who moves the bytes: a thread in "python", or the compiled one ("compiled"), which must have been
             built; "auto" takes that where it has been. Parties need not choose the same. None: what the environment
-            variable TRAINYARD_DATA_PLANE says, else "python".
+            variable TRAINYARD_DATA_PLANE says, else "auto".
         """
         if len(names) != len(hosts) or not 0 <= index < len(names):
             raise ValueError(f"index = {index}, {len(names)} names, {len(hosts)} hosts: one each per party")

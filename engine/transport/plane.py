@@ -108,7 +108,7 @@ class Wiring:
 
 def asked(choice: str | None = None) -> DataPlaneChoice:
     """The choice, or without one what the environment says. Raises ValueError for what is none."""
-    choice = choice or os.environ.get(VARIABLE) or "python"
+    choice = choice or os.environ.get(VARIABLE) or "auto"
     if choice not in CHOICES:
         raise ValueError(f"data_plane = {choice!r} ({VARIABLE}): one of {', '.join(CHOICES)}")
     return cast("DataPlaneChoice", choice)

@@ -15,6 +15,12 @@ from tests.backend.job_specs import JSON, submit
 from tests.backend.posted_run import Posted, end_attempt, record_steps, start_attempt
 
 
+@pytest.fixture(autouse=True)
+def one_request_deletes_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However busy the machine is."""
+    monkeypatch.setattr(removal, "WITHIN_S", 3600.0)
+
+
 def posted(api: TestClient, directory: Path, **changes: Any) -> Posted:
     """A job that ended, with telemetry and a directory."""
     run = start_attempt(api, submit(api, **changes)["id"], directory)
@@ -46,7 +52,6 @@ def test_a_deleted_job_leaves_nothing(
 ) -> None:
     monkeypatch.setattr(removal, "PORTION", portion)
     monkeypatch.setattr(removal, "PORTION_OF_BATCHES", portion)
-    monkeypatch.setattr(removal, "WITHIN_S", 3600.0)  # however busy the machine is, one request deletes all
     kept = posted(api, tmp_path / "kept" / "1")
     gone = posted(api, tmp_path / "gone" / "1")
     before = rows(api, kept.attempt)

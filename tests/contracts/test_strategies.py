@@ -126,7 +126,12 @@ def test_single_is_for_one_worker() -> None:
         ("p3", {"codec": "fp17"}, "strategy.options.codec", "Did you mean 'fp16'?"),
         ("p3", {"codec": "qsgd"}, "strategy.options.codec", "not built yet. Use one of: fp32, fp16"),
         ("p3", {"servers": 0}, "strategy.options.servers", "must be at least 1"),
-        ("p3", {"servers": 3}, "servers.count", "only 2 workers to stand beside. Use fewer, or dedicated"),
+        (
+            "p3",
+            {"servers": 3},
+            "strategy.options.servers",
+            "only 2 workers to stand beside. Use fewer, or dedicated",
+        ),
         ("p3", {"where": "cloud"}, "strategy.options.where", "Known: beside, dedicated"),
         ("p3", {"update": "peer"}, "strategy.options.update", "Known: auto, server, worker"),
         ("parameter-server", {"split_over": 0}, "strategy.options.split_over", "must be at least 1"),

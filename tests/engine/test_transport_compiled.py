@@ -222,12 +222,18 @@ def test_the_library_is_loaded_once() -> None:
     assert library() is library()
 
 
-def test_a_choice_without_meaning_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("compiled")
+def test_what_is_compiled_is_taken_unless_somebody_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
-    assert chosen(None) == "python"
+    assert chosen(None) == "compiled"
     assert chosen("python") == "python"
     monkeypatch.setenv(VARIABLE, "")
+    assert chosen(None) == "compiled"
+    monkeypatch.setenv(VARIABLE, "python")
     assert chosen(None) == "python"
+
+
+def test_a_choice_without_meaning_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match=r"data_plane = 'rust' .*: one of python, compiled, auto"):
         chosen("rust")
     monkeypatch.setattr("engine.transport.plane.library", lambda: None)

@@ -70,10 +70,10 @@ export function SchemaField(props: FieldProps) {
         <NumberInput
           {...common}
           value={typeof value === "number" ? value : ""}
-          placeholder={field.nullable ? "none" : undefined}
+          placeholder={field.nullable ? String(field.empty ?? "none") : undefined}
           allowDecimal={field.kind === "number"}
           decimalScale={12}
-          onChange={(entry) => onChange(typeof entry === "number" ? entry : null)}
+          onChange={(entry) => onChange(typeof entry === "number" ? entry : field.empty)}
         />
       );
     default:

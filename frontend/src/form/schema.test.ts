@@ -18,6 +18,7 @@ const root: JsonSchema = {
     name: { type: "string" },
     cluster: { $ref: "#/$defs/Cluster", default: { workers: 2 }, description: "Where." },
     steps: { anyOf: [{ type: "integer" }, { type: "null" }], default: null },
+    size: { anyOf: [{ type: "integer" }, { const: "auto", type: "string" }], default: "auto" },
     options: { type: "object", additionalProperties: true },
     groups: { type: "array", items: { $ref: "#/$defs/Cluster" }, default: [] },
   },
@@ -29,6 +30,7 @@ test("a form starts with the schema's defaults", () => {
     name: "",
     cluster: { workers: 2, device: "auto" },
     steps: null,
+    size: "auto",
     options: {},
     groups: [],
   });
@@ -40,7 +42,16 @@ test("references and 'or null' are seen through", () => {
     description: "Where.",
     nullable: false,
   });
-  expect(resolve(property("steps"), root)).toMatchObject({ kind: "integer", nullable: true, default: null });
+  expect(resolve(property("steps"), root)).toMatchObject({
+    kind: "integer",
+    nullable: true,
+    default: null,
+    empty: null,
+  });
+});
+
+test("a word in a number's place is what an empty field says", () => {
+  expect(resolve(property("size"), root)).toMatchObject({ kind: "integer", nullable: true, empty: "auto" });
   expect(resolve(property("options"), root).kind).toBe("map");
 });
 
@@ -55,6 +66,7 @@ test("a specification is laid over the defaults, and nothing of it is lost", () 
     name: "a",
     cluster: { workers: 4, device: "auto" },
     steps: null,
+    size: "auto",
     options: { momentum: 0.9 },
     groups: [],
   });

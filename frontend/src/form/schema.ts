@@ -28,12 +28,15 @@ export interface Field {
   default: unknown;
   /** Whether it may be left empty. */
   nullable: boolean;
+  /** What the service is told where it is left empty: null, or the one word that the schema allows beside a number. */
+  empty: unknown;
 }
 
 /** Follow references and unwrap "or null"; what stands beside a reference (default, description) wins. */
 export function resolve(schema: JsonSchema, root: JsonSchema): Field {
   let current = schema;
   let nullable = false;
+  let empty: unknown = null;
   for (let depth = 0; depth < 16; depth += 1) {
     const variants = current.anyOf ?? current.allOf;
     if (current.$ref !== undefined) {
@@ -44,9 +47,10 @@ export function resolve(schema: JsonSchema, root: JsonSchema): Field {
       const { $ref: _, ...beside } = current;
       current = { ...target, ...beside };
     } else if (variants !== undefined) {
-      const real = variants.filter((variant) => variant.type !== "null");
+      const real = variants.filter((variant) => variant.type !== "null" && variant.const === undefined);
       nullable ||= real.length < variants.length;
       if (real.length !== 1) break;
+      empty = variants.find((variant) => variant.const !== undefined)?.const ?? null;
       const { anyOf: _, allOf: __, ...beside } = current;
       current = { ...real[0], ...beside };
     } else break;
@@ -57,6 +61,7 @@ export function resolve(schema: JsonSchema, root: JsonSchema): Field {
     description: current.description ?? "",
     default: current.default,
     nullable,
+    empty,
   };
 }
 
@@ -89,7 +94,7 @@ export function initialValue(schema: JsonSchema, root: JsonSchema): unknown {
     );
   }
   if (field.default !== undefined) return structuredClone(field.default);
-  if (field.nullable) return null;
+  if (field.nullable) return field.empty;
   return {
     choice: field.schema.enum?.[0],
     boolean: false,

@@ -1,0 +1,78 @@
+"""Sizes of what travels, where they are left to us (`auto`).
+
+What travels in small pieces overlaps better, and an urgent piece waits for less; but each message costs processor time,
+whatever its size. So a piece is as small as lets messages cost at most SHARE of the time that they are on their link:
+
+    bytes of a message >= message_s * rate / SHARE
+
+with what a message costs on this machine (`engine/message_cost.py`) and the rate of a host's link. Within two
+bounds: not smaller than what gains nothing any more, and small enough that each server shard gets several of them.
+In steps of two, so that two measurements of one machine seldom differ. A rehearsal divides sizes and rates alike, not
+what a message costs: the rule gives the same for the true cluster and for its rehearsal.
+Loses to a tuned number where steps are bound by computation, where larger pieces cost less and nothing waits for them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.plan.cluster import Cluster
+from engine.plan.description import LayerDescription
+from engine.plan.units_of_measure import format_bytes
+
+AUTO = "auto"
+"""What an option says that is left to us."""
+SIZES = ("slice_size", "bucket_bytes")
+"""The options that may."""
+SHARE = 0.1
+"""Of the time on the link: then a message's two ends keep one processor a tenth busy in each direction."""
+LEAST_SLICE = 50_000
+"""Elements; papers 004, section 5.6: smaller slices gain nothing."""
+LEAST_BUCKET = 2**20
+"""Bytes."""
+PARTS = 8
+"""Slices that each shard gets at least, and buckets that a model has, so that they can overlap."""
+UNKNOWN_BPS = 10_000_000_000
+"""Taken for a link whose rate nobody has said."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sized:
+    """A size, and why it was chosen: a sentence."""
+
+    size: int
+    why: str
+
+
+def slice_elements(layers: tuple[LayerDescription, ...], cluster: Cluster, shards: int) -> Sized:
+    """Elements of a slice, for `layers` that are dealt to so many server shards."""
+    count = sum(layer.parameter_count for layer in layers)
+    width = max(1, sum(layer.parameter_bytes for layer in layers) // max(1, count))
+    size = _size(LEAST_SLICE, _least_bytes(cluster) / width, count / (PARTS * shards))
+    return Sized(size=size, why=f"slices have {size:,} elements (slice_size: auto), as {_why(cluster)}")
+
+
+def bucket_bytes(layers: tuple[LayerDescription, ...], cluster: Cluster) -> Sized:
+    """Bytes of a bucket that all workers sum in rounds, each of them a share of it in every message."""
+    total = sum(layer.parameter_bytes for layer in layers)
+    size = _size(LEAST_BUCKET, cluster.workers * _least_bytes(cluster), total / PARTS)
+    return Sized(size=size, why=f"buckets have {format_bytes(size)} (bucket_bytes: auto), as {_why(cluster)}")
+
+
+def _least_bytes(cluster: Cluster) -> float:
+    return cluster.message_s * (cluster.rate_bps or UNKNOWN_BPS) / 8 / SHARE
+
+
+def _size(least: int, wanted: float, most: float) -> int:
+    """The smallest of `least`, twice that, and so on, that is `wanted`, as long as it is not above `most`."""
+    size = least
+    while size < wanted and 2 * size <= most:
+        size *= 2
+    return size
+
+
+def _why(cluster: Cluster) -> str:
+    rate = (
+        "not known, taken as 10 Gbit/s" if cluster.rate_bps is None else f"{cluster.rate_bps / 1e6:g} Mbit/s"
+    )
+    return f"a message costs {cluster.message_s * 1e6:.0f} µs of a processor here, and the link is {rate}"

@@ -1,0 +1,86 @@
+"""Sizes that are left to us follow from what a message costs and from the link, and the plan says why."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine import message_cost
+from engine.plan.cluster import Cluster
+from engine.plan.plan import Plan
+from engine.plan.sizing import LEAST_BUCKET, LEAST_SLICE, bucket_bytes, slice_elements
+from engine.strategies import build_plan
+from tests.plans import described, job, planned
+
+VGG = tuple(layer for layer in described("vgg19").layers if layer.parameters)
+GBIT = 1_000_000_000
+
+
+def cluster(rate_bps: int | None, message_us: float, workers: int = 4) -> Cluster:
+    return Cluster(workers=workers, rate_bps=rate_bps, message_s=message_us * 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("rate_bps", "message_us", "elements"),
+    [
+        (GBIT // 10, 200, LEAST_SLICE),  # 25 kB would do
+        (3 * GBIT, 200, 4 * LEAST_SLICE),  # 750 kB wanted, 800 kB taken
+        (3 * GBIT, 400, 8 * LEAST_SLICE),
+        (3 * GBIT, 20, LEAST_SLICE),
+        (None, 200, 16 * LEAST_SLICE),  # 10 Gbit/s: 2.5 MB wanted
+    ],
+)
+def test_a_slice_is_as_long_on_its_link_as_its_message_costs(
+    rate_bps: int | None, message_us: float, elements: int
+) -> None:
+    found = slice_elements(VGG, cluster(rate_bps, message_us), 4)
+    assert found.size == elements
+    assert f"{elements:,} elements" in found.why
+    assert f"{message_us:g} µs" in found.why
+
+
+def test_slices_stay_so_small_that_every_shard_gets_several() -> None:
+    dear = slice_elements(VGG, cluster(100 * GBIT, 1000), 4)
+    count = sum(layer.parameter_count for layer in VGG)
+    assert count / 4 / 16 < dear.size <= count / 4 / 8
+    (small,) = (layer for layer in VGG if layer.parameter_count < LEAST_SLICE and layer.index == 0)
+    assert slice_elements((small,), cluster(100 * GBIT, 1000), 4).size == LEAST_SLICE
+
+
+def test_a_buckets_messages_are_as_long_as_a_slices() -> None:
+    assert bucket_bytes(VGG, cluster(GBIT // 10, 200)).size == LEAST_BUCKET
+    assert bucket_bytes(VGG, cluster(3 * GBIT, 200)).size == 4 * LEAST_BUCKET, (
+        "750 kB for each of four workers"
+    )
+    assert bucket_bytes(VGG, cluster(3 * GBIT, 200, workers=2)).size == 2 * LEAST_BUCKET
+
+
+@pytest.mark.parametrize(
+    ("strategy", "option"),
+    [("p3", "slice_size"), ("softsync", "slice_size"), ("ring-allreduce-overlap", "bucket_bytes")],
+)
+def test_what_is_left_to_us_is_measured_and_shown(
+    monkeypatch: pytest.MonkeyPatch, strategy: str, option: str
+) -> None:
+    monkeypatch.setattr(message_cost, "here", lambda: 200e-6)
+    options = {option: "auto"} | ({"contributions": 2} if strategy == "softsync" else {})
+    spec = job(strategy, 4, options, network={"rate": "3Gbit"})
+    plan = build_plan(spec, described("vgg19"))
+    assert isinstance(plan, Plan)
+    sizes = {entry.order.size for entry in plan.layers if entry.order.unit == "slice"}
+    assert max(sizes) in (4 * LEAST_SLICE, LEAST_BUCKET)
+    (why,) = plan.reasons
+    assert (
+        f"({option}: auto), as a message costs 200 µs of a processor here, and the link is 3000 Mbit/s" in why
+    )
+
+
+def test_a_number_means_that_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(message_cost, "here", lambda: pytest.fail("nothing is left to us"))
+    plan = planned("p3", "vgg19", 4, slice_size=1234)
+    assert {entry.order.size for entry in plan.layers} == {1234}
+    assert plan.reasons == ()
+
+
+def test_what_a_message_costs_is_measured_on_real_connections() -> None:
+    assert 1e-6 < message_cost.here() < 0.1
+    assert message_cost.here() == message_cost.here(), "once"
