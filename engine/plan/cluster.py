@@ -16,7 +16,9 @@ class Cluster:
     workers: int
     """Number of workers: one process and one device each."""
     rate_bps: int | None = None
-    """Each host's port, in bits per second and per direction; None where it is not known."""
+    """What each host's port is limited to, in bits per second and per direction; None: not limited."""
+    declared_bps: int | None = None
+    """What a network without a limit is said to do; None where it is not known."""
     shaped: bool = False
     """Whether the links themselves keep that rate, so that whatever sends over them does; else our transport does."""
     message_s: float = 200e-6
@@ -37,6 +39,7 @@ def cluster_of(job: JobSpec) -> Cluster:
     return Cluster(
         workers=job.cluster.workers,
         rate_bps=job.network.rate_bps,
+        declared_bps=job.network.declared_rate_bps,
         shaped=job.network.hosts is not None,
         workload=workload_of(job),
     )

@@ -60,7 +60,7 @@ def bucket_bytes(layers: tuple[LayerDescription, ...], cluster: Cluster) -> Size
 
 
 def _least_bytes(cluster: Cluster) -> float:
-    return cluster.message_s * (cluster.rate_bps or UNKNOWN_BPS) / 8 / SHARE
+    return cluster.message_s * (_rate(cluster) or UNKNOWN_BPS) / 8 / SHARE
 
 
 def _size(least: int, wanted: float, most: float) -> int:
@@ -71,8 +71,11 @@ def _size(least: int, wanted: float, most: float) -> int:
     return size
 
 
+def _rate(cluster: Cluster) -> int | None:
+    return cluster.rate_bps or cluster.declared_bps
+
+
 def _why(cluster: Cluster) -> str:
-    rate = (
-        "not known, taken as 10 Gbit/s" if cluster.rate_bps is None else f"{cluster.rate_bps / 1e6:g} Mbit/s"
-    )
-    return f"a message costs {cluster.message_s * 1e6:.0f} µs of a processor here, and the link is {rate}"
+    rate = _rate(cluster)
+    link = f"{rate / 1e6:g} Mbit/s" if rate else "not known (network.declared_rate), taken as 10 Gbit/s"
+    return f"a message costs {cluster.message_s * 1e6:.0f} µs of a processor here, and the link is {link}"

@@ -38,6 +38,12 @@ def test_a_slice_is_as_long_on_its_link_as_its_message_costs(
     assert f"{message_us:g} µs" in found.why
 
 
+def test_a_declared_rate_counts_as_a_limit_does() -> None:
+    declared = Cluster(workers=4, declared_bps=3 * GBIT, message_s=200e-6)
+    assert slice_elements(VGG, declared, 4) == slice_elements(VGG, cluster(3 * GBIT, 200), 4)
+    assert "not known (network.declared_rate)" in slice_elements(VGG, cluster(None, 200), 4).why
+
+
 def test_slices_stay_so_small_that_every_shard_gets_several() -> None:
     dear = slice_elements(VGG, cluster(100 * GBIT, 1000), 4)
     count = sum(layer.parameter_count for layer in VGG)
