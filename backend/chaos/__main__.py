@@ -20,7 +20,10 @@ def main() -> int:
     parser.add_argument("--only", type=int, help="this round of the seed alone")
     parser.add_argument("--data-dir", type=Path, help="kept afterwards; default: a temporary one")
     parser.add_argument(
-        "--data-plane", choices=("python", "compiled"), default="python", help="who moves the jobs' bytes"
+        "--data-plane",
+        choices=("auto", "python", "compiled"),
+        default="auto",
+        help="who moves the jobs' bytes",
     )
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended

@@ -27,7 +27,7 @@ class Yard:
     """`with Yard(data_dir) as yard`: a server runs there. Entering trains one undisturbed job, whose time says when
     in a job's life the deaths of a round fall."""
 
-    def __init__(self, data_dir: Path, data_plane: str = "python") -> None:
+    def __init__(self, data_dir: Path, data_plane: str = "auto") -> None:
         """`data_plane`: who moves the bytes of its jobs (engine/transport/plane.py)."""
         self._data_dir = data_dir.resolve()
         self._data_dir.mkdir(parents=True, exist_ok=True)

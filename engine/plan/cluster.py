@@ -21,9 +21,9 @@ class Cluster:
     """What a network without a limit is said to do; None where it is not known."""
     shaped: bool = False
     """Whether the links themselves keep that rate, so that whatever sends over them does; else our transport does."""
-    message_s: float = 200e-6
-    """What a message costs, its two ends together: seconds of a processor. `build_plan` says what was measured here
-    where an option is left to it; this is what it was on the machines of our benchmarks."""
+    message_s: float | None = None
+    """What a message costs here, its two ends together: seconds of a processor. `build_plan` has it measured where an
+    option is left to us (`auto`), and only there."""
     workload: Workload | None = None
     """What the job computes in a step; None where no job is known."""
 

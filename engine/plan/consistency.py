@@ -11,7 +11,6 @@ from engine.axes.outer import OUTER
 from engine.errors import UserError
 from engine.plan.units_of_measure import LARGEST
 
-LARGEST_OUTER_RATE = 10
 _ALONE = ("average", "streaming")
 _BELONGS: dict[str, tuple[str, ...]] = {
     "period": _ALONE,
@@ -35,6 +34,8 @@ _BELONGS: dict[str, tuple[str, ...]] = {
 """Which modes read which setting."""
 _LARGE = {"period": "steps", "warm_up_steps": "steps", "fragments": "parts of the model", "delay": "steps"}
 """Numbers that have no largest value of their own, and what they count."""
+_MOST_OUTER_RATE = 10
+"""Ten averaged steps at once; DiLoCo takes 0.7 of one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,11 +162,11 @@ class Consistency:
                 f"{self.outer} looks ahead along its momentum and has none",
                 "Use 0.9, or outer: sgd",
             )
-        if rate is not None and not 0 < rate <= LARGEST_OUTER_RATE:
+        if rate is not None and not 0 < rate <= _MOST_OUTER_RATE:
             raise UserError(
                 "outer_learning_rate",
                 rate,
-                f"must be greater than zero and at most {LARGEST_OUTER_RATE}: it multiplies the averaged step",
+                f"must be greater than zero and at most {_MOST_OUTER_RATE}: it multiplies the averaged step",
                 "1 takes the averaged step as it is",
             )
         if not 0 <= momentum < 1:

@@ -94,7 +94,7 @@ def _convert(hint: Any, value: Any, field: str) -> Any:  # noqa: PLR0911, PLR091
                 refused.append(error)
         words = [word for choice in choices if get_origin(choice) is Literal for word in get_args(choice)]
         if words:  # a number, or a word in its place
-            rule = " or ".join([refused[0].rule, *words])
+            rule = " or ".join([refused[0].rule, *map(str, words)])
             raise UserError(field, value, rule, refused[0].remedy)
         raise refused[-1]
     if origin is Literal:

@@ -25,9 +25,10 @@ AUTO = "auto"
 SIZES = ("slice_size", "bucket_bytes")
 """The options that may."""
 SHARE = 0.1
-"""Of the time on the link: then a message's two ends keep one processor a tenth busy in each direction."""
+"""Of the time on the link: then a message's two ends keep one processor a tenth busy in each direction. Chosen, as
+PARTS is, not tuned: no default rests on them."""
 LEAST_SLICE = 50_000
-"""Elements; papers 004, section 5.6: smaller slices gain nothing."""
+"""Elements: the best of papers 004, section 5.6."""
 LEAST_BUCKET = 2**20
 """Bytes."""
 PARTS = 8
@@ -48,19 +49,26 @@ def slice_elements(layers: tuple[LayerDescription, ...], cluster: Cluster, shard
     """Elements of a slice, for `layers` that are dealt to so many server shards."""
     count = sum(layer.parameter_count for layer in layers)
     width = max(1, sum(layer.parameter_bytes for layer in layers) // max(1, count))
-    size = _size(LEAST_SLICE, _least_bytes(cluster) / width, count / (PARTS * shards))
-    return Sized(size=size, why=f"slices have {size:,} elements (slice_size: auto), as {_why(cluster)}")
+    cost = _measured(cluster)
+    size = _size(LEAST_SLICE, _least_bytes(cluster, cost) / width, count / (PARTS * shards))
+    return Sized(size=size, why=f"slices have {size:,} elements (slice_size: auto), as {_why(cluster, cost)}")
 
 
 def bucket_bytes(layers: tuple[LayerDescription, ...], cluster: Cluster) -> Sized:
     """Bytes of a bucket that all workers sum in rounds, each of them a share of it in every message."""
-    total = sum(layer.parameter_bytes for layer in layers)
-    size = _size(LEAST_BUCKET, cluster.workers * _least_bytes(cluster), total / PARTS)
-    return Sized(size=size, why=f"buckets have {format_bytes(size)} (bucket_bytes: auto), as {_why(cluster)}")
+    total, cost = sum(layer.parameter_bytes for layer in layers), _measured(cluster)
+    size = _size(LEAST_BUCKET, cluster.workers * _least_bytes(cluster, cost), total / PARTS)
+    said = f"buckets have {format_bytes(size)} (bucket_bytes: auto), as {_why(cluster, cost)}"
+    return Sized(size=size, why=said)
 
 
-def _least_bytes(cluster: Cluster) -> float:
-    return cluster.message_s * (_rate(cluster) or UNKNOWN_BPS) / 8 / SHARE
+def _measured(cluster: Cluster) -> float:
+    assert cluster.message_s is not None, "given by build_plan"
+    return cluster.message_s
+
+
+def _least_bytes(cluster: Cluster, cost_s: float) -> float:
+    return cost_s * (_rate(cluster) or UNKNOWN_BPS) / 8 / SHARE
 
 
 def _size(least: int, wanted: float, most: float) -> int:
@@ -75,7 +83,7 @@ def _rate(cluster: Cluster) -> int | None:
     return cluster.rate_bps or cluster.declared_bps
 
 
-def _why(cluster: Cluster) -> str:
+def _why(cluster: Cluster, cost_s: float) -> str:
     rate = _rate(cluster)
     link = f"{rate / 1e6:g} Mbit/s" if rate else "not known (network.declared_rate), taken as 10 Gbit/s"
-    return f"a message costs {cluster.message_s * 1e6:.0f} µs of a processor here, and the link is {link}"
+    return f"a message costs {cost_s * 1e6:.0f} µs of a processor here, and the link is {link}"

@@ -104,13 +104,14 @@ def build_plan(job: JobSpec, model: ModelDescription) -> Plan | Wrapper:
         if key not in known:
             other, settings = _chosen_beside(override, where)
             try:
-                known[key] = other.build(model, _measured(cluster, settings), settings)
+                known[key] = other.build(model, _measured(cluster, settings, "options"), settings)
             except UserError as error:
                 rule = f"{error.rule} ({error.field} = {error.value!r})"
                 raise UserError(f"{where}.strategy", override.strategy, rule, error.remedy) from None
         return known[key]
 
-    plan = compose(entry.build(model, _measured(cluster, options), options), job, model, cluster, beside)
+    measured = _measured(cluster, options, "strategy.options")
+    plan = compose(entry.build(model, measured, options), job, model, cluster, beside)
     try:
         plan = resolve(plan, model, cluster, job)
     except UserError as error:
@@ -120,10 +121,18 @@ def build_plan(job: JobSpec, model: ModelDescription) -> Plan | Wrapper:
     return plan
 
 
-def _measured(cluster: Cluster, options: Any) -> Cluster:
-    """With what a message costs here, where an option is left to that: to measure it takes a moment."""
-    left = any(getattr(options, option.name) == AUTO for option in fields(options) if option.name in SIZES)
-    return replace(cluster, message_s=message_cost.here()) if left else cluster
+def _measured(cluster: Cluster, options: Any, field: str) -> Cluster:
+    """With what a message costs here, where an option in `field` is left to that: to measure it takes a moment."""
+    left = [
+        each.name for each in fields(options) if each.name in SIZES and getattr(options, each.name) == AUTO
+    ]
+    if not left:
+        return cluster
+    try:
+        return replace(cluster, message_s=message_cost.here())
+    except RuntimeError as error:
+        rule = f"what a message costs on this machine could not be measured: {error}"
+        raise UserError(f"{field}.{left[0]}", AUTO, rule, "Give a number") from None
 
 
 def _as_written(error: UserError, options: Any) -> UserError:

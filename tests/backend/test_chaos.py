@@ -19,7 +19,6 @@ from backend.chaos.script import FATAL, draw
 from backend.chaos.yard import Yard
 from backend.executors import files, process
 from tests.backend.executor_attempts import until
-from tests.data_planes import built
 
 FEW = [(334, 0), (334, 1)]
 MANY = [(3, number) for number in range(10)]
@@ -28,15 +27,13 @@ ROUNDS = [pytest.param(FEW, id="few"), pytest.param(MANY, id="many", marks=pytes
 ROUND = [*FEW, *(pytest.param(*one, marks=pytest.mark.soak) for one in MANY)]
 
 
-@pytest.fixture(scope="module", params=["python", pytest.param("compiled", marks=pytest.mark.soak)])
+@pytest.fixture(scope="module", params=["auto", pytest.param("python", marks=pytest.mark.soak)])
 def yard(
     server_lane: None,
     tmp_path_factory: pytest.TempPathFactory,
     descriptions: Path,
     request: pytest.FixtureRequest,
 ) -> Iterator[Yard]:
-    if request.param == "compiled":
-        built()
     data_dir = tmp_path_factory.mktemp("chaos")
     (data_dir / "cache").symlink_to(descriptions)
     with Yard(data_dir, request.param) as yard:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from engine import message_cost
+from engine.errors import UserError
 from engine.plan.cluster import Cluster
 from engine.plan.plan import Plan
+from engine.plan.rehearsal import RehearsalSpec
 from engine.plan.sizing import LEAST_BUCKET, LEAST_SLICE, bucket_bytes, slice_elements
 from engine.strategies import build_plan
 from tests.plans import described, job, planned
@@ -85,6 +89,34 @@ def test_a_number_means_that_number(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = planned("p3", "vgg19", 4, slice_size=1234)
     assert {entry.order.size for entry in plan.layers} == {1234}
     assert plan.reasons == ()
+
+
+def test_where_it_cannot_be_measured_a_number_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRAINYARD_DATA_PLANE", "rust")
+    message_cost.here.cache_clear()
+    with pytest.raises(
+        UserError, match=r"could not be measured: ValueError: data_plane = 'rust'.*Give a number"
+    ) as said:
+        planned("p3", "vgg19", 4, slice_size="auto")
+    assert said.value.field == "strategy.options.slice_size"
+
+
+def test_a_number_or_the_word_is_asked_for() -> None:
+    with pytest.raises(UserError, match="must be a whole number or auto") as said:
+        planned("p3", "vgg19", 4, slice_size="automatic")
+    assert said.value.field == "strategy.options.slice_size"
+
+
+def test_a_rehearsal_has_the_true_clusters_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(message_cost, "here", lambda: 200e-6)
+    true = job("p3", 4, {"slice_size": "auto"}, network={"rate": "3Gbit"})
+    rehearsed = replace(true, fidelity="rehearse", rehearsal=RehearsalSpec(device="p4000", scale=15))
+    sizes = {
+        entry.order.size
+        for spec in (true, rehearsed)
+        for entry in build_plan(spec, described("vgg19")).layers
+    }
+    assert sizes == {4 * LEAST_SLICE}
 
 
 def test_what_a_message_costs_is_measured_on_real_connections() -> None:
