@@ -49,26 +49,23 @@ def slice_elements(layers: tuple[LayerDescription, ...], cluster: Cluster, shard
     """Elements of a slice, for `layers` that are dealt to so many server shards."""
     count = sum(layer.parameter_count for layer in layers)
     width = max(1, sum(layer.parameter_bytes for layer in layers) // max(1, count))
-    cost = _measured(cluster)
-    size = _size(LEAST_SLICE, _least_bytes(cluster, cost) / width, count / (PARTS * shards))
-    return Sized(size=size, why=f"slices have {size:,} elements (slice_size: auto), as {_why(cluster, cost)}")
+    wanted = _least_bytes(cluster) / width
+    size = _size(LEAST_SLICE, wanted, count / (PARTS * shards))
+    why = _why(cluster, LEAST_SLICE, wanted, size)
+    return Sized(size=size, why=f"Slices have {size:,} elements (slice_size: auto): {why}")
 
 
 def bucket_bytes(layers: tuple[LayerDescription, ...], cluster: Cluster) -> Sized:
     """Bytes of a bucket that all workers sum in rounds, each of them a share of it in every message."""
-    total, cost = sum(layer.parameter_bytes for layer in layers), _measured(cluster)
-    size = _size(LEAST_BUCKET, cluster.workers * _least_bytes(cluster, cost), total / PARTS)
-    said = f"buckets have {format_bytes(size)} (bucket_bytes: auto), as {_why(cluster, cost)}"
-    return Sized(size=size, why=said)
+    wanted = cluster.workers * _least_bytes(cluster)
+    size = _size(LEAST_BUCKET, wanted, sum(layer.parameter_bytes for layer in layers) / PARTS)
+    why = _why(cluster, LEAST_BUCKET, wanted, size)
+    return Sized(size=size, why=f"Buckets have {format_bytes(size)} (bucket_bytes: auto): {why}")
 
 
-def _measured(cluster: Cluster) -> float:
-    assert cluster.message_s is not None, "given by build_plan"
-    return cluster.message_s
-
-
-def _least_bytes(cluster: Cluster, cost_s: float) -> float:
-    return cost_s * (_rate(cluster) or UNKNOWN_BPS) / 8 / SHARE
+def _least_bytes(cluster: Cluster) -> float:
+    """Of a message."""
+    return _cost_s(cluster) * (_rate(cluster) or UNKNOWN_BPS) / 8 / SHARE
 
 
 def _size(least: int, wanted: float, most: float) -> int:
@@ -79,11 +76,21 @@ def _size(least: int, wanted: float, most: float) -> int:
     return size
 
 
+def _why(cluster: Cluster, least: int, wanted: float, size: int) -> str:
+    rate = _rate(cluster)
+    link = (
+        f"is {rate / 1e6:g} Mbit/s" if rate else "is not known (network.declared_rate) and taken as 10 Gbit/s"
+    )
+    costs = f"a message costs {_cost_s(cluster) * 1e6:.0f} µs of a processor here, and the link {link}"
+    if size < wanted:
+        return f"{costs}, for which they are short, but larger ones would be too few of this model"
+    return f"{costs}, for which {'no longer ones are needed' if size == least else 'no shorter ones pay'}"
+
+
+def _cost_s(cluster: Cluster) -> float:
+    assert cluster.message_s is not None, "given by build_plan"
+    return cluster.message_s
+
+
 def _rate(cluster: Cluster) -> int | None:
     return cluster.rate_bps or cluster.declared_bps
-
-
-def _why(cluster: Cluster, cost_s: float) -> str:
-    rate = _rate(cluster)
-    link = f"{rate / 1e6:g} Mbit/s" if rate else "not known (network.declared_rate), taken as 10 Gbit/s"
-    return f"a message costs {cost_s * 1e6:.0f} µs of a processor here, and the link is {link}"

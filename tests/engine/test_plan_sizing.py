@@ -24,22 +24,23 @@ def cluster(rate_bps: int | None, message_us: float, workers: int = 4) -> Cluste
 
 
 @pytest.mark.parametrize(
-    ("rate_bps", "message_us", "elements"),
+    ("rate_bps", "message_us", "elements", "why"),
     [
-        (GBIT // 10, 200, LEAST_SLICE),  # 25 kB would do
-        (3 * GBIT, 200, 4 * LEAST_SLICE),  # 750 kB wanted, 800 kB taken
-        (3 * GBIT, 400, 8 * LEAST_SLICE),
-        (3 * GBIT, 20, LEAST_SLICE),
-        (None, 200, 16 * LEAST_SLICE),  # 10 Gbit/s: 2.5 MB wanted
+        (GBIT // 10, 200, LEAST_SLICE, "no longer ones are needed"),  # 25 kB would do
+        (3 * GBIT, 200, 4 * LEAST_SLICE, "no shorter ones pay"),  # 750 kB wanted, 800 kB taken
+        (3 * GBIT, 400, 8 * LEAST_SLICE, "no shorter ones pay"),
+        (3 * GBIT, 20, LEAST_SLICE, "no longer ones are needed"),
+        (None, 200, 16 * LEAST_SLICE, "no shorter ones pay"),  # 10 Gbit/s: 2.5 MB wanted
     ],
 )
 def test_a_slice_is_as_long_on_its_link_as_its_message_costs(
-    rate_bps: int | None, message_us: float, elements: int
+    rate_bps: int | None, message_us: float, elements: int, why: str
 ) -> None:
     found = slice_elements(VGG, cluster(rate_bps, message_us), 4)
     assert found.size == elements
     assert f"{elements:,} elements" in found.why
     assert f"{message_us:g} µs" in found.why
+    assert found.why.endswith(why)
 
 
 def test_a_declared_rate_counts_as_a_limit_does() -> None:
@@ -52,6 +53,7 @@ def test_slices_stay_so_small_that_every_shard_gets_several() -> None:
     dear = slice_elements(VGG, cluster(100 * GBIT, 1000), 4)
     count = sum(layer.parameter_count for layer in VGG)
     assert count / 4 / 16 < dear.size <= count / 4 / 8
+    assert dear.why.endswith("they are short, but larger ones would be too few of this model")
     (small,) = (layer for layer in VGG if layer.parameter_count < LEAST_SLICE and layer.index == 0)
     assert slice_elements((small,), cluster(100 * GBIT, 1000), 4).size == LEAST_SLICE
 
@@ -79,9 +81,7 @@ def test_what_is_left_to_us_is_measured_and_shown(
     sizes = {entry.order.size for entry in plan.layers if entry.order.unit == "slice"}
     assert max(sizes) in (4 * LEAST_SLICE, LEAST_BUCKET)
     (why,) = plan.reasons
-    assert (
-        f"({option}: auto), as a message costs 200 µs of a processor here, and the link is 3000 Mbit/s" in why
-    )
+    assert f"({option}: auto): a message costs 200 µs of a processor here, and the link is 3000 Mbit/s" in why
 
 
 def test_a_number_means_that_number(monkeypatch: pytest.MonkeyPatch) -> None:
