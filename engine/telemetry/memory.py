@@ -32,7 +32,8 @@ def resident_bytes() -> int | None:
 
 
 class MemorySampler:
-    """A thread that notes this process's memory, from construction until `close`."""
+    """A thread that notes this process's memory, at once and until `close`, so that a job which is shorter than a period
+    has what it began and what it ended with."""
 
     def __init__(
         self,
@@ -58,11 +59,11 @@ class MemorySampler:
         self._thread.join()
 
     def _loop(self) -> None:
-        while True:
+        self._sample()
+        ended = False
+        while not ended:
             ended = self._stop.wait(self._period_s)
             self._sample()
-            if ended:
-                return
 
     def _sample(self) -> None:
         resident = resident_bytes()

@@ -89,3 +89,20 @@ def test_memory_that_a_process_takes_is_seen() -> None:
     assert resident[-1][1] - resident[0][1] >= 0.9 * ballast.nbytes
     assert (resident[0][0], resident[-1][0]) == (0, 1)
     assert {value for name, _, value in rows if name == series(DEVICE, "worker 0")} == {12_345}
+
+
+def test_memory_of_what_is_shorter_than_a_period_is_noted_at_its_begin_and_its_end() -> None:
+    began = threading.Event()
+    steps = iter((0, 7))
+
+    def step() -> int:
+        began.set()
+        return next(steps)
+
+    recorder = Recorder(0, "w", lambda: 0, None)
+    sampler = MemorySampler(recorder, step, period_s=3600)
+    assert began.wait(30)
+    sampler.close()
+    recorder.close()
+    noted = np.concatenate([decode(body).table("metrics") for body in recorder.memory])
+    assert noted["step"].tolist() == [0, 7]
