@@ -242,7 +242,6 @@ class PlanReplica:
 
     def close(self) -> None:
         self._told.close()
-        self._outside.close()
         for exchange in self._distinct:
             exchange.close()
 

@@ -1,62 +1,54 @@
 """Parameters that are not in the plan, so that nothing of theirs travels: those that were frozen when the model was
-built, and those that it adds while it trains, which are each worker's own under PyTorch's DDP, too.
+built, and those that it has been given since, which no optimizer would know in a plain loop either, and of which each
+worker would have its own under PyTorch's DDP.
 """
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-from typing import Any
-
 from torch import nn
-from torch.nn.modules.module import (
-    register_module_module_registration_hook,
-    register_module_parameter_registration_hook,
-)
 
 from engine.errors import TrainingError
+
+_FROZEN = (
+    "{name} was frozen when the model was built, and is to be trained in step {step}: what is frozen then is not in the"
+    " plan. Build the model with it trainable, and freeze it in forward"
+)
+_ADDED = (
+    "{name} has come to the model, or has replaced another parameter, while it trains (seen in step {step}): it is not"
+    " in the plan, so nobody would train it, and each worker may have values of its own. Create it in __init__, or set"
+    " its requires_grad to False if it is not to be trained"
+)
+
+
+_RENAMED = (
+    "the model had no {name} when it was built (seen in step {step}), and `fsdp` knows parameters by their names."
+    " Leave them where they are, or choose ddp, or another strategy"
+)
 
 
 class Outside:
     """Watches that none of them is to be trained. What is frozen and thawed while training runs was trainable at the
-    beginning."""
+    beginning. A parameter that moves to another module, or has another name, is the same."""
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, *, by_name: bool = False) -> None:
+        """`by_name`: the same parameter is another object from time to time, as where parts are gathered; then it is
+        known by its name."""
         self._model = model
-        self._known = {name for name, _ in model.named_parameters()}
-        self._frozen = [(name, p) for name, p in model.named_parameters() if not p.requires_grad]
-        self._given = False
-        """Whether some module was given a parameter or a module since the last look: names are not compared in every
-        step."""
-        self._hooks = ExitStack()
-        for register in (
-            register_module_module_registration_hook,
-            register_module_parameter_registration_hook,
-        ):
-            self._hooks.callback(register(self._on_given).remove)
+        self._by_name = by_name
+        self._trainable = {self._key(*found): found[1].requires_grad for found in model.named_parameters()}
+        """When the model was built."""
 
     def check(self, step: int) -> None:
-        """Raises TrainingError where one is to be trained."""
-        for name, parameter in self._frozen:
-            if parameter.requires_grad:
-                raise TrainingError(
-                    f"{name} was frozen when the model was built, and is to be trained in step {step}: what is frozen"
-                    " then is not in the plan. Build the model with it trainable, and freeze it in forward"
-                )
-        if self._given:
-            self._given = False
-            self._check_added(step)
-
-    def close(self) -> None:
-        """Look no more."""
-        self._hooks.close()
-
-    def _check_added(self, step: int) -> None:
+        """Raises TrainingError where one is to be trained. It looks at all parameters, for models also write to their
+        modules' tables, which no hook tells."""
         for name, parameter in self._model.named_parameters():
-            if parameter.requires_grad and name not in self._known:
-                raise TrainingError(
-                    f"the model has {name} only since step {step}: what it adds while it trains is not in the plan, so"
-                    " nobody would train it, and each worker would have values of its own. Create it in __init__"
-                )
+            if not parameter.requires_grad:
+                continue
+            was_trainable = self._trainable.get(self._key(name, parameter))
+            if was_trainable is None:
+                raise TrainingError((_RENAMED if self._by_name else _ADDED).format(name=name, step=step))
+            if not was_trainable:
+                raise TrainingError(_FROZEN.format(name=name, step=step))
 
-    def _on_given(self, module: nn.Module, name: str, given: Any) -> None:
-        self._given = True
+    def _key(self, name: str, parameter: nn.Parameter) -> str | nn.Parameter:
+        return name if self._by_name else parameter

@@ -9,6 +9,7 @@ import gc
 import zlib
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -121,6 +122,7 @@ class ShardedUse:
     ) -> None:
         """`groups`: those that are gathered as one each. `gradients`: None where every parameter has one."""
         self._model = model
+        self._groups = groups
         self._gradients = gradients
         self._originals: Originals | None = originals
         self._trained = {name: p.requires_grad for name, p in model.named_parameters()}
@@ -153,6 +155,8 @@ class ShardedUse:
             self._originals.check_left()
             self._originals = None
         for name, parameter in self._model.named_parameters():
+            if name not in self._trained:
+                continue  # the model has been given it since, which `outside.py` looks at
             if parameter.requires_grad != self._trained[name]:
                 raise TrainingError(
                     f"{name} was {'frozen' if self._trained[name] else 'thawed'} in forward: `fsdp` keeps to what was"
@@ -167,6 +171,15 @@ class ShardedUse:
                     raise TrainingError(
                         f"{name} was written to while `fsdp` held a part of it on each worker: parts need not be alike."
                         f" {_REMEDY}"
+                    )
+        for group in self._groups:
+            parts = group._get_fsdp_state()._fsdp_param_group  # type: ignore[operator]
+            for part in () if parts is None else parts.fsdp_params:
+                held = part._module_info.module._parameters.get(part._module_info.param_name)
+                if held is not None and held is not part.sharded_param and held is not part._unsharded_param:
+                    raise TrainingError(
+                        f"{self._path(part)} was replaced by another tensor in forward: `fsdp` would put the parameter"
+                        f" that it gathers back in its place. {_REMEDY}"
                     )
         if self._before and not self._entered:
             raise TrainingError(
@@ -207,15 +220,20 @@ class ShardedUse:
             self._order = zlib.crc32(number.to_bytes(4, "little"), self._order)
         parts = module._get_fsdp_state()._fsdp_param_group  # type: ignore[operator]
         for part in () if parts is None or parts.is_unsharded else parts.fsdp_params:
-            owner, name = part._module_info.module, part._module_info.param_name
-            if owner._parameters.get(name) is not part.sharded_param:
-                path = next(path for path, one in self._model.named_modules() if one is owner)
+            place = part._module_info
+            if place.module._parameters.get(place.param_name) is not part.sharded_param:
                 raise TrainingError(
-                    f"{path}.{name}".removeprefix(".") + " has been replaced by another tensor"
+                    f"{self._path(part)} has been replaced by another tensor"
                     " (torch.func.functional_call does so), and `fsdp` puts the parameter that it gathers in the place"
                     " of that. Set `group_bytes` so high that one group holds the module and whoever calls it, or"
                     " choose ddp, or another strategy"
                 )
+
+    def _path(self, part: Any) -> str:
+        """The name of a parameter that a group holds parts of."""
+        owner, name = part._module_info.module, part._module_info.param_name
+        path = next(path for path, one in self._model.named_modules() if one is owner)
+        return f"{path}.{name}".removeprefix(".")
 
 
 def _once_only(gradient: torch.Tensor) -> None:

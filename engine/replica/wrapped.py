@@ -76,7 +76,7 @@ class WrappedReplica(ABC):
         """Whether the layers are marked."""
         self._forward = False
         self._wrap(wrapper.bucket_bytes, device, all_used)
-        self._outside = Outside(model)
+        self._outside = Outside(model, by_name=wrapper.runner == "fsdp")
         self._parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
         self._updater = Updater(optimizer, self._parameters)
         self._layer_size: dict[int, int] = {}
@@ -155,7 +155,6 @@ class WrappedReplica(ABC):
 
     def close(self) -> None:
         self._told.close()
-        self._outside.close()
         leave_process_group(self._collectives)
 
     def _mark_layers(self) -> None:

@@ -32,8 +32,8 @@ def resident_bytes() -> int | None:
 
 
 class MemorySampler:
-    """A thread that notes this process's memory, at once and until `close`, so that a job which is shorter than a period
-    has what it began and what it ended with."""
+    """A thread that notes this process's memory, at once and until `close`: what is shorter than a period has two
+    samples, of its begin and of its end."""
 
     def __init__(
         self,
