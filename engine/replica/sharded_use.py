@@ -154,9 +154,14 @@ class ShardedUse:
         if self._originals is not None:  # in the first pass, what is computed anew in each lets go of them
             self._originals.check_left()
             self._originals = None
+        known = {held for group in self._groups for part in _parts(group) for held in _held(part)}
         for name, parameter in self._model.named_parameters():
             if name not in self._trained:
                 continue  # the model has been given it since, which `outside.py` looks at
+            if parameter not in known:
+                raise TrainingError(
+                    f"{name} was replaced by another tensor in forward, which `fsdp` holds no part of. {_REMEDY}"
+                )
             if parameter.requires_grad != self._trained[name]:
                 raise TrainingError(
                     f"{name} was {'frozen' if self._trained[name] else 'thawed'} in forward: `fsdp` keeps to what was"
@@ -171,15 +176,6 @@ class ShardedUse:
                     raise TrainingError(
                         f"{name} was written to while `fsdp` held a part of it on each worker: parts need not be alike."
                         f" {_REMEDY}"
-                    )
-        for group in self._groups:
-            parts = group._get_fsdp_state()._fsdp_param_group  # type: ignore[operator]
-            for part in () if parts is None else parts.fsdp_params:
-                held = part._module_info.module._parameters.get(part._module_info.param_name)
-                if held is not None and held is not part.sharded_param and held is not part._unsharded_param:
-                    raise TrainingError(
-                        f"{self._path(part)} was replaced by another tensor in forward: `fsdp` would put the parameter"
-                        f" that it gathers back in its place. {_REMEDY}"
                     )
         if self._before and not self._entered:
             raise TrainingError(
@@ -234,6 +230,18 @@ class ShardedUse:
         owner, name = part._module_info.module, part._module_info.param_name
         path = next(path for path, one in self._model.named_modules() if one is owner)
         return f"{path}.{name}".removeprefix(".")
+
+
+def _parts(group: nn.Module) -> Sequence[Any]:
+    """What PyTorch knows of each parameter that a group holds parts of."""
+    parts = group._get_fsdp_state()._fsdp_param_group  # type: ignore[operator]
+    return () if parts is None else parts.fsdp_params
+
+
+def _held(part: Any) -> tuple[nn.Parameter, ...]:
+    """What stands in the module for a parameter: this worker's part, and all of it, once it has been gathered."""
+    whole = getattr(part, "_unsharded_param", None)
+    return (part.sharded_param,) if whole is None else (part.sharded_param, whole)
 
 
 def _once_only(gradient: torch.Tensor) -> None:

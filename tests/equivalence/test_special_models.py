@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from engine.inputs.build import load_dataset
 from engine.inputs.sharding import global_batch_at, shard
 from engine.models.build import build_model
 from engine.plan.job import JobSpec
 from engine.runtime.worker import seed_everything
+from tests.equivalence.user_code import changing
 from tests.jobs import distance, job, reference, run, succeed
 
 USER_CODE = Path(__file__).parent / "user_code"
@@ -134,6 +135,33 @@ def test_ddp_names_the_remedy_for_a_gradient_that_comes_twice(tmp_path: Path) ->
     assert end.status == "failed"
     assert "a parameter's gradient came twice" in end.reason
     assert "use_reentrant=False" in end.reason
+
+
+@pytest.mark.usefixtures("gang_lane")
+@pytest.mark.parametrize("model", ["Pruned", "Wrapped"])
+@pytest.mark.parametrize("strategy", ["p3", "ring-allreduce-overlap"])
+def test_what_moves_while_it_trains_is_trained_on(model: str, strategy: str, tmp_path: Path) -> None:
+    """As under PyTorch's own DDP, which knows parameters by themselves."""
+    found, peer = (
+        succeed(user_spec(f"changing:{model}", name), tmp_path / name).state for name in (strategy, "ddp")
+    )
+    assert found.keys() == peer.keys() == model_after(model).state_dict().keys()
+    assert distance(found, peer) <= 1e-12
+
+
+def model_after(name: str) -> nn.Module:
+    """Changed."""
+    model = getattr(changing, name)()
+    model.change()
+    return model
+
+
+@pytest.mark.usefixtures("gang_lane")
+@pytest.mark.parametrize("strategy", ["p3", "ddp", "fsdp"])
+def test_what_comes_while_it_trains_is_refused(strategy: str, tmp_path: Path) -> None:
+    end = run(user_spec("changing:Replaced", strategy), tmp_path).end
+    assert end.status == "failed"
+    assert "second.weight" in end.reason
 
 
 def _initial(model: str) -> dict[str, Tensor]:
