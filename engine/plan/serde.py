@@ -95,7 +95,9 @@ def _convert(hint: Any, value: Any, field: str) -> Any:  # noqa: PLR0911, PLR091
         words = [word for choice in choices if get_origin(choice) is Literal for word in get_args(choice)]
         if words:  # a number, or a word in its place
             rule = " or ".join([refused[0].rule, *map(str, words)])
-            raise UserError(field, value, rule, refused[0].remedy)
+            raise UserError(
+                field, value, rule, f"Write one of the two, as {field.rpartition('.')[2]}: {words[0]}"
+            )
         raise refused[-1]
     if origin is Literal:
         if value not in args or isinstance(value, bool) != isinstance(args[0], bool):

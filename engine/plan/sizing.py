@@ -5,9 +5,9 @@ whatever its size. So a piece is as small as lets messages cost at most SHARE of
 
     bytes of a message >= message_s * rate / SHARE
 
-with what a message costs on this machine (`engine/message_cost.py`) and the rate of a host's link. Within two
-bounds: not smaller than what gains nothing any more, and small enough that each server shard gets several of them.
-In steps of two, so that two measurements of one machine seldom differ. A rehearsal divides sizes and rates alike, not
+with what a message costs on this machine (`engine/message_cost.py`) and the rate of a host's link. Two bounds hold
+before that: a least size, and that each server shard gets several pieces. Sizes double from the least one on, so that
+what is measured twice on one machine more often gives the same. A rehearsal divides sizes and rates alike, not
 what a message costs: the rule gives the same for the true cluster and for its rehearsal.
 Loses to a tuned number where steps are bound by computation, where larger pieces cost less and nothing waits for them.
 """
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from engine.plan.cluster import Cluster
 from engine.plan.description import LayerDescription
+from engine.plan.traffic import item_bytes
 from engine.plan.units_of_measure import format_bytes
 
 AUTO = "auto"
@@ -45,22 +46,32 @@ class Sized:
     why: str
 
 
-def slice_elements(layers: tuple[LayerDescription, ...], cluster: Cluster, shards: int) -> Sized:
-    """Elements of a slice, for `layers` that are dealt to so many server shards."""
-    count = sum(layer.parameter_count for layer in layers)
-    width = max(1, sum(layer.parameter_bytes for layer in layers) // max(1, count))
-    wanted = _least_bytes(cluster) / width
+def slice_elements(layers: tuple[LayerDescription, ...], cluster: Cluster, shards: int, codec: str) -> Sized:
+    """Elements of a slice, for `layers` whose gradients travel by `codec` to so many server shards."""
+    count, _, sent = _counted(layers, codec)
+    wanted = _least_bytes(cluster) * count / sent
     size = _size(LEAST_SLICE, wanted, count / (PARTS * shards))
     why = _why(cluster, LEAST_SLICE, wanted, size)
-    return Sized(size=size, why=f"Slices have {size:,} elements (slice_size: auto): {why}")
+    return Sized(size=size, why=f"Slices have up to {size:,} elements (slice_size: auto): {why}")
 
 
-def bucket_bytes(layers: tuple[LayerDescription, ...], cluster: Cluster) -> Sized:
-    """Bytes of a bucket that all workers sum in rounds, each of them a share of it in every message."""
-    wanted = cluster.workers * _least_bytes(cluster)
-    size = _size(LEAST_BUCKET, wanted, sum(layer.parameter_bytes for layer in layers) / PARTS)
+def bucket_bytes(layers: tuple[LayerDescription, ...], cluster: Cluster, codec: str) -> Sized:
+    """Bytes of a bucket, before it is encoded, that all workers sum in rounds: each message is a worker's share."""
+    _, held, sent = _counted(layers, codec)
+    wanted = cluster.workers * _least_bytes(cluster) * held / sent
+    size = _size(LEAST_BUCKET, wanted, held / PARTS)
     why = _why(cluster, LEAST_BUCKET, wanted, size)
     return Sized(size=size, why=f"Buckets have {format_bytes(size)} (bucket_bytes: auto): {why}")
+
+
+def _counted(layers: tuple[LayerDescription, ...], codec: str) -> tuple[int, int, int]:
+    """Elements that are trained, their bytes, and their gradients' bytes as they travel."""
+    trained = [p for layer in layers for p in layer.parameters if p.trainable]
+    return (
+        sum(p.count for p in trained),
+        sum(p.nbytes for p in trained),
+        sum(p.count * item_bytes(codec, p.dtype) for p in trained),
+    )
 
 
 def _least_bytes(cluster: Cluster) -> float:
@@ -83,8 +94,8 @@ def _why(cluster: Cluster, least: int, wanted: float, size: int) -> str:
     )
     costs = f"a message costs {_cost_s(cluster) * 1e6:.0f} µs of a processor here, and the link {link}"
     if size < wanted:
-        return f"{costs}, for which they are short, but larger ones would be too few of this model"
-    return f"{costs}, for which {'no longer ones are needed' if size == least else 'no shorter ones pay'}"
+        return f"{costs}: longer ones would cost less, but this model would be cut into too few of them"
+    return f"{costs}: {'shorter ones gain nothing' if size == least else 'shorter ones would cost more'}"
 
 
 def _cost_s(cluster: Cluster) -> float:

@@ -104,10 +104,15 @@ def build_plan(job: JobSpec, model: ModelDescription) -> Plan | Wrapper:
         if key not in known:
             other, settings = _chosen_beside(override, where)
             try:
-                known[key] = other.build(model, _measured(cluster, settings, "options"), settings)
+                built = other.build(model, _measured(cluster, settings, "options"), settings)
             except UserError as error:
                 rule = f"{error.rule} ({error.field} = {error.value!r})"
                 raise UserError(f"{where}.strategy", override.strategy, rule, error.remedy) from None
+            if isinstance(built, Plan):
+                built = replace(
+                    built, reasons=tuple(f"Overrides with {other.name}: {why}" for why in built.reasons)
+                )
+            known[key] = built
         return known[key]
 
     measured = _measured(cluster, options, "strategy.options")

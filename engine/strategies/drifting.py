@@ -39,7 +39,7 @@ class AsynchronousOptions(CodecOptions):
     ) -> Plan:
         """Slices to servers that update, and push the answer back to who contributed."""
         servers = Servers(count=cluster.workers if self.servers is None else self.servers, where=self.where)
-        size, reasons = slice_size(self.slice_size, model, cluster, servers.count)
+        size, reasons = slice_size(self.slice_size, model, cluster, servers.count, self.codec)
         plan = uniform(
             strategy,
             model,

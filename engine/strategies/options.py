@@ -25,12 +25,12 @@ def at_least_one(name: str, value: int, unit: str) -> None:
 
 
 def slice_size(
-    asked: int | Literal["auto"], model: ModelDescription, cluster: Cluster, shards: int
+    asked: int | Literal["auto"], model: ModelDescription, cluster: Cluster, shards: int, codec: str
 ) -> tuple[int, tuple[str, ...]]:
     """Elements of a slice, and why, where that is left to us."""
     if isinstance(asked, int):
         return asked, ()
-    found = slice_elements(tuple(trainable_layers(model)), cluster, shards)
+    found = slice_elements(tuple(trainable_layers(model)), cluster, shards, codec)
     return found.size, (found.why,)
 
 
@@ -97,7 +97,7 @@ class RoundsOptions(CodecOptions):
         if isinstance(self.bucket_bytes, int):
             most = self.bucket_bytes
         else:
-            found = sized_buckets(tuple(trainable_layers(model)), cluster)
+            found = sized_buckets(tuple(trainable_layers(model)), cluster, self.codec)
             most, reasons = found.size, (found.why,)
 
         def choose(layer: LayerDescription) -> LayerPlan:

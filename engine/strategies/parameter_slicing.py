@@ -35,7 +35,7 @@ class Options(ServerOptions):
 def sliced(strategy: str, rank: str, model: ModelDescription, cluster: Cluster, options: Options) -> Plan:
     """Slices, when ready, pushed back, in the given rank: what slicing and p3 share."""
     servers = options.shards(cluster)
-    size, reasons = slice_size(options.slice_size, model, cluster, servers.count)
+    size, reasons = slice_size(options.slice_size, model, cluster, servers.count, options.codec)
     plan = uniform(
         strategy,
         model,

@@ -26,17 +26,17 @@ def cluster(rate_bps: int | None, message_us: float, workers: int = 4) -> Cluste
 @pytest.mark.parametrize(
     ("rate_bps", "message_us", "elements", "why"),
     [
-        (GBIT // 10, 200, LEAST_SLICE, "no longer ones are needed"),  # 25 kB would do
-        (3 * GBIT, 200, 4 * LEAST_SLICE, "no shorter ones pay"),  # 750 kB wanted, 800 kB taken
-        (3 * GBIT, 400, 8 * LEAST_SLICE, "no shorter ones pay"),
-        (3 * GBIT, 20, LEAST_SLICE, "no longer ones are needed"),
-        (None, 200, 16 * LEAST_SLICE, "no shorter ones pay"),  # 10 Gbit/s: 2.5 MB wanted
+        (GBIT // 10, 200, LEAST_SLICE, "shorter ones gain nothing"),  # 25 kB would do
+        (3 * GBIT, 200, 4 * LEAST_SLICE, "shorter ones would cost more"),  # 750 kB wanted, 800 kB taken
+        (3 * GBIT, 400, 8 * LEAST_SLICE, "shorter ones would cost more"),
+        (3 * GBIT, 20, LEAST_SLICE, "shorter ones gain nothing"),
+        (None, 200, 16 * LEAST_SLICE, "shorter ones would cost more"),  # 10 Gbit/s: 2.5 MB wanted
     ],
 )
 def test_a_slice_is_as_long_on_its_link_as_its_message_costs(
     rate_bps: int | None, message_us: float, elements: int, why: str
 ) -> None:
-    found = slice_elements(VGG, cluster(rate_bps, message_us), 4)
+    found = slice_elements(VGG, cluster(rate_bps, message_us), 4, "fp32")
     assert found.size == elements
     assert f"{elements:,} elements" in found.why
     assert f"{message_us:g} µs" in found.why
@@ -45,25 +45,30 @@ def test_a_slice_is_as_long_on_its_link_as_its_message_costs(
 
 def test_a_declared_rate_counts_as_a_limit_does() -> None:
     declared = Cluster(workers=4, declared_bps=3 * GBIT, message_s=200e-6)
-    assert slice_elements(VGG, declared, 4) == slice_elements(VGG, cluster(3 * GBIT, 200), 4)
-    assert "not known (network.declared_rate)" in slice_elements(VGG, cluster(None, 200), 4).why
+    assert slice_elements(VGG, declared, 4, "fp32") == slice_elements(VGG, cluster(3 * GBIT, 200), 4, "fp32")
+    assert "not known (network.declared_rate)" in slice_elements(VGG, cluster(None, 200), 4, "fp32").why
 
 
 def test_slices_stay_so_small_that_every_shard_gets_several() -> None:
-    dear = slice_elements(VGG, cluster(100 * GBIT, 1000), 4)
+    dear = slice_elements(VGG, cluster(100 * GBIT, 1000), 4, "fp32")
     count = sum(layer.parameter_count for layer in VGG)
     assert count / 4 / 16 < dear.size <= count / 4 / 8
-    assert dear.why.endswith("they are short, but larger ones would be too few of this model")
+    assert dear.why.endswith("this model would be cut into too few of them")
     (small,) = (layer for layer in VGG if layer.parameter_count < LEAST_SLICE and layer.index == 0)
-    assert slice_elements((small,), cluster(100 * GBIT, 1000), 4).size == LEAST_SLICE
+    assert slice_elements((small,), cluster(100 * GBIT, 1000), 4, "fp32").size == LEAST_SLICE
+
+
+def test_a_codec_that_halves_messages_doubles_what_is_in_them() -> None:
+    assert slice_elements(VGG, cluster(3 * GBIT, 200), 4, "fp16").size == 8 * LEAST_SLICE
+    assert bucket_bytes(VGG, cluster(3 * GBIT, 200), "fp16").size == 8 * LEAST_BUCKET
 
 
 def test_a_buckets_messages_are_as_long_as_a_slices() -> None:
-    assert bucket_bytes(VGG, cluster(GBIT // 10, 200)).size == LEAST_BUCKET
-    assert bucket_bytes(VGG, cluster(3 * GBIT, 200)).size == 4 * LEAST_BUCKET, (
+    assert bucket_bytes(VGG, cluster(GBIT // 10, 200), "fp32").size == LEAST_BUCKET
+    assert bucket_bytes(VGG, cluster(3 * GBIT, 200), "fp32").size == 4 * LEAST_BUCKET, (
         "750 kB for each of four workers"
     )
-    assert bucket_bytes(VGG, cluster(3 * GBIT, 200, workers=2)).size == 2 * LEAST_BUCKET
+    assert bucket_bytes(VGG, cluster(3 * GBIT, 200, workers=2), "fp32").size == 2 * LEAST_BUCKET
 
 
 @pytest.mark.parametrize(
@@ -122,3 +127,12 @@ def test_a_rehearsal_has_the_true_clusters_sizes(monkeypatch: pytest.MonkeyPatch
 def test_what_a_message_costs_is_measured_on_real_connections() -> None:
     assert 1e-6 < message_cost.here() < 0.1
     assert message_cost.here() == message_cost.here(), "once"
+
+
+def test_an_overrides_reason_says_that_it_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(message_cost, "here", lambda: 200e-6)
+    override = {"layers": "conv5_*", "strategy": "p3", "options": {"slice_size": "auto"}}
+    plan = build_plan(job("parameter-server", 4, overrides=[override]), described("vgg19"))
+    assert isinstance(plan, Plan)
+    (why,) = plan.reasons
+    assert why.startswith("Overrides with p3: Slices have up to ")
