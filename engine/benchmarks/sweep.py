@@ -6,7 +6,8 @@
 Computation is waited for (a derived profile), gradients, updates and every byte on the wire are real. Sizes and rates
 are divided by --scale, times are not; rates are given and shown as they are on this machine's links, after the
 division. What has a size is tuned first: at each rate the best of several bucket sizes for DDP, of several slice sizes
-for P3. Then all strategies take turns, round by round.
+for P3; a strategy whose option is given (`p3:slice_size=auto`) is taken with it. Then all strategies take turns, round
+by round.
 """
 
 from __future__ import annotations
@@ -111,6 +112,13 @@ def tune(
     return {option: best}
 
 
+def named(label: str) -> tuple[str, dict[str, Any]]:
+    """`p3:slice_size=auto` is p3 with an option."""
+    name, _, option = label.partition(":")
+    key, _, value = option.partition("=")
+    return name, {key: int(value) if value.isdigit() else value} if option else {}
+
+
 def tuned(sizes: Sequence[float]) -> int:
     """How many sizes `tune` runs: a single one is taken as it is."""
     return len(sizes) if len(sizes) > 1 else 0
@@ -127,15 +135,15 @@ def alone(model: str, options: argparse.Namespace, report: Report) -> Measured:
 
 def sweep_cell(cell: Cell, options: argparse.Namespace, report: Report, single: Measured) -> list[list[Any]]:
     """The table's rows of one model at one rate; `single`: one worker's run."""
-    settings: dict[str, dict[str, Any]] = {name: {} for name in options.strategies}
-    settings["ddp"] = {}
-    for name in settings:
+    jobs = {}
+    for label in {**dict.fromkeys(options.strategies), "ddp": None}:
+        name, given = named(label)
         if name == "ddp":
             buckets = [round(size * MIB) for size in options.buckets]
-            settings[name] = tune(cell, name, "bucket_bytes", buckets, options, report)
-        elif name in SLICED:
-            settings[name] = tune(cell, name, "slice_size", options.slices, options, report)
-    jobs = {name: cell.job(options, name, given, options.steps) for name, given in settings.items()}
+            given = tune(cell, name, "bucket_bytes", buckets, options, report)
+        elif name in SLICED and not given:
+            given = tune(cell, name, "slice_size", options.slices, options, report)
+        jobs[label] = cell.job(options, name, given, options.steps)
     found = interleaved(jobs, options.rounds, report, cell.labels, warm_up=WARM_UP)
     assert cell.mbps is not None
     port_s = 2 * (options.hosts - 1) / options.hosts * single.parameter_bytes * 8 / (cell.mbps * 1e6)

@@ -28,6 +28,7 @@ STRANGER = (
     f"[sys.executable, '-S', '-c', {SLEEP!r}, 'stranger', os.getcwd()], env={{}}, start_new_session=True)"
 )
 """Starts a process that shows only in its arguments whose it is."""
+WHEN_TOLD = "import os, time\nwhile not os.path.exists('told'): time.sleep(0.01)\nraise SystemExit(3)"
 PROGRAMS = {
     "work": "",
     "goes on": "",
@@ -37,6 +38,7 @@ PROGRAMS = {
     "leaves a stranger": STRANGER,
     "starts strangers": f"{STRANGER}; {SLEEP}",
     "fails": "raise SystemExit(3)",
+    "fails when told": WHEN_TOLD,
     "fails at first": "raise SystemExit(3)",
     "leaves a daemon and fails": f"{DAEMON}; raise SystemExit(3)",
     "does not start": "",
