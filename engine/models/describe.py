@@ -111,7 +111,7 @@ def describe(
         return task(model, repeated(inputs, times), repeated(targets, times)).total
 
     with uncompiled():
-        factors = find_factors(model, parameters, uses, once, samples=samples, loss=loss)
+        factors = find_factors(model, owners, parameters, uses, once, samples=samples, loss=loss)
     return ModelDescription(
         name=name,
         layers=tuple(

@@ -77,6 +77,7 @@ def rows_per_sample(once: Mapping[str, int], twice: Mapping[str, int], samples: 
 
 def find_factors(
     model: nn.Module,
+    owners: Mapping[str, nn.Module],
     parameters: Mapping[str, Collection[ParameterDescription]],
     uses: Uses,
     once: dict[str, int],
@@ -84,8 +85,9 @@ def find_factors(
     samples: int,
     loss: Callable[[int], Tensor],
 ) -> dict[str, tuple[Factors | None, str]]:
-    """By path: a layer's factors, or None and, of a fully-connected one, why not. `once`: the rows of a forward pass of
-    `samples`. `loss(n)` runs one of n times as many."""
+    """By path: a layer's factors, or None and, of a fully-connected one, why not. `owners`: layers by path, as
+    the model was built, since a pass may move or remove some. `once`: the rows of a forward pass of `samples`.
+    `loss(n)` runs one of n times as many."""
     passes = [training_pass(model, partial(loss, times)) for times in (1, 2)] if once else []
     first, second = passes or (None, None)
     if first is not None and second is not None:
@@ -96,7 +98,7 @@ def find_factors(
         twice = _rows_of(model, partial(loss, 2))
     rows, found, compiled = rows_per_sample(once, twice, samples), {}, regions(model)
     for path, own in parameters.items():
-        module = model.get_submodule(path)
+        module = owners[path]
         why = _why_not(path, module, own, uses, compiled) or (
             first.whole.get(path, "") if first is not None else ""
         )

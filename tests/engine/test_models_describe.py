@@ -21,6 +21,7 @@ from engine.models.registry import model
 from engine.plan.description import Factors, ModelDescription
 from engine.plan.job import SourceSpec
 from engine.plan.serde import from_plain
+from tests.equivalence.user_code import changing
 from tests.plans import described
 
 DIGITS = {"name": "digits"}
@@ -31,6 +32,16 @@ def test_a_description_is_the_same_on_meta_and_on_values():
     real = describe(entry.build(), torch.randn(2, 1, 8, 8), torch.zeros(2, dtype=torch.int64), "bn-cnn")
     assert real == described("bn-cnn")
     assert real.buffer_bytes == 2 * (2 * 32 * 4 + 8)
+
+
+@pytest.mark.parametrize("passes", [1, 2, 3])
+@pytest.mark.parametrize("changing", [changing.Wrapped, changing.Replaced, changing.Pruned])
+def test_a_model_that_changes_while_it_is_described_has_the_layers_that_it_was_built_with(
+    changing: type[nn.Module], passes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"{changing.__module__}.CHANGES_IN", passes)
+    found = describe(changing(), torch.randn(2, 1, 8, 8), torch.zeros(2, dtype=torch.int64), "changing")
+    assert [layer.name for layer in found.layers] == ["first", "second", "last"]
 
 
 class _Queries(nn.Module):
