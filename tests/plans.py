@@ -10,7 +10,7 @@ import torch
 
 from engine.models.describe import describe
 from engine.models.registry import model
-from engine.plan.cluster import Cluster
+from engine.plan.cluster import cluster_of
 from engine.plan.description import LayerDescription, ModelDescription, ParameterDescription
 from engine.plan.job import JobSpec
 from engine.plan.plan import LayerPlan, Order, Plan, Servers, Wrapper
@@ -97,8 +97,7 @@ def resolved(
     """A plan written by hand, resolved for a job; `changes` go to the job."""
     spec = job(workers=workers, **changes)
     plan = Plan(strategy="by hand", layers=layers, servers=servers or Servers())
-    cluster = Cluster(workers=workers, rate_bps=spec.network.rate_bps, shaped=spec.network.hosts is not None)
-    found = resolve(plan, description, cluster, spec)
+    found = resolve(plan, description, cluster_of(spec), spec)
     assert isinstance(found, Plan)
     return found
 

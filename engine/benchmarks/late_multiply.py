@@ -134,7 +134,7 @@ def main() -> None:
 
         def at(rate: float) -> dict[str, list[Measured]]:
             print(f"{options.model} at {rate:g} Mbit/s", flush=True)
-            cell = Cell(model=options.model, mbps=rate)
+            cell = Cell(model=options.model, mbps=(rate,))
             buckets = [round(size * MIB) for size in options.bucket]
             settings = {
                 "ddp": tune(cell, "ddp", "bucket_bytes", buckets, options, report),

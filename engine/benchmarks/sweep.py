@@ -2,6 +2,7 @@
 
     python -m engine.benchmarks.sweep                        # VGG-19 at four rates
     python -m engine.benchmarks.sweep --models resnet50 --rates 100 300
+    python -m engine.benchmarks.sweep --rates --host-rates 150 600 600 600    # unequal hosts
 
 Computation is waited for (a derived profile), gradients, updates and every byte on the wire are real. Sizes and rates
 are divided by --scale, times are not; rates are given and shown as they are on this machine's links, after the
@@ -58,13 +59,18 @@ class Cell:
     """One model at one rate."""
 
     model: str
-    mbps: float | None
-    """Of each host's link on this machine, each direction; None: not limited."""
+    mbps: tuple[float, ...]
+    """Of each host's link on this machine, each direction; one for all alike; none: not limited."""
+
+    @property
+    def rate(self) -> str:
+        """In words: Mbit/s."""
+        return ", ".join(f"{rate:g}" for rate in self.mbps)
 
     @property
     def labels(self) -> dict[str, Any]:
         """For a result's raw table."""
-        return {"model": self.model, "mbps": self.mbps}
+        return {"model": self.model, "mbps": self.rate}
 
     def job(
         self, options: argparse.Namespace, strategy: str, settings: Mapping[str, Any], steps: int
@@ -72,8 +78,11 @@ class Cell:
         """The rehearsal of one strategy."""
         workers = 1 if strategy == "single" else options.hosts
         network: dict[str, Any] = {}
-        if self.mbps is not None:
-            network = {"hosts": options.hosts, "rate": f"{self.mbps * options.scale:g}Mbit"}
+        rates = [f"{rate * options.scale:g}Mbit" for rate in self.mbps]
+        if len(rates) == 1:
+            network = {"hosts": options.hosts, "rate": rates[0]}
+        elif rates:
+            network = {"hosts": options.hosts, "host_rates": rates}
         return bench_job(
             self.model,
             strategy,
@@ -91,9 +100,7 @@ def tune(
 ) -> dict[str, Any]:
     """The strategy's best size at this rate, before the division by the scale: the median over interleaved rounds."""
     if len(sizes) == 1:
-        report.method(
-            f"{cell.model} at {cell.mbps:g} Mbit/s: {strategy} with {option} {sizes[0]}, not tuned."
-        )
+        report.method(f"{cell.model} at {cell.rate} Mbit/s: {strategy} with {option} {sizes[0]}, not tuned.")
         return {option: sizes[0]}
     jobs = {
         f"{strategy} {option} {size} (tuning)": cell.job(
@@ -108,7 +115,7 @@ def tune(
     }
     best = min(found, key=lambda size: found[size])
     times = ", ".join(f"{size} {time / 1e9:.3f} s" for size, time in found.items())
-    report.method(f"{cell.model} at {cell.mbps:g} Mbit/s: {strategy} tuned to {option} {best} ({times}).")
+    report.method(f"{cell.model} at {cell.rate} Mbit/s: {strategy} tuned to {option} {best} ({times}).")
     return {option: best}
 
 
@@ -126,7 +133,7 @@ def tuned(sizes: Sequence[float]) -> int:
 
 def alone(model: str, options: argparse.Namespace, report: Report) -> Measured:
     """One worker, which nothing delays: its step is the computation."""
-    cell = Cell(model=model, mbps=None)
+    cell = Cell(model=model, mbps=())
     found = measure(cell.job(options, "single", {}, options.tune_steps), warm_up=WARM_UP)
     report.raw([{**cell.labels, "strategy": "single", "round": 0, **found.row()}])
     print(f"{model}: {found.iteration_ns / 1e9:.3f} s of computation a step", flush=True)
@@ -145,8 +152,7 @@ def sweep_cell(cell: Cell, options: argparse.Namespace, report: Report, single: 
             given = tune(cell, name, "slice_size", options.slices, options, report)
         jobs[label] = cell.job(options, name, given, options.steps)
     found = interleaved(jobs, options.rounds, report, cell.labels, warm_up=WARM_UP)
-    assert cell.mbps is not None
-    port_s = 2 * (options.hosts - 1) / options.hosts * single.parameter_bytes * 8 / (cell.mbps * 1e6)
+    port_s = 2 * (options.hosts - 1) / options.hosts * single.parameter_bytes * 8 / (min(cell.mbps) * 1e6)
     compute_s = single.iteration_ns / 1e9
     rows = []
     for name, runs in found.items():
@@ -154,7 +160,7 @@ def sweep_cell(cell: Cell, options: argparse.Namespace, report: Report, single: 
         rows.append(
             [
                 cell.model,
-                f"{cell.mbps:g}",
+                cell.rate,
                 name,
                 iteration_s,
                 compute_s,
@@ -178,13 +184,21 @@ def _against(baseline: Sequence[Measured], runs: Sequence[Measured]) -> str:
     return f"{found}{' *' if found.significant else ''}"
 
 
+def links(options: argparse.Namespace) -> list[tuple[float, ...]]:
+    """What the hosts' links are limited to, case by case."""
+    return [
+        *((rate,) for rate in options.rates),
+        *([tuple(options.host_rates)] if options.host_rates else []),
+    ]
+
+
 def minutes(options: argparse.Namespace, compute_s: float) -> float:
     """What the whole sweep takes, roughly: a step is taken to last 1.6 times its computation."""
     step_s = 1.6 * compute_s
     sizes = tuned(options.buckets) + tuned(options.slices) * len({*SLICED} & {*options.strategies})
     tuning = options.tune_rounds * sizes * (START_S + options.tune_steps * step_s)
     rounds = options.rounds * len({*options.strategies, "ddp"}) * (START_S + options.steps * step_s)
-    return len(options.models) * len(options.rates) * (tuning + rounds) / 60
+    return len(options.models) * len(links(options)) * (tuning + rounds) / 60
 
 
 def cell_arguments(parser: argparse.ArgumentParser) -> None:
@@ -200,7 +214,14 @@ def options_of(parser: argparse.ArgumentParser) -> argparse.Namespace:
     add = parser.add_argument
     add("--models", nargs="+", default=["vgg19"])
     add(
-        "--rates", type=float, nargs="+", default=[150, 300, 500, 1000], help="Mbit/s on this machine's links"
+        "--rates", type=float, nargs="*", default=[150, 300, 500, 1000], help="Mbit/s on this machine's links"
+    )
+    add(
+        "--host-rates",
+        type=float,
+        nargs="+",
+        default=[],
+        help="one for each host: once more, with unequal links",
     )
     add("--strategies", nargs="+", default=["parameter-server", "p3", "ring-allreduce-overlap", "ddp"])
     add("--rounds", type=int, default=FEWEST_ROUNDS, help="six are the fewest for a 95 %% interval")
@@ -215,6 +236,8 @@ def options_of(parser: argparse.ArgumentParser) -> argparse.Namespace:
         help="elements, for P3's tuning, before the division by the scale",
     )
     options = parser.parse_args()
+    if options.host_rates and len(options.host_rates) != options.hosts:
+        parser.error(f"{len(options.host_rates)} --host-rates for {options.hosts} --hosts: give one for each")
     if options.quick:
         options.rates, options.rounds, options.steps = [300], 1, 4
         options.buckets, options.slices = [25], [200_000]
@@ -233,7 +256,8 @@ def main() -> None:
     ) as report:
         report.plan(
             [
-                f"{model} at {', '.join(f'{rate:g}' for rate in options.rates)} Mbit/s: tune the sizes, then "
+                f"{model} at {'; '.join(Cell(model=model, mbps=mbps).rate for mbps in links(options))} Mbit/s: "
+                f"tune the sizes, then "
                 f"{options.rounds} rounds of {', '.join(options.strategies)}"
                 for model in options.models
             ],
@@ -249,9 +273,9 @@ def main() -> None:
         rows: list[list[Any]] = []
         for model in options.models:
             single = alone(model, options, report)
-            for rate in options.rates:
-                print(f"{model} at {rate:g} Mbit/s", flush=True)
-                cell = Cell(model=model, mbps=rate)
+            for mbps in links(options):
+                cell = Cell(model=model, mbps=mbps)
+                print(f"{model} at {cell.rate} Mbit/s", flush=True)
                 rows += sweep_cell(cell, options, report, single)
                 report.table("Speed", COLUMNS, rows)
 

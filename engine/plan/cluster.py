@@ -17,6 +17,8 @@ class Cluster:
     """Number of workers: one process and one device each."""
     rate_bps: int | None = None
     """What each host's port is limited to, in bits per second and per direction; None: not limited."""
+    host_rates_bps: tuple[int, ...] = ()
+    """Of each host's port, where they are given host by host."""
     declared_bps: int | None = None
     """What a network without a limit is said to do; None where it is not known."""
     shaped: bool = False
@@ -39,6 +41,7 @@ def cluster_of(job: JobSpec) -> Cluster:
     return Cluster(
         workers=job.cluster.workers,
         rate_bps=job.network.rate_bps,
+        host_rates_bps=tuple(rate for rate in job.network.host_rates_bps if rate is not None),
         declared_bps=job.network.declared_rate_bps,
         shaped=job.network.hosts is not None,
         workload=workload_of(job),

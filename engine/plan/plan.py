@@ -6,6 +6,7 @@ in `flow.py`, and what cannot combine is refused in `rules.py` when a plan is va
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -130,7 +131,9 @@ class Servers:
     """`beside`: shard j lives in worker j's process, and their bytes do not cross the network; `dedicated`: each
     shard is a process of its own."""
     split_over: int | None = None
-    """Layers with more elements than this are split evenly over all shards. Null: layers are never split."""
+    """Layers with more elements than this are split over all shards, by their shares. Null: layers are never split."""
+    shares: tuple[float, ...] = ()
+    """Of what is served, how much each shard serves, as parts of their sum. Empty: equal parts."""
 
     def __post_init__(self) -> None:
         if self.count < 0:
@@ -141,6 +144,14 @@ class Servers:
             raise UserError(
                 "split_over", self.split_over, "must be at least 1", "Leave it out to never split"
             )
+        if self.shares and len(self.shares) != self.count:
+            rule = f"{len(self.shares)} shares for {self.count} shards"
+            raise UserError("shares", self.shares, rule, "Give one for each shard, or leave them out")
+        if self.shares and not (
+            all(0 <= share < math.inf for share in self.shares) and 0 < sum(self.shares) < math.inf
+        ):
+            rule = "a share must be a number from 0 on, and not all may be 0"
+            raise UserError("shares", self.shares, rule, "Give parts of a whole, as 0, 1, 1, 1")
 
 
 @dataclass(frozen=True, kw_only=True)

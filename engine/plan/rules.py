@@ -21,6 +21,7 @@ from engine.plan.layer_rules import is_served, layer_refusals, why_only_workers_
 from engine.plan.loss_rules import check_worker_loss
 from engine.plan.placement_rules import check_placement, settle_workload
 from engine.plan.plan import Plan, Wrapper, replicas
+from engine.plan.shares import settle_shares
 from engine.plan.stage_rules import check_stages, warn_of_idle_stages
 from engine.plan.traffic import factors_against_gradient
 from engine.plan.units_of_measure import format_rate
@@ -57,7 +58,7 @@ def resolve(plan: Plan | Wrapper, model: ModelDescription, cluster: Cluster, job
         ]
     )
     plan = _settle_update_sites(settle_averaging(plan, model, job), job)
-    plan = settle_workload(_settle_workload(plan, model, job), job)
+    plan = settle_shares(settle_workload(_settle_workload(plan, model, job), job), cluster)
     return warn_of_an_empty_record(warn_of_idle_stages(plan, job), job)
 
 

@@ -8,9 +8,9 @@ become ready.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby, repeat
+from itertools import accumulate, groupby, pairwise, repeat
 from typing import Any
 
 from engine.plan.description import LayerDescription, ModelDescription, ParameterDescription
@@ -74,8 +74,15 @@ def cut(plan: Plan, model: ModelDescription) -> tuple[Unit, ...]:
     """Cut every layer of `plan` into units and give each its server shard, the same on every party."""
     described = {layer.name: layer for layer in model.layers}
     pieces: list[tuple[LayerPlan, tuple[LayerDescription, ...], str, tuple[Segment, ...], int | None]] = []
+    shares = plan.servers.shares or (1.0,) * plan.servers.count
+    shards = [shard for shard, share in enumerate(shares) if share > 0]
     loads = [0] * plan.servers.count
-    next_shard = 0
+
+    def emptiest(count: int) -> int:
+        """The shard that would be the least full, for its share, with `count` elements more."""
+        return min(shards, key=lambda shard: (loads[shard] + count) / shares[shard])
+
+    dealt = 0
     for layer_plan in plan.layers:
         layer = described[layer_plan.layer]
         if layer_plan.order.unit == "bucket" or layer_plan.placement == "device":
@@ -86,19 +93,23 @@ def cut(plan: Plan, model: ModelDescription) -> tuple[Unit, ...]:
             if layer_plan.order.unit == "slice":
                 assert layer_plan.order.size is not None
                 for run in _runs(parameters, repeat(layer_plan.order.size)):
-                    shard = next_shard if served else None
+                    elements, shard = sum(s.count for s in run), None
                     if served:  # P3 deals its slices round robin
-                        loads[next_shard] += sum(s.count for s in run)
-                        next_shard = (next_shard + 1) % plan.servers.count
+                        shard = emptiest(elements) if plan.servers.shares else shards[dealt % len(shards)]
+                        loads[shard] += elements
+                        dealt += 1
                     pieces.append((layer_plan, (layer,), dtype, run, shard))
             elif served and plan.servers.split_over is not None and count > plan.servers.split_over:
-                shards = min(plan.servers.count, count)
-                even = (count * (j + 1) // shards - count * j // shards for j in range(shards))
-                for j, run in enumerate(_runs(parameters, even)):
-                    pieces.append((layer_plan, (layer,), dtype, run, j))
-                    loads[j] += sum(s.count for s in run)
+                sizes = _split(count, [shares[shard] for shard in shards])
+                for shard, run in zip(
+                    [shard for shard, size in zip(shards, sizes, strict=True) if size],
+                    _runs(parameters, (size for size in sizes if size)),
+                    strict=True,
+                ):
+                    pieces.append((layer_plan, (layer,), dtype, run, shard))
+                    loads[shard] += sum(s.count for s in run)
             else:
-                shard = min(range(len(loads)), key=loads.__getitem__) if served else None
+                shard = emptiest(count) if served else None
                 if shard is not None:
                     loads[shard] += count
                 pieces.append(
@@ -123,6 +134,12 @@ def cut(plan: Plan, model: ModelDescription) -> tuple[Unit, ...]:
         )
         for index, (_, layers, dtype, segments, shard) in enumerate(pieces)
     )
+
+
+def _split(count: int, shares: Sequence[float]) -> list[int]:
+    """`count` elements by shares, the rest of each division to the later ones."""
+    ends = [int(count * end / sum(shares)) for end in accumulate(shares)][:-1]
+    return [stop - start for start, stop in pairwise([0, *ends, count])]
 
 
 def _by_dtype(parameters: Iterable[ParameterDescription]) -> Iterator[tuple[str, list[ParameterDescription]]]:

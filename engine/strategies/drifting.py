@@ -8,19 +8,15 @@ from typing import Literal
 from engine.plan.cluster import Cluster
 from engine.plan.consistency import Consistency
 from engine.plan.description import ModelDescription
-from engine.plan.plan import Order, Plan, Servers
+from engine.plan.plan import Order, Plan
 from engine.strategies.base import uniform
-from engine.strategies.options import CodecOptions, at_least_one, slice_size
+from engine.strategies.options import ShardOptions, at_least_one, slice_size
 
 
 @dataclass(frozen=True, kw_only=True)
-class AsynchronousOptions(CodecOptions):
-    """Where the server shards are, and how gradients travel."""
+class AsynchronousOptions(ShardOptions):
+    """Where the server shards are, and how gradients travel to them."""
 
-    servers: int | None = None
-    """Number of shards. Null: one beside every worker."""
-    where: Literal["beside", "dedicated"] = "beside"
-    """`beside`: in the workers' processes; `dedicated`: processes of their own."""
     slice_size: int | Literal["auto"] = 50_000
     """Elements of a slice, at most (papers 004, section 5.6). `auto`: from what a message costs on this machine and the
     rate of the link, and the plan says why."""
@@ -29,8 +25,6 @@ class AsynchronousOptions(CodecOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.servers is not None:
-            at_least_one("servers", self.servers, "shards")
         if isinstance(self.slice_size, int):
             at_least_one("slice_size", self.slice_size, "elements")
 
@@ -38,7 +32,7 @@ class AsynchronousOptions(CodecOptions):
         self, strategy: str, model: ModelDescription, cluster: Cluster, consistency: Consistency
     ) -> Plan:
         """Slices to servers that update, and push the answer back to who contributed."""
-        servers = Servers(count=cluster.workers if self.servers is None else self.servers, where=self.where)
+        servers = self.shards(cluster)
         size, reasons = slice_size(self.slice_size, model, cluster, servers.count, self.codec)
         plan = uniform(
             strategy,

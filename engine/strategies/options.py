@@ -55,15 +55,16 @@ class CodecOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServerOptions(CodecOptions):
-    """Where the server shards are and what they do."""
+class ShardOptions(CodecOptions):
+    """Where the server shards are, and how much each serves."""
 
     servers: int | None = None
     """Number of shards. Null: one beside every worker."""
     where: Literal["beside", "dedicated"] = "beside"
     """`beside`: in the workers' processes; `dedicated`: processes of their own."""
-    update: Literal["auto", "worker", "server"] = "auto"
-    """Where the optimizer runs. `auto`: on the servers unless something needs all gradients at once."""
+    shares: Literal["by-link", "equal"] = "by-link"
+    """How much each shard serves. `by-link`: where hosts' rates differ, so much that the longest port is busy for as
+    short as can be; `equal`: equal parts."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -73,7 +74,16 @@ class ServerOptions(CodecOptions):
     def shards(self, cluster: Cluster, split_over: int | None = None) -> Servers:
         """The plan's servers."""
         count = cluster.workers if self.servers is None else self.servers
-        return Servers(count=count, where=self.where, split_over=split_over)
+        equal = (1.0,) * count if self.shares == "equal" else ()
+        return Servers(count=count, where=self.where, split_over=split_over, shares=equal)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerOptions(ShardOptions):
+    """And what they do."""
+
+    update: Literal["auto", "worker", "server"] = "auto"
+    """Where the optimizer runs. `auto`: on the servers unless something needs all gradients at once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +93,8 @@ class RoundsOptions(CodecOptions):
     bucket_bytes: int | Literal["auto"] = 4 * 1024 * 1024
     """Neighbouring layers are joined until a bucket holds this many bytes; larger ones are cut into slices of it.
     `auto`: from what a message costs on this machine and the rate of the link, and the plan says why."""
+    rank: Literal["fifo", "priority"] = "fifo"
+    """`fifo`: first come, first served; `priority`: what the next forward pass needs first goes first, as in p3."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -108,7 +120,7 @@ class RoundsOptions(CodecOptions):
                 layer=layer.name,
                 exchange=exchange,
                 codec=self.codec,
-                order=Order(unit=unit, size=size, depart=depart, rank="fifo"),
+                order=Order(unit=unit, size=size, depart=depart, rank=self.rank),
             )
 
         return replace(plan_every_layer(strategy, model, choose), reasons=reasons)

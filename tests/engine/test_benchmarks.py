@@ -133,7 +133,7 @@ def test_cpu_use_is_marked_where_this_machine_is_measured() -> None:
         for name in ("late_multiply", "recorder_overhead", "sweep", "scaling")
     )
     runs = [measured(0.2), measured(0.8)]
-    cell = sweep.Cell(model="vgg19", mbps=300)
+    cell = sweep.Cell(model="vgg19", mbps=(300,))
     assert [row[-1] for row in late.rows_of(cell, {"ddp": runs[:1], "p3": runs[1:]}, 1.0)] == [
         "20%",
         "80% BUSY",

@@ -85,6 +85,20 @@ def test_a_gang_that_fails_or_is_stopped_leaves_no_hosts(tmp_path: Path) -> None
     assert ours() == []
 
 
+def test_a_slow_port_carries_no_shard(tmp_path: Path) -> None:
+    """Exact as ever, and what travels is what was declared."""
+    needs_lab()
+    network = {"hosts": 3, "host_rates": ["100Mbit", "1Gbit", "300Mbit"]}
+    spec = job(strategy={"name": "p3"}, cluster={"workers": 3}, network=network, training={"steps": 3})
+    run = succeed(spec, tmp_path)
+    assert distance(run.state, reference(spec, 3)) < 1e-6
+    declared = declared_bytes(run)
+    assert counted_bytes(run) == declared
+    by_host = [sum(size for key, size in declared.items() if host in key[:2]) for host in range(3)]
+    assert by_host[0] == 2 * 3 * run.launch.model.parameter_bytes, "its own gradients and their answers"
+    assert by_host[0] < min(by_host[1:])
+
+
 OTHERS = (
     "native-allreduce",
     "ring-allreduce",

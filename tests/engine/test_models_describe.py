@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn import functional
 
 from engine.errors import UserError
@@ -31,34 +31,6 @@ def test_a_description_is_the_same_on_meta_and_on_values():
     real = describe(entry.build(), torch.randn(2, 1, 8, 8), torch.zeros(2, dtype=torch.int64), "bn-cnn")
     assert real == described("bn-cnn")
     assert real.buffer_bytes == 2 * (2 * 32 * 4 + 8)
-
-
-class _Joined(nn.Module):
-    """Puts its layers into one after so many passes."""
-
-    def __init__(self, passes: int) -> None:
-        super().__init__()
-        self._left = passes
-        self.parts = nn.ModuleList([nn.Flatten(), nn.Linear(64, 12), nn.Linear(12, 10)])
-
-    def forward(self, x: Tensor) -> Tensor:
-        if self._left == 0:
-            self.parts = nn.ModuleList([nn.Sequential(*self.parts)])
-        self._left -= 1
-        for part in self.parts:
-            x = part(x)
-        return x
-
-
-@pytest.mark.parametrize("passes", [1, 2, 3])
-def test_a_model_that_changes_while_it_is_described_has_the_layers_that_it_was_built_with(
-    passes: int,
-) -> None:
-    found = describe(_Joined(passes), torch.randn(2, 1, 8, 8), torch.zeros(2, dtype=torch.int64), "joined")
-    assert {layer.name: layer.factors for layer in found.layers} == {
-        "parts.1": Factors(rows=1, inputs=64, outputs=12),
-        "parts.2": Factors(rows=1, inputs=12, outputs=10),
-    }
 
 
 class _Queries(nn.Module):
@@ -123,7 +95,7 @@ def test_a_model_that_knows_fewer_words_than_the_data_have_is_refused(name, opti
 
 GOOD = """
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 def build(width=4):
     print("hello from user code")
