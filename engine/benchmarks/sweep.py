@@ -120,10 +120,10 @@ def tune(
 
 
 def named(label: str) -> tuple[str, dict[str, Any]]:
-    """`p3:slice_size=auto` is p3 with an option."""
-    name, _, option = label.partition(":")
-    key, _, value = option.partition("=")
-    return name, {key: int(value) if value.isdigit() else value} if option else {}
+    """`p3:slice_size=auto,shares=equal` is p3 with two options."""
+    name, _, said = label.partition(":")
+    given = [option.partition("=") for option in said.split(",") if option]
+    return name, {key: int(value) if value.isdigit() else value for key, _, value in given}
 
 
 def tuned(sizes: Sequence[float]) -> int:
