@@ -139,13 +139,14 @@ class Attempt(Schema):
 
 
 class LostWorker(Schema):
-    """A worker without which an attempt went on (`cluster.worker_loss: go-on`)."""
+    """A worker without which an attempt went on (`cluster.worker_loss`: `go-on` or `rejoin`)."""
 
     worker: str
     steps: int
     """That it had contributed when it was lost."""
     text: str
-    """Who was lost, after which step, why, and what that means for the samples that are trained on."""
+    """Who was lost, after which step, why, where the attempt has ended, and what that means for the samples that are
+    trained on."""
 
 
 class Transition(Schema):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import select
@@ -13,6 +12,7 @@ from backend.figures.facts import known
 from backend.schemas import jobs as schema
 from backend.schemas.plans import PlanView
 from backend.services import dropped, plans, speed_ups
+from backend.services.losses import losses_of
 from backend.services.progress import Progress, ProgressReader
 from backend.services.remember import Remembered
 from backend.services.stored import planned_of, source_name, spec_of
@@ -20,7 +20,6 @@ from backend.services.times import moment, moment_or_none
 from engine.errors import UserError
 from engine.plan.job import JobSpec
 from engine.plan.length import total_steps
-from engine.plan.loss_words import Loss, losses_in
 
 PLANS_REMEMBERED = 256
 SUMMARIES_REMEMBERED = 8_192
@@ -199,20 +198,8 @@ def show_attempt(session: Session, row: models.Attempt) -> schema.Attempt:
         started_at=moment_or_none(row.started_unix_ns),
         ended_at=moment_or_none(row.ended_unix_ns),
         dropped=dropped.read(session, row),
-        lost=[_lost(loss, row.parties) for loss in losses_in(row.message)],
+        lost=losses_of(session, row),
     )
-
-
-def _lost(loss: Loss, parties: Sequence[str]) -> schema.LostWorker:
-    workers = sum(party.startswith("worker ") for party in parties)
-    back, until = loss.joined_again, "from then on"
-    if back is not None:
-        until = f"until it joined again at step {back},"
-    text = (
-        f"{loss.text}. The others trained on without it, and nobody took over its share of the data: {until} "
-        f"about one of {workers} samples of a step was not trained on."
-    )
-    return schema.LostWorker(worker=loss.worker, steps=loss.steps, text=text[0].upper() + text[1:])
 
 
 def show_transition(row: models.Transition, number: int | None) -> schema.Transition:

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from engine.telemetry import absence
+from engine.telemetry.recorder import Recorder
 from tests.backend.job_specs import submit
 from tests.backend.posted_run import (
     STEP_MS,
@@ -103,3 +105,22 @@ def test_an_attempt_says_which_workers_it_went_on_without(
     assert found["text"].lower().startswith(f"{loss}. the others trained on".lower())
     assert "about one of 2 samples of a step" in found["text"]
     assert [one["lost"] for one in api.get(f"/api/v1/jobs/{run.job_id}").json()["attempts"]] == [[], []]
+
+
+def test_while_it_trains_an_attempt_says_which_workers_were_lost_and_which_joined_again(
+    api: TestClient, tmp_path: Path
+) -> None:
+    going = start_attempt(api, submit(api, "goes on")["id"], tmp_path)
+    server = Recorder(0, "worker 0", lambda: 0, None, attempt=going.attempt, flush_s=3600)
+    server.metric(absence.lost(1), 0, 7)
+    server.metric(absence.joined(1), 1, 9)
+    server.metric(absence.lost(1), 1, 12)
+    server.close()
+    going.batches += server.memory
+    going.post_all(api)
+    (attempt,) = api.get(f"/api/v1/jobs/{going.job_id}").json()["attempts"]
+    first, second = attempt["lost"]
+    assert (first["steps"], second["steps"]) == (7, 12)
+    assert first["text"].startswith("Worker 1 was lost after 7 steps and joined again at step 9. In between,")
+    assert second["text"].startswith("Worker 1 was lost after 12 steps, and the others train on without it.")
+    assert second["text"].endswith("about one of 2 samples of a step is not trained on.")

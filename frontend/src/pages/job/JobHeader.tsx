@@ -101,7 +101,7 @@ export function JobHeader({ job, attempt }: { job: Job; attempt: number | undefi
       {shown && shown.lost.length > 0 && (
         <Alert
           color="yellow"
-          title={shown.lost.length === 1 ? "It went on without a worker" : "It went on without some workers"}
+          title={shown.lost.length === 1 ? "A worker was lost" : "Workers were lost"}
           data-testid="lost-workers"
         >
           {shown.lost.map(({ text }) => (
