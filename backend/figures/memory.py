@@ -42,6 +42,8 @@ def draw(job: JobFacts, lines: dict[tuple[int, str], np.ndarray], request: Figur
     figure = go.Figure()
     said = []
     both = len({measure for _, measure in lines}) > 1
+    largest = max(float(rows["value"].max()) for rows in lines.values())
+    unit, size = ("GiB", 2**30) if largest >= 2**30 else ("MiB", 2**20)
     for (party, measure), rows in lines.items():
         resident = measure == RESIDENT
         name = abbreviate(job.party(party)) if request.narrow else job.party(party)
@@ -50,7 +52,7 @@ def draw(job: JobFacts, lines: dict[tuple[int, str], np.ndarray], request: Figur
         figure.add_trace(
             go.Scatter(
                 x=step,
-                y=value,
+                y=value / size,
                 mode="lines+markers" if len(step) == 1 else "lines",
                 name=f"{name} {where}".strip(),
                 line={
@@ -58,12 +60,12 @@ def draw(job: JobFacts, lines: dict[tuple[int, str], np.ndarray], request: Figur
                     "color": colours.series[party % len(colours.series)],
                     "dash": "solid" if resident else "dash",
                 },
-                hovertemplate="%{y:.4s}B",
+                hovertemplate=f"%{{y:.4g}} {unit}",
             )
         )
-        said.append(f"{job.party(party)} {where or 'host'} {value[-1] / 1e6:,.0f} MB")
+        said.append(f"{job.party(party)} {where or 'host'} {format_bytes(float(value[-1]))}")
     figure.update_xaxes(title_text="step")
-    figure.update_yaxes(title_text="bytes held", tickformat="~s", ticksuffix="B", rangemode="tozero")
+    figure.update_yaxes(title_text=f"{unit} held", rangemode="tozero")
     figure.update_layout(hovermode="x unified", showlegend=len(lines) > 1)
     return finish(figure, request, revision=revision, height=280, alt="at the end " + ", ".join(said))
 
