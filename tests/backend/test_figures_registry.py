@@ -111,8 +111,11 @@ def test_the_loss_is_the_recorded_one(database: Database, jobs: dict[str, str]) 
 def test_memory_is_what_each_worker_recorded(database: Database, jobs: dict[str, str]) -> None:
     content = build(database, jobs["whole"], "memory")
     lines = {trace["name"]: column(trace["y"]).tolist() for trace in traces(content, "scatter")}
-    assert lines == {f"worker {w}": [1e8 + 1e6 * step + w for step in range(16)] for w in (0, 1)}
-    assert content["layout"]["meta"]["alt"] == "at the end worker 0 host 115 MB, worker 1 host 115 MB"
+    assert lines == {
+        f"worker {w}": pytest.approx([(1e8 + 1e6 * step + w) / 2**20 for step in range(16)]) for w in (0, 1)
+    }
+    assert content["layout"]["yaxis"]["title"]["text"] == "MiB held"
+    assert content["layout"]["meta"]["alt"] == "at the end worker 0 host 109.7 MiB, worker 1 host 109.7 MiB"
     rows = np.zeros(2 * MAX_POINTS + 2, METRIC_ROW)
     rows["step"] = rows["value"] = np.arange(len(rows))
     steps, values = highest(rows)
