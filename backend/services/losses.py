@@ -1,4 +1,4 @@
-"""Workers without which an attempt goes on, or went on: while it trains as its servers tell it, then as its message says."""
+"""Workers without which an attempt goes on: while it trains as its servers tell it, then as its message says."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ def losses_of(session: Session, row: models.Attempt) -> list[schema.LostWorker]:
 
 
 def _said(loss: Loss, workers: Sequence[str]) -> schema.LostWorker:
-    until = "from then on" if loss.joined_again is None else f"until it joined again at step {loss.joined_again},"
+    until = (
+        "from then on" if loss.joined_again is None else f"until it joined again at step {loss.joined_again},"
+    )
     text = (
         f"{loss.text}. The others trained on without it, and nobody took over its share of the data: {until} "
         f"about one of {len(workers)} samples of a step was not trained on."
