@@ -82,6 +82,9 @@ ALLOWED = (
         strategies=("fsdp",),
         features=("layer: experts", "flow: branch by data"),
     ),
+    Allowed(
+        rule="has been replaced by another tensor", strategies=("fsdp",), features=("flow: functional call",)
+    ),
     Allowed(rule="the loss calls parts of the model", strategies=("fsdp",), features=("loss: part by part",)),
     Allowed(
         rule="a parameter's gradient came twice in one backward pass",
