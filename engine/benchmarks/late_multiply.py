@@ -55,7 +55,7 @@ def rows_of(cell: Cell, found: Mapping[str, Sequence[Measured]], compute_s: floa
         verdict = ("met" if against.median >= aim else "missed") if name == OURS else ""
         rows.append(
             [
-                f"{cell.mbps:g}",
+                cell.rate,
                 name,
                 step_s(runs),
                 compute_s,

@@ -145,14 +145,16 @@ def sweep_cell(cell: Cell, options: argparse.Namespace, report: Report, single: 
     jobs = {}
     for label in {**dict.fromkeys(options.strategies), "ddp": None}:
         name, given = named(label)
-        if name == "ddp":
+        if name == "ddp" and not given:
             buckets = [round(size * MIB) for size in options.buckets]
             given = tune(cell, name, "bucket_bytes", buckets, options, report)
         elif name in SLICED and not given:
             given = tune(cell, name, "slice_size", options.slices, options, report)
         jobs[label] = cell.job(options, name, given, options.steps)
     found = interleaved(jobs, options.rounds, report, cell.labels, warm_up=WARM_UP)
-    port_s = 2 * (options.hosts - 1) / options.hosts * single.parameter_bytes * 8 / (min(cell.mbps) * 1e6)
+    port_s = None  # with unequal links it depends on the strategy
+    if len(cell.mbps) == 1:
+        port_s = 2 * (options.hosts - 1) / options.hosts * single.parameter_bytes * 8 / (cell.mbps[0] * 1e6)
     compute_s = single.iteration_ns / 1e9
     rows = []
     for name, runs in found.items():
@@ -164,8 +166,8 @@ def sweep_cell(cell: Cell, options: argparse.Namespace, report: Report, single: 
                 name,
                 iteration_s,
                 compute_s,
-                port_s,
-                max(port_s, compute_s) / iteration_s,
+                "" if port_s is None else port_s,
+                "" if port_s is None else max(port_s, compute_s) / iteration_s,
                 _against(found["ddp"], runs) if name != "ddp" else "1",
                 _against(found["parameter-server"], runs) if _has_server_rival(name, found) else "",
                 cpu_use(run.cpu_share for run in runs),
@@ -268,7 +270,7 @@ def main() -> None:
             f"{options.batch} per worker; tensors, slices and rates divided by {options.scale:g}, times not. A step's "
             f"time is the slowest worker's median iteration, the first {WARM_UP} steps left out. {METHOD} More than 1 "
             "is faster than the baseline; * means significant. Compute is a single worker's step; port is 2 (n-1)/n of "
-            f"the model over the rate. {BUSY}"
+            f"the model over the rate, where all links are alike. {BUSY}"
         )
         rows: list[list[Any]] = []
         for model in options.models:

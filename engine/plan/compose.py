@@ -205,7 +205,8 @@ def _servers(layers: Sequence[LayerPlan], origin: Mapping[str, Plan], cluster: C
         return Servers()
     plans = [plan for entry in served if (plan := origin[entry.layer]).servers.count > 0]
     places = {
-        (p.servers.count, p.servers.where): f"{p.strategy} wants {p.servers.count} {p.servers.where}"
+        (p.servers.count, p.servers.where, p.servers.shares): f"{p.strategy} wants {p.servers.count} "
+        f"{p.servers.where}{' with equal shares' if p.servers.shares else ''}"
         for p in plans
     }
     if len(places) > 1:
@@ -213,7 +214,7 @@ def _servers(layers: Sequence[LayerPlan], origin: Mapping[str, Plan], cluster: C
             "overrides",
             list(dict.fromkeys(p.strategy for p in plans)),
             f"a job has one set of server shards for all its layers: {', '.join(places.values())}",
-            "Give these strategies the same number of servers, and the same where",
+            "Give these strategies the same number of servers, the same where and the same shares",
         )
     if not places:  # by an override's exchange, beside no strategy with servers
         alone = any(entry.exchange == "central-reducer" for entry in served)

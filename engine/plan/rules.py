@@ -58,7 +58,7 @@ def resolve(plan: Plan | Wrapper, model: ModelDescription, cluster: Cluster, job
         ]
     )
     plan = _settle_update_sites(settle_averaging(plan, model, job), job)
-    plan = settle_shares(settle_workload(_settle_workload(plan, model, job), job), cluster)
+    plan = settle_shares(settle_workload(_settle_workload(plan, model, job), job), model, cluster)
     return warn_of_an_empty_record(warn_of_idle_stages(plan, job), job)
 
 

@@ -94,8 +94,9 @@ def cut(plan: Plan, model: ModelDescription) -> tuple[Unit, ...]:
                 assert layer_plan.order.size is not None
                 for run in _runs(parameters, repeat(layer_plan.order.size)):
                     elements, shard = sum(s.count for s in run), None
-                    if served:  # P3 deals its slices round robin
-                        shard = emptiest(elements) if plan.servers.shares else shards[dealt % len(shards)]
+                    if served:  # P3 deals its slices round robin, which gives all shards as many
+                        alike = len(set(shares)) == 1
+                        shard = shards[dealt % len(shards)] if alike else emptiest(elements)
                         loads[shard] += elements
                         dealt += 1
                     pieces.append((layer_plan, (layer,), dtype, run, shard))

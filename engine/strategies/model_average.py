@@ -35,7 +35,7 @@ class Options(ServerOptions):
     update: Literal["auto", "worker", "server"] = "auto"
     """Where the optimizer runs: between averages that is on the workers, whatever else is asked for is refused."""
     split_over: int = 1_000_000
-    """Layers with more elements than this are split evenly over all shards."""
+    """Layers with more elements than this are split over all shards."""
     period: int | None = None
     """Steps between two averages. Null: 10, unless `period_epochs` is given."""
     period_epochs: float | None = None

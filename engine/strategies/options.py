@@ -93,8 +93,6 @@ class RoundsOptions(CodecOptions):
     bucket_bytes: int | Literal["auto"] = 4 * 1024 * 1024
     """Neighbouring layers are joined until a bucket holds this many bytes; larger ones are cut into slices of it.
     `auto`: from what a message costs on this machine and the rate of the link, and the plan says why."""
-    rank: Literal["fifo", "priority"] = "fifo"
-    """`fifo`: first come, first served; `priority`: what the next forward pass needs first goes first, as in p3."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -102,9 +100,16 @@ class RoundsOptions(CodecOptions):
             at_least_one("bucket_bytes", self.bucket_bytes, "bytes")
 
     def plan(
-        self, strategy: str, model: ModelDescription, cluster: Cluster, *, exchange: str, depart: str
+        self,
+        strategy: str,
+        model: ModelDescription,
+        cluster: Cluster,
+        *,
+        exchange: str,
+        depart: str,
+        rank: str = "fifo",
     ) -> Plan:
-        """Buckets and slices through `exchange`, departing as told."""
+        """Buckets and slices through `exchange`, departing in that rank as told."""
         reasons: tuple[str, ...] = ()
         if isinstance(self.bucket_bytes, int):
             most = self.bucket_bytes
@@ -120,10 +125,18 @@ class RoundsOptions(CodecOptions):
                 layer=layer.name,
                 exchange=exchange,
                 codec=self.codec,
-                order=Order(unit=unit, size=size, depart=depart, rank=self.rank),
+                order=Order(unit=unit, size=size, depart=depart, rank=rank),
             )
 
         return replace(plan_every_layer(strategy, model, choose), reasons=reasons)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradientRoundsOptions(RoundsOptions):
+    """What they share where every step's gradients go through them."""
+
+    rank: Literal["fifo", "priority"] = "fifo"
+    """`fifo`: first come, first served; `priority`: what the next forward pass needs first goes first, as in p3."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,8 +1,8 @@
 """parameter-server: MXNet's KVStore. Layers leave when ready; servers notify; workers pull.
 
 Update rule: shard j updates its keys when all workers' gradients are there: w <- update(w, sum_i g_i).
-Layers over `split_over` elements are split evenly over all shards, smaller ones live on one shard, chosen by
-load (papers 004, section 4.1, which says "randomly"). A worker pulls a layer when every part of it has been
+Layers over `split_over` elements are split over all shards, evenly unless hosts' ports differ, smaller ones live on
+one shard, chosen by load (papers 004, section 4.1, which says "randomly"). A worker pulls a layer when every part of it has been
 notified. Bytes: each worker sends and receives |W| per step, less what its own shard holds when shards stand
 beside workers. Loses to p3 where heavy late layers hold up the first ones (papers 004, section 3).
 """
@@ -23,7 +23,7 @@ class Options(ServerOptions):
     """Options of the KVStore-like parameter server."""
 
     split_over: int = 1_000_000
-    """Layers with more elements than this are split evenly over all shards (MXNET_KVSTORE_BIGARRAY_BOUND)."""
+    """Layers with more elements than this are split over all shards (MXNET_KVSTORE_BIGARRAY_BOUND)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,9 +1,9 @@
 """parameter-slicing: P3 without its priorities. Layers are cut into slices that travel and are updated apart.
 
-Update rule: as parameter-server, slice by slice. Slices are dealt to the shards round robin (papers 004,
-section 4.2) and the updated slice is pushed back at once, so sending, updating and receiving of one heavy
-layer overlap (papers 004, Figure 6). Bytes as parameter-server. Loses to p3 where rank matters; loses to whole
-layers where slices are so small that per-message cost dominates (papers 004, section 5.6).
+Update rule: as parameter-server, slice by slice. Slices are dealt to the shards round robin (papers 004, section 4.2),
+by shares where hosts' ports differ. The updated slice is pushed back at once, so sending, updating and receiving of
+one heavy layer overlap (papers 004, Figure 6). Bytes as parameter-server. Loses to p3 where rank matters; loses to
+whole layers where slices are so small that per-message cost dominates (papers 004, section 5.6).
 """
 
 from __future__ import annotations

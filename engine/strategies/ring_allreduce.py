@@ -12,12 +12,19 @@ from engine.plan.cluster import Cluster
 from engine.plan.description import ModelDescription
 from engine.plan.plan import Plan
 from engine.strategies.base import Strategy
-from engine.strategies.options import RoundsOptions
+from engine.strategies.options import GradientRoundsOptions
 
 
-def build(model: ModelDescription, cluster: Cluster, options: RoundsOptions) -> Plan:
+def build(model: ModelDescription, cluster: Cluster, options: GradientRoundsOptions) -> Plan:
     """Buckets around the ring after backward."""
-    return options.plan("ring-allreduce", model, cluster, exchange="ring-allreduce", depart="after-backward")
+    return options.plan(
+        "ring-allreduce",
+        model,
+        cluster,
+        exchange="ring-allreduce",
+        depart="after-backward",
+        rank=options.rank,
+    )
 
 
 STRATEGY = Strategy(
@@ -26,6 +33,6 @@ STRATEGY = Strategy(
     loses_when="communication could overlap backward, or rounds of a long ring cost more than the bytes.",
     source="papers 003 (ring allreduce)",
     proof="exact",
-    options=RoundsOptions,
+    options=GradientRoundsOptions,
     build=build,
 )

@@ -10,13 +10,18 @@ from engine.plan.cluster import Cluster
 from engine.plan.description import ModelDescription
 from engine.plan.plan import Plan
 from engine.strategies.base import Strategy
-from engine.strategies.options import RoundsOptions
+from engine.strategies.options import GradientRoundsOptions
 
 
-def build(model: ModelDescription, cluster: Cluster, options: RoundsOptions) -> Plan:
+def build(model: ModelDescription, cluster: Cluster, options: GradientRoundsOptions) -> Plan:
     """Buckets around the ring, when ready."""
     return options.plan(
-        "ring-allreduce-overlap", model, cluster, exchange="ring-allreduce", depart="when-ready"
+        "ring-allreduce-overlap",
+        model,
+        cluster,
+        exchange="ring-allreduce",
+        depart="when-ready",
+        rank=options.rank,
     )
 
 
@@ -26,6 +31,6 @@ STRATEGY = Strategy(
     loses_when="one bucket holds most of the bytes and becomes ready last or is needed first.",
     source="papers 003 (overlap with backpropagation)",
     proof="exact",
-    options=RoundsOptions,
+    options=GradientRoundsOptions,
     build=build,
 )

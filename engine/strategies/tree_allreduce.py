@@ -19,13 +19,13 @@ from engine.plan.cluster import Cluster
 from engine.plan.description import ModelDescription
 from engine.plan.plan import Plan
 from engine.strategies.base import Strategy
-from engine.strategies.options import RoundsOptions
+from engine.strategies.options import GradientRoundsOptions
 
 _EXCHANGES = {"tree": "tree-allreduce", "recursive-halving-doubling": "recursive-halving-doubling"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(RoundsOptions):
+class Options(GradientRoundsOptions):
     """Options of the allreduces in few rounds."""
 
     algorithm: Literal["tree", "recursive-halving-doubling"] = "tree"
@@ -36,7 +36,12 @@ class Options(RoundsOptions):
 def build(model: ModelDescription, cluster: Cluster, options: Options) -> Plan:
     """Buckets through the chosen algorithm, when ready."""
     return options.plan(
-        "tree-allreduce", model, cluster, exchange=_EXCHANGES[options.algorithm], depart="when-ready"
+        "tree-allreduce",
+        model,
+        cluster,
+        exchange=_EXCHANGES[options.algorithm],
+        depart="when-ready",
+        rank=options.rank,
     )
 
 

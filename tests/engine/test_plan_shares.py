@@ -26,6 +26,11 @@ CLUSTERS = [
     (5, ["1Gbit", "200Mbit", "400Mbit"], "beside", 3),
     (3, ["1Gbit", "1Gbit", "1Gbit", "100Mbit", "500Mbit", "500Mbit"], "dedicated", 3),
     (2, ["1Gbit", "1Gbit", "100Mbit"], "dedicated", 4),
+    (3, ["794Mbit", "311Mbit", "260Mbit"], "beside", 2),
+    (3, ["400Mbit", "100Mbit", "150Mbit", "100Mbit"], "dedicated", 2),
+    (4, ["100Mbit", "700Mbit"], "beside", 3),
+    (7, ["400Mbit", "100Mbit", "300Mbit"], "dedicated", 4),
+    (1, ["500Mbit", "400Mbit"], "dedicated", 2),
 ]
 """Workers, hosts' rates, where the shards stand, and how many."""
 
@@ -83,16 +88,36 @@ def test_no_shares_make_the_longest_port_shorter(
         longest_s(plan, workers, numbers, [one / steps for one in shares])
         for shares in divisions(plan.servers.count, steps)
     )
-    assert longest_s(plan, workers, numbers, found) <= 1.02 * least
+    assert longest_s(plan, workers, numbers, found) <= 1.02 * least + 1e-12
+    no_longer = [
+        max(shares)
+        for shares in divisions(plan.servers.count, steps)
+        if longest_s(plan, workers, numbers, [one / steps for one in shares]) <= 1.001 * least
+    ]
+    assert max(found) <= min(no_longer) / steps + 1 / steps, "others as good are more even"
+
+
+def test_shares_that_layers_cannot_be_dealt_by_are_not_taken() -> None:
+    """One layer is nearly all: wherever it lives, its host's port is the longest."""
+    model = made_up((100_000,), (10,), (10,))
+    network = {"hosts": 3, "host_rates": ["100Mbit", "400Mbit", "150Mbit"]}
+    plan = build_plan(job("parameter-server", 3, network=network), model)
+    assert isinstance(plan, Plan)
+    rates = [100.0, 400.0, 150.0]
+    equal = build_plan(job("parameter-server", 3, {"shares": "equal"}, network=network), model)
+    assert isinstance(equal, Plan)
+    found, alike = (longest_s(one, 3, rates, served_by(one, model)) for one in (plan, equal))
+    assert found <= alike
+    assert bool(plan.servers.shares) == bool(plan.reasons) == (found < 0.98 * alike)
 
 
 def test_a_slow_port_has_no_shard_where_its_worker_alone_bounds_the_step_and_the_others_serve_alike() -> None:
     plan = planned(4, ["150Mbit", "600Mbit", "600Mbit", "600Mbit"], "beside", None)
-    assert plan.servers.shares == (0, 0.3333, 0.3333, 0.3333)
+    assert plan.servers.shares == (0, 0.333333, 0.333333, 0.333333)
     assert served_by(plan, MODEL) == pytest.approx([0, 1 / 3, 1 / 3, 1 / 3], abs=0.01)
     (why,) = plan.reasons
-    assert "host 0's port has 150 Mbit/s" in why
-    assert "busy 1.50 times as long" in why
+    assert "host 0 0 %, host 1 33 %, host 2 33 %, host 3 33 % of what is served" in why
+    assert "host 0's port (150 Mbit/s) would be busy longest; now the longest is busy for 67 % of that" in why
 
 
 @pytest.mark.parametrize(
@@ -110,6 +135,20 @@ def test_shards_serve_alike(workers: int, rates: list[str], options: dict[str, s
     assert plan.reasons == ()
     counts = served_by(plan, MODEL)
     assert max(counts) - min(counts) <= 0.001
+
+
+def test_equal_shares_are_dealt_as_ever() -> None:
+    equal, plain = (
+        cut(planned(4, ["300Mbit"] * 4, "beside", None, **options), MODEL)
+        for options in ({"shares": "equal"}, {})
+    )
+    assert equal == plain
+
+
+def test_strategies_that_want_other_shares_are_not_combined() -> None:
+    overrides = [{"layers": "l59", "strategy": "parameter-server", "options": {"shares": "equal"}}]
+    with pytest.raises(UserError, match="with equal shares"):
+        build_plan(job("p3", 4, overrides=overrides), MODEL)
 
 
 @pytest.mark.parametrize("unit", ["slice", "split", "layer"])

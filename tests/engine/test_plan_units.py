@@ -121,6 +121,12 @@ def test_layers_larger_than_a_bucket_go_around_the_ring_in_slices(strategy: str)
     assert [unit.count for unit in units if unit.layers == ("l0", "l1", "l3")] == [1030]
 
 
+@pytest.mark.parametrize("strategy", ["ring-allreduce", "ring-allreduce-overlap", "tree-allreduce"])
+def test_rounds_go_in_the_rank_that_was_asked_for(strategy: str) -> None:
+    for options, rank in (({}, "fifo"), ({"rank": "priority"}, "priority")):
+        assert {layer.order.rank for layer in planned(strategy, "cnn", 2, **options).layers} == {rank}
+
+
 def test_a_bucket_never_joins_different_types_or_choices() -> None:
     model = made_up((4,), (4,), ((4, "float64"),), (4,))
     order = Order(unit="bucket", size=1000)
