@@ -16,7 +16,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from backend.access.addresses import parsed
-from backend.api.problems import problem
+from backend.api.problems import SHOWN, problem
 
 READS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 KNOWN = READS | {"POST", "PUT", "PATCH", "DELETE"}
@@ -72,8 +72,8 @@ class Guard:
             421,
             "unknown-host",
             "Unknown host",
-            f"Host = {asked!r}: this server answers only for {known}. Use one of these, or start it with "
-            f"TRAINYARD_ALLOWED_HOSTS={name or 'name'}",
+            f"Host = {asked[:SHOWN]!r}: this server answers only for {known}. Use one of these, or start it with "
+            f"TRAINYARD_ALLOWED_HOSTS={name[:SHOWN] or 'name'}",
         )
 
     def _body(self, headers: Headers) -> ASGIApp | None:

@@ -45,7 +45,7 @@ def compare(
             else ()
         ),
         *([("slowed", *(job.slowed or "-" for job in jobs))] if any(j.slowed for j in jobs) else ()),
-        ("network", *(rate(job.rate_bps, job.hosts) for job in jobs)),
+        ("network", *(rate(job) for job in jobs)),
         ("state", *(job.state for job in jobs)),
         ("iteration", *(number(s.iteration_ms, STEP_TIME) for s in figures)),
         ("computing", *(number(s.compute_ms, STEP_TIME) for s in figures)),

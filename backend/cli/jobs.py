@@ -145,7 +145,7 @@ def show(job_id: Id, url: Url = None, as_json: AsJson = False) -> None:
         "model, data": f"{job.model}, {job.dataset}",
         "fidelity": job.rehearsed,
         "faults": job.slowed,
-        "network": rate(job.rate_bps, job.hosts),
+        "network": rate(job),
         "steps": _steps(job.step, job.steps),
         "loss": number(job.loss),
         "test accuracy": share(job.test_accuracy),
@@ -167,8 +167,9 @@ def show(job_id: Id, url: Url = None, as_json: AsJson = False) -> None:
     for name, value in lines.items():
         if value is not None:
             out(f"{name:14} {value}")
-    for missing in job.attempts[-1].dropped if job.attempts else ():
-        out(f"note           {missing.text}")
+    for attempt in job.attempts[-1:]:
+        for text in [*(one.text for one in attempt.lost), *(one.text for one in attempt.dropped)]:
+            out(f"note           {text}")
     out(f"\n{job.plan.text}")
 
 

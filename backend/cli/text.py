@@ -50,9 +50,12 @@ def processors(found: Processors | None) -> str:
     )
 
 
-def rate(bps: int | None, hosts: int | None) -> str:
+def rate(job: Job) -> str:
     """A job's rate, and who keeps it: the links of its lab, or our program, which is always marked as such."""
+    bps, hosts = job.rate_bps, job.hosts
     limit = "not limited" if bps is None else format_rate(bps)
+    if bps is not None and job.fastest_bps is not None and job.fastest_bps != bps:
+        limit += f" to {format_rate(job.fastest_bps)}"
     if hosts is not None:
         return f"{limit} ({hosts} {'host' if hosts == 1 else 'hosts'})"
     return limit if bps is None else f"{limit} (software-limited)"

@@ -36,6 +36,12 @@ def seal(database: Database, attempt_id: int, token: str, last_sequences: Mappin
     """
     with database.read() as session:
         authorize(session, attempt_id, token)
+    for party, last in last_sequences.items():
+        if party < 0 or last < -1:
+            rule = (
+                "parties are numbered from 0, and so are their batches; -1 means that a party has sent none"
+            )
+            raise IngestError(400, "seal", {party: last}, rule, "Give each party its last sequence number")
     given = {str(party): last for party, last in sorted(last_sequences.items())}
 
     def write(session: Session) -> Sealed:
@@ -55,13 +61,16 @@ def seal(database: Database, attempt_id: int, token: str, last_sequences: Mappin
             last = last_sequences.get(party, -1)
             count, newest = received.get(party, (0, -1))
             if count != last + 1 or newest != last:
-                missing = _missing(session, attempt_id, party, last)
+                remedy = f"Give {newest} as its last sequence number"
+                if newest <= last:
+                    missing = _missing(session, attempt_id, party, last)
+                    remedy = f"Send every batch from 0 to the last one first. Missing: {missing}"
                 raise IngestError(
                     409,
                     "seal",
                     {party: last},
                     f"of party {party} the server has {count} batches, the newest is {newest}",
-                    f"Send every batch from 0 to the last one first. Missing: {missing}",
+                    remedy,
                 )
         attempt.sealed = True
         attempt.last_sequences = given

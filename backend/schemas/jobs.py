@@ -54,6 +54,8 @@ class JobSummary(Schema):
     """Samples of one step over all workers."""
     rate_bps: int | None
     """Rate of each host's port, in bits per second per direction; the slowest host's. Null: not limited."""
+    fastest_bps: int | None
+    """The fastest host's: another one where hosts' rates differ."""
     hosts: int | None
     """Hosts of the lab whose links keep the rate. Null: no lab, the rate is limited in software."""
     rehearsed: str | None

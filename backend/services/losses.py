@@ -22,13 +22,14 @@ def losses_of(session: Session, row: models.Attempt) -> list[schema.LostWorker]:
 
 
 def _said(loss: Loss, workers: Sequence[str]) -> schema.LostWorker:
-    until = (
-        "from then on" if loss.joined_again is None else f"until it joined again at step {loss.joined_again},"
-    )
-    text = (
-        f"{loss.text}. The others trained on without it, and nobody took over its share of the data: {until} "
-        f"about one of {len(workers)} samples of a step was not trained on."
-    )
+    text = f"{loss.text}. "
+    if loss.joined_again is not None:
+        text += _back(loss.steps, loss.joined_again)
+    else:
+        text += (
+            "The others trained on without it, and nobody took over its share of the data: from then on about one of "
+            f"{len(workers)} samples of a step was not trained on."
+        )
     return schema.LostWorker(worker=loss.worker, steps=loss.steps, text=_capital(text))
 
 
@@ -45,14 +46,25 @@ def _told(session: Session, attempt: int, workers: int) -> Iterator[schema.LostW
         if joined:
             continue
         worker, back = f"worker {rank}", values.get((rank, True, incarnation + 1))
-        text = (
-            f"{worker} was lost after {steps} steps, and the others train on without it. Nobody takes over its share of"
-            f" the data: about one of {workers} samples of a step is not trained on."
-            if back is None
-            else f"{worker} was lost after {steps} steps and joined again at step {back}. In between, about one of"
-            f" {workers} samples of a step was not trained on."
-        )
+        text = f"{worker} was lost after {steps} steps. "
+        if back is not None:
+            text += _back(steps, back)
+        else:
+            text += (
+                "The others train on without it, and nobody takes over its share of the data: about one of "
+                f"{workers} samples of a step is not trained on."
+            )
         yield schema.LostWorker(worker=worker, steps=steps, text=_capital(text))
+
+
+def _back(steps: int, joined: int) -> str:
+    """A worker that had contributed `steps` steps contributes again from its step `joined` on: its own steps, which
+    others do not count."""
+    missing = joined - steps
+    if missing <= 0:
+        return f"It joined again at its step {joined}, so that none of its steps is missing."
+    were = "was" if missing == 1 else "were"
+    return f"It joined again at its step {joined}: {missing} of its steps {were} never trained on."
 
 
 def _capital(text: str) -> str:

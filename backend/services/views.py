@@ -86,6 +86,9 @@ class Views:
             workers=spec.cluster.workers,
             global_batch=spec.training.global_batch,
             rate_bps=spec.network.rate_bps,
+            fastest_bps=max(
+                (bps for bps in spec.network.host_rates_bps if bps), default=spec.network.rate_bps
+            ),
             hosts=spec.network.hosts,
             rehearsed=spec.rehearsed,
             slowed=spec.slowed,
@@ -137,6 +140,7 @@ def _unreadable(
         workers=known(job.spec, "cluster.workers", int) or 0,
         global_batch=known(job.spec, "training.global_batch", int) or 0,
         rate_bps=None,
+        fastest_bps=None,
         hosts=None,
         rehearsed=UNKNOWN if known(job.spec, "fidelity", str) == "rehearse" else None,
         slowed=UNKNOWN if known(job.spec, "faults.stragglers", list) else None,

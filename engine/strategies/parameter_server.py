@@ -1,10 +1,10 @@
 """parameter-server: MXNet's KVStore. Layers leave when ready; servers notify; workers pull.
 
-Update rule: shard j updates its keys when all workers' gradients are there: w <- update(w, sum_i g_i).
-Layers over `split_over` elements are split over all shards, evenly unless hosts' ports differ, smaller ones live on
-one shard, chosen by load (papers 004, section 4.1, which says "randomly"). A worker pulls a layer when every part of it has been
-notified. Bytes: each worker sends and receives |W| per step, less what its own shard holds when shards stand
-beside workers. Loses to p3 where heavy late layers hold up the first ones (papers 004, section 3).
+Update rule: shard j updates its keys when all workers' gradients are there: w <- update(w, sum_i g_i). Layers over
+`split_over` elements are split over all shards, evenly unless hosts' ports differ. Smaller ones live on one shard,
+chosen by load (papers 004, section 4.1, which says "randomly"). A worker pulls a layer when every part of it has been
+notified. Bytes: each worker sends and receives |W| per step, less what its own shard holds when shards stand beside
+workers. Loses to p3 where heavy late layers hold up the first ones (papers 004, section 3).
 """
 
 from __future__ import annotations

@@ -170,12 +170,12 @@ def decode(body: bytes) -> Batch:
             for link in header["links"]
         )
         fields: dict[str, Any] = {
-            "attempt": int(header["attempt"]),
-            "party": int(header["party"]),
+            "attempt": _whole(header["attempt"]),
+            "party": _whole(header["party"]),
             "name": str(header["name"]),
-            "sequence": int(header["sequence"]),
+            "sequence": _whole(header["sequence"]),
             "metrics": tuple(str(name) for name in header["metrics"]),
-            "dropped": int(header["dropped"]),
+            "dropped": _whole(header["dropped"]),
             "dropped_steps": _pair(header.get("dropped_steps", (-1, -1))),  # batches of 0.1 do not say
             "final": bool(header["final"]),
         }
@@ -190,6 +190,13 @@ def decode(body: bytes) -> Batch:
     for problem in problems(batch):
         raise BatchError(problem)
     return batch
+
+
+def _whole(value: Any) -> int:
+    """Raises TypeError for anything else, `true` included."""
+    if type(value) is not int:
+        raise TypeError(f"{str(value)[:40]!r} is not a whole number")
+    return value
 
 
 def _open(body: bytes) -> tuple[str, dict[str, Any], bytes]:

@@ -115,12 +115,17 @@ def test_while_it_trains_an_attempt_says_which_workers_were_lost_and_which_joine
     server.metric(absence.lost(1), 0, 7)
     server.metric(absence.joined(1), 1, 9)
     server.metric(absence.lost(1), 1, 12)
+    server.metric(absence.lost(0), 0, 5)
+    server.metric(absence.joined(0), 1, 5)
     server.close()
     going.batches += server.memory
     going.post_all(api)
     (attempt,) = api.get(f"/api/v1/jobs/{going.job_id}").json()["attempts"]
-    first, second = attempt["lost"]
+    whole, first, second = attempt["lost"]
+    assert whole["text"].endswith("It joined again at its step 5, so that none of its steps is missing.")
     assert (first["steps"], second["steps"]) == (7, 12)
-    assert first["text"].startswith("Worker 1 was lost after 7 steps and joined again at step 9. In between,")
-    assert second["text"].startswith("Worker 1 was lost after 12 steps, and the others train on without it.")
+    assert first["text"] == (
+        "Worker 1 was lost after 7 steps. It joined again at its step 9: 2 of its steps were never trained on."
+    )
+    assert second["text"].startswith("Worker 1 was lost after 12 steps. The others train on without it,")
     assert second["text"].endswith("about one of 2 samples of a step is not trained on.")

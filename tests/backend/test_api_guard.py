@@ -60,6 +60,12 @@ def test_unknown_hosts_are_refused(api: TestClient, path: str) -> None:
     assert "127.0.0.1" in answer.json()["detail"]
 
 
+def test_a_long_host_is_cut_where_it_is_repeated(api: TestClient) -> None:
+    answer = api.get("/jobs", headers={"Host": "a" * 60_000})
+    assert answer.status_code == 421
+    assert len(answer.content) < 2_000
+
+
 @pytest.mark.parametrize("host", ["localhost", "localhost:8000", "127.0.0.1:1", "[::1]:8000", "LOCALHOST"])
 def test_loopback_is_known(api: TestClient, host: str) -> None:
     assert api.get("/api/v1/health", headers={"Host": host}).status_code == 200

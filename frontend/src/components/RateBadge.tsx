@@ -1,14 +1,18 @@
 import { Badge, Tooltip } from "@mantine/core";
-import { formatRate } from "../lib/format";
+import type { Job } from "../api/types";
+import { limitText } from "../lib/compareRows";
 import { useMeaning } from "./Term";
 
 /** A job's rate, always with the words that say who keeps it: the links of its lab, or our transport. */
-export function RateBadge({ bps, hosts }: { bps: number | null; hosts: number | null }) {
+export function RateBadge({ job }: { job: Pick<Job, "rate_bps" | "fastest_bps" | "hosts"> }) {
+  const { rate_bps: bps, hosts } = job;
   const meaning = useMeaning(hosts === null ? "software-limited" : "lab");
   if (bps === null && hosts === null) return null;
-  const limit = bps === null ? "not limited" : formatRate(bps);
+  const limit = limitText(job);
   const shaped = hosts !== null;
-  const whose = shaped ? "Of each host's link, of unequal ones the slowest's" : "Of each host's port";
+  const whose = shaped
+    ? "Of each host's link, of unequal ones the least and the most"
+    : "Of each host's port";
   const label = `${whose}, per direction. ${meaning ?? ""}`;
   return (
     <Tooltip label={label}>

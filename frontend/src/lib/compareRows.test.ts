@@ -11,6 +11,7 @@ const job = (name: string, change: Partial<Job> = {}) =>
     rehearsed: null,
     slowed: null,
     rate_bps: 100_000_000,
+    fastest_bps: 100_000_000,
     hosts: null,
     state: "succeeded",
     ...change,
@@ -92,9 +93,12 @@ test("the service's words on a comparison are kept as they are", () => {
 });
 
 test("a limit says who keeps it", () => {
-  expect(networkText({ rate_bps: null, hosts: null })).toBe("not limited");
-  expect(networkText({ rate_bps: 1e9, hosts: null })).toBe("1 Gbit/s (software-limited)");
-  expect(networkText({ rate_bps: 1e9, hosts: 1 })).toBe("1 Gbit/s (1 host)");
+  expect(networkText({ rate_bps: null, fastest_bps: null, hosts: null })).toBe("not limited");
+  expect(networkText({ rate_bps: 1e9, fastest_bps: 1e9, hosts: null })).toBe("1 Gbit/s (software-limited)");
+  expect(networkText({ rate_bps: 1e9, fastest_bps: 1e9, hosts: 1 })).toBe("1 Gbit/s (1 host)");
+  expect(networkText({ rate_bps: 15e7, fastest_bps: 6e8, hosts: 4 })).toBe(
+    "150 Mbit/s to 600 Mbit/s (4 hosts)",
+  );
 });
 
 test("every row that may have a dash says why", () => {

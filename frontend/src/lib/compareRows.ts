@@ -135,9 +135,20 @@ function intervalText(found: Summary["speed_up"]): string {
   return `${formatFixed(found.low, 2)} to ${formatFixed(found.high, 2)}`;
 }
 
+type Limited = Pick<Job, "rate_bps" | "fastest_bps" | "hosts">;
+
+/** `150 Mbit/s`, or `150 Mbit/s to 600 Mbit/s` where hosts' rates differ. */
+export function limitText({ rate_bps, fastest_bps }: Pick<Job, "rate_bps" | "fastest_bps">): string {
+  if (rate_bps === null) return "not limited";
+  const slowest = formatRate(rate_bps);
+  return fastest_bps === null || fastest_bps === rate_bps
+    ? slowest
+    : `${slowest} to ${formatRate(fastest_bps)}`;
+}
+
 /** A job's rate, and who keeps it: the links of its lab, or our program. */
-export function networkText({ rate_bps, hosts }: Pick<Job, "rate_bps" | "hosts">): string {
-  const limit = rate_bps === null ? "not limited" : formatRate(rate_bps);
+export function networkText({ rate_bps, fastest_bps, hosts }: Limited): string {
+  const limit = limitText({ rate_bps, fastest_bps });
   if (hosts !== null) return `${limit} (${hosts} ${hosts === 1 ? "host" : "hosts"})`;
   return rate_bps === null ? limit : `${limit} (software-limited)`;
 }

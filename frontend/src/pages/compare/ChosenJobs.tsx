@@ -25,7 +25,7 @@ export function ChosenJobs({ jobs, onJobs }: { jobs: Job[]; onJobs: (ids: string
             </Text>
             <StateBadge state={job.state} />
             <LabelBadges of={job} />
-            <RateBadge bps={job.rate_bps} hosts={job.hosts} />
+            <RateBadge job={job} />
             <ActionIcon
               size="sm"
               variant="subtle"

@@ -42,7 +42,7 @@ export function JobHeader({ job, attempt }: { job: Job; attempt: number | undefi
               <b>{job.planned_by}</b> · {job.model} on {job.dataset} · {job.workers}{" "}
               {job.workers === 1 ? "worker" : "workers"} · batch {job.global_batch}
             </Text>
-            <RateBadge bps={job.rate_bps} hosts={job.hosts} />
+            <RateBadge job={job} />
             {job.baseline_id && <Baseline of={job} id={job.baseline_id} />}
           </Group>
           <JobLabels job={job} />

@@ -58,7 +58,7 @@ export function JobRow({ job, index, selected, onToggle, ref }: Props) {
         </Link>
         <Group gap={4} mt={2}>
           <LabelBadges of={job} />
-          <RateBadge bps={job.rate_bps} hosts={job.hosts} />
+          <RateBadge job={job} />
           <JobTags job={job} />
         </Group>
       </Table.Td>

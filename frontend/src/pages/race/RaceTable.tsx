@@ -95,7 +95,7 @@ function Row({ job, summary, longest, isBaseline }: RowProps) {
             {job.planned_by} · {job.workers} {job.workers === 1 ? "worker" : "workers"}
           </Text>
           <LabelBadges of={job} />
-          <RateBadge bps={job.rate_bps} hosts={job.hosts} />
+          <RateBadge job={job} />
         </Group>
       </Table.Td>
       <Table.Td>

@@ -77,7 +77,7 @@ function Queue({ jobs }: { jobs: JobSummary[] }) {
               </Link>
               <StateBadge state={job.state} />
               <LabelBadges of={job} />
-              <RateBadge bps={job.rate_bps} hosts={job.hosts} />
+              <RateBadge job={job} />
             </Group>
           }
         >
