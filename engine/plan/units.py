@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, groupby, pairwise, repeat
 from typing import Any
 
+from engine.axes.exchange import EXCHANGE
 from engine.plan.description import LayerDescription, ModelDescription, ParameterDescription
 from engine.plan.optimizers import SCALAR_STATE
 from engine.plan.plan import LayerPlan, Plan
@@ -87,7 +88,7 @@ def cut(plan: Plan, model: ModelDescription) -> tuple[Unit, ...]:
         layer = described[layer_plan.layer]
         if layer_plan.order.unit == "bucket" or layer_plan.placement == "device":
             continue  # buckets: below; a layer that is computed in one place has nothing to exchange
-        served = layer_plan.exchange in ("central-reducer", "parameter-server")
+        served = "server" in EXCHANGE[layer_plan.exchange].traits
         for dtype, parameters in _by_dtype(carried(layer, plan.consistency.state)):
             count = sum(p.count for p in parameters)
             if layer_plan.order.unit == "slice":

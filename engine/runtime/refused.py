@@ -21,12 +21,21 @@ _TWICE = "Expected to mark a variable ready only once"
 """What DDP says where a parameter's gradient is final a second time."""
 _NETWORK = ("gloo", "NCCL", "Connection")
 """What an error says where a peer has gone, which is not its cause."""
+_LATE = "Timed out waiting"
+"""What Gloo says where another worker, which is there, does not take part in a collective."""
 
 
 def refused_by_pytorch(error: Exception, step: int, *, sharded: bool) -> TrainingError | None:
     """What to say of an error in `step` that came from inside of PyTorch; None for any other. Its traceback is that of
     the error, so that it shows the user's own line. `sharded`: parameters are in parts."""
     frames = extract_tb(error.__traceback__)
+    if "gloo" in str(error) and _LATE in str(error):
+        return TrainingError(
+            f"a worker waited in step {step} until the deadline for another one, which is there: it is stuck, or"
+            " workers called different collectives of PyTorch, as where forward calls other layers on some of them,"
+            " or takes parameters that `fsdp` holds in parts. Do the same on every worker for every batch, or choose"
+            " another strategy, which sums what each worker has"
+        ).with_traceback(error.__traceback__)
     if not frames or any(word in str(error) for word in _NETWORK):
         return None
     said = what(error).rstrip(".")

@@ -44,3 +44,18 @@ def test_who_differentiates_by_a_part_is_told_so_and_by_an_unused_tensor_otherwi
         torch.autograd.grad((unused * 2).sum(), torch.ones(1, requires_grad=True))
     assert "It holds a part of each parameter" in str(refused_by_pytorch(caught.value, 0, sharded=True))
     assert "in a plain loop" in str(refused_by_pytorch(caught.value, 0, sharded=False))
+
+
+@pytest.mark.parametrize("sharded", [True, False])
+def test_a_collective_that_another_worker_never_joins_is_told_from_one_that_has_gone(sharded: bool) -> None:
+    late = (
+        "[gloo/transport/tcp/unbound_buffer.cc:129] Timed out waiting 30000ms for send operation to complete"
+    )
+    with pytest.raises(RuntimeError) as caught:
+        raise RuntimeError(late)
+    found = str(refused_by_pytorch(caught.value, 4, sharded=sharded))
+    assert "in step 4" in found
+    assert "workers called different collectives" in found
+    with pytest.raises(RuntimeError) as caught:
+        raise RuntimeError("[gloo/transport/tcp/pair.cc:547] Connection closed by peer [127.0.0.1]:1")
+    assert refused_by_pytorch(caught.value, 4, sharded=sharded) is None
