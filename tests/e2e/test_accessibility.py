@@ -31,6 +31,9 @@ def _with_crossing(route: Route) -> None:
     route.fulfill(response=answer, json=answer.json() | {"crossings": [CROSSING]})
 
 
+@pytest.mark.timeout(
+    900
+)  # all pages, twice: on slow cores that other tests share it takes more than the usual 300 s
 def test_no_page_has_serious_findings_of_axe_or_complaints_in_the_console(
     page: Page, client: Client, recorded: list[str], drifting: str, raced: str
 ) -> None:
