@@ -6,6 +6,7 @@ from typing import Annotated
 
 from anyio import to_thread
 from fastapi import APIRouter, Body, Header, Path, Request
+from pydantic import Field
 
 from backend.api.deps import Services, problems
 from backend.api.guard import BATCH
@@ -50,7 +51,8 @@ def seal_attempt(
     services: Services,
     attempt: AttemptId,
     last_sequences: Annotated[
-        dict[int, int], Body(description="Party number to its last sequence number, -1: none")
+        dict[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=-1)]],
+        Body(description="Party number to its last sequence number, -1: none"),
     ],
     authorization: Authorization = "",
 ) -> Sealed:

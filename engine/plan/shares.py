@@ -80,7 +80,7 @@ def settle_shares(plan: Plan, model: ModelDescription, cluster: Cluster) -> Plan
     before, after = (
         max(host.time(share) for host, share in zip(hosts, shares, strict=True)) for shares in (alike, found)
     )
-    if after > (1 - _LEAST_GAIN) * before:
+    if after >= (1 - _LEAST_GAIN) * before:
         return plan
     return replace(shared, reasons=(*plan.reasons, _why(hosts, alike, found, after / before)))
 
@@ -100,7 +100,7 @@ def _why(hosts: Sequence[_Host], alike: Sequence[float], found: Sequence[float],
         f"host {number} {100 * share:.0f} %" for number, share in enumerate(found) if hosts[number].shards
     ]
     if len(said) > _HOSTS_SAID:
-        said = [*said[:_HOSTS_SAID], f"{len(said) - _HOSTS_SAID} more hosts the rest"]
+        said = [*said[:_HOSTS_SAID], f"others ({len(said) - _HOSTS_SAID}) the rest"]
     return (
         f"Shards serve by link, as hosts' ports differ: {', '.join(said)} of what is served. With equal shares host "
         f"{longest}'s port ({format_rate(hosts[longest].rate_bps)}) would be busy longest; now the longest is busy for "

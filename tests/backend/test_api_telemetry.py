@@ -216,6 +216,8 @@ def test_a_sealed_attempt_takes_no_more(api: TestClient, tmp_path: Path) -> None
     posted.post_all(api)
     last = {"0": 0, "1": 0}
     assert posted.seal(api, last | {"1": 1}).status_code == 409  # one is missing
+    for wrong in (last | {"1": -2}, last | {"-1": 0}):
+        assert posted.seal(api, wrong).status_code == 422
     assert posted.seal(api, last).json() == {"batches": 2, "repeated": False}
     assert posted.seal(api, last).json() == {"batches": 2, "repeated": True}
     assert api.get(f"/api/v1/jobs/{posted.job_id}").json()["attempts"][0]["sealed"] is True

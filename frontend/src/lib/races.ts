@@ -25,7 +25,7 @@ export function findRaces(jobs: JobSummary[]): RaceGroup[] {
     const key =
       root !== job.id || referenced.has(job.id)
         ? `baseline ${root}`
-        : `same ${job.model} ${job.dataset} ${job.rate_bps ?? ""} ${job.hosts ?? ""} ${job.rehearsed ?? ""} ${job.slowed ?? ""}`;
+        : `same ${job.model} ${job.dataset} ${job.rate_bps ?? ""} ${job.fastest_bps ?? ""} ${job.hosts ?? ""} ${job.rehearsed ?? ""} ${job.slowed ?? ""}`;
     groups.set(key, [...(groups.get(key) ?? []), job]);
   }
   return [...groups]
