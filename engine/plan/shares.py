@@ -97,7 +97,7 @@ def _served(plan: Plan, model: ModelDescription, at: Sequence[int], hosts: int) 
 def _why(hosts: Sequence[_Host], alike: Sequence[float], found: Sequence[float], left: float) -> str:
     longest = max(range(len(hosts)), key=lambda host: hosts[host].time(alike[host]))
     said = [
-        f"host {number} {100 * share:.0f} %" for number, share in enumerate(found) if hosts[number].shards
+        f"host {number}: {100 * share:.0f} %" for number, share in enumerate(found) if hosts[number].shards
     ]
     if len(said) > _HOSTS_SAID:
         said = [*said[:_HOSTS_SAID], f"others ({len(said) - _HOSTS_SAID}) the rest"]

@@ -116,7 +116,7 @@ def test_a_slow_port_has_no_shard_where_its_worker_alone_bounds_the_step_and_the
     assert plan.servers.shares == (0, 0.333333, 0.333333, 0.333333)
     assert served_by(plan, MODEL) == pytest.approx([0, 1 / 3, 1 / 3, 1 / 3], abs=0.01)
     (why,) = plan.reasons
-    assert "host 0 0 %, host 1 33 %, host 2 33 %, host 3 33 % of what is served" in why
+    assert "host 0: 0 %, host 1: 33 %, host 2: 33 %, host 3: 33 % of what is served" in why
     assert "host 0's port (150 Mbit/s) would be busy longest; now the longest is busy for 67 % of that" in why
 
 
