@@ -6,9 +6,8 @@
 
 Computation is waited for (a derived profile), gradients, updates and every byte on the wire are real. Sizes and rates
 are divided by --scale, times are not; rates are given and shown as they are on this machine's links, after the
-division. What has a size is tuned first: at each rate the best of several bucket sizes for DDP, of several slice sizes
-for P3; a strategy whose option is given (`p3:slice_size=auto`) is taken with it. Then all strategies take turns, round
-by round.
+division. DDP is tuned first: at each rate the best of several bucket sizes. All else has its defaults, or the options
+that are given (`p3:slice_size=50000`); with --slices, P3 is tuned, too. Then all strategies take turns, round by round.
 """
 
 from __future__ import annotations
@@ -148,7 +147,7 @@ def sweep_cell(cell: Cell, options: argparse.Namespace, report: Report, single: 
         if name == "ddp" and not given:
             buckets = [round(size * MIB) for size in options.buckets]
             given = tune(cell, name, "bucket_bytes", buckets, options, report)
-        elif name in SLICED and not given:
+        elif name in SLICED and options.slices and not given:
             given = tune(cell, name, "slice_size", options.slices, options, report)
         jobs[label] = cell.job(options, name, given, options.steps)
     found = interleaved(jobs, options.rounds, report, cell.labels, warm_up=WARM_UP)
@@ -233,16 +232,16 @@ def options_of(parser: argparse.ArgumentParser) -> argparse.Namespace:
     add(
         "--slices",
         type=int,
-        nargs="+",
-        default=[50_000, 200_000, 400_000],
-        help="elements, for P3's tuning, before the division by the scale",
+        nargs="*",
+        default=[],
+        help="elements, for P3's tuning, before the division by the scale; none: its default",
     )
     options = parser.parse_args()
     if options.host_rates and len(options.host_rates) != options.hosts:
         parser.error(f"{len(options.host_rates)} --host-rates for {options.hosts} --hosts: give one for each")
     if options.quick:
         options.rates, options.rounds, options.steps = [300], 1, 4
-        options.buckets, options.slices = [25], [200_000]
+        options.buckets = [25]
         options.strategies = ["parameter-server", "p3", "ddp"]
     return options
 

@@ -35,6 +35,8 @@ from engine.profile import profile_of
 
 RESULTS = Path(__file__).parent / "results"
 BASELINE, SLICING, P3 = "parameter-server", "parameter-slicing", "p3"
+SLICE = 50_000
+"""Elements (section 5.6)."""
 WARM_UP = 2
 """Steps that every figure leaves out."""
 MESSAGE_S = 2e-4
@@ -83,15 +85,17 @@ def job(
     steps: int | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> JobSpec:
-    """One worker and one server shard on each of `hosts` hosts, whose links carry `gbit` Gbit/s each way."""
+    """One worker and one server shard on each of `hosts` hosts, whose links carry `gbit` Gbit/s each way. Slices have
+    the paper's size unless `options` has another."""
     slow = slowness(workload, hosts)
+    usual = {"slice_size": SLICE} if strategy in (SLICING, P3) else {}
     return bench_job(
         workload.model,
         strategy,
         workers=hosts,
         batch=round(workload.batch * slow),
         steps=steps or workload.steps,
-        options=options,
+        options={**usual, **(options or {})},
         network={"hosts": hosts, "rate": f"{gbit / slow:g}Gbit"},
         rehearsal={"device": "p4000", "efficiency": workload.efficiency, "scale": workload.scale},
     )
@@ -144,7 +148,7 @@ def slices(workload: Workload, size: int) -> int:
 
 
 def expected_s(
-    workload: Workload, gbit: float, hosts: int = 4, steps: int | None = None, slice_size: int = 50_000
+    workload: Workload, gbit: float, hosts: int = 4, steps: int | None = None, slice_size: int = SLICE
 ) -> float:
     """About how long one run takes here: half as long again as the bound where the network binds."""
     network = slowness(workload, hosts) * 1.5 * port_s(workload, gbit, hosts)

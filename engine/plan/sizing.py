@@ -8,7 +8,8 @@ whatever its size. So a piece is as small as lets messages cost at most SHARE of
 with what a message costs on this machine (`engine/message_cost.py`) and the rate of a host's link. Two bounds hold
 before that: a least size, and that each server shard gets several pieces. Sizes double from the least one on, so that
 what is measured twice on one machine more often gives the same. A rehearsal divides sizes and rates alike, not
-what a message costs: the rule gives the same for the true cluster and for its rehearsal.
+what a message costs: the rule gives the same for the true cluster and for its rehearsal. A model that is too small for
+pieces above the least size gets the least, whatever a message costs.
 Loses to a tuned number where steps are bound by computation, where larger pieces cost less and nothing waits for them.
 """
 
@@ -27,7 +28,7 @@ SIZES = ("slice_size", "bucket_bytes")
 """The options that may."""
 SHARE = 0.1
 """Of the time on the link: then a message's two ends keep one processor a tenth busy in each direction. Chosen, as
-PARTS is, not tuned: no default rests on them."""
+PARTS is, not tuned; with them p3 wins by default (DECISIONS 96)."""
 LEAST_SLICE = 50_000
 """Elements: the best of papers 004, section 5.6."""
 LEAST_BUCKET = 2**20
@@ -49,19 +50,22 @@ class Sized:
 def slice_elements(layers: tuple[LayerDescription, ...], cluster: Cluster, shards: int, codec: str) -> Sized:
     """Elements of a slice, for `layers` whose gradients travel by `codec` to so many server shards."""
     count, _, sent = _counted(layers, codec)
-    wanted = _least_bytes(cluster) * count / sent
-    size = _size(LEAST_SLICE, wanted, count / (PARTS * shards))
-    why = _why(cluster, LEAST_SLICE, wanted, size)
+    most = count / (PARTS * shards)
+    size, why = _chosen(cluster, count / sent, LEAST_SLICE, most)
     return Sized(size=size, why=f"Slices have up to {size:,} elements (slice_size: auto): {why}")
 
 
 def bucket_bytes(layers: tuple[LayerDescription, ...], cluster: Cluster, codec: str) -> Sized:
     """Bytes of a bucket, before it is encoded, that all workers sum in rounds: each message is a worker's share."""
     _, held, sent = _counted(layers, codec)
-    wanted = cluster.workers * _least_bytes(cluster) * held / sent
-    size = _size(LEAST_BUCKET, wanted, held / PARTS)
-    why = _why(cluster, LEAST_BUCKET, wanted, size)
+    size, why = _chosen(cluster, cluster.workers * held / sent, LEAST_BUCKET, held / PARTS)
     return Sized(size=size, why=f"Buckets have {format_bytes(size)} (bucket_bytes: auto): {why}")
+
+
+def asks_what_messages_cost(layers: tuple[LayerDescription, ...]) -> bool:
+    """Whether the sizes of these layers' pieces can depend on it, with any codec and any number of shards."""
+    count, held, _ = _counted(layers, "fp32")
+    return count / PARTS >= 2 * LEAST_SLICE or held / PARTS >= 2 * LEAST_BUCKET
 
 
 def _counted(layers: tuple[LayerDescription, ...], codec: str) -> tuple[int, int, int]:
@@ -74,17 +78,16 @@ def _counted(layers: tuple[LayerDescription, ...], codec: str) -> tuple[int, int
     )
 
 
-def _least_bytes(cluster: Cluster) -> float:
-    """Of a message."""
-    return _cost_s(cluster) * (_rate(cluster) or UNKNOWN_BPS) / 8 / SHARE
-
-
-def _size(least: int, wanted: float, most: float) -> int:
-    """The smallest of `least`, twice that, and so on, that is `wanted`, as long as it is not above `most`."""
+def _chosen(cluster: Cluster, per_byte: float, least: int, most: float) -> tuple[int, str]:
+    """The smallest of `least`, twice that, and so on, whose messages are long enough, as long as it is not above
+    `most`; and why. `per_byte`: how much of what is sized goes with a byte of a message."""
+    if most < 2 * least:
+        return least, "this model would be cut into too few longer ones"
+    wanted = _cost_s(cluster) * (_rate(cluster) or UNKNOWN_BPS) / 8 / SHARE * per_byte
     size = least
     while size < wanted and 2 * size <= most:
         size *= 2
-    return size
+    return size, _why(cluster, least, wanted, size)
 
 
 def _why(cluster: Cluster, least: int, wanted: float, size: int) -> str:

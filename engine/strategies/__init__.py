@@ -15,7 +15,7 @@ from engine.plan.overrides import Override
 from engine.plan.plan import Plan, Wrapper, replicas
 from engine.plan.rules import resolve
 from engine.plan.serde import from_plain
-from engine.plan.sizing import AUTO, SIZES
+from engine.plan.sizing import AUTO, SIZES, asks_what_messages_cost
 from engine.plan.updates import check_updates
 from engine.profile import profile_of
 from engine.strategies import (
@@ -104,7 +104,7 @@ def build_plan(job: JobSpec, model: ModelDescription) -> Plan | Wrapper:
         if key not in known:
             other, settings = _chosen_beside(override, where)
             try:
-                built = other.build(model, _measured(cluster, settings, "options"), settings)
+                built = other.build(model, _measured(cluster, model, settings, "options"), settings)
             except UserError as error:
                 rule = f"{error.rule} ({error.field} = {error.value!r})"
                 raise UserError(f"{where}.strategy", override.strategy, rule, error.remedy) from None
@@ -115,7 +115,7 @@ def build_plan(job: JobSpec, model: ModelDescription) -> Plan | Wrapper:
             known[key] = built
         return known[key]
 
-    measured = _measured(cluster, options, "strategy.options")
+    measured = _measured(cluster, model, options, "strategy.options")
     plan = compose(entry.build(model, measured, options), job, model, cluster, beside)
     try:
         plan = resolve(plan, model, cluster, job)
@@ -126,12 +126,12 @@ def build_plan(job: JobSpec, model: ModelDescription) -> Plan | Wrapper:
     return plan
 
 
-def _measured(cluster: Cluster, options: Any, field: str) -> Cluster:
+def _measured(cluster: Cluster, model: ModelDescription, options: Any, field: str) -> Cluster:
     """With what a message costs here, where an option in `field` is left to that: to measure it takes a moment."""
     left = [
         each.name for each in fields(options) if each.name in SIZES and getattr(options, each.name) == AUTO
     ]
-    if not left:
+    if not left or not asks_what_messages_cost(model.layers):
         return cluster
     try:
         return replace(cluster, message_s=message_cost.here())

@@ -17,9 +17,9 @@ from engine.strategies.options import ShardOptions, at_least_one, slice_size
 class AsynchronousOptions(ShardOptions):
     """Where the server shards are, and how gradients travel to them."""
 
-    slice_size: int | Literal["auto"] = 50_000
-    """Elements of a slice, at most (papers 004, section 5.6). `auto`: from what a message costs on this machine and the
-    rate of the link, and the plan says why."""
+    slice_size: int | Literal["auto"] = "auto"
+    """Elements of a slice, at most. `auto`: 50,000 (papers 004, section 5.6) or more, from what a message costs on this
+    machine and the rate of the link, and the plan says why."""
     rank: Literal["priority", "fifo"] = "priority"
     """`priority`: what the next forward pass needs first goes first, as in p3; `fifo`: first come, first served."""
 

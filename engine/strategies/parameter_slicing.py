@@ -22,9 +22,9 @@ from engine.strategies.options import ServerOptions, at_least_one, slice_size
 class Options(ServerOptions):
     """Options of the strategies that slice."""
 
-    slice_size: int | Literal["auto"] = 50_000
-    """Elements per slice at most; 50,000 is the paper's best value (papers 004, section 5.6). `auto`: from what a
-    message costs on this machine and the rate of the link, and the plan says why."""
+    slice_size: int | Literal["auto"] = "auto"
+    """Elements per slice at most; 50,000 is the paper's best value (papers 004, section 5.6). `auto`: so many or more,
+    from what a message costs on this machine and the rate of the link, and the plan says why."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
