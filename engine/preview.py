@@ -132,7 +132,8 @@ def text(
     often = f"{format_bytes(total)} on the wire per step"
     if trains_alone(plan.consistency):
         mean = format_bytes(spread_over_period(plan, total))
-        often = f"{format_bytes(total)} on the wire per average, every {plan.consistency.period} steps: {mean} per step"
+        period = plan.consistency.exchange_period
+        often = f"{format_bytes(total)} on the wire per average, every {period} steps: {mean} per step"
     lines += ["", f"{plan.strategy}: {often}"]
     titles = {layer.name: layer.title for layer in model.layers}
     if plan.pipeline is not None:

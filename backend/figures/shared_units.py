@@ -134,7 +134,11 @@ def _stored(plan: Any, description: Any, workers: int, hosts: int | None, scale:
 def shared_units(plan: Plan, model: ModelDescription, workers: int, hosts: int | None = None) -> SharedUnits:
     """Those of a plan that so many workers follow."""
     place = {layer.name: layer.index for layer in model.layers}
-    owner = {p.name: layer.index for layer in model.layers for p in carried(layer, plan.consistency.state)}
+    owner = {
+        p.name: layer.index
+        for layer in model.layers
+        for p in carried(layer, plan.consistency.travelling_state)
+    }
     pieces = cut(plan, model)
     units = {unit.index: _sizes(unit, owner) for unit in pieces}
     shared = {index: sizes for index, sizes in units.items() if len(sizes) > 1}

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, TypeAlias, Union
+
 from backend.schemas.base import Schema, keep_schemas
+from engine.axes.consistency import CONSISTENCY
 from engine.plan.cluster import Party
-from engine.plan.plan import Consistency, Input, LayerPlan, Servers
+from engine.plan.consistency import Consistency
+from engine.plan.plan import Input, LayerPlan, Servers
 from engine.preview import Row
 
-keep_schemas(Consistency, Input, LayerPlan, Servers)
+_SETTINGS = tuple(mode.load().settings for mode in CONSISTENCY)
+keep_schemas(*_SETTINGS, Input, LayerPlan, Servers)
+
+if TYPE_CHECKING:
+    Settings: TypeAlias = Consistency
+else:
+    Settings = Union[_SETTINGS]  # noqa: UP007 - of what the axis lists
+    """Those of one mode, so that the schema has every mode's."""
 
 
 class PlannedLayer(Schema):
@@ -30,7 +41,7 @@ class PlanView(Schema):
     """In forward order. Empty for a peer, which decides by itself."""
     servers: Servers
     """The server shards."""
-    consistency: Consistency
+    consistency: Settings
     """How far workers may drift."""
     drifts: bool
     """Whether workers do not wait for one another in every step: then contributions may be stale."""

@@ -1,7 +1,8 @@
 """Consistency: how far may workers drift from one another?
 
-A mode is one file with a class: `of(consistency, workers)` makes the policy (`engine/consistency/policy.py`) that a
-plan asks for, and `check(consistency, workers)` raises UserError for settings that it does not have.
+A mode is one file with a class: `settings` are its settings in a plan, `of(settings, workers)` makes the policy
+(`engine/consistency/policy.py`) that they ask for, and `check(settings, workers)` raises UserError for settings that it
+does not have.
 
 Traits, which the compatibility rules ask for:
   drifts     workers do not wait for one another in every step: their parameters differ, and an update has some

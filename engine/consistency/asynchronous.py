@@ -11,13 +11,11 @@ Loses where workers are equally fast: gradients are stale, and a step learns les
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from engine.consistency.policy import Apply, Clocks, Contribution, Verdict
 from engine.errors import UserError
-
-if TYPE_CHECKING:
-    from engine.plan.consistency import Consistency
+from engine.plan.consistency import Consistency
 
 SCALES: dict[str, Callable[[int], float]] = {
     "constant": lambda staleness: 1.0,
@@ -26,9 +24,23 @@ SCALES: dict[str, Callable[[int], float]] = {
 """By name: what a contribution is multiplied by. A new rule is one line."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class AsynchronousSettings(Consistency):
+    """Those of asynchronous."""
+
+    mode: str = "asynchronous"
+    scaling: str | None = None
+    """By which rule a contribution is scaled: `constant` (null) not at all, `staleness` divides its step by its
+    staleness (papers 001)."""
+    own_writes: bool | None = None
+    """Whether a worker waits, before a step, until its last contribution is in what it reads (null: yes). False: it
+    goes on, one contribution behind, and the network is as slow as a whole step before it waits."""
+
+
 class Asynchronous:
     """Nobody waits for another worker."""
 
+    settings = AsynchronousSettings
     lockstep = False
     least_workers = 1
     waits_for_slowest = False
@@ -39,16 +51,16 @@ class Asynchronous:
         self.in_place = own_writes
 
     @classmethod
-    def of(cls, consistency: Consistency, workers: int) -> Asynchronous:
+    def of(cls, settings: AsynchronousSettings, workers: int) -> Asynchronous:
         """See `engine/consistency/__init__.py`."""
-        return cls(consistency.scaling or "constant", own_writes=consistency.own_writes is not False)
+        return cls(settings.scaling or "constant", own_writes=settings.own_writes is not False)
 
     @staticmethod
-    def check(consistency: Consistency, workers: int) -> None:
+    def check(settings: AsynchronousSettings, workers: int) -> None:
         """See there."""
-        if consistency.scaling is not None and consistency.scaling not in SCALES:
+        if settings.scaling is not None and settings.scaling not in SCALES:
             raise UserError(
-                "consistency.scaling", consistency.scaling, "no such rule", f"Use one of: {', '.join(SCALES)}"
+                "consistency.scaling", settings.scaling, "no such rule", f"Use one of: {', '.join(SCALES)}"
             )
 
     def admit(self, contribution: Contribution, clocks: Clocks) -> Verdict:

@@ -20,21 +20,35 @@ send differences, papers 002 the parameters themselves: as many bytes, and half 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 from engine.axes.outer import OUTER
 from engine.consistency.every_step import EveryStep
 from engine.consistency.policy import Policy
-from engine.plan.consistency import Consistency
+from engine.plan.consistency import Alone
 
 if TYPE_CHECKING:
     from engine.consistency.outer.base import OuterOptimizer
 
 
+@dataclass(frozen=True, kw_only=True)
+class AverageSettings(Alone):
+    """Those of average."""
+
+    mode: str = "average"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.without("fragments", "delay", "mixing")
+
+
 class Average:
     """When workers average, how fast they learn in between, and how the averaged step is taken."""
 
-    def __init__(self, consistency: Consistency, *, workers: int, total_steps: int) -> None:
+    settings: ClassVar[type[Alone]] = AverageSettings
+
+    def __init__(self, consistency: Alone, *, workers: int, total_steps: int) -> None:
         """`total_steps`: of the job, if no target ends it before."""
         assert consistency.period is not None, "resolve the plan first"
         self.state = consistency.state
@@ -45,13 +59,13 @@ class Average:
         self._total_steps = total_steps
 
     @staticmethod
-    def of(consistency: Consistency, workers: int) -> Policy:
+    def of(settings: Alone, workers: int) -> Policy:
         """See `engine/consistency/__init__.py`: at every average, workers wait for one another."""
         return EveryStep(workers)
 
     @staticmethod
-    def check(consistency: Consistency, workers: int) -> None:
-        """See there: `Consistency` does, when it is made."""
+    def check(settings: Alone, workers: int) -> None:
+        """See there: the settings do, when they are made."""
 
     def leaves(self, fragment: int, step: int) -> bool:
         """Whether what has changed in the layers of `fragment` is sent after `step` (0 first)."""

@@ -11,21 +11,32 @@ later.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 from engine.consistency.policy import Apply, Clocks, Contribution, Hold, Verdict
 from engine.errors import UserError
-
-if TYPE_CHECKING:
-    from engine.plan.consistency import Consistency
-
+from engine.plan.consistency import Consistency
 
 MOST = 1_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoundedStalenessSettings(Consistency):
+    """Those of bounded-staleness."""
+
+    mode: str = "bounded-staleness"
+    bound: int | None = None
+    """s: steps that the fastest worker may be ahead of the slowest."""
+    apply: Literal["arrival", "clock"] | None = None
+    """Whether a contribution is applied on `arrival` (null), or all of one clock as one update, in the order of
+    clocks."""
 
 
 class BoundedStaleness:
     """Reads wait, contributions do not."""
 
+    settings = BoundedStalenessSettings
     lockstep = False
     in_place = True
     least_workers = 1
@@ -37,18 +48,18 @@ class BoundedStaleness:
         self._by_clock = apply == "clock"
 
     @classmethod
-    def of(cls, consistency: Consistency, workers: int) -> BoundedStaleness:
+    def of(cls, settings: BoundedStalenessSettings, workers: int) -> BoundedStaleness:
         """See `engine/consistency/__init__.py`."""
-        assert consistency.bound is not None, "resolve the plan first"
-        return cls(consistency.bound, apply=consistency.apply or "arrival")
+        assert settings.bound is not None, "resolve the plan first"
+        return cls(settings.bound, apply=settings.apply or "arrival")
 
     @staticmethod
-    def check(consistency: Consistency, workers: int) -> None:
+    def check(settings: BoundedStalenessSettings, workers: int) -> None:
         """See there."""
-        if consistency.bound is None or not 0 <= consistency.bound <= MOST:
+        if settings.bound is None or not 0 <= settings.bound <= MOST:
             raise UserError(
                 "consistency.bound",
-                consistency.bound,
+                settings.bound,
                 f"must be from 0 (nobody is ahead) to {MOST} steps",
                 "Use 2 or 3, say; asynchronous has no bound",
             )

@@ -6,18 +6,17 @@ Update: w <- step(w, sum over workers of g_r(w)). Papers 000, section 2. Loses w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from engine.consistency.policy import Apply, Clocks, Contribution, Verdict
-
-if TYPE_CHECKING:
-    from engine.plan.consistency import Consistency
+from engine.plan.consistency import Consistency
 
 _APPLY = Apply()
 
 
 class EveryStep:
     """No worker uses parameters of version t before all contributions of step t-1 are in them."""
+
+    settings = Consistency
 
     lockstep = True
     in_place = True
@@ -27,12 +26,12 @@ class EveryStep:
         self._workers = self.least_workers = workers
 
     @classmethod
-    def of(cls, consistency: Consistency, workers: int) -> EveryStep:
+    def of(cls, settings: Consistency, workers: int) -> EveryStep:
         """See `engine/consistency/__init__.py`."""
         return cls(workers)
 
     @staticmethod
-    def check(consistency: Consistency, workers: int) -> None:
+    def check(settings: Consistency, workers: int) -> None:
         """There is nothing to set."""
 
     def admit(self, contribution: Contribution, clocks: Clocks) -> Verdict:

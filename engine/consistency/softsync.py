@@ -14,18 +14,26 @@ so slow that s contributions take long.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from engine.consistency.policy import Apply, Clocks, Contribution, Verdict
 from engine.errors import UserError
+from engine.plan.consistency import Consistency
 
-if TYPE_CHECKING:
-    from engine.plan.consistency import Consistency
+
+@dataclass(frozen=True, kw_only=True)
+class SoftsyncSettings(Consistency):
+    """Those of softsync."""
+
+    mode: str = "softsync"
+    contributions: int | None = None
+    """s: contributions that make one update."""
 
 
 class Softsync:
     """The unit waits for s contributions."""
 
+    settings = SoftsyncSettings
     lockstep = False
     in_place = True
     waits_for_slowest = False
@@ -37,15 +45,15 @@ class Softsync:
         self._own_writes = own_writes
 
     @classmethod
-    def of(cls, consistency: Consistency, workers: int) -> Softsync:
+    def of(cls, settings: SoftsyncSettings, workers: int) -> Softsync:
         """See `engine/consistency/__init__.py`."""
-        assert consistency.contributions is not None, "resolve the plan first"
-        return cls(consistency.contributions, own_writes=consistency.contributions in (1, workers))
+        assert settings.contributions is not None, "resolve the plan first"
+        return cls(settings.contributions, own_writes=settings.contributions in (1, workers))
 
     @staticmethod
-    def check(consistency: Consistency, workers: int) -> None:
+    def check(settings: SoftsyncSettings, workers: int) -> None:
         """See there."""
-        contributions = consistency.contributions
+        contributions = settings.contributions
         if contributions is None or not 1 <= contributions <= workers:
             raise UserError(
                 "consistency.contributions",

@@ -16,14 +16,29 @@ the paper sends four bits for each element, which is a codec's matter.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from engine.consistency.average import Average
-from engine.plan.consistency import Consistency
+from engine.plan.consistency import Alone
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamingSettings(Alone):
+    """Those of streaming."""
+
+    mode: str = "streaming"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.without("optimizer_state", "state")
 
 
 class Streaming(Average):
     """When each fragment's average leaves and is taken."""
 
-    def __init__(self, consistency: Consistency, *, workers: int, total_steps: int) -> None:
+    settings = StreamingSettings
+
+    def __init__(self, consistency: Alone, *, workers: int, total_steps: int) -> None:
         """See Average."""
         super().__init__(consistency, workers=workers, total_steps=total_steps)
         self._mixing = consistency.mixing or 0.0

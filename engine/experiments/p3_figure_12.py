@@ -15,6 +15,7 @@ from engine.benchmarks.harness.machine import cpu_use
 from engine.benchmarks.harness.report import Report
 from engine.experiments.p3_cluster import (
     P3,
+    SLICE,
     WORKLOADS,
     Workload,
     bound_samples_per_s,
@@ -36,7 +37,7 @@ SIZES = {
 }
 """True elements of a slice; divided like everything else. VGG-19 in slices of 5,000 would be 170,000 messages a step,
 minutes for two cores: `--sizes 5000` asks for it."""
-USUAL = 50_000
+
 ROUNDS = 2
 """Medians with their range, no pairs."""
 PAPER = """\
@@ -91,7 +92,7 @@ def rows(
         speeds = [one.samples_per_s for one in runs]
         found.append(
             [
-                f"{size:,}" + (" (the paper's peak)" if size == USUAL else ""),
+                f"{size:,}" + (" (the paper's peak)" if size == SLICE else ""),
                 slices(workload, size),
                 spread(speeds),
                 statistics.median(speeds) / bound_samples_per_s(workload, rate),

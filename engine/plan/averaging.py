@@ -11,7 +11,7 @@ from dataclasses import replace
 from engine.axes.codec import CODEC
 from engine.axes.exchange import EXCHANGE
 from engine.errors import UserError, refusals, refuse
-from engine.plan.consistency import trains_alone
+from engine.plan.consistency import Alone, trains_alone
 from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
 from engine.plan.length import steps_per_epoch, total_steps
@@ -25,17 +25,18 @@ def settle_averaging(plan: Plan, model: ModelDescription, job: JobSpec) -> Plan:
     modes as they are. Raises UserError."""
     if not trains_alone(plan.consistency):
         return plan
-    period = _period_in_steps(plan, model, job)
-    _one_average_under_way(plan, period)
-    state = _travelling_state(plan, job)
+    period = _period_in_steps(plan.consistency, model, job)
+    _one_average_under_way(plan.consistency, period)
+    state = _travelling_state(plan.consistency, job)
     refuse(error for layer in plan.layers for error in refusals(_state_is_not_rounded, layer, state))
-    found = replace(
+    settled = replace(plan.consistency, period=period, period_epochs=None, state=state)
+    warnings = dict.fromkeys([*plan.warnings, *_warnings(settled, model, job)])
+    return replace(
         plan,
         layers=tuple(replace(layer, update="worker") for layer in plan.layers),
-        consistency=replace(plan.consistency, period=period, period_epochs=None, state=state),
+        consistency=settled,
+        warnings=tuple(warnings),
     )
-    warnings = dict.fromkeys([*plan.warnings, *_warnings(found, model, job)])
-    return replace(found, warnings=tuple(warnings))
 
 
 def check_layer_averages(layer: LayerPlan, plan: Plan) -> None:
@@ -90,6 +91,7 @@ def _workers_update(layer: LayerPlan, plan: Plan) -> None:
 
 def _fragments_meet_by_themselves(layer: LayerPlan, plan: Plan) -> None:
     """In a step in which one fragment is averaged, nothing of the others travels."""
+    assert isinstance(plan.consistency, Alone)
     count = plan.consistency.fragments or 1
     if layer.fragment >= count:
         raise UserError(
@@ -114,8 +116,8 @@ def _fragments_meet_by_themselves(layer: LayerPlan, plan: Plan) -> None:
         )
 
 
-def _one_average_under_way(plan: Plan, period: int) -> None:
-    delay = plan.consistency.delay or 0
+def _one_average_under_way(chosen: Alone, period: int) -> None:
+    delay = chosen.delay or 0
     if delay >= period:
         raise UserError(
             "consistency.delay",
@@ -125,8 +127,7 @@ def _one_average_under_way(plan: Plan, period: int) -> None:
         )
 
 
-def _period_in_steps(plan: Plan, model: ModelDescription, job: JobSpec) -> int:
-    chosen = plan.consistency
+def _period_in_steps(chosen: Alone, model: ModelDescription, job: JobSpec) -> int:
     if chosen.period_epochs is None:
         assert chosen.period is not None
         return chosen.period
@@ -141,9 +142,9 @@ def _period_in_steps(plan: Plan, model: ModelDescription, job: JobSpec) -> int:
     return max(1, round(min(steps, LARGEST)))
 
 
-def _travelling_state(plan: Plan, job: JobSpec) -> tuple[str, ...]:
+def _travelling_state(chosen: Alone, job: JobSpec) -> tuple[str, ...]:
     """Over all parameter groups: what one of them keeps travels for all, as zeros where it is not kept."""
-    if not plan.consistency.optimizer_state:
+    if not chosen.optimizer_state:
         return ()
     optimizer = job.optimizer
     cycled = {"momentum": True} if job.schedule.name == "one-cycle" else {}
@@ -171,8 +172,8 @@ def _state_is_not_rounded(layer: LayerPlan, state: tuple[str, ...]) -> None:
         )
 
 
-def _warnings(plan: Plan, model: ModelDescription, job: JobSpec) -> Iterator[str]:
-    chosen, training = plan.consistency, job.training
+def _warnings(chosen: Alone, model: ModelDescription, job: JobSpec) -> Iterator[str]:
+    training = job.training
     assert chosen.period is not None
     if chosen.optimizer_state and not chosen.state:
         yield f"optimizer_state has no effect: {job.optimizer.name} with these options keeps nothing to average."

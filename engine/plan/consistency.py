@@ -1,37 +1,17 @@
-"""Consistency of a plan: how far workers may drift, with each mode's own settings."""
+"""Consistency of a plan: how far workers may drift. Each mode has its settings beside its policy
+(`engine/consistency/`); what several modes share is here."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, TypeGuard
 
 from engine.axes.consistency import CONSISTENCY
 from engine.axes.outer import OUTER
 from engine.errors import UserError
 from engine.plan.units_of_measure import LARGEST
 
-_ALONE = ("average", "streaming")
-_BELONGS: dict[str, tuple[str, ...]] = {
-    "period": _ALONE,
-    "period_epochs": _ALONE,
-    "optimizer_state": ("average",),
-    "state": ("average",),
-    "learning_rate_rule": _ALONE,
-    "warm_up_steps": _ALONE,
-    "outer": _ALONE,
-    "outer_learning_rate": _ALONE,
-    "outer_momentum": _ALONE,
-    "fragments": ("streaming",),
-    "delay": ("streaming",),
-    "mixing": ("streaming",),
-    "scaling": ("asynchronous",),
-    "own_writes": ("asynchronous",),
-    "contributions": ("softsync",),
-    "bound": ("bounded-staleness",),
-    "apply": ("bounded-staleness",),
-}
-"""Which modes read which setting."""
 _LARGE = {"period": "steps", "warm_up_steps": "steps", "fragments": "parts of the model", "delay": "steps"}
 """Numbers that have no largest value of their own, and what they count."""
 _MOST_OUTER_RATE = 10
@@ -46,69 +26,91 @@ class Consistency:
 
     mode: str = "every-step"
     """A value of the axis `consistency`."""
-    period: int | None = None
-    """`average`: steps between two averages. Null: see `period_epochs`."""
-    period_epochs: float | None = None
-    """`average`: passes over the training data between two averages, in place of `period`; validation settles it in
-    steps."""
-    optimizer_state: bool | None = None
-    """`average`: whether the optimizer's state is averaged with the parameters."""
-    state: tuple[str, ...] = ()
-    """`average`: which tensors of the optimizer's state travel beside each parameter. Follows from the job's optimizer
-    and `optimizer_state`."""
-    learning_rate_rule: Literal["constant", "linear"] | None = None
-    """`average`: `linear` multiplies the learning rate by the number of workers (papers 002)."""
-    warm_up_steps: int | None = None
-    """`average` with the linear rule: steps in which the learning rate grows to its multiple. 0 or null: at once."""
-    outer: str | None = None
-    """`average`: the outer optimizer that takes the averaged step, `sgd` or `nesterov`. Null: plain averaging."""
-    outer_learning_rate: float | None = None
-    """`average`: learning rate of the outer optimizer. Null: 1, which with `sgd` is plain averaging."""
-    outer_momentum: float | None = None
-    """`average`: momentum of the outer optimizer. Null: 0."""
-    fragments: int | None = None
-    """`streaming`: into how many parts, averaged in turn, the layers are divided (each has its `fragment`). Null: 1."""
-    delay: int | None = None
-    """`streaming`: steps in which training goes on while an average is under way. Null: 0."""
-    mixing: float | None = None
-    """`streaming`: the share of its own parameters, from 0 to below 1, that a worker keeps when the average is taken.
-    Null: 0."""
-    scaling: str | None = None
-    """`asynchronous`: `staleness` divides a contribution's step by its staleness (papers 001)."""
-    own_writes: bool | None = None
-    """`asynchronous`: whether a worker waits, before a step, until its last contribution is in what it reads (null:
-    yes). False: it goes on, one contribution behind, and the network is as slow as a whole step before it waits."""
-    contributions: int | None = None
-    """`softsync`: contributions that make one update."""
-    bound: int | None = None
-    """`bounded-staleness`: steps that the fastest worker may be ahead of the slowest."""
-    apply: Literal["arrival", "clock"] | None = None
-    """`bounded-staleness`: whether a contribution is applied on `arrival` (the default), or all of one clock as one
-    update, in the order of clocks."""
 
     def __post_init__(self) -> None:
-        CONSISTENCY.require(self.mode, "mode")
-        for name, modes in _BELONGS.items():
-            if getattr(self, name) not in (None, ()) and self.mode not in modes:
+        settings = CONSISTENCY.require(self.mode, "mode").load().settings
+        if type(self) is not settings:
+            raise TypeError(f"the settings of {self.mode} are {settings.__name__}, not {type(self).__name__}")
+
+    @classmethod
+    def variant(cls, data: dict[str, Any]) -> tuple[type[Consistency], dict[str, Any]]:
+        """The settings that plain `data` are of, and their fields. What is null is left out: plans that were stored
+        when all modes shared one class name each other's settings so. Raises UserError."""
+        kind = CONSISTENCY.require(data.get("mode", cls.mode), "mode").load().settings
+        return kind, {name: value for name, value in data.items() if value not in (None, [])}
+
+    @property
+    def exchange_period(self) -> int:
+        """Steps from one exchange to the next."""
+        return 1
+
+    @property
+    def travelling_state(self) -> tuple[str, ...]:
+        """Which tensors of the optimizer's state travel beside each parameter."""
+        return ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alone(Consistency):
+    """Workers train alone and average what they have changed: what modes with the trait `alone` share."""
+
+    mode: str
+    period: int | None = None
+    """Steps between two averages. Null: see `period_epochs`."""
+    period_epochs: float | None = None
+    """Passes over the training data between two averages, in place of `period`; validation settles it in
+    steps."""
+    optimizer_state: bool | None = None
+    """Whether the optimizer's state is averaged with the parameters."""
+    state: tuple[str, ...] = ()
+    """Which tensors of the optimizer's state travel beside each parameter. Follows from the job's optimizer
+    and `optimizer_state`."""
+    learning_rate_rule: Literal["constant", "linear"] | None = None
+    """`linear` multiplies the learning rate by the number of workers (papers 002)."""
+    warm_up_steps: int | None = None
+    """With the linear rule: steps in which the learning rate grows to its multiple. 0 or null: at once."""
+    outer: str | None = None
+    """The outer optimizer that takes the averaged step, `sgd` or `nesterov`. Null: plain averaging."""
+    outer_learning_rate: float | None = None
+    """Learning rate of the outer optimizer. Null: 1, which with `sgd` is plain averaging."""
+    outer_momentum: float | None = None
+    """Momentum of the outer optimizer. Null: 0."""
+    fragments: int | None = None
+    """Into how many parts, averaged in turn, the layers are divided (each has its `fragment`). Null: 1."""
+    delay: int | None = None
+    """Steps in which training goes on while an average is under way. Null: 0."""
+    mixing: float | None = None
+    """The share of its own parameters, from 0 to below 1, that a worker keeps when the average is taken.
+    Null: 0."""
+
+    @property
+    def exchange_period(self) -> int:
+        return self.period or 1
+
+    @property
+    def travelling_state(self) -> tuple[str, ...]:
+        return self.state
+
+    def without(self, *names: str) -> None:
+        """Raises UserError where a setting is given that this mode does not read."""
+        for name in names:
+            if getattr(self, name) not in (None, ()):
+                raise UserError(name, getattr(self, name), f"means nothing for {self.mode}", "Leave it out")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, unit in _LARGE.items():
+            if (getattr(self, name) or 0) > LARGEST:
                 raise UserError(
                     name,
                     getattr(self, name),
-                    f"means nothing for {self.mode}",
-                    f"Leave it out; it belongs to {', '.join(modes)}",
+                    f"must be at most {LARGEST} ({unit})",
+                    "Use a smaller number",
                 )
-        if trains_alone(self):
-            for name, unit in _LARGE.items():
-                if (getattr(self, name) or 0) > LARGEST:
-                    raise UserError(
-                        name,
-                        getattr(self, name),
-                        f"must be at most {LARGEST} ({unit})",
-                        "Use a smaller number",
-                    )
-            self._check_period()
-            self._check_warm_up()
-            self._check_outer()
-            self._check_fragments()
+        self._check_period()
+        self._check_warm_up()
+        self._check_outer()
+        self._check_fragments()
 
     def _check_period(self) -> None:
         if (self.period is None) == (self.period_epochs is None):
@@ -186,7 +188,7 @@ class Consistency:
             )
 
 
-def trains_alone(consistency: Consistency) -> bool:
+def trains_alone(consistency: Consistency) -> TypeGuard[Alone]:
     """Whether workers train alone and average what they have changed."""
     return "alone" in CONSISTENCY[consistency.mode].traits
 

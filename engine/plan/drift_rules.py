@@ -4,6 +4,7 @@ as in `rules.py`, which calls them."""
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from engine.axes.consistency import CONSISTENCY
 from engine.axes.exchange import EXCHANGE
@@ -22,6 +23,13 @@ def check_consistency(plan: Plan, job: JobSpec) -> None:
         for rule in (_nothing_needs_all_gradients, _sums_have_no_order, _answers_have_room):
             found += refusals(rule, plan, job)
     refuse(found)
+
+
+def policy_where_right(plan: Plan, job: JobSpec) -> Any:
+    """The policy (`engine/consistency/policy.py`) that the plan asks for, or None where its settings are refused."""
+    mode = CONSISTENCY[plan.consistency.mode].load()
+    wrong = [*refusals(mode.check, plan.consistency, job.cluster.workers)]
+    return None if wrong else mode.of(plan.consistency, job.cluster.workers)
 
 
 def warn_of_an_empty_record(plan: Plan, job: JobSpec) -> Plan:
@@ -95,7 +103,8 @@ def _sums_have_no_order(plan: Plan, job: JobSpec) -> None:
 
 
 def _answers_have_room(plan: Plan, job: JobSpec) -> None:
-    if plan.consistency.own_writes is False and job.cluster.device == "cuda":
+    policy = policy_where_right(plan, job)
+    if policy is not None and not policy.in_place and job.cluster.device == "cuda":
         raise UserError(
             "consistency.own_writes",
             False,

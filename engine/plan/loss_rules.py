@@ -6,6 +6,7 @@ from __future__ import annotations
 from engine.axes.consistency import CONSISTENCY
 from engine.errors import UserError, refusals, refuse
 from engine.plan.consistency import drifts
+from engine.plan.drift_rules import policy_where_right
 from engine.plan.job import JobSpec
 from engine.plan.plan import Plan, Wrapper
 
@@ -43,8 +44,8 @@ def _somebody_is_left(plan: Plan, job: JobSpec) -> None:
 
 
 def _enough_are_left(plan: Plan, job: JobSpec) -> None:
-    workers = job.cluster.workers
-    if plan.consistency.contributions == workers > 1:
+    workers, policy = job.cluster.workers, policy_where_right(plan, job)
+    if policy is not None and policy.least_workers == workers > 1:
         raise UserError(
             _FIELD,
             job.cluster.worker_loss,

@@ -44,11 +44,17 @@ def _default(field: dataclasses.Field[Any]) -> Any:
 
 
 def from_plain(cls: type[T], data: Any, field: str = "") -> T:
-    """Build `cls` from plain data. Raises UserError naming the dotted field, its value, the rule and the remedy."""
+    """Build `cls` from plain data, or what its `variant(data)` says, (class, data). Raises UserError naming the dotted
+    field, its value, the rule and the remedy."""
     if not isinstance(data, dict):
         raise UserError(
             field, data, f"must be an object with the fields of {cls.__name__}", "See the job's schema"
         )
+    if (choose := getattr(cls, "variant", None)) is not None:
+        try:
+            cls, data = choose(data)
+        except UserError as error:
+            raise (error.within(field) if field else error) from None
     hints = _hints(cls)  # type: ignore[arg-type]
     known = {f.name: f for f in dataclasses.fields(cls) if f.init}  # type: ignore[arg-type]
     for name in data:

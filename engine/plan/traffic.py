@@ -35,4 +35,4 @@ def factors_against_gradient(layer: LayerDescription, workload: Workload, codec:
 
 def spread_over_period(plan: Plan | Wrapper, step_bytes: int) -> int:
     """`step_bytes` of a step that exchanges, shared out over all steps."""
-    return round(step_bytes / ((plan.consistency.period if isinstance(plan, Plan) else None) or 1))
+    return round(step_bytes / (plan.consistency.exchange_period if isinstance(plan, Plan) else 1))

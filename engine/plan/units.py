@@ -83,23 +83,20 @@ def cut(plan: Plan, model: ModelDescription) -> tuple[Unit, ...]:
         """The shard that would be the least full, for its share, with `count` elements more."""
         return min(shards, key=lambda shard: (loads[shard] + count) / shares[shard])
 
-    dealt = 0
     for layer_plan in plan.layers:
         layer = described[layer_plan.layer]
         if layer_plan.order.unit == "bucket" or layer_plan.placement == "device":
             continue  # buckets: below; a layer that is computed in one place has nothing to exchange
         served = "server" in EXCHANGE[layer_plan.exchange].traits
-        for dtype, parameters in _by_dtype(carried(layer, plan.consistency.state)):
+        for dtype, parameters in _by_dtype(carried(layer, plan.consistency.travelling_state)):
             count = sum(p.count for p in parameters)
             if layer_plan.order.unit == "slice":
                 assert layer_plan.order.size is not None
                 for run in _runs(parameters, repeat(layer_plan.order.size)):
                     elements, shard = sum(s.count for s in run), None
-                    if served:  # P3 deals its slices round robin, which gives all shards as many
-                        alike = len(set(shares)) == 1
-                        shard = shards[dealt % len(shards)] if alike else emptiest(elements)
+                    if served:
+                        shard = emptiest(elements)
                         loads[shard] += elements
-                        dealt += 1
                     pieces.append((layer_plan, (layer,), dtype, run, shard))
             elif served and plan.servers.split_over is not None and count > plan.servers.split_over:
                 sizes = _split(count, [shares[shard] for shard in shards])
@@ -180,7 +177,7 @@ def _buckets(
             (layer_plan, dtype, parameters)
             for layer_plan in bucketed
             for dtype, parameters in reversed(
-                list(_by_dtype(carried(described[layer_plan.layer], plan.consistency.state)))
+                list(_by_dtype(carried(described[layer_plan.layer], plan.consistency.travelling_state)))
             )
         ),
         key=lambda item: (

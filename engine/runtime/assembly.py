@@ -71,7 +71,7 @@ class Assembly:
         self.dtype = torch.float64 if self.job.training.precision == "float64" else None
         """What floating inputs are converted to."""
         layers = launch.model.layers
-        state = launch.consistency.state
+        state = launch.consistency.travelling_state
         self._layer_of = {p.name: layer.index for layer in layers for p in carried(layer, state)}
         """Forward position of the layer of each trainable parameter, and of the optimizer's state that travels."""
         workers = launch.job.cluster.workers

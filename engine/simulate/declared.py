@@ -137,7 +137,7 @@ def wire_bytes_by_layer(
     that it leads to."""
     if isinstance(plan, Wrapper):
         return {}
-    state = plan.consistency.state
+    state = plan.consistency.travelling_state
     owner = {p.name: layer.name for layer in model.layers for p in carried(layer, state)}
     by_unit: dict[int, int] = defaultdict(int)
     totals: dict[str, int] = {layer.layer: 0 for layer in plan.layers}

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
+from engine.consistency.average import AverageSettings
 from engine.plan.cluster import Cluster
-from engine.plan.consistency import Consistency
+from engine.plan.consistency import Alone
 from engine.plan.description import ModelDescription
 from engine.plan.plan import Order, Plan, Servers
 from engine.strategies.base import uniform
@@ -41,7 +42,7 @@ class AveragingOptions(RoundsOptions):
         super().__post_init__()
         self.consistency()  # so that what is wrong is named as an option
 
-    def consistency(self) -> Consistency:
+    def consistency(self) -> Alone:
         """Average with this period. Raises UserError."""
         return averaging(
             self.period, self.period_epochs, self.USUAL_PERIOD, optimizer_state=self.optimizer_state
@@ -63,8 +64,8 @@ class AveragingOptions(RoundsOptions):
         return replace(plan, consistency=self.consistency())
 
 
-def averaging(period: int | None, epochs: float | None, usual: int, **settings: Any) -> Consistency:
+def averaging(period: int | None, epochs: float | None, usual: int, **settings: Any) -> AverageSettings:
     """Average every `period` steps, or `epochs`; the `usual` steps where neither is given."""
     if period is None and epochs is None:
         period = usual
-    return Consistency(mode="average", period=period, period_epochs=epochs, **settings)
+    return AverageSettings(period=period, period_epochs=epochs, **settings)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from engine.consistency.bounded_staleness import BoundedStalenessSettings
 from engine.plan.cluster import Cluster
-from engine.plan.consistency import Consistency
 from engine.plan.description import ModelDescription
 from engine.plan.plan import Plan
 from engine.strategies.base import Strategy
@@ -30,7 +30,7 @@ class Options(AsynchronousOptions):
 
 def build(model: ModelDescription, cluster: Cluster, options: Options) -> Plan:
     """Slices by priority; reads wait for who is too far behind."""
-    consistency = Consistency(mode="bounded-staleness", bound=options.bound, apply=options.apply)
+    consistency = BoundedStalenessSettings(bound=options.bound, apply=options.apply)
     return options.drifting("bounded-staleness", model, cluster, consistency)
 
 

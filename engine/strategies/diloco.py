@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from engine.plan.cluster import Cluster
-from engine.plan.consistency import Consistency
+from engine.plan.consistency import Alone
 from engine.plan.description import ModelDescription
 from engine.plan.plan import Plan
 from engine.strategies.averaging import AveragingOptions
@@ -35,7 +35,7 @@ class Options(AveragingOptions):
 
     USUAL_PERIOD: ClassVar[int] = 500
 
-    def consistency(self) -> Consistency:
+    def consistency(self) -> Alone:
         """Average with this period and outer optimizer. Raises UserError."""
         return replace(
             super().consistency(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from engine.consistency.asynchronous import AsynchronousSettings
 from engine.plan.cluster import Cluster
 from engine.plan.consistency import Consistency
 from engine.plan.description import ModelDescription
@@ -57,7 +58,5 @@ class UnboundedOptions(AsynchronousOptions):
 
     def asynchronous(self, strategy: str, model: ModelDescription, cluster: Cluster, scaling: str) -> Plan:
         """Each contribution is applied when it arrives, by the rule `scaling`."""
-        consistency = Consistency(
-            mode="asynchronous", scaling=scaling, own_writes=None if self.own_writes else False
-        )
+        consistency = AsynchronousSettings(scaling=scaling, own_writes=None if self.own_writes else False)
         return self.drifting(strategy, model, cluster, consistency)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from engine.plan.cluster import Cluster
-from engine.plan.consistency import Consistency
+from engine.plan.consistency import Alone
 from engine.plan.description import ModelDescription
 from engine.plan.plan import Order, Plan
 from engine.strategies.averaging import averaging
@@ -52,7 +52,7 @@ class Options(ServerOptions):
         at_least_one("split_over", self.split_over, "elements")
         self.consistency()  # so that what is wrong is named as an option
 
-    def consistency(self) -> Consistency:
+    def consistency(self) -> Alone:
         """Average with this period and learning-rate rule. Raises UserError."""
         return averaging(
             self.period,

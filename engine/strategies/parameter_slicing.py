@@ -1,9 +1,11 @@
 """parameter-slicing: P3 without its priorities. Layers are cut into slices that travel and are updated apart.
 
-Update rule: as parameter-server, slice by slice. Slices are dealt to the shards round robin (papers 004, section 4.2),
-by shares where hosts' ports differ. The updated slice is pushed back at once, so sending, updating and receiving of
-one heavy layer overlap (papers 004, Figure 6). Bytes as parameter-server. Loses to p3 where rank matters; loses to
-whole layers where slices are so small that per-message cost dominates (papers 004, section 5.6).
+Update rule: as parameter-server, slice by slice. A slice goes to the shard that is the least full, for its share where
+hosts' ports differ. Deviation: the paper deals round robin (papers 004, section 4.2), which fills shards unequally
+where layers are smaller than a slice: with slices of 200,000 elements one of four has 0.28 of ResNet-50. The updated
+slice is pushed back at once, so sending, updating and receiving of one heavy layer overlap (papers 004, Figure 6).
+Bytes as parameter-server. Loses to p3 where rank matters; loses to whole layers where slices are so small that
+the cost of each message dominates (papers 004, section 5.6).
 """
 
 from __future__ import annotations

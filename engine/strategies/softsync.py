@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from engine.consistency.softsync import SoftsyncSettings
 from engine.plan.cluster import Cluster
-from engine.plan.consistency import Consistency
 from engine.plan.description import ModelDescription
 from engine.plan.plan import Plan
 from engine.strategies.base import Strategy
@@ -30,7 +30,7 @@ def build(model: ModelDescription, cluster: Cluster, options: Options) -> Plan:
     """Slices by priority, summed over s contributions."""
     half = max(1, cluster.workers // 2)
     chosen = half if options.contributions is None else options.contributions
-    return options.drifting("softsync", model, cluster, Consistency(mode="softsync", contributions=chosen))
+    return options.drifting("softsync", model, cluster, SoftsyncSettings(contributions=chosen))
 
 
 STRATEGY = Strategy(

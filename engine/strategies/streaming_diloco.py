@@ -14,9 +14,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from engine.consistency.streaming import StreamingSettings
 from engine.errors import UserError
 from engine.plan.cluster import Cluster
-from engine.plan.consistency import Consistency
+from engine.plan.consistency import Alone
 from engine.plan.description import ModelDescription
 from engine.plan.plan import Plan
 from engine.strategies import diloco
@@ -46,10 +47,19 @@ class Options(diloco.Options):
                 "Leave it out, or use diloco",
             )
 
-    def consistency(self) -> Consistency:
+    def consistency(self) -> Alone:
         """Average fragments with this delay. Raises UserError."""
-        found = replace(super().consistency(), optimizer_state=None, mode="streaming")
-        return replace(found, fragments=self.fragments, delay=self.delay, mixing=self.mixing)
+        whole = super().consistency()
+        return StreamingSettings(
+            period=whole.period,
+            period_epochs=whole.period_epochs,
+            outer=whole.outer,
+            outer_learning_rate=whole.outer_learning_rate,
+            outer_momentum=whole.outer_momentum,
+            fragments=self.fragments,
+            delay=self.delay,
+            mixing=self.mixing,
+        )
 
 
 def build(model: ModelDescription, cluster: Cluster, options: Options) -> Plan:
@@ -67,7 +77,7 @@ def build(model: ModelDescription, cluster: Cluster, options: Options) -> Plan:
             )
             for index, layer in enumerate(layers)
         ),
-        consistency=replace(plan.consistency, fragments=count),
+        consistency=replace(options.consistency(), fragments=count),
     )
 
 

@@ -38,7 +38,10 @@ def test_the_preview_is_the_plan_that_a_submission_gets(api: TestClient) -> None
 def test_a_composed_job_says_which_override_set_what(api: TestClient) -> None:
     job = submit(api, overrides=[{"layers": "3", "exchange": "ring-allreduce"}])
     assert (job["strategy"], job["planned_by"]) == ("p3", "p3 + 1 override")
-    assert job["plan"]["notes"] == ["overrides.0: layers named 3 [3 (Linear)]: exchange ring-allreduce"]
+    assert job["plan"]["notes"] == [
+        "Slices have up to 50,000 elements (slice_size: auto): this model would be cut into too few longer ones",
+        "overrides.0: layers named 3 [3 (Linear)]: exchange ring-allreduce",
+    ]
     assert [layer["plan"]["overrides"] for layer in job["plan"]["layers"]] == [[], [0], []]
     assert [layer["row"]["update"] for layer in job["plan"]["layers"]] == ["server", "worker", "server"]
     assert submit(api)["planned_by"] == "p3"

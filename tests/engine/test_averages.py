@@ -14,7 +14,7 @@ from engine.axes.exchange import EXCHANGE
 from engine.axes.outer import OUTER
 from engine.catalogue import Mechanism
 from engine.consistency.average import Average
-from engine.consistency.streaming import Streaming
+from engine.consistency.streaming import Streaming, StreamingSettings
 from engine.errors import UserError
 from engine.plan.averaging import check_layer_averages
 from engine.plan.cluster import Cluster
@@ -25,6 +25,7 @@ from engine.plan.job import JobSpec
 from engine.plan.optimizers import OPTIMIZERS, SCALAR_STATE, state_of
 from engine.plan.plan import LayerPlan, Plan
 from engine.plan.rules import resolve
+from engine.plan.serde import from_plain
 from engine.plan.traffic import spread_over_period
 from engine.plan.units import cut
 from engine.plan.updates import OptimizerSpec
@@ -46,7 +47,8 @@ def planned(spec: JobSpec, model: ModelDescription | None = None) -> Plan:
 
 
 def average(**settings: Any) -> Consistency:
-    return Consistency(**{"mode": "average", "period": 4} | settings)
+    plain = {"strategy": "by hand", "layers": []}
+    return from_plain(Plan, plain | {"consistency": {"mode": "average", "period": 4} | settings}).consistency
 
 
 BAD: list[tuple[dict[str, Any], str, str]] = [
@@ -55,13 +57,10 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"period": 2**31}, "period", r"must be at most 2147483647 \(steps\)"),
     ({"period_epochs": 1.0}, "period", "exactly one of period and period_epochs"),
     ({"period": None, "period_epochs": -1.0}, "period_epochs", "must be greater than zero"),
-    ({"mode": "every-step"}, "period", "means nothing for every-step. Leave it out; it belongs to average"),
-    (
-        {"mode": "asynchronous"},
-        "period",
-        "means nothing for asynchronous. Leave it out; it belongs to average",
-    ),
-    ({"mode": "every-step", "period": None, "outer": "sgd"}, "outer", "means nothing for every-step"),
+    ({"mode": "every-step"}, "period", "no such field of Consistency. Known: mode"),
+    ({"mode": "asynchronous"}, "period", "no such field of AsynchronousSettings. Known: mode"),
+    ({"mode": "every-step", "period": None, "outer": "sgd"}, "outer", "no such field of Consistency"),
+    ({"fragments": 2}, "fragments", "means nothing for average. Leave it out"),
     ({"outer_learning_rate": 0.7}, "outer_learning_rate", "means nothing without an outer optimizer"),
     ({"outer": "adam"}, "outer", "Known: nesterov, sgd"),
     ({"outer": "nesterov"}, "outer_momentum", "looks ahead along its momentum and has none. Use 0.9"),
@@ -78,7 +77,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
 def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], field: str, message: str) -> None:
     with pytest.raises(UserError, match=message) as caught:
         average(**settings)
-    assert caught.value.field == field
+    assert caught.value.field == f"consistency.{field}"
 
 
 @pytest.mark.parametrize(
@@ -198,7 +197,7 @@ def test_workers_average_at_the_end_of_each_period_and_of_the_job() -> None:
 def test_fragments_leave_in_turn_and_arrive_later_but_for_the_last() -> None:
     """Three fragments over a period of 6 begin 2 steps apart; what would arrive no sooner than the end is left out."""
     found = Streaming(
-        Consistency(mode="streaming", period=6, fragments=3, delay=2, mixing=0.5), workers=3, total_steps=16
+        StreamingSettings(period=6, fragments=3, delay=2, mixing=0.5), workers=3, total_steps=16
     )
     left = {f: [step for step in range(-1, 16) if found.leaves(f, step)] for f in range(3)}
     assert left == {0: [5, 11, 15], 1: [3, 9, 15], 2: [1, 7, 15]}
@@ -235,7 +234,7 @@ def test_a_fragment_belongs_to_streaming_and_must_exist() -> None:
     layer = replace(ring("l0"), fragment=2)
     for consistency, rule in (
         (Consistency(), "means nothing for every-step"),
-        (Consistency(mode="streaming", period=4, fragments=2), "there are 2 fragments, numbered from 0"),
+        (StreamingSettings(period=4, fragments=2), "there are 2 fragments, numbered from 0"),
     ):
         with pytest.raises(UserError, match=rule):
             check_layer_averages(layer, Plan(strategy="by hand", layers=(layer,), consistency=consistency))

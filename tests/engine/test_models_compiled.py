@@ -172,6 +172,7 @@ def test_the_plan_says_which_layers_are_waited_for_before_they_are_read() -> Non
         "when the compiled module around it is entered",
     ]
     assert notes(plan, description, spec) == [
+        *plan.reasons,
         "second: waited for before forward, because another tensor has its memory",
         "third: waited for when the compiled module around it is entered",
     ]

@@ -128,6 +128,7 @@ def test_later_ones_win_and_the_plan_says_which_set_what() -> None:
     assert layers["out"].order.depart == "when-ready"
     assert layers["fc"].exchange == "tree-allreduce"
     assert notes(found, KINDS, spec(*overrides)) == [
+        *found.reasons,
         "overrides.0: linear layers [out]: as ring-allreduce",
         "overrides.1: layers named out [out]: codec fp32, depart when-ready",
         "overrides.2: layers named fc [fc]: as tree-allreduce",

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.consistency.average import Average
-from engine.consistency.streaming import Streaming
-from engine.plan.consistency import Consistency
+from engine.consistency.average import Average, AverageSettings
+from engine.consistency.streaming import Streaming, StreamingSettings
 from engine.plan.rounds import halving_doubling, ring, tree
 from engine.protocol.gathered import Gathered
 from engine.protocol.rounds import Rounds
@@ -31,11 +30,9 @@ EXCHANGES: dict[str, Callable[[int, int], Rounds | Gathered]] = {
 }
 MEETINGS: dict[str, Callable[[int], Meeting]] = {
     "every-step": lambda workers: EveryStep(),
-    "average": lambda workers: Average(
-        Consistency(mode="average", period=2), workers=workers, total_steps=STEPS
-    ),
+    "average": lambda workers: Average(AverageSettings(period=2), workers=workers, total_steps=STEPS),
     "streaming": lambda workers: Streaming(
-        Consistency(mode="streaming", period=3, fragments=2, delay=1), workers=workers, total_steps=STEPS
+        StreamingSettings(period=3, fragments=2, delay=1), workers=workers, total_steps=STEPS
     ),
 }
 

@@ -202,7 +202,7 @@ def read(launch: Launch, cpu: CpuMeter, warm_up: int, spool: Path) -> Measured:
     warm = {p.index: steps[p.index][steps[p.index]["step"] >= warm_up] for p in workers}
     columns = [tuple(warm[p.index][name] for name in ("step", "start", "end")) for p in workers]
     times = [iteration_times_ns(*own) for own in columns]
-    period = launch.consistency.period or 1
+    period = launch.consistency.exchange_period
     iteration = job_iteration_ns(
         [median_iteration_ns(*own, period=period, warm_up=warm_up) for own in columns]
     )
