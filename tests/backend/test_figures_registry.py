@@ -133,6 +133,8 @@ def test_throughput_is_samples_over_iteration_time(database: Database, baseline:
     (line,) = (shape["y0"] for shape in content["layout"]["shapes"])
     assert median_ns is not None
     assert line == pytest.approx(median_ns / 1e6)
+    (label,) = (note for note in content["layout"]["annotations"] if "median" in note["text"])
+    assert (label["yref"], label["y"], label["yanchor"]) == ("y2 domain", 1, "bottom"), "above what is drawn"
 
 
 def test_the_straggler_is_marked_and_each_part_is_the_recorded_one(database: Database, p3: Run) -> None:
