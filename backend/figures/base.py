@@ -12,8 +12,9 @@ from backend.figures.request import FigureRequest
 from backend.figures.theme import COLOURS, template
 
 SIGN_LINE_PX = 18
-TIME_MARGINS_PX = {True: (92, 10), False: (150, 14)}
-"""Left and right of panels that share a time axis, by whether they are narrow: room for the names of their rows."""
+TIME_MARGINS_PX = {True: (92, 26), False: (150, 26)}
+"""Left and right of panels that share a time axis, by whether they are narrow: room for the names of their rows, and
+for half of a time that stands below the axis' very end."""
 TIME_BELOW_PX = 64
 """Below them: the times, and the palette or the axis's title."""
 

@@ -152,7 +152,8 @@ def draw(
         _finish_lines(figure, lane, request)
         _captions(figure, lane, name, view, request, winner=contest and lane.finish_ns == first)
     set_axes(figure, rows, view, bottom)
-    figure.update_layout(margin={"l": TIME_MARGINS_PX[request.narrow][0]})
+    left, right = TIME_MARGINS_PX[request.narrow]
+    figure.update_layout(margin={"l": left, "r": right})
     same = len({part.job.titles for part in parts}) == 1
     other = any((part.spans["layer"] < 0).any() for part in parts)
     add_key(figure, parts[0].job if same else None, request, other=other)
