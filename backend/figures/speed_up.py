@@ -55,7 +55,9 @@ def draw(job: JobFacts, found: Compared, past: Sequence[Compared], request: Figu
     linear = None if job.workers == found.baseline_workers else job.workers / found.baseline_workers
     figure = go.Figure()
     width = _bars(figure, job, found, linear, request)
-    notes = [f"At {KINDS[result.scaling]}.", *(f"Mind: {caveat}." for caveat in result.caveats)]
+    notes = [f"At {KINDS[result.scaling]}."]
+    if result.caveats:
+        notes.append(f"Mind: {'; '.join(result.caveats)}.")
     # As wide as the bars: beside them stand their names.
     lines = wrap(" ".join(notes), max(24, int((request.width - width - 60) // NOTE_PX)))
     figure.add_annotation(
