@@ -3,6 +3,7 @@ import { IconAlertTriangle } from "@tabler/icons-react";
 import type { ReactNode } from "react";
 import type { PlanView } from "../api/types";
 import { formatBytes, formatNumber } from "../lib/format";
+import { Marked } from "./Marked";
 import { Term } from "./Term";
 
 /** What one should know of a plan before its layers: totals, which override set what, warnings. */
@@ -29,12 +30,12 @@ export function PlanHead({ plan, notes = plan.notes }: { plan: PlanView; notes?:
       </Group>
       {notes.map((note) => (
         <Text key={note} size="xs" c="dimmed" data-testid="plan-note">
-          {note}
+          <Marked text={note} />
         </Text>
       ))}
       {plan.warnings.map((warning) => (
         <Alert key={warning} color="yellow" icon={<IconAlertTriangle />} p="xs" data-testid="plan-warning">
-          {warning}
+          <Marked text={warning} />
         </Alert>
       ))}
       {plan.peer && (

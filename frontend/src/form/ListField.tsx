@@ -1,5 +1,8 @@
 import { Button, Group, Input, Paper, Stack } from "@mantine/core";
 import { IconPlus, IconTrash } from "@tabler/icons-react";
+import type { ReactNode } from "react";
+import { Marked } from "../components/Marked";
+import { singular } from "../lib/format";
 import { errorAt } from "./errors";
 import { type FieldProps, SchemaField } from "./SchemaField";
 import { initialValue, type JsonSchema } from "./schema";
@@ -7,17 +10,18 @@ import { initialValue, type JsonSchema } from "./schema";
 interface Props extends FieldProps {
   items: JsonSchema;
   label: string;
-  description: string;
+  description: ReactNode;
 }
 
 /** A list of values or of objects, to which one adds and from which one removes. */
 export function ListField({ items, label, description, root, path, value, errors, onChange }: Props) {
   const entries = Array.isArray(value) ? value : [];
+  const error = errorAt(errors, path);
   return (
     <Input.Wrapper
       label={label}
       description={description}
-      error={errorAt(errors, path)}
+      error={error && <Marked text={error} />}
       mt="sm"
       data-testid={`field-${path}`}
     >
@@ -29,6 +33,7 @@ export function ListField({ items, label, description, root, path, value, errors
               schema={items}
               root={root}
               path={`${path}.${index}`}
+              label={`${singular(label)} ${index}`}
               value={entry}
               errors={errors}
               onChange={(changed) => onChange(entries.map((old, at) => (at === index ? changed : old)))}

@@ -5,7 +5,7 @@ import { type ReactNode, useState } from "react";
 interface Props {
   label: string;
   description: ReactNode;
-  error?: string;
+  error?: ReactNode;
   value: Record<string, unknown>;
   onChange: (value: Record<string, unknown>) => void;
   "data-testid": string;

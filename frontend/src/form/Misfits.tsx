@@ -1,4 +1,5 @@
 import { Button, Code, Group, Input, Stack } from "@mantine/core";
+import { Marked } from "../components/Marked";
 import { type Errors, errorAt, errorWithin } from "./errors";
 import { isObject } from "./schema";
 
@@ -20,7 +21,11 @@ export function Misfits({ path, value, known, errors, onChange }: Props) {
   const without = (name: string) => Object.entries(value as object).filter(([other]) => other !== name);
   return (
     <Stack gap={4} pb={4}>
-      {whole && <Input.Error data-testid={`field-${path}`}>{whole}</Input.Error>}
+      {whole && (
+        <Input.Error data-testid={`field-${path}`}>
+          <Marked text={whole} />
+        </Input.Error>
+      )}
       {strangers.map(([name, entry]) => {
         const at = path === "" ? name : `${path}.${name}`;
         return (
@@ -28,7 +33,9 @@ export function Misfits({ path, value, known, errors, onChange }: Props) {
             <Code>
               {name}: {JSON.stringify(entry)}
             </Code>
-            <Input.Error>{errorWithin(errors, at) ?? "There is no such field."}</Input.Error>
+            <Input.Error>
+              <Marked text={errorWithin(errors, at) ?? "There is no such field."} />
+            </Input.Error>
             <Button
               size="compact-xs"
               variant="subtle"

@@ -1,5 +1,6 @@
 import { Checkbox, NumberInput, Select, SimpleGrid, TextInput } from "@mantine/core";
 import type { ReactNode } from "react";
+import { Marked } from "../components/Marked";
 import { humanize } from "../lib/format";
 import { type Errors, errorWithin } from "./errors";
 import { ListField } from "./ListField";
@@ -16,6 +17,8 @@ export interface FieldProps {
   value: unknown;
   errors: Errors;
   onChange: (value: unknown) => void;
+  /** In place of the field's own name. */
+  label?: string;
 }
 
 /** One field of a schema, by its kind. Objects lay their fields out below each other. */
@@ -24,11 +27,11 @@ export function SchemaField(props: FieldProps) {
   const field = resolve(schema, root);
   // What a specification leaves out keeps its default: show it.
   const value = props.value === undefined ? field.default : props.value;
-  const name = path.split(".").at(-1) ?? path;
+  const error = errorWithin(errors, path);
   const common = {
-    label: humanize(name),
+    label: props.label ?? humanize(path.split(".").at(-1) ?? path),
     description: <Described text={field.description} />,
-    error: errorWithin(errors, path),
+    error: error && <Marked text={error} />,
     "data-testid": `field-${path}`,
   };
   switch (field.kind) {
@@ -42,7 +45,7 @@ export function SchemaField(props: FieldProps) {
           {...props}
           items={field.schema.items ?? {}}
           label={common.label}
-          description={field.description}
+          description={common.description}
         />
       );
     case "boolean":
@@ -131,9 +134,5 @@ export function ObjectFields({ schema, root, path, value, errors, onChange }: Fi
 
 /** A description with `code` as the engine's docstrings mark it. What is null in JSON is an empty field here. */
 export function Described({ text }: { text: string }) {
-  const parts = text
-    .replaceAll("\n", " ")
-    .replace(/\bNull:/g, "Empty:")
-    .split("`");
-  return parts.map((part, index) => (index % 2 === 1 ? <code key={part}>{part}</code> : part));
+  return <Marked text={text.replaceAll("\n", " ").replace(/\bNull:/g, "Empty:")} />;
 }

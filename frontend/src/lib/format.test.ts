@@ -9,6 +9,7 @@ import {
   formatStepTime,
   formatThroughput,
   formatTimesFastest,
+  singular,
 } from "./format";
 
 test("a speed-up with a caveat is marked, and nothing else is", () => {
@@ -73,4 +74,10 @@ test("one of them is one", () => {
   expect([0, 1, 2].map((count) => counted(count, "layer"))).toEqual(["0 layers", "1 layer", "2 layers"]);
   expect(counted(1, "process", "processes")).toBe("1 process");
   expect(counted(3, "process", "processes")).toBe("3 processes");
+});
+
+test("one entry of a list is called by the singular of the list's title", () => {
+  expect(singular("Host rates")).toBe("Host rate");
+  expect(singular("Entries")).toBe("Entry");
+  expect(singular("Data")).toBe("Data");
 });

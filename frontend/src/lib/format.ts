@@ -108,6 +108,11 @@ export function humanize(name: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
+/** `Host rate` of `Host rates`: what one entry of a list is called. */
+export function singular(title: string): string {
+  return title.replace(/ies$/, "y").replace(/s$/, "");
+}
+
 function isNumber(value: number | null | undefined): value is number {
   return value !== null && value !== undefined && Number.isFinite(value);
 }

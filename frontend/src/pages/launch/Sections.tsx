@@ -1,5 +1,6 @@
 import { Accordion, Group, Text } from "@mantine/core";
 import { type ReactNode, useEffect } from "react";
+import { Described } from "../../form/SchemaField";
 import { humanize } from "../../lib/format";
 import { sectionSummary } from "../../lib/sectionSummary";
 
@@ -40,7 +41,9 @@ export function Sections({ sections, spec, opened, onOpened }: Props) {
             <Group gap="xs">
               <Text fw={650}>{humanize(name)}</Text>
               <Text size="xs" c={refused ? "red" : "dimmed"}>
-                {refused ? "needs a correction" : sectionSummary(name, spec) || description}
+                {refused
+                  ? "needs a correction"
+                  : sectionSummary(name, spec) || <Described text={description ?? ""} />}
               </Text>
             </Group>
           </Accordion.Control>
