@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Job } from "../api/types";
-import { attemptRows } from "./attemptRows";
+import { attemptRows, endOf, historyWords } from "./attemptRows";
 
 test("an attempt's time is in seconds, not in words", () => {
   const attempt = {
@@ -21,4 +21,32 @@ test("an attempt's time is in seconds, not in words", () => {
   expect(of("started")).toBe("2026-01-02T03:04:05.250Z");
   expect(of("devices")).toBe("cpu:0, cpu:1");
   expect(row).toHaveLength(head.length);
+});
+
+test("an exit code is said once", () => {
+  const end = {
+    message: "worker 0 failed (exit code 1)",
+    reason: null,
+    exit_code: 1,
+  } as Job["attempts"][number];
+  expect(endOf(end)).toBe("worker 0 failed (exit code 1)");
+  expect(endOf({ ...end, message: "worker 0 was killed", exit_code: 137 })).toBe(
+    "worker 0 was killed (exit code 137)",
+  );
+  expect(endOf({ ...end, message: null })).toBeNull();
+});
+
+test("the history does not repeat itself, nor how an attempt ended", () => {
+  const entry = (message: string | null) => ({ message, reason: null });
+  const said = historyWords({
+    attempts: [entry("all went well")],
+    history: [
+      entry("waits for a device"),
+      entry(null),
+      entry("cancelled"),
+      entry("cancelled"),
+      entry("all went well"),
+    ],
+  } as Pick<Job, "attempts" | "history">);
+  expect(said).toEqual(["waits for a device", null, "cancelled", null, null]);
 });

@@ -33,3 +33,16 @@ export function attemptRows(attempts: Job["attempts"]): Cell[][] {
     ]),
   ];
 }
+
+/** How an attempt ended, in words. */
+export function endOf({ message, reason, exit_code }: Job["attempts"][number]): string | null {
+  const said = message ?? reason;
+  return said && exit_code && !said.includes("exit code") ? `${said} (exit code ${exit_code})` : said;
+}
+
+/** What the history says of each entry: not again what the one before or an attempt's row says. */
+export function historyWords({ history, attempts }: Pick<Job, "history" | "attempts">): (string | null)[] {
+  const ends = new Set(attempts.map(({ message, reason }) => message ?? reason));
+  const words = history.map(({ message, reason }) => message ?? reason);
+  return words.map((text, place) => (ends.has(text) || text === words[place - 1] ? null : text));
+}

@@ -1,18 +1,20 @@
-import { Group, Paper, Stack, Table, Text, Title } from "@mantine/core";
+import { Box, Group, Paper, Stack, Table, Text, Title } from "@mantine/core";
 import type { Job } from "../../api/types";
 import { LinkAnchor } from "../../components/links";
+import { Marked } from "../../components/Marked";
 import { TakeTable } from "../../components/TakeTable";
 import { arrival } from "../../lib/arrival";
-import { attemptRows } from "../../lib/attemptRows";
-import { formatDuration } from "../../lib/format";
+import { attemptRows, endOf, historyWords } from "../../lib/attemptRows";
+import { formatDuration, NONE } from "../../lib/format";
 import { STATES } from "../../lib/jobState";
 
-// Broken only where a word is longer than this: else a phone shows a letter per line.
+// Broken only where a word is longer than this: else a small window shows a letter per line.
 const WORDS = { overflowWrap: "anywhere", minWidth: 180 } as const;
 
 /** Every try at running the job with what it ran on, and the states that the job went through. */
 export function AttemptsPanel({ job }: { job: Job }) {
   const latest = job.attempts.at(-1)?.number;
+  const words = historyWords(job);
   return (
     <Stack gap="md">
       <Paper p="sm">
@@ -25,14 +27,14 @@ export function AttemptsPanel({ job }: { job: Job }) {
           </Text>
         ) : (
           <TakeTable file={`${job.name} attempts`} rows={() => attemptRows(job.attempts)}>
-            <Table.ScrollContainer minWidth={900} type="native">
-              <Table fz="sm" verticalSpacing={4} data-testid="attempts">
+            <Box style={{ overflowX: "auto" }}>
+              <Table className="ty-table" fz="sm" verticalSpacing={4} data-testid="attempts">
                 <Table.Thead>
                   <Table.Tr>
                     <Table.Th>Attempt</Table.Th>
                     <Table.Th>State</Table.Th>
                     <Table.Th>Started</Table.Th>
-                    <Table.Th ta="right">Took</Table.Th>
+                    <Table.Th className="ty-right">Took</Table.Th>
                     <Table.Th>Processes on devices</Table.Th>
                     <Table.Th>How it ended</Table.Th>
                     <Table.Th>Telemetry</Table.Th>
@@ -42,24 +44,27 @@ export function AttemptsPanel({ job }: { job: Job }) {
                 <Table.Tbody>
                   {job.attempts.toReversed().map((attempt) => (
                     <Table.Tr key={attempt.id}>
-                      <Table.Td className="ty-number">{attempt.number}</Table.Td>
-                      <Table.Td>{attempt.state}</Table.Td>
-                      <Table.Td className="ty-number">{time(attempt.started_at)}</Table.Td>
-                      <Table.Td ta="right" className="ty-number">
+                      <Table.Td className="ty-number" data-label="Attempt">
+                        {attempt.number}
+                      </Table.Td>
+                      <Table.Td data-label="State">{attempt.state}</Table.Td>
+                      <Table.Td className="ty-number" data-label="Started">
+                        {time(attempt.started_at)}
+                      </Table.Td>
+                      <Table.Td className="ty-number ty-right" data-label="Took">
                         {took(attempt)}
                       </Table.Td>
-                      <Table.Td>
+                      <Table.Td data-label="Processes on devices">
                         {attempt.parties
                           .map((party, index) =>
                             attempt.devices[index] ? `${party} on ${attempt.devices[index]}` : party,
                           )
                           .join(", ")}
                       </Table.Td>
-                      <Table.Td style={WORDS}>
-                        {attempt.message ?? attempt.reason ?? "–"}
-                        {attempt.exit_code ? ` (exit code ${attempt.exit_code})` : ""}
+                      <Table.Td style={WORDS} data-label="How it ended">
+                        <Marked text={endOf(attempt) ?? NONE} />
                       </Table.Td>
-                      <Table.Td>{arrival(attempt)}</Table.Td>
+                      <Table.Td data-label="Telemetry">{arrival(attempt)}</Table.Td>
                       <Table.Td>
                         <Group gap="xs" wrap="nowrap">
                           {(["overview", "timeline", "logs"] as const).map((tab) => (
@@ -83,7 +88,7 @@ export function AttemptsPanel({ job }: { job: Job }) {
                   ))}
                 </Table.Tbody>
               </Table>
-            </Table.ScrollContainer>
+            </Box>
           </TakeTable>
         )}
       </Paper>
@@ -91,32 +96,30 @@ export function AttemptsPanel({ job }: { job: Job }) {
         <Title order={2} fz="md" mb="xs">
           History
         </Title>
-        <Table.ScrollContainer minWidth={520} type="native">
-          <Table fz="sm" verticalSpacing={4} data-testid="history">
-            <Table.Tbody>
-              {job.history.map((entry) => (
-                <Table.Tr key={`${entry.at} ${entry.to_state}`}>
-                  <Table.Td w={190} className="ty-number">
-                    {time(entry.at)}
-                  </Table.Td>
-                  <Table.Td w={120}>
-                    {STATES[entry.to_state as Job["state"]]?.label ?? entry.to_state}
-                  </Table.Td>
-                  <Table.Td style={WORDS}>{entry.message ?? entry.reason}</Table.Td>
-                </Table.Tr>
-              ))}
-            </Table.Tbody>
-          </Table>
-        </Table.ScrollContainer>
+        <Table className="ty-table" fz="sm" verticalSpacing={4} data-testid="history">
+          <Table.Tbody>
+            {job.history.map((entry, place) => (
+              <Table.Tr key={`${entry.at} ${entry.to_state}`}>
+                <Table.Td w={190} fz={{ base: "xs", sm: "sm" }} className="ty-number ty-half">
+                  {time(entry.at)}
+                </Table.Td>
+                <Table.Td w={120} className="ty-half">
+                  {STATES[entry.to_state as Job["state"]]?.label ?? entry.to_state}
+                </Table.Td>
+                <Table.Td style={WORDS}>{words[place] && <Marked text={words[place]} />}</Table.Td>
+              </Table.Tr>
+            ))}
+          </Table.Tbody>
+        </Table>
       </Paper>
     </Stack>
   );
 }
 
 function time(at: string | null): string {
-  return at === null ? "–" : new Date(at).toLocaleString();
+  return at === null ? NONE : new Date(at).toLocaleString();
 }
 
 function took({ started_at: from, ended_at: to }: Job["attempts"][number]): string {
-  return from && to ? formatDuration((Date.parse(to) - Date.parse(from)) / 1000) : "–";
+  return from && to ? formatDuration((Date.parse(to) - Date.parse(from)) / 1000) : NONE;
 }
