@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { Ranking, Standing } from "../api/types";
 import { csvOf } from "./csv";
-import { limitSaid, rankingRows } from "./ranking";
+import { limitSaid, rankingRows, refusedEverywhere } from "./ranking";
 
 const standing = {
   rank: 2,
@@ -42,4 +42,19 @@ test("what limits a member says where other programs had most of the processors"
   expect(limitSaid({ ...limit, crowded: true })).toMatch(
     /^97 % busy, 40 % by this job\. Other programs had more/,
   );
+});
+
+test("who is refused under every condition for one reason is said once", () => {
+  const at = (value: string, reason: string, job_ids: string[] = []) =>
+    ({
+      standings: [
+        { ...standing, job_ids },
+        { member: 1, name: "ddp", out: `network.rate = ${value}: ${reason}`, job_ids },
+      ],
+    }) as unknown as Ranking;
+  const rankings = [at("'2 Mbit/s'", "no pacing. Use a lab"), at("'8 Mbit/s'", "no pacing. Use a lab")];
+  expect(refusedEverywhere(rankings)).toEqual([{ member: 1, name: "ddp", reason: "no pacing. Use a lab" }]);
+  expect(refusedEverywhere(rankings.slice(1))).toEqual([]);
+  expect(refusedEverywhere([...rankings, at("3", "too many")])).toEqual([]);
+  expect(refusedEverywhere([at("1", "no", ["a job"]), at("2", "no", ["a job"])])).toEqual([]);
 });

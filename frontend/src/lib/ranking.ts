@@ -40,3 +40,22 @@ export function rankingRows(ranking: Ranking): Cell[][] {
   ]);
   return [head, ...rows];
 }
+
+/** Who was refused under every one of several conditions, for one reason, which is said once: `network.rate = '2 Mbit/s': `,
+ * which each begins with, is the condition's own. */
+export function refusedEverywhere(rankings: Ranking[]): { member: number; name: string; reason: string }[] {
+  const [first, ...others] = rankings;
+  if (first === undefined || others.length === 0) return [];
+  return first.standings.flatMap(({ member, name, out, job_ids }) => {
+    if (out === null || job_ids.length > 0) return [];
+    const reason = withoutValue(out);
+    const same = others.every(({ standings }) =>
+      standings.some((one) => one.member === member && one.out !== null && withoutValue(one.out) === reason),
+    );
+    return same ? [{ member, name, reason }] : [];
+  });
+}
+
+function withoutValue(reason: string): string {
+  return reason.replace(/^[\w.]+ = ('[^']*'|"[^"]*"|[^\s:]+): /, "");
+}

@@ -1,6 +1,5 @@
 import { Button, Group, Paper, Stack, Text, Title } from "@mantine/core";
 import type { RaceView, Suggestion } from "../../api/types";
-import { capital } from "../../components/Explained";
 import { LinkButton } from "../../components/links";
 import { useJoin } from "./useJoin";
 
@@ -17,7 +16,7 @@ export function NextSteps({ race }: { race: RaceView }) {
           <Group key={suggestion.text} gap="sm" align="flex-start">
             <Do race={race} suggestion={suggestion} />
             <Text size="sm" style={{ flex: "1 1 15rem" }}>
-              {capital(suggestion.reason)}.
+              because {suggestion.reason}.
             </Text>
           </Group>
         ))}

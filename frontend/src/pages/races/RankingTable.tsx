@@ -22,12 +22,14 @@ interface Props {
   ranking: Ranking;
   /** The slowest member under any condition: the full width of a bar. */
   longestMs: number;
+  /** Members that take no part under any condition: the page says so once. */
+  refused: number[];
 }
 
 /** All members under one condition, fastest first, then those without a place, and those that take no part. */
-export function RankingTable({ race, ranking, longestMs }: Props) {
+export function RankingTable({ race, ranking, longestMs, refused }: Props) {
   const ranked = ranking.standings.filter(({ iteration_ms }) => iteration_ms !== null);
-  const out = ranking.standings.filter(({ out }) => out !== null);
+  const out = ranking.standings.filter(({ member, out }) => out !== null && !refused.includes(member));
   const last = ranked.flatMap(({ job_ids }) => job_ids.at(-1) ?? []);
   return (
     <Paper p="sm" data-testid="ranking">
@@ -104,7 +106,7 @@ function Row({ standing, longestMs }: { standing: Standing; longestMs: number })
   return (
     <Table.Tr data-testid="standing">
       <Table.Td className="ty-number">
-        <OrWhyNot why={apart}>{rank === null ? NONE : `${rank}.`}</OrWhyNot>
+        <OrWhyNot why={apart}>{rank ?? NONE}</OrWhyNot>
       </Table.Td>
       <Table.Td>
         {job ? (

@@ -12,6 +12,7 @@ import { NotShown } from "../../components/NotShown";
 import { usePageTitle } from "../../components/usePageTitle";
 import { counted, formatDuration } from "../../lib/format";
 import { howCompared } from "../../lib/howCompared";
+import { refusedEverywhere } from "../../lib/ranking";
 import { SPEED_WORDS } from "../../lib/speedWords";
 import { withZoom, zoomsOf } from "../../lib/zoom";
 import { AddMember } from "./AddMember";
@@ -38,6 +39,7 @@ export function RankingsPage() {
     0,
     ...race.rankings.flatMap(({ standings }) => standings.map(({ iteration_ms }) => iteration_ms ?? 0)),
   );
+  const refused = refusedEverywhere(race.rankings);
   return (
     <Stack gap="md">
       <HowToReadThis />
@@ -82,7 +84,18 @@ export function RankingsPage() {
         </Text>
       ))}
       {race.rankings.map((ranking) => (
-        <RankingTable key={ranking.condition} race={race.name} ranking={ranking} longestMs={longest} />
+        <RankingTable
+          key={ranking.condition}
+          race={race.name}
+          ranking={ranking}
+          longestMs={longest}
+          refused={refused.map(({ member }) => member)}
+        />
+      ))}
+      {refused.map(({ member, name, reason }) => (
+        <Text key={member} size="sm" data-testid="takes-no-part">
+          <b>{name}</b> takes no part under any condition: {reason}
+        </Text>
       ))}
       {race.rankings.length > 1 && (
         <RaceFigure
