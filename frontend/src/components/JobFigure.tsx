@@ -8,7 +8,6 @@ import { onScale, type Scale } from "../lib/scale";
 import type { Ends } from "../lib/zoom";
 import { drawn } from "../live/costs";
 import { Explained } from "./Explained";
-import { LabelBadges } from "./LabelBadges";
 import type { PlotArea } from "./Measure";
 import { PlotlyChart, type XRange } from "./PlotlyChart";
 import { Problem } from "./Problem";
@@ -110,7 +109,6 @@ export function JobFigure({
             {title}
           </Title>
           {entry && <Explained summary={entry.summary} definitions={entry.definitions} />}
-          <LabelBadges of={meta ?? {}} />
         </Group>
         {actions}
       </Group>
