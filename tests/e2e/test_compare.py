@@ -66,7 +66,8 @@ def test_jobs_are_ticked_and_compared(page: Page, client: Client, recorded: list
 
     page.get_by_test_id(f"leave-out-{recorded[0]}").click()
     expect(page).to_have_url(re.compile(f"jobs={recorded[1]}&"))
-    expect(page.get_by_test_id("settings-equal")).to_be_visible()
+    expect(page.get_by_test_id("compare-alone")).to_contain_text("add a second job above")
+    expect(page.get_by_test_id("settings")).to_be_hidden()
 
 
 def whole_step_ms(client: Client, job: str) -> float:

@@ -152,7 +152,8 @@ def test_a_dash_in_place_of_a_figure_says_why(empty: tuple[Page, Client]) -> Non
     expect(wire.get_by_role("img", name=reason)).to_be_visible()
     wire.get_by_role("img").focus()
     expect(page.get_by_role("tooltip", name=reason)).to_be_visible()
-    for address in ("/jobs", f"/compare?jobs={job.id}"):
+    other = client.submit(job_spec("another", cluster={"workers": 2}))
+    for address in ("/jobs", f"/compare?jobs={job.id},{other.id}"):
         page.goto(address)
         dashes = page.get_by_text("–", exact=True)
         expect(dashes.first).to_be_visible()

@@ -1,4 +1,4 @@
-import { Group, SegmentedControl, Select, Skeleton, Stack, Title } from "@mantine/core";
+import { Group, SegmentedControl, Select, Skeleton, Stack, Text, Title } from "@mantine/core";
 import { useQueries } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { jobQuery, summaryQuery } from "../../api/queries";
@@ -48,6 +48,7 @@ export function ComparePage() {
     void navigate({ search: (previous) => ({ ...previous, ...change }), replace: true, resetScroll: false });
   const by = search.by ?? "step";
   const zooms = zoomsOf(search.zoom);
+  const several = ids.length > 1;
   const drawn = error ? jobs.map((job) => job.id) : ids;
   return (
     <Stack gap="md">
@@ -55,7 +56,7 @@ export function ComparePage() {
         <Title order={1} fz={24}>
           Compare
         </Title>
-        {ids.length > 0 && (
+        {several && (
           <Group gap="xs">
             <Select
               size="xs"
@@ -81,7 +82,7 @@ export function ComparePage() {
       {error && <Problem error={error} />}
       {ids.length === 0 && (
         <ChooseJobs
-          fewest={1}
+          fewest={2}
           most={MOST_COMPARED}
           action={(count) => (count > 1 ? `Compare ${count} jobs` : "Compare")}
           hint="Tick two or more. The first one is the baseline of the others' speed-up."
@@ -90,17 +91,20 @@ export function ComparePage() {
         />
       )}
       {pending && <Skeleton height={200} />}
-      {jobs.length > 0 && !pending && (
-        <>
-          <ChosenJobs jobs={jobs} onJobs={(chosen) => set({ jobs: chosen })} />
-          <NumbersTable
-            jobs={jobs}
-            summaries={jobs.map((job) => summaries.get(job.id))}
-            onJobs={(chosen) => set({ jobs: chosen })}
-          />
-        </>
+      {jobs.length > 0 && !pending && <ChosenJobs jobs={jobs} onJobs={(chosen) => set({ jobs: chosen })} />}
+      {ids.length === 1 && jobs[0] && (
+        <Text c="dimmed" ta="center" py="xl" data-testid="compare-alone">
+          It takes two to compare: add a second job above. Its speed-up is then over {jobs[0].name}.
+        </Text>
       )}
-      {drawn.length > 0 &&
+      {several && jobs.length > 0 && !pending && (
+        <NumbersTable
+          jobs={jobs}
+          summaries={jobs.map((job) => summaries.get(job.id))}
+          onJobs={(chosen) => set({ jobs: chosen })}
+        />
+      )}
+      {several &&
         MEASURES.map((what) => (
           <CompareFigure
             key={what}
@@ -112,7 +116,7 @@ export function ComparePage() {
             onXRange={(range) => set({ zoom: withZoom(search.zoom, what, range) })}
           />
         ))}
-      {jobs.length > 0 && !pending && (
+      {several && jobs.length > 0 && !pending && (
         <>
           <SettingsTable jobs={jobs} />
           <SideBySide jobs={jobs} figure={search.figure} onFigure={(figure) => set({ figure })} />
