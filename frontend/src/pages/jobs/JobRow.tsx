@@ -54,7 +54,7 @@ export function JobRow({ job, index, selected, onToggle, ref }: Props) {
       </Table.Td>
       <Table.Td>
         <Link to="/jobs/$jobId" params={{ jobId: job.id }} className="ty-link">
-          {job.name}
+          <LongName name={job.name} />
         </Link>
         <Group gap={4} mt={2}>
           <LabelBadges of={job} />
