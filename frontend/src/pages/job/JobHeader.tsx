@@ -8,6 +8,7 @@ import { DeleteButton } from "../../components/DeleteButton";
 import { JobProgress } from "../../components/JobProgress";
 import { LabelBadges } from "../../components/LabelBadges";
 import { LinkAnchor, LinkButton } from "../../components/links";
+import { Marked } from "../../components/Marked";
 import { RateBadge } from "../../components/RateBadge";
 import { StateBadge } from "../../components/StateBadge";
 import { namesApart } from "../../lib/apart";
@@ -87,14 +88,14 @@ export function JobHeader({ job, attempt }: { job: Job; attempt: number | undefi
       </Group>
       {job.state === "failed" ? (
         <Alert color="red" title="This job failed" data-testid="why">
-          <Text size="sm" ff="monospace" style={{ whiteSpace: "pre-wrap", overflowWrap: "anywhere" }}>
-            {why}
+          <Text size="sm" style={{ whiteSpace: "pre-wrap", overflowWrap: "anywhere" }}>
+            <Marked text={why ?? ""} />
           </Text>
         </Alert>
       ) : (
         why && (
           <Text size="sm" c="dimmed" data-testid="why">
-            {why}
+            <Marked text={why} />
           </Text>
         )
       )}
