@@ -16,7 +16,15 @@ export function RateBadge({ job }: { job: Pick<Job, "rate_bps" | "fastest_bps" |
   const label = `${whose}, per direction. ${meaning ?? ""}`;
   return (
     <Tooltip label={label}>
-      <Badge size="xs" color={shaped ? "teal" : "grape"} variant="outline" style={{ flex: "none" }}>
+      <Badge
+        size="xs"
+        color={shaped ? "teal" : "grape"}
+        variant="outline"
+        h="auto"
+        mih="var(--badge-height)"
+        style={{ flex: "none" }}
+        styles={{ label: { whiteSpace: "normal" } }} // in a narrow column it takes two lines
+      >
         {limit} {shaped ? `on ${hosts} ${hosts === 1 ? "host" : "hosts"}` : "software-limited"}
       </Badge>
     </Tooltip>

@@ -105,7 +105,7 @@ function Row({ standing, longestMs }: { standing: Standing; longestMs: number })
   const job = standing.job_ids.at(-1);
   return (
     <Table.Tr data-testid="standing">
-      <Table.Td className="ty-number">
+      <Table.Td className="ty-number" data-label="Place">
         <OrWhyNot why={apart}>{rank ?? NONE}</OrWhyNot>
       </Table.Td>
       <Table.Td>
