@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from backend.races.spec import FEWEST_ROUNDS
 from backend.rounding import (
     NOT_MEASURED,
     PROCESSORS,
@@ -27,6 +28,9 @@ HEAD = (
 )
 """Of a row's figures. `relative time` is over the fastest's, with its interval. The last two are shares of all
 processors: not idle, and busy with the processes of the member's own job."""
+
+
+NO_INTERVAL = f"A 95 % interval needs {FEWEST_ROUNDS} rounds"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,11 +61,16 @@ class RankingRows:
 def rows_of(ranking: Ranking) -> RankingRows:
     """What is to be said of a ranking, beside its sentence."""
     ranked = [standing for standing in ranking.standings if standing.iteration_ms is not None]
+    notes = []
+    if any(one.times_fastest is not None and one.rounds < FEWEST_ROUNDS for one in ranked):
+        notes.append(NO_INTERVAL)
+    if any(one.processors is None for one in ranked):
+        notes.append(PROCESSORS_UNKNOWN)
     return RankingRows(
         ranked=tuple(map(_row, ranked)),
         limits=tuple((one.name, one.limit.sentence) for one in ranked if one.limit is not None),
         out=tuple((one.name, one.out) for one in ranking.standings if one.out is not None),
-        notes=(PROCESSORS_UNKNOWN,) if any(one.processors is None for one in ranked) else (),
+        notes=tuple(notes),
     )
 
 

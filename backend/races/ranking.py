@@ -41,7 +41,7 @@ class Standing:
     times_fastest: float | None
     """Its iteration time over the fastest one's; None where it is not compared with it."""
     interval: Interval | None
-    """Of `times_fastest`; None with fewer than two blocks, and of the fastest itself."""
+    """Of `times_fastest`; None with fewer than FEWEST_ROUNDS blocks, and of the fastest itself."""
     significant: bool
     """Whether it is slower than the fastest by more than chance, and by enough (`comparison.certainty`)."""
     over: tuple[Hashable, ...]
@@ -134,9 +134,10 @@ def crossings(rates: Sequence[float], ours: Sequence[float], theirs: Sequence[fl
 
 
 def _interval(ratios: Sequence[float], error: float) -> Interval | None:
-    """Of their geometric mean, by Student's t over their logarithms; None of fewer than two."""
+    """Of their geometric mean, by Student's t over their logarithms; None with fewer than FEWEST_ROUNDS: of two the
+    interval may be a million times as wide as the mean, which tells nobody anything."""
     count = len(ratios)
-    if count < 2:
+    if count < FEWEST_ROUNDS:
         return None
     logs = np.log(ratios)
     reach = float(stdtrit(count - 1, 1 - error / 2)) * float(logs.std(ddof=1)) / math.sqrt(count)
@@ -146,7 +147,7 @@ def _interval(ratios: Sequence[float], error: float) -> Interval | None:
 def around(values: Sequence[float]) -> Interval | None:
     """95 % confidence interval of the geometric mean of one member's rounds: Student's t over their logarithms. None
     with fewer than FEWEST_ROUNDS."""
-    return _interval(values, ERROR) if len(values) >= FEWEST_ROUNDS else None
+    return _interval(values, ERROR)
 
 
 def geometric(values: Sequence[float]) -> float:

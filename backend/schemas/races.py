@@ -81,7 +81,7 @@ class Standing(Schema):
     """Its iteration time over the fastest one's, over the rounds that both ran. Null: it is not compared with it."""
     low: float | None
     """Ends of that ratio's interval. In 95 of 100 such races every interval of the ranking holds the true value. Null
-    with fewer than two rounds, and of the fastest itself."""
+    with fewer than three rounds, and of the fastest itself."""
     high: float | None
     significant: bool
     """Whether it is slower than the fastest by more than chance; never with fewer than three rounds."""

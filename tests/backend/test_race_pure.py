@@ -152,6 +152,8 @@ def test_fewer_than_three_rounds_prove_nothing(rounds: int) -> None:
     times = {number: 100.0 + number / 100 for number in range(rounds)}
     standings = rank({0: {n: 2 * t for n, t in times.items()}, 1: times})
     assert [s.rank for s in standings] == [None, None]
+    assert standings[1].times_fastest == pytest.approx(2)
+    assert standings[1].interval is None, "of two rounds it may be 0.000 to 11569416.392"
     assert not standings[1].significant
 
 

@@ -100,6 +100,20 @@ def test_processors_that_are_not_measured_say_so() -> None:
     assert rows_of(found.rankings[0]).notes == ()
 
 
+def test_a_ratio_without_an_interval_says_how_many_rounds_it_takes() -> None:
+    found = race()
+    few = [
+        one.model_copy(update={"rank": None, "rounds": 2, "low": None, "high": None})
+        for one in found.rankings[0].standings
+    ]
+    ranking = found.rankings[0].model_copy(update={"standings": few})
+    assert [row.figures[3:5] for row in rows_of(ranking).ranked] == [("1.000", "-"), ("2.000", "-")]
+    early = found.model_copy(update={"rankings": [ranking]})
+    for text in (html(early, ORIGIN), terminal(early)):
+        assert "A 95 % interval needs 3 rounds." in text
+    assert "interval needs" not in terminal(found)
+
+
 def race(name: str = "digits", *, out: str | None = None) -> RaceView:
     """Two members at two rates."""
     spec = RaceSpec(
