@@ -16,8 +16,9 @@ from backend.figures.theme import COLOURS
 from engine.telemetry.definitions import WARM_UP_STEPS, median_iteration_ns
 
 STRAGGLER = 0.05
-"""The worker whose own work (computation and input) exceeds the others' median by this share holds them
-up."""
+"""The worker whose own work (computation and input) exceeds the others' median by more than this share of its step is
+called a straggler. Of the step, not of the work: where most of a step is communication, a late worker costs nobody
+much. Medians of equal workers on a busy machine differ by less, so that this is more than noise."""
 SMALLEST = 0.005
 """A part that is nowhere as much of the step is left out of the drawing."""
 NOTE_PX = 28
@@ -52,13 +53,24 @@ def split(rows: np.ndarray, period: int) -> dict[int, dict[str, float]]:
 
 
 def straggler(parts: dict[int, dict[str, float]]) -> int | None:
-    """The worker that the others wait for; None where all work about equally long."""
+    """The worker that the others wait for; None where all work about equally long, or nobody waits long."""
     if len(parts) < 2:
         return None
-    own = {party: part["compute"] + part["input"] for party, part in parts.items()}
-    slowest = max(own, key=own.__getitem__)
-    others = float(np.median([ns for party, ns in own.items() if party != slowest]))
-    return slowest if own[slowest] > (1 + STRAGGLER) * others else None
+    slowest = max(parts, key=lambda party: _work_ns(parts[party]))
+    step_ns = sum(parts[slowest].values())
+    return slowest if _later_ns(parts, slowest) > STRAGGLER * step_ns else None
+
+
+def _work_ns(part: dict[str, float]) -> float:
+    """What a worker does by itself in a step."""
+    return part["compute"] + part["input"]
+
+
+def _later_ns(parts: dict[int, dict[str, float]], slow: int) -> float:
+    """How much longer it takes for that than the others' median."""
+    return _work_ns(parts[slow]) - float(
+        np.median([_work_ns(part) for party, part in parts.items() if party != slow])
+    )
 
 
 def draw(
@@ -102,8 +114,6 @@ def draw(
         )
     second_line = 0 if machine is None else 17  # of the axis's title, where it is narrow
     if slow is not None:
-        own = {party: part["compute"] + part["input"] for party, part in parts.items()}
-        others = float(np.median([ns for party, ns in own.items() if party != slow]))
         figure.add_annotation(
             x=1,
             y=0 if request.narrow else 1,  # the legend takes several lines there
@@ -111,7 +121,7 @@ def draw(
             yref="paper",
             xanchor="right",
             yanchor="top" if request.narrow else "bottom",
-            text=_late(job, slow, own[slow] - others, request),
+            text=_late(job, slow, _later_ns(parts, slow), request),
             yshift=-46 - second_line if request.narrow else 4,
             font={"size": 12, "color": colours.muted},
         )

@@ -167,6 +167,15 @@ def test_equal_workers_have_no_straggler() -> None:
     assert straggler({0: {"compute": 10.0, "input": 0.0}, 1: {"compute": 10.3, "input": 0.0}}) is None
 
 
+@pytest.mark.parametrize(("exposed", "found"), [(760.0, None), (2.0, 1)])
+def test_who_is_late_by_little_of_a_step_is_no_straggler(exposed: float, found: int | None) -> None:
+    parts = {
+        worker: {"compute": compute, "exposed": exposed, "input": 0.0, "idle": 0.0}
+        for worker, compute in enumerate((26.4, 28.0))
+    }
+    assert straggler(parts) == found
+
+
 def test_every_definition_is_said_beside_a_figure() -> None:
     said = {term: text for figure in FIGURES.values() for term, text in figure.definitions.items()}
     assert said == DEFINITIONS
