@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias, Union
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, Union
+
+from pydantic import BeforeValidator
 
 from backend.schemas.base import Schema, keep_schemas
 from engine.axes.consistency import CONSISTENCY
 from engine.plan.cluster import Party
 from engine.plan.consistency import Consistency
 from engine.plan.plan import Input, LayerPlan, Servers
+from engine.plan.serde import from_plain
 from engine.preview import Row
 
 _SETTINGS = tuple(mode.load().settings for mode in CONSISTENCY)
 keep_schemas(*_SETTINGS, Input, LayerPlan, Servers)
 
+
+def _settings(value: Any) -> Any:
+    """Those of the mode that the value names: tried one after another, the other modes' refuse it for good."""
+    return from_plain(Consistency, value) if isinstance(value, dict) else value
+
+
 if TYPE_CHECKING:
     Settings: TypeAlias = Consistency
 else:
-    Settings = Union[_SETTINGS]  # noqa: UP007 - of what the axis lists
+    Settings = Annotated[Union[_SETTINGS], BeforeValidator(_settings)]  # noqa: UP007 - of what the axis lists
     """Those of one mode, so that the schema has every mode's."""
 
 
