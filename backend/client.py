@@ -22,6 +22,7 @@ from functools import partial
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from backend.connection import ApiError, Connection, ServerUnreachableError
+from backend.lifecycle import said
 from backend.races.spec import RaceSpec
 from backend.schemas.base import Schema
 from backend.schemas.catalogue import Device, Lab, Queue, SourceEntry, StrategyEntry
@@ -188,7 +189,7 @@ class Client(Connection):
         while (job := self.patiently(lambda: self.job(job_id), until=deadline)).state not in ENDED:
             on_look(job)
             if deadline is not None and time.monotonic() > deadline:
-                raise TimeoutError(f"job {job_id} is still {job.state} after {timeout_s:g} s")
+                raise TimeoutError(f"job {job_id} is still {said(job.state)} after {timeout_s:g} s")
             time.sleep(poll_s)
         return job
 

@@ -13,6 +13,7 @@ from backend.cli.errors import reported
 from backend.cli.jobs import Url
 from backend.cli.text import columns, out, processors, rate, share
 from backend.client import Client
+from backend.lifecycle import said
 from backend.rounding import PROCESSORS_UNKNOWN, SPEED_UP, STEP_TIME, THROUGHPUT, number
 from backend.schemas.telemetry import SpeedUp, Summary
 from engine.plan.units_of_measure import format_bytes
@@ -46,7 +47,7 @@ def compare(
         ),
         *([("slowed", *(job.slowed or "-" for job in jobs))] if any(j.slowed for j in jobs) else ()),
         ("network", *(rate(job) for job in jobs)),
-        ("state", *(job.state for job in jobs)),
+        ("state", *(said(job.state) for job in jobs)),
         ("iteration", *(number(s.iteration_ms, STEP_TIME) for s in figures)),
         ("computing", *(number(s.compute_ms, STEP_TIME) for s in figures)),
         ("exposed", *(number(s.exposed_ms, STEP_TIME) for s in figures)),

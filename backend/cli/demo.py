@@ -19,6 +19,7 @@ from backend.cli.races import how_far, report
 from backend.cli.serve import read_settings, warn, where
 from backend.cli.text import progress
 from backend.client import ENDED, Client
+from backend.lifecycle import said
 from backend.races.demo import race
 from backend.schemas.races import RaceView
 from engine.lab.permission import permitted
@@ -133,7 +134,7 @@ class Demo:
         while (job := self._client.job(self._ids[run])).state not in ENDED:
             now = time.monotonic()
             if job.state != shown or (job.state == "running" and now >= next_line):
-                self._line(run.name, progress(job) if job.state == "running" else job.state)
+                self._line(run.name, progress(job) if job.state == "running" else said(job.state))
                 shown, next_line = job.state, now + LINE_EVERY_S
             time.sleep(POLL_S)
         self._line(run.name, ending(job))

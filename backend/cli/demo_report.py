@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from backend.cli.text import columns, progress, share
+from backend.lifecycle import said
 from backend.rounding import SPEED_UP, STEP_TIME, THROUGHPUT, number
 from backend.schemas.jobs import Job
 from backend.schemas.telemetry import Summary
@@ -30,7 +31,7 @@ def clock(seconds: float) -> str:
 def ending(job: Job) -> str:
     """How a job ended, and why where it did not succeed."""
     if job.state != "succeeded":
-        return f"{job.state}: {job.message or job.reason}"
+        return f"{said(job.state)}: {job.message or job.reason}"
     spent = (job.ended_at - job.started_at).total_seconds() if job.ended_at and job.started_at else None
     return f"succeeded in {number(spent, '{:.0f} s')}  {progress(job)}"
 
@@ -58,5 +59,5 @@ def _row(job: Job, summary: Summary, baseline: bool) -> tuple[str, ...]:
         number(summary.exposed_ms, STEP_TIME),
         gain,
         "-" if wire is None else format_bytes(wire),
-        job.state,
+        said(job.state),
     )

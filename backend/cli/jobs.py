@@ -16,6 +16,7 @@ from backend.cli.errors import FAILURE, interrupted, reported, say
 from backend.cli.progress import PLANNING, working
 from backend.cli.text import age, columns, out, out_json, processors, progress, rate, share, took
 from backend.client import ENDED, Client
+from backend.lifecycle import said
 from backend.rounding import SPEED_UP, STEP_TIME, THROUGHPUT, number
 from backend.schemas.jobs import Job, JobSummary
 from backend.schemas.staleness import StaleCounts
@@ -61,7 +62,7 @@ def submit(
         out(job.id)
         if wait:
             goes_on = f"the job goes on; `trainyard cancel {job.id}` ends it"
-            with interrupted(goes_on), working(job.state) as tell:
+            with interrupted(goes_on), working(said(job.state)) as tell:
                 job = client.wait(job.id, on_look=lambda seen: tell(_standing(seen)))
             out(_ending(job), err=True)
             raise typer.Exit(0 if job.state == "succeeded" else FAILURE)
@@ -139,7 +140,7 @@ def show(job_id: Id, url: Url = None, as_json: AsJson = False) -> None:
     lines = {
         "id": job.id,
         "name": job.name,
-        "state": job.state + (f" ({job.reason})" if job.reason else ""),
+        "state": said(job.state) + (f" ({job.reason})" if job.reason else ""),
         "why": job.message,
         "strategy": f"{job.planned_by}, {job.workers} workers",
         "model, data": f"{job.model}, {job.dataset}",
@@ -291,14 +292,14 @@ def _delete(client: Client, job_id: str) -> None:
 
 
 def _standing(job: Job) -> str:
-    return progress(job) if job.state == "running" else job.state
+    return progress(job) if job.state == "running" else said(job.state)
 
 
 def _row(job: JobSummary, short: str) -> tuple[str, ...]:
     return (
         short,
         job.name,
-        job.state,
+        said(job.state),
         job.planned_by,
         called(job.model, job),
         str(job.workers),
@@ -329,7 +330,7 @@ def _steps(step: int | None, steps: int | None) -> str:
 
 
 def _ending(job: Job) -> str:
-    ending = f"{job.name}: {job.state}"
+    ending = f"{job.name}: {said(job.state)}"
     if job.state in ENDED and job.test_accuracy is not None:
         ending += f", test accuracy {share(job.test_accuracy)}"
     return f"{ending}: {job.message}" if job.message else ending

@@ -13,6 +13,7 @@ from backend.cli.errors import reported, say
 from backend.cli.jobs import Url
 from backend.cli.text import age, columns, out, share
 from backend.client import ENDED, Client
+from backend.lifecycle import said
 from backend.rounding import STEP_TIME, THROUGHPUT, number
 from backend.schemas.jobs import JobSummary
 from backend.schemas.telemetry import Summary
@@ -88,7 +89,7 @@ def _row(job: JobSummary, short: str, summary: Summary | None) -> tuple[str, ...
         short,
         called(job.name, job),
         job.planned_by,
-        job.state,
+        said(job.state),
         f"{job.step or 0}/{job.steps}" if job.steps else number(job.step, "{}"),
         _left(job),
         number(job.samples_per_s, THROUGHPUT),

@@ -9,7 +9,7 @@ from backend.lifecycle.machine import (
     transition,
 )
 from backend.lifecycle.reasons import CURABLE, Reason
-from backend.lifecycle.states import ACTIVE, ENDED, STOPPING, Event, Outcome, State
+from backend.lifecycle.states import ACTIVE, ENDED, STOPPING, Event, Outcome, State, said
 
 __all__ = [
     "ACTIVE",
@@ -25,5 +25,6 @@ __all__ = [
     "State",
     "closing_events",
     "is_allowed",
+    "said",
     "transition",
 ]

@@ -55,6 +55,16 @@ class Event(StrEnum):
 
 
 STOPPING = frozenset({State.STOPPING_CANCELLED, State.STOPPING_FAILED, State.STOPPING_SUCCEEDED})
+_SAID: dict[str, str] = {
+    State.STOPPING_CANCELLED: "cancelling",
+    State.STOPPING_FAILED: "failing",
+    State.STOPPING_SUCCEEDED: "finishing",
+}
 ENDED = frozenset({State.SUCCEEDED, State.FAILED, State.CANCELLED})
 ACTIVE = frozenset({State.PLACING, State.STARTING, State.RUNNING}) | STOPPING
 """The states in which an attempt occupies its devices."""
+
+
+def said(state: str) -> str:
+    """A state as people read it: in the words of the page (`frontend/src/lib/jobState.ts`)."""
+    return _SAID.get(state, state)

@@ -17,7 +17,7 @@ from sqlalchemy import CursorResult, Table, delete, func, select, tuple_
 from sqlalchemy.orm import Session
 
 from backend.db import Database, models, notify
-from backend.lifecycle import ENDED
+from backend.lifecycle import ENDED, said
 from backend.scheduler import record
 from backend.schemas.jobs import Deletion
 from backend.services.errors import Conflict
@@ -80,7 +80,7 @@ def _left(database: Database, job: models.Job, tables: list[Table]) -> int:
 def _check(job: models.Job) -> None:
     if job.state not in ENDED:
         raise Conflict(
-            f"job {job.id} is {job.state}: only a job that has ended can be deleted. Cancel it first"
+            f"job {job.id} is {said(job.state)}: only a job that has ended can be deleted. Cancel it first"
         )
 
 

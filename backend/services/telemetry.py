@@ -15,7 +15,7 @@ from backend.figures import rolled
 from backend.figures.compared import Compared
 from backend.figures.processors import Processors, processors
 from backend.figures.source import Source
-from backend.lifecycle import State
+from backend.lifecycle import State, said
 from backend.schemas import telemetry as schema
 from backend.schemas.lists import EventQuery
 from backend.services import events, logs, series, speed_ups, trace
@@ -116,7 +116,7 @@ class Telemetry:
             job = find(session, job_id)
             attempt = latest_attempt(session, job)
             if attempt is None or job.state not in {State.STARTING, State.RUNNING}:
-                raise Conflict(f"job {job_id} is {job.state}: only a job that runs can be recorded")
+                raise Conflict(f"job {job_id} is {said(job.state)}: only a job that runs can be recorded")
             newest = session.scalar(
                 select(func.max(models.StepRow.step)).where(models.StepRow.attempt_id == attempt.id)
             )

@@ -36,23 +36,29 @@ def ids(client: Client) -> list[str]:
     return [client.submit(from_plain(JobSpec, job_spec(f"notebook {i}"))).id for i in range(2)]
 
 
-def start(session: Session, job_id: str) -> None:
-    job = session.get_one(models.Job, job_id)
-    job.state, job.revision = "running", job.revision + 1
+def move(session: Session, states: dict[str, str]) -> None:
+    for job_id, state in states.items():
+        job = session.get_one(models.Job, job_id)
+        job.state, job.revision = state, job.revision + 1
 
 
 @pytest.mark.usefixtures("server_lane")
 def test_what_runs_is_seen_above_a_long_queue(tmp_path: Path) -> None:
     with LiveServer(tmp_path, scheduler=False, warm_jobs=True) as server, Client(server.url) as client:
-        runs = client.submit(job_spec("runs"))
+        runs, ends = client.submit(job_spec("runs")), client.submit(job_spec("ends"))
         database = Database(sqlite_url(tmp_path / "trainyard.db"))
-        database.writer.run(lambda session: start(session, runs.id))
+        database.writer.run(
+            lambda session: move(session, {runs.id: "running", ends.id: "stopping_cancelled"})
+        )
         database.close()
         for number in range(SHOWN + 1):
             client.submit(job_spec(f"waits {number}"))
-        rows = [line for line in look(client).splitlines() if " waits " in line or "  runs  " in line]
-    assert runs.id.startswith(rows[0].split()[0])
-    assert len([line for line in rows if "queued" in line]) == SHOWN - 1
+        rows = [
+            line.split() for line in look(client).splitlines() if {"waits", "runs", "ends"} & {*line.split()}
+        ]
+    assert runs.id.startswith(rows[0][0])
+    assert "cancelling" in rows[1], "states are words"
+    assert len([row for row in rows if "queued" in row]) == SHOWN - 2
 
 
 @pytest.mark.usefixtures("server_lane")

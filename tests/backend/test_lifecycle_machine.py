@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from backend.lifecycle import (
@@ -16,6 +19,7 @@ from backend.lifecycle import (
     State,
     closing_events,
     is_allowed,
+    said,
     transition,
 )
 
@@ -53,6 +57,12 @@ def test_only_a_failed_attempt_is_followed_by_another_one() -> None:
 def test_states_are_active_queued_or_ended() -> None:
     assert {State.QUEUED} | ACTIVE | ENDED == set(State)
     assert not ACTIVE & ENDED
+
+
+def test_the_terminal_calls_every_state_as_the_page_does() -> None:
+    page = Path(__file__).parents[2] / "frontend/src/lib/jobState.ts"
+    labels = dict(re.findall(r'(\w+): \{ label: "([^"]+)"', page.read_text()))
+    assert {state: said(state) for state in State} == labels
 
 
 def test_cancel_is_possible_until_the_end_is_settled() -> None:
