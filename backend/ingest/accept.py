@@ -10,12 +10,14 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from backend.db import Database, notify
 from backend.db.models import Attempt, Batch, Job
 from backend.ingest.errors import IngestError
+from backend.ingest.room import limit_rows
 from backend.ingest.rows import build, number
 from backend.ingest.tokens import authorize
 from engine.telemetry import batch as wire
@@ -23,9 +25,6 @@ from engine.telemetry.batch_limits import MOST_AHEAD
 
 MAX_BODY_BYTES = wire.MAX_BODY_BYTES
 MOST_KNOWN = 1_024
-MOST_ROWS = 300_000
-"""Of the rollups, by one batch: it is stored in one transaction, and all other writers wait for that, 0.6 s for
-so many. A party's own batches have less than half (`engine/telemetry/spread.py`)."""
 _known_layers: dict[str, int] = {}
 
 
@@ -67,10 +66,9 @@ def accept(database: Database, attempt_id: int, token: str, body: bytes) -> Acce
             f"attempt {attempt_id} has {len(attempt.parties)} parties: {', '.join(attempt.parties)}",
             "Number them from 0",
         )
+    limit_rows(len(np.unique(batch.table("events")["step"])))  # before Python's objects are made of them
     rollups = build(batch, layers)
-    if (rows := sum(len(table.rows) for table in rollups)) > MOST_ROWS:
-        rule = f"a batch may make {MOST_ROWS} rows at most, for which every other writer waits"
-        raise IngestError(413, "rows", rows, rule, "Flush more often")
+    limit_rows(sum(len(table.rows) for table in rollups))
     first_step, last_step = batch.step_range
     first_ns, last_ns = batch.time_range
     row = Batch(

@@ -21,22 +21,32 @@ BODIES_BYTES = 2**28
 """Of batches as they came, all together."""
 UNPACKED_BYTES = 2**30
 """Of batches that are being unpacked and stored, all together."""
+MOST_ROWS = 300_000
+"""Of the rollups, by one batch: it is stored in one transaction, and all other writers wait for that, 0.6 s for
+so many. A party's own batches have less than half (`engine/telemetry/spread.py`)."""
 
 
 def needed(body: bytes) -> int:
     """Bytes of memory that storing a batch takes beyond itself, from what its header declares. Raises IngestError: 400
-    no batch, 413 more than there is."""
+    no batch, 413 too many rows."""
     try:
         tables = wire.declared(body)
     except wire.BatchError as error:
         raise IngestError(400, "body", f"{len(body)} bytes", str(error), "Send a whole batch") from None
-    bytes_ = len(body) + sum(
+    # Each makes a row or more. Refused here, they cost neither the seconds that making them takes nor room in memory.
+    limit_rows(
+        sum(size // wire.TABLES[name].itemsize for name, size in tables.items() if name not in ONLY_COLUMNS)
+    )
+    return len(body) + sum(
         size * (COLUMNS if name in ONLY_COLUMNS else ROWS) for name, size in tables.items()
     )
-    if bytes_ > UNPACKED_BYTES:
-        rule = f"needs {bytes_} bytes of memory to be stored, and the most are {UNPACKED_BYTES}"
-        raise IngestError(413, "body", f"{len(body)} bytes", rule, "Flush more often")
-    return bytes_
+
+
+def limit_rows(rows: int) -> None:
+    """Raises IngestError 413 where a batch would make too many."""
+    if rows > MOST_ROWS:
+        rule = f"a batch may make {MOST_ROWS} rows at most, for which every other writer waits"
+        raise IngestError(413, "rows", rows, rule, "Flush more often")
 
 
 class Room:

@@ -22,7 +22,7 @@ from backend.db.models import (
     Notice,
     StepRow,
 )
-from backend.ingest import MAX_BODY_BYTES, IngestError, accept, seal
+from backend.ingest import MAX_BODY_BYTES, IngestError, accept, room, seal
 from engine.telemetry import batch as wire
 from engine.telemetry.batch_limits import MOST_AHEAD
 from engine.telemetry.events import ALL_LAYERS, LEVELS, NO_LAYER, Direction, Kind, Track
@@ -197,9 +197,12 @@ def test_refusals_name_value_rule_and_remedy(database: Database, monkeypatch: py
     assert (status, "party = 2: attempt 1 has 2 parties: worker 0, worker 1" in message) == (400, True)
     assert refusal(attempt, TOKEN, recorded(attempt + 7)[0])[0] == 400
     assert refusal(attempt, TOKEN, bytes(MAX_BODY_BYTES + 1))[0] == 413
-    monkeypatch.setattr(sys.modules[accept.__module__], "MOST_ROWS", 5)
+    monkeypatch.setattr(room, "MOST_ROWS", 5)
     status, message = refusal(attempt, TOKEN, body)
     assert (status, ": a batch may make 5 rows at most" in message) == (413, True)
+    monkeypatch.setattr(room, "MOST_ROWS", 3)
+    monkeypatch.setattr(sys.modules[accept.__module__], "build", None)
+    assert refusal(attempt, TOKEN, body)[1].startswith("rows = 4: "), "steps with events are counted before"
     assert counts(database)["batches"] == 0
 
 

@@ -55,13 +55,14 @@ def test_what_is_declared_counts_and_nothing_is_unpacked(monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("body", "status", "rule"),
     [
-        (declaring("bins", MAX_RAW_BYTES), 413, "bytes of memory to be stored, and the most are 1073741824"),
+        (batch_of("bins", 3_000_000), 413, "rows = 3000000: a batch may make 300000 rows at most"),
+        (declaring("metrics", MAX_RAW_BYTES), 413, "a batch may make 300000 rows at most"),
         (declaring("events", 2**40), 400, "more than 268435456. Send smaller batches"),
         (reseal(b"[" * (MAX_HEADER_BYTES + 1), b""), 400, "more than 4194304. Send smaller batches"),
         (reseal(b"{}", b""), 400, "KeyError: 'tables'"),
         (b"", 400, "too few for a batch"),
     ],
-    ids=["a bomb of rows", "more than a batch", "a header that is the bomb", "no tables", "nothing"],
+    ids=["rows", "a bomb of rows", "more than a batch", "a header that is the bomb", "no tables", "nothing"],
 )
 def test_more_than_there_is_is_refused_before_it_is_unpacked(
     monkeypatch: pytest.MonkeyPatch, body: bytes, status: int, rule: str
