@@ -90,7 +90,7 @@ def _allowed(job: Job, attempt: Attempt, deeds: Deeds) -> set[str]:
         if "worker" in killed:
             allowed.add(Reason.PROCESS_KILLED)
         if "fork server" in killed:  # nobody else knows how its children ended
-            allowed |= {Reason.PROCESS_FAILED, Reason.START_FAILED}
+            allowed |= {Reason.PROCESS_KILLED, Reason.START_FAILED}
     return allowed
 
 

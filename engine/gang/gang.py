@@ -20,6 +20,7 @@ from typing import Any, Literal
 from engine.gang.losses import Losses
 from engine.gang.process import ERROR_FIELDS, main
 from engine.gang.restarts import Restarts
+from engine.gang.starter import UNKNOWN, starters_end
 from engine.lab import Lab, LabError, Link
 from engine.launch import Launch
 from engine.plan.cluster import Party
@@ -195,6 +196,16 @@ class Gang:
             when = error["time_ns"] if error else 0
             suspects.append((consequence, party.name not in first, when, party, code, error))
         *_, party, code, error = min(suspects, key=lambda s: s[:3])
+        if error is None and code == UNKNOWN and (end := starters_end()) is not None:
+            code, how = end
+            return GangEnd(
+                status="failed",
+                reason="; ".join(
+                    (f"the process that starts workers {how} (exit code {code}): they ended with it", *lost)
+                ),
+                exit_code=code,
+                lost=lost,
+            )
         if error is None and code < 0:
             error = _of_collectives(words := self._last_words(party))
         if error is not None:

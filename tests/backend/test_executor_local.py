@@ -92,6 +92,20 @@ def test_a_worker_that_fails_ends_the_job_with_its_own_reason(
     assert process.marked(tmp_path / "attempt") == []
 
 
+def test_a_killed_fork_server_is_no_worker_that_failed(tmp_path: Path) -> None:
+    executor = LocalExecutor()
+    handle = executor.launch(train(tmp_path, steps=100_000), NOWHERE)
+    until(lambda: len(workers_of(handle)) == 3, "fork server and two workers are up")
+    until(lambda: executor.poll(handle) == Running(phase="running"), "the attempt runs")
+    process.send(min(workers_of(handle), key=lambda each: each.start_ticks), signal.SIGKILL)
+    end = ended(executor, handle)
+    assert (end.status, end.reason, end.party) == ("failed", Reason.PROCESS_KILLED, None)
+    assert end.message == (
+        "the process that starts workers was killed by SIGKILL (exit code -9): they ended with it"
+    )
+    assert process.marked(tmp_path / "attempt") == []
+
+
 def test_a_running_job_is_stopped_and_its_supervisor_never_loads_torch(tmp_path: Path) -> None:
     executor = LocalExecutor()
     handle = executor.launch(train(tmp_path, steps=100_000), NOWHERE)
