@@ -6,7 +6,8 @@ until the job's revision changes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import threading
+from dataclasses import dataclass, replace
 
 import numpy as np
 from sqlalchemy import select
@@ -47,6 +48,9 @@ class ProgressReader:
     def __init__(self) -> None:
         self._known: Remembered[Progress] = Remembered(room=REMEMBERED)
         self._periods: Remembered[int] = Remembered(room=REMEMBERED)  # a job's plan never changes
+        self._furthest: dict[int, int] = {}
+        """By attempt, the most steps that were ever done; the newest last."""
+        self._lock = threading.Lock()
 
     def of(self, session: Session, job: Job, attempt: Attempt | None) -> Progress:
         """Progress of one attempt of the job."""
@@ -55,7 +59,19 @@ class ProgressReader:
         workers = job.spec["cluster"]["workers"]
         key = (attempt.id, job.revision)
         period = self._periods.get(job.id, lambda: period_of(session, job.id))
-        return self._known.get(key, lambda: read(session, attempt.id, workers, period))
+        return self._known.get(
+            key, lambda: self._onward(attempt.id, read(session, attempt.id, workers, period))
+        )
+
+    def _onward(self, attempt_id: int, found: Progress) -> Progress:
+        """The same, its steps never fewer than before: a worker that has joined again is behind the others until its
+        new steps arrive, and what they had finished without it is done all the same."""
+        with self._lock:
+            done = max(found.done, self._furthest.pop(attempt_id, 0))
+            self._furthest[attempt_id] = done
+            if len(self._furthest) > REMEMBERED:
+                del self._furthest[next(iter(self._furthest))]
+        return replace(found, done=done)
 
 
 def read(session: Session, attempt_id: int, workers: int, period: int) -> Progress:

@@ -129,3 +129,26 @@ def test_while_it_trains_an_attempt_says_which_workers_were_lost_and_which_joine
     )
     assert second["text"].startswith("Worker 1 was lost after 12 steps. The others train on without it,")
     assert second["text"].endswith("about one of 2 samples of a step is not trained on.")
+
+
+def test_a_worker_that_joins_again_does_not_take_back_what_the_others_did(
+    api: TestClient, tmp_path: Path
+) -> None:
+    going = start_attempt(api, submit(api, "goes on")["id"], tmp_path)
+    party = [
+        Recorder(rank, f"worker {rank}", lambda: 0, None, attempt=going.attempt, flush_s=3600)
+        for rank in (0, 1)
+    ]
+    for rank, steps in enumerate((5, 3)):
+        for step in range(steps):
+            party[rank].step(step, start=step * 10, end=step * 10 + 9, samples=1, loss=1.0)
+    shown = []
+    for said in (None, absence.lost(1), absence.joined(1)):
+        if said is not None:
+            party[0].metric(said, int(said == absence.joined(1)), 3)
+        for one in party:
+            one.flush()
+            for body in one.memory[:]:
+                assert going.post(api, body).status_code == 200
+        shown.append(api.get(f"/api/v1/jobs/{going.job_id}").json()["step"])
+    assert shown == [3, 5, 5]
