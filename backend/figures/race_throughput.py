@@ -24,7 +24,8 @@ from engine.plan.units_of_measure import format_rate
 Axis = Literal["rate", "workers", "batch"]
 HEADROOM = 1.5
 """Intervals are shown up to so many times the highest point: a very wide one would press all points into a line."""
-CUT = "Intervals that end at the upper edge go on above it: point at them"
+CUT = "Intervals that end at the upper edge go on above it"
+HOW_TO_SEE = f"{CUT}: point at them"
 TITLES: dict[Axis, str] = {"rate": "rate of each port", "workers": "workers", "batch": "global batch"}
 UNITS: dict[Axis, str] = {"rate": "bit/s"}
 """Of `x`, for files: ticks say it themselves."""
@@ -89,13 +90,13 @@ def race_throughput(curves: Curves, request: FigureRequest) -> go.Figure:
         [
             *(f"{line.name}: {_said(line, curves.axis)}" for line in lines),
             *(mark.text for mark in curves.marks),
-            *([CUT] if cut else []),
+            *([HOW_TO_SEE] if cut else []),
         ]
     )
     meta = {"axis": curves.axis, "crossings": [mark.text for mark in curves.marks]}
     finish(figure, request, revision=revision, height=380, alt=alt, meta=meta)
     if cut:
-        sign(figure, request, CUT)
+        sign(figure, request, HOW_TO_SEE)
     say_labels(figure, request, curves.labels)
     return figure
 

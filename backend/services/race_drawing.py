@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from backend.figures.base import format_ms
+from backend.figures.race_throughput import CUT
 from backend.figures.theme import COLOURS
 from backend.schemas.races import Ranking
 from backend.services.markup import escape
@@ -21,6 +22,8 @@ NAME_LENGTH = 30
 """So many characters of a name fit beside its bar; the table has all of them."""
 HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 330, 70, 190, 14, 44
 """Of the chart over rates: its height and its margins."""
+READABLE = 2
+"""An interval is drawn whole up to so many times the highest point."""
 SERIES = COLOURS["light"].series
 
 
@@ -79,14 +82,12 @@ def lines_of(rankings: Sequence[Ranking]) -> list[Line]:
 
 def over_rates(lines: Sequence[Line]) -> str:
     """The lines with their intervals, rates on a logarithmic axis. Empty where there is none. An interval that is wider
-    than the figures themselves ends at the chart's edge."""
+    than the figures themselves ends at the chart's edge (`is_cut`)."""
     if not lines:
         return ""
     rates = sorted({rate for line in lines for rate, _ in line.points})
     low, high = math.log(rates[0]), math.log(rates[-1])
-    tops = [value for line in lines for _, value in line.points]
-    tops += [high for line in lines for *_, high in line.intervals if high <= 2 * max(tops)]
-    ticks = _ticks(max(tops))
+    ticks = _ticks(_top(lines))
     bottom = HEIGHT - BOTTOM
 
     def x(rate: float) -> float:
@@ -118,8 +119,20 @@ def over_rates(lines: Sequence[Line]) -> str:
             for rate, value in line.points
         ]
         parts.append(_text(x(line.points[-1][0]) + 10, end + 4, _short(line.name), fill=colour))
-    named = ", ".join(line.name for line in lines)
+    named = ", ".join(line.name for line in lines) + (f"; {CUT}" if is_cut(lines) else "")
     return _svg(HEIGHT, f"Samples per second over the network's limit: {named}", parts)
+
+
+def is_cut(lines: Sequence[Line]) -> bool:
+    """Whether an interval ends at the edge of `over_rates`, and goes on above it."""
+    return any(high > _ticks(_top(lines))[-1] for line in lines for *_, high in line.intervals)
+
+
+def _top(lines: Sequence[Line]) -> float:
+    """What the axis has to hold: all points, and intervals as far as these leave them readable."""
+    highest = max(value for line in lines for _, value in line.points)
+    ends = [high for line in lines for *_, high in line.intervals if high <= READABLE * highest]
+    return max([highest, *ends])
 
 
 def _ticks(largest: float) -> list[float]:

@@ -11,10 +11,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from backend.figures.race_throughput import CUT
 from backend.race_rows import HEAD, Row, rows_of
 from backend.schemas.races import RaceView, Ranking, Suggestion
 from backend.services.markup import escape
-from backend.services.race_drawing import bars, lines_of, over_rates
+from backend.services.race_drawing import bars, is_cut, lines_of, over_rates
 from backend.services.verdict import BESIDE
 from engine.plan.documents import dump_yaml
 from engine.plan.serde import only_set
@@ -118,11 +119,13 @@ def _charts(rankings: Sequence[Ranking]) -> list[str]:
         same[ranking.workers, ranking.batch].append(ranking)
     found = []
     for (workers, batch), some in same.items():
-        if drawn := over_rates(lines_of(some)):
+        lines = lines_of(some)
+        if drawn := over_rates(lines):
             many = f"{workers} worker{'s' * (workers > 1)}" if workers else ""
             parts = [many, f"batch {batch}" if batch else ""]
             title = ", ".join(["Samples per second over the network's limit", *filter(None, parts)])
-            found.append(f'<h2>{escape(title)}</h2>{drawn}<p class="muted">{INTERVALS}</p>')
+            note = f"{INTERVALS} {CUT}." if is_cut(lines) else INTERVALS
+            found.append(f'<h2>{escape(title)}</h2>{drawn}<p class="muted">{note}</p>')
     return found
 
 

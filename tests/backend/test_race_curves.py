@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from backend.figures.base import Labels
-from backend.figures.race_throughput import CUT, Curves, race_throughput
+from backend.figures.race_throughput import CUT, HOW_TO_SEE, Curves, race_throughput
 from backend.figures.registry import RACE_FIGURES, race_figure
 from backend.figures.request import THEMES, FigureRequest
 from backend.races.ranking import around
@@ -177,7 +177,7 @@ def test_a_very_wide_interval_is_cut_with_a_word_and_the_points_keep_their_room(
     low, high = content["layout"]["yaxis"]["range"]
     assert low == 0
     assert highest < high < 2 * highest
-    assert CUT in notes(content)
+    assert HOW_TO_SEE in notes(content)
     assert CUT in content["layout"]["meta"]["alt"]
     (drawn_wide,) = [trace for trace in traces(content, "scatter") if trace["name"] == first.name]
     assert max(column(drawn_wide["error_y"]["array"])) > 30 * highest, (

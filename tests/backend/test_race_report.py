@@ -11,11 +11,12 @@ import pytest
 import yaml
 
 from backend.cli.races import report as terminal
+from backend.figures.race_throughput import CUT
 from backend.race_rows import HEAD, rows_of
 from backend.races.spec import MemberSpec, RaceSpec
 from backend.schemas.races import Limit, RaceView, Ranking, Standing, Suggestion
 from backend.schemas.telemetry import Processors
-from backend.services.race_drawing import lines_of, over_rates
+from backend.services.race_drawing import is_cut, lines_of, over_rates
 from backend.services.race_report import Provenance, html
 from backend.tables import RaceTable
 from engine.plan.job import JobSpec
@@ -264,6 +265,7 @@ def test_intervals_are_drawn_and_one_that_is_very_wide_does_not_flatten_the_line
     lines[0].intervals.append((1e8, 600.0, 700.0))
     close = over_rates(lines)
     assert close.count('<line stroke="') == 1
+    assert not is_cut(lines)
     assert re.findall(r'points="([^"]*)"', close) == re.findall(r'points="([^"]*)"', plain)
     lines[0].intervals[:] = [(1e8, 1.0, 1e9)]
     wide = over_rates(lines)
@@ -271,3 +273,13 @@ def test_intervals_are_drawn_and_one_that_is_very_wide_does_not_flatten_the_line
     top = re.search(r'<line stroke="[^>]*y2="([0-9.]+)"', wide)
     assert top is not None
     assert float(top[1]) >= 0
+    assert is_cut(lines)
+    assert CUT in wide
+
+
+def test_an_interval_that_ends_at_the_edge_of_the_report_has_a_note() -> None:
+    found = race()
+    assert CUT not in html(found, ORIGIN)
+    first = found.rankings[0].standings[0]
+    found.rankings[0].standings[0] = first.model_copy(update={"samples_low": 1.0, "samples_high": 1e9})
+    assert f"{CUT}." in Reader(html(found, ORIGIN)).text
