@@ -19,7 +19,7 @@ from backend.access.token import MAKE_ONE
 from backend.settings import Settings
 from backend.sockets.accepting import accept
 from backend.sockets.descriptors import room_for
-from backend.sockets.punctual import Patience, Punctual, quieten
+from backend.sockets.punctual import Patience, Punctual, make_room, quieten
 from engine.errors import UserError
 
 STREAMS_END_S = 5
@@ -114,7 +114,15 @@ class Server(uvicorn.Server):
 
         self._accepting = [
             asyncio.create_task(
-                accept(sock, connect, self.server_state.connections, most=most, wanted=wanted), name="accept"
+                accept(
+                    sock,
+                    connect,
+                    self.server_state.connections,
+                    most=most,
+                    wanted=wanted,
+                    make_room=lambda: make_room(self._connections()),
+                ),
+                name="accept",
             )
             for sock in sockets or []
         ]
@@ -132,10 +140,12 @@ class Server(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         if counter % LOOK_EVERY == 0:
-            for connection in list(self.server_state.connections):
-                assert isinstance(connection, Punctual)
+            for connection in self._connections():
                 connection.look()
         return await super().on_tick(counter)
+
+    def _connections(self) -> list[Punctual]:
+        return [one for one in self.server_state.connections if isinstance(one, Punctual)]
 
     def _patience(self) -> Patience:
         settings = self._settings

@@ -76,7 +76,8 @@ class Settings(BaseSettings):
     """Addresses or networks, with commas between them, of the proxies whose X-Forwarded-For and X-Forwarded-Proto are
     believed, as `127.0.0.1`. Empty: nobody's, because whoever may invent its own address may guess without an end."""
     connections: int = Field(default=4_000, ge=20)
-    """How many connections may be open at once; more wait until one ends. Where the limit of open files leaves room for
+    """How many connections may be open at once; more wait until one ends, and those that send no
+    request end first. Where the limit of open files leaves room for
     fewer (`ulimit -n`), the server says so when they are taken."""
     request_seconds: float = Field(default=20.0, gt=0)
     """How long the head of a request may take to come; a connection that sends none ends then, too."""

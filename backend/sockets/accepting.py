@@ -1,4 +1,5 @@
-"""Accepting connections while there is room. Who comes beyond that waits in the system's queue.
+"""Accepting connections while there is room. Who comes beyond that waits in the system's queue, until one has ended, or
+was ended because it sends no request.
 
 asyncio's own loop accepts until the last descriptor is gone, so that neither a database nor a supervisor can be opened
 any more, and then logs a traceback for each attempt, up to thousands a second.
@@ -30,9 +31,10 @@ async def accept(
     *,
     most: int,
     wanted: int,
+    make_room: Callable[[], bool],
 ) -> None:
     """Accept from `sock` until cancelled, while fewer than `most` of `connections` are open. `wanted` would be, but for
-    this process's limit of open files."""
+    this process's limit of open files. `make_room()` ends some that can be spared, and says whether there were any."""
     loop = asyncio.get_running_loop()
     full, failed = Seldom(), Seldom()
     sock.setblocking(False)
@@ -40,7 +42,8 @@ async def accept(
         while len(connections) >= most:
             if full.due():
                 logger.warning("%s", _full(most, wanted))
-            await asyncio.sleep(FULL_S)
+            # Those that were ended are gone when the loop has gone round once.
+            await asyncio.sleep(0 if make_room() else FULL_S)
         try:
             connection, _ = await loop.sock_accept(sock)
         except ConnectionError:
@@ -62,7 +65,10 @@ def _full(most: int, wanted: int) -> str:
     else:
         why = f"as many as its limit of {_limit()} open files leaves room for"
         remedy = raise_to(wanted)
-    return f"the server has {most} connections, {why}; others wait until one ends. {remedy}"
+    return (
+        f"the server has {most} connections, {why}; others wait until one ends, and those that send no request end "
+        f"first. {remedy}"
+    )
 
 
 def _failed(error: OSError, count: int, wanted: int) -> str:

@@ -20,7 +20,7 @@ from uvicorn.server import ServerState
 from backend.client import Client
 from backend.server import listen
 from backend.sockets.accepting import accept
-from backend.sockets.punctual import Patience, Punctual
+from backend.sockets.punctual import Patience, Punctual, make_room
 from tests.backend.job_specs import job_spec
 from tests.backend.live_server import LiveServer
 
@@ -92,7 +92,12 @@ def test_the_parts_of_an_answer_wait_for_no_acknowledgement() -> None:
         with listen("127.0.0.1", 0, for_others=False) as sock:
             accepting = asyncio.create_task(
                 accept(
-                    sock, lambda: Punctual(config, state, {}, patience), state.connections, most=1, wanted=1
+                    sock,
+                    lambda: Punctual(config, state, {}, patience),
+                    state.connections,
+                    most=1,
+                    wanted=1,
+                    make_room=lambda: False,
                 )
             )
             _, writer = await asyncio.open_connection(*sock.getsockname())
@@ -109,6 +114,41 @@ def test_the_parts_of_an_answer_wait_for_no_acknowledgement() -> None:
             return found
 
     assert asyncio.run(option()) == 1
+
+
+def test_heads_that_never_end_keep_nobody_out_of_a_full_server() -> None:
+    patience = Patience(head_s=3_600, bytes_per_s=BYTES_PER_S, unread_s=3_600)
+    config, state, most = Config(FastAPI(), lifespan="off", log_config=None), ServerState(), 4
+    config.load()
+
+    async def run() -> list[bytes]:
+        with listen("127.0.0.1", 0, for_others=False) as sock:
+            accepting = asyncio.create_task(
+                accept(
+                    sock,
+                    lambda: Punctual(config, state, {}, patience),
+                    state.connections,
+                    most=most,
+                    wanted=most,
+                    make_room=lambda: make_room(
+                        [one for one in state.connections if isinstance(one, Punctual)]
+                    ),
+                )
+            )
+            strangers = [await asyncio.open_connection(*sock.getsockname()) for _ in range(3 * most)]
+            for number, (_, writer) in enumerate(strangers):
+                writer.write(DAWDLERS["a second head" if number % 2 else "half a head"])
+            reader, writer = await asyncio.open_connection(*sock.getsockname())
+            writer.write(HEALTH)
+            answers = [await asyncio.wait_for(one.read(12), LIMIT_S) for one in (reader, strangers[0][0])]
+            accepting.cancel()
+            for _, one in [*strangers, (reader, writer)]:
+                one.close()
+            for protocol in [*state.connections]:
+                protocol.transport.close()  # type: ignore[union-attr]
+            return answers
+
+    assert asyncio.run(run()) == [b"HTTP/1.1 404", b"HTTP/1.1 503"]
 
 
 def test_who_does_not_go_on_is_not_waited_for(server: LiveServer) -> None:
