@@ -6,6 +6,8 @@ Traits: `lossless` (decode(encode(x)) == x), `reducible` (encoded tensors can be
 from engine.catalogue import Axis, Mechanism
 
 _LATER = "compression with error feedback is not built yet"
+ELEMENT_BYTES = {"fp16": 2, "bf16": 2}
+"""By codec: bytes of one element on the wire, where they are not those of its own type."""
 
 CODEC = Axis(
     "codec",
@@ -25,7 +27,11 @@ CODEC = Axis(
             traits=frozenset({"reducible"}),
         ),
         Mechanism(
-            name="bf16", summary="bfloat16 on the wire: float32's range, 8 bits of mantissa.", missing=_LATER
+            name="bf16",
+            summary="bfloat16 on the wire, summed in full precision: float32's range with 8 bits of mantissa. As many"
+            " bytes as fp16.",
+            implementation="engine.codec.bf16:BrainFloat",
+            traits=frozenset({"reducible"}),
         ),
         Mechanism(name="one-bit", summary="1-bit SGD: signs and two means, with a residual.", missing=_LATER),
         Mechanism(name="qsgd", summary="QSGD: unbiased stochastic levels per bucket.", missing=_LATER),

@@ -10,27 +10,12 @@ Source: the 16-bit updates of papers 001 (29.2 MB instead of 58.4 MB for 14.6 M 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
-from torch import Tensor
 
-from engine.codec.base import pieces
+from engine.codec.rounded import Rounded
 
 
-class HalfPrecision:
+class HalfPrecision(Rounded):
     """Rounded to float16 on the wire."""
 
-    def wire_dtype(self, dtype: torch.dtype) -> torch.dtype:
-        return torch.float16
-
-    def encode(self, parts: Sequence[Tensor]) -> list[Tensor]:
-        return [part.to(torch.float16) for part in parts]
-
-    def decode(self, payload: Tensor, parts: Sequence[Tensor]) -> None:
-        for part, piece in pieces(payload, parts):
-            part.copy_(piece)
-
-    def decode_add(self, payload: Tensor, parts: Sequence[Tensor]) -> None:
-        for part, piece in pieces(payload, parts):
-            part.add_(piece)
+    short = torch.float16

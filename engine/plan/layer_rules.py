@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from engine.axes.codec import CODEC
 from engine.axes.exchange import EXCHANGE
 from engine.errors import UserError, refusals
 from engine.plan.averaging import check_layer_averages
@@ -35,7 +36,7 @@ def layer_refusals(
     yield from refusals(_slices_can_be_listed, layer, described, field)
     yield from refusals(_ordered_collectives_keep_one_order, layer, field)
     yield from refusals(_native_sums_what_it_is_given, layer, field)
-    yield from refusals(_half_precision_is_real, layer, described, field)
+    yield from refusals(_what_is_rounded_is_real, layer, described, field)
     yield from refusals(_factors_have_a_product, layer, described, field)
     yield from refusals(_factors_travel_whole, layer, field)
     yield from refusals(check_layer_averages, layer, plan)
@@ -142,23 +143,23 @@ def _ordered_collectives_keep_one_order(layer: LayerPlan, field: str) -> None:
 
 
 def _native_sums_what_it_is_given(layer: LayerPlan, field: str) -> None:
-    if layer.exchange == "native" and layer.codec == "fp16":
+    if layer.exchange == "native" and "lossless" not in CODEC[layer.codec].traits:
         raise UserError(
             f"{field}.codec",
-            "fp16",
+            layer.codec,
             "the native allreduce would sum in half precision",
             "Use fp32, or ring-allreduce",
         )
 
 
-def _half_precision_is_real(layer: LayerPlan, described: LayerDescription, field: str) -> None:
-    if layer.codec == "fp16" and any(
+def _what_is_rounded_is_real(layer: LayerPlan, described: LayerDescription, field: str) -> None:
+    if "lossless" not in CODEC[layer.codec].traits and any(
         p.trainable and p.dtype.startswith("complex") for p in described.parameters
     ):
         raise UserError(
             f"{field}.codec",
-            "fp16",
-            "half precision would drop the imaginary parts of this layer",
+            layer.codec,
+            "it would drop the imaginary parts of this layer",
             "Use fp32",
         )
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from engine.axes.codec import ELEMENT_BYTES
 from engine.plan.description import DTYPE_BYTES, LayerDescription
 from engine.plan.plan import Plan, Workload, Wrapper
 
 
 def item_bytes(codec: str, dtype: str) -> int:
     """Bytes of one element on the wire."""
-    return 2 if codec == "fp16" else DTYPE_BYTES[dtype]
+    return ELEMENT_BYTES.get(codec, DTYPE_BYTES[dtype])
 
 
 def factor_type(layer: LayerDescription, workload: Workload) -> str:

@@ -48,7 +48,7 @@ class CodecOptions:
     __pydantic_config__ = STRICT
 
     codec: str = "fp32"
-    """What travels: `fp32` (exact) or `fp16` (half the bytes)."""
+    """What travels: `fp32` (exact), `fp16` (half the bytes) or `bf16` (as many, with the range of float32)."""
 
     def __post_init__(self) -> None:
         CODEC.require(self.codec, "codec")

@@ -15,7 +15,7 @@ from engine.plan.traffic import item_bytes
 
 NAMES = [mechanism.name for mechanism in CODEC if mechanism.available]
 LOSSLESS = [name for name in NAMES if "lossless" in CODEC[name].traits]
-RELATIVE = {"fp16": 2.0**-11}
+RELATIVE = {"fp16": 2.0**-11, "bf16": 2.0**-8}
 """Largest relative error of one element in the codec's normal range: half a unit in the last place."""
 TYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
 
@@ -90,6 +90,12 @@ def test_lossy_stays_within_its_bound(name: str, dtype: torch.dtype) -> None:
     assert float(((found - part) / part).abs().max()) <= RELATIVE[name]
     (again,) = travel(name, [found])
     assert same(again, found), "what has been rounded once is not rounded again"
+
+
+def test_bf16_has_the_range_of_float32() -> None:
+    """A codec with as many bytes as fp16, and nothing of that one's overflow."""
+    (found,) = travel("bf16", [torch.tensor([2.0**100, -(2.0**100), 2.0**-100])])
+    assert found.tolist() == [2.0**100, -(2.0**100), 2.0**-100]
 
 
 def test_fp16_overflows_to_infinity_and_underflows_to_zero() -> None:

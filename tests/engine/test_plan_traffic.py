@@ -231,7 +231,13 @@ def test_half_precision_halves_what_it_encodes(strategy: str) -> None:
 
 @pytest.mark.parametrize(
     ("codec", "dtype", "size"),
-    [("fp32", "float64", 8), ("fp32", "bfloat16", 2), ("fp32", "complex64", 8), ("fp16", "float64", 2)],
+    [
+        ("fp32", "float64", 8),
+        ("fp32", "bfloat16", 2),
+        ("fp32", "complex64", 8),
+        ("fp16", "float64", 2),
+        ("bf16", "float32", 2),
+    ],
 )
 def test_bytes_of_one_element(codec: str, dtype: str, size: int) -> None:
     assert item_bytes(codec, dtype) == size

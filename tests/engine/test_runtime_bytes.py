@@ -43,15 +43,18 @@ HALF: list[tuple[str, int, dict[str, Any]]] = [(name, 3, {}) for name in STRATEG
     ("ring-allreduce-overlap", 4, {}),
     ("tree-allreduce", 3, {"algorithm": "recursive-halving-doubling"}),
     ("tree-allreduce", 4, {"algorithm": "recursive-halving-doubling"}),
+    ("p3", 3, {"codec": "bf16"}),
+    ("parameter-server", 2, {"codec": "bf16", "update": "worker"}),
+    ("ring-allreduce-overlap", 3, {"codec": "bf16"}),
 ]
-HALF_ULP = 2.0**-11
-"""The largest relative rounding error of a half precision number."""
+HALF_ULP = {"fp16": 2.0**-11, "bf16": 2.0**-8}
+"""By codec: the largest relative rounding error of a number."""
 
 
 def half(strategy: str, workers: int, changes: dict[str, Any]) -> JobSpec:
     options = {**STRATEGIES.get(strategy, {}), **changes}
     if strategy != "single":
-        options["codec"] = "fp16"
+        options.setdefault("codec", "fp16")
     return job(strategy={"name": strategy, "options": options}, cluster={"workers": workers})
 
 
@@ -61,7 +64,7 @@ def exact(workers: int) -> dict[str, Tensor]:
 
 
 @cache
-def ceilings(workers: int) -> dict[str, float]:
+def ceilings(workers: int, codec: str) -> dict[str, float]:
     """How far half precision may lead each tensor astray, as a norm.
 
     A rank's contribution is rounded at most `workers` times on its way (once per hop of a ring or tree; twice where
@@ -90,7 +93,7 @@ def ceilings(workers: int) -> dict[str, float]:
             parameter.grad = total[name]
         sgd.step()
     reach = optimizer.learning_rate / (1 - optimizer.options["momentum"])
-    return {name: 2 * workers * HALF_ULP * reach * norm for name, norm in size.items()}
+    return {name: 2 * workers * HALF_ULP[codec] * reach * norm for name, norm in size.items()}
 
 
 @pytest.mark.parametrize(("strategy", "workers", "changes"), HALF)
@@ -115,7 +118,7 @@ def test_half_precision_halves_the_bytes_within_its_ceiling(
         per_step = links * whole * (2 + back)
     assert sum(counted.values()) == per_step * run.summary()["steps"]
 
-    state, limits = run.state, ceilings(workers)
+    state, limits = run.state, ceilings(workers, changes.get("codec", "fp16"))
     for name, right in exact(workers).items():
         assert 0 < (state[name] - right).norm() <= limits[name], name
 
