@@ -54,6 +54,8 @@ class PlanView(Schema):
     """How far workers may drift."""
     drifts: bool
     """Whether workers do not wait for one another in every step: then contributions may be stale."""
+    averages: bool
+    """Whether workers train alone and average: then a layer's bytes travel once in a period."""
     input: Input
     """Where the data are prepared."""
     parties: list[Party]

@@ -8,6 +8,7 @@ Traits, which the compatibility rules ask for:
   drifts     workers do not wait for one another in every step: their parameters differ, and an update has some
              workers' contributions
   alone      workers train alone, and average what they have changed
+  in-turn    fragments of the model are averaged by themselves, each in a step of its own
 """
 
 from engine.catalogue import Axis, Mechanism
@@ -31,7 +32,7 @@ CONSISTENCY = Axis(
             name="streaming",
             summary="Fragments of the model are averaged in turn, while training goes on.",
             implementation="engine.consistency.streaming:Streaming",
-            traits=frozenset({"alone"}),
+            traits=frozenset({"alone", "in-turn"}),
         ),
         Mechanism(
             name="asynchronous",

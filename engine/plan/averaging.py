@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from engine.axes.codec import CODEC
+from engine.axes.consistency import CONSISTENCY
 from engine.axes.exchange import EXCHANGE
 from engine.errors import UserError, refusals, refuse
 from engine.plan.consistency import Alone, trains_alone
@@ -107,7 +108,8 @@ def _fragments_meet_by_themselves(layer: LayerPlan, plan: Plan) -> None:
             "it needs all layers in every average, and fragments are averaged in turn",
             "Use ring-allreduce, or one fragment",
         )
-    if layer.order.returns == "deferred-pull" and plan.consistency.mode == "streaming":
+    in_turn = "in-turn" in CONSISTENCY[plan.consistency.mode].traits
+    if layer.order.returns == "deferred-pull" and in_turn:
         raise UserError(
             f"layers.{layer.layer}.order.returns",
             layer.order.returns,

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from engine.errors import UnknownNameError, UserError
 from engine.plan.cluster import Cluster, workload_of
+from engine.plan.consistency import drifts, trains_alone
 from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
 from engine.plan.plan import Edge, LayerPlan, Plan
@@ -161,7 +162,7 @@ def check_divided(plan: Plan, job: JobSpec, *, homes: str, common: str) -> None:
             f"the global norm needs all gradients in one place, and {homes}",
             "Leave clip_norm out, or choose a strategy that replicates every layer",
         )
-    if plan.consistency.mode != "every-step":
+    if drifts(plan.consistency) or trains_alone(plan.consistency):
         raise UserError(
             "consistency.mode", plan.consistency.mode, common, "Use every-step, or replicate every layer"
         )

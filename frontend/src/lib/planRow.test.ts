@@ -3,7 +3,7 @@ import type { LayerPlan, PlanView } from "../api/types";
 import { exchanged, planRows, unitsHead, wireHead } from "./planRow";
 
 const layer = (plan: Partial<LayerPlan>) => exchanged({ layer: "fc", ...plan } as LayerPlan);
-const plan = (mode: string) => ({ consistency: { mode } }) as PlanView;
+const plan = (averages: boolean) => ({ averages }) as PlanView;
 
 test("a row says where its layer is, where not every worker has it", () => {
   expect(layer({ exchange: "ring-allreduce" })).toBe("ring-allreduce");
@@ -13,8 +13,8 @@ test("a row says where its layer is, where not every worker has it", () => {
 });
 
 test("bytes of workers that average are those of an average", () => {
-  expect(wireHead(plan("every-step"))).toBe("Wire/step");
-  expect(wireHead(plan("average"))).toBe("Wire/average");
+  expect(wireHead(plan(false))).toBe("Wire/step");
+  expect(wireHead(plan(true))).toBe("Wire/average");
 });
 
 test("units that several layers share are said to be shared", () => {
@@ -27,7 +27,7 @@ test("units that several layers share are said to be shared", () => {
 test("a plan is taken along layer by layer, in bytes", () => {
   const row = { layer: "fc", kind: "Linear", parameters: 650, units: 2, wire_bytes: 5200, codec: "fp32" };
   const found = {
-    ...plan("average"),
+    ...plan(true),
     layers: [{ row, plan: { exchange: "ring-allreduce" } }],
   } as unknown as PlanView;
   const [head, first] = planRows(found);

@@ -5,7 +5,7 @@ import { layerName } from "./layerTitle";
 
 /** Of what step the rows' bytes are: workers that average exchange in one step of a period only. */
 export function wireHead(plan: PlanView): string {
-  return plan.consistency.mode === "average" ? "Wire/average" : "Wire/step";
+  return plan.averages ? "Wire/average" : "Wire/step";
 }
 
 /** Over the layers' units: where layers share some, these count once for each, and their sum is more than there are. */
