@@ -10,8 +10,9 @@ from backend.races.spec import MemberSpec, RaceSpec
 RACE = "vgg19-rehearsed"
 """The template whose job is raced."""
 SLICE_SIZE = 1_000_000
-"""P3's own slices of 50,000 elements are 20 times as many messages. What a message costs these processors is divided by
-nothing, unlike sizes and rates, so that they, and not the network, would be measured."""
+"""Slices of 50,000 elements, the paper's, are 20 times as many messages. What a message costs these processors is
+divided by nothing, unlike sizes and rates, so that they, and not the network, would be measured. A number, because with
+`auto` the demo's plans would differ from machine to machine."""
 
 
 def race(*, lab: bool) -> RaceSpec:

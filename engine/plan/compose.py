@@ -74,7 +74,9 @@ def compose(
     layers = tuple(chosen[entry.layer] for entry in plan.layers)
     sources = {id(found): found for found in (plan, *origin.values())}
     warnings = [warning for found in sources.values() for warning in found.warnings]
-    reasons = [reason for found in sources.values() for reason in found.reasons]
+    reasons = [
+        why for found in sources.values() if _still_sized(found, layers, origin) for why in found.reasons
+    ]
     lost = set(range(len(overrides))) - {number for entry in layers for number in entry.overrides}
     warnings += [
         f"overrides.{number} changes nothing: later ones replace it on every layer that it matches."
@@ -97,6 +99,16 @@ def compose(
             [*refused, *(e for entry in clear for e in layer_refusals(entry, composed, model, cluster, job))]
         )
     return composed
+
+
+def _still_sized(found: Plan, layers: Sequence[LayerPlan], origin: Mapping[str, Plan]) -> bool:
+    """Whether a layer still has the unit and size that `found`, of which its choices are, gave it. Else an override has
+    changed them all, and what that plan says of its sizes is not so."""
+    given = {entry.layer: (entry.order.unit, entry.order.size) for entry in found.layers}
+    return any(
+        origin[entry.layer] is found and (entry.order.unit, entry.order.size) == given[entry.layer]
+        for entry in layers
+    )
 
 
 def _by_reason(failed: Mapping[str, UserError], matched: int) -> Iterator[UserError]:

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, Literal, TypeGuard
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Literal, TypeGuard
 
 from engine.axes.consistency import CONSISTENCY
 from engine.axes.outer import OUTER
@@ -24,6 +24,8 @@ class Consistency:
 
     __pydantic_config__ = {"use_attribute_docstrings": True, "extra": "forbid"}
 
+    KNOWN_BY: ClassVar[str] = "mode"
+    """The field that `variant` reads."""
     mode: str = "every-step"
     """A value of the axis `consistency`."""
 
@@ -34,10 +36,16 @@ class Consistency:
 
     @classmethod
     def variant(cls, data: dict[str, Any]) -> tuple[type[Consistency], dict[str, Any]]:
-        """The settings that plain `data` are of, and their fields. What is null is left out: plans that were stored
-        when all modes shared one class name each other's settings so. Raises UserError."""
+        """The settings that plain `data` are of, and their fields. Another mode's that are null are left out: plans
+        that were stored when all modes shared one class name them so. Raises UserError."""
         kind = CONSISTENCY.require(data.get("mode", cls.mode), "mode").load().settings
-        return kind, {name: value for name, value in data.items() if value not in (None, [])}
+        own = {each.name for each in fields(kind)}
+        others = {each.name for mode in CONSISTENCY for each in fields(mode.load().settings)} - own
+        return kind, {
+            name: value
+            for name, value in data.items()
+            if not (name in others and (value is None or value == []))
+        }
 
     @property
     def exchange_period(self) -> int:

@@ -25,12 +25,14 @@ def to_plain(value: Any) -> Any:
 
 
 def only_set(value: Any) -> Any:
-    """As `to_plain`, without the fields that have their defaults: reading it again makes an equal dataclass."""
+    """As `to_plain`, without the fields that have their defaults: reading it again makes an equal dataclass. The field
+    by which a class's `variant` knows it (`KNOWN_BY`) stays."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {
             f.name: only_set(getattr(value, f.name))
             for f in dataclasses.fields(value)
-            if f.init and getattr(value, f.name) != _default(f)
+            if f.init
+            and (getattr(value, f.name) != _default(f) or f.name == getattr(value, "KNOWN_BY", None))
         }
     if isinstance(value, dict):
         return {key: only_set(item) for key, item in value.items()}

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
+from engine.axes.consistency import CONSISTENCY
 from engine.errors import UnknownNameError, UserError
 from engine.plan.documents import dump_yaml, load_file, load_text
 from engine.plan.job import JobSpec
 from engine.plan.plan import LayerPlan, Order, Plan, Servers, Wrapper
-from engine.plan.serde import from_plain, to_plain
+from engine.plan.serde import from_plain, only_set, to_plain
 from engine.plan.units_of_measure import format_bytes, format_rate, parse_rate
 from tests.plans import built, job, planned
 
@@ -247,3 +248,28 @@ def test_rates_are_written_without_exponents(bps: float, text: str) -> None:
 def test_sizes_are_written_in_binary_prefixes() -> None:
     shown = [format_bytes(n) for n in (0, 1023, 1024, 243_860_896, 3 * 2**40)]
     assert shown == ["0 B", "1023 B", "1.0 KiB", "232.6 MiB", "3.0 TiB"]
+
+
+OF_BEFORE: dict[str, dict[str, Any]] = {
+    "every-step": {},
+    "average": {"period": 4, "optimizer_state": False, "state": ["momentum_buffer"], "warm_up_steps": 0},
+    "streaming": {"period": 4, "fragments": 2, "delay": 0, "mixing": 0.0},
+    "asynchronous": {"scaling": "staleness", "own_writes": False},
+    "softsync": {"contributions": 2},
+    "bounded-staleness": {"bound": 0, "apply": "clock"},
+}
+"""By mode: what its settings were in plans that named all modes' settings, with null for those of others."""
+
+
+@pytest.mark.parametrize("mode", CONSISTENCY.names)
+def test_a_plan_that_was_stored_with_all_modes_settings_is_read(mode: str) -> None:
+    everything = {name: None for settings in OF_BEFORE.values() for name in settings} | {"state": []}
+    stored = {"strategy": "x", "layers": [], "consistency": {"mode": mode, **everything, **OF_BEFORE[mode]}}
+    plan = from_plain(Plan, stored)
+    plain = to_plain(plan.consistency)
+    assert {name: plain[name] for name in OF_BEFORE[mode]} == OF_BEFORE[mode]
+    assert from_plain(Plan, to_plain(plan)) == plan
+    assert from_plain(Plan, only_set(plan)) == plan
+    stored["consistency"]["nonsense"] = None
+    with pytest.raises(UserError, match="no such field"):
+        from_plain(Plan, stored)

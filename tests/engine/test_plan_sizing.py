@@ -136,3 +136,16 @@ def test_an_overrides_reason_says_that_it_is_one(monkeypatch: pytest.MonkeyPatch
     assert isinstance(plan, Plan)
     (why,) = plan.reasons
     assert why.startswith("Overrides with p3: Slices have up to ")
+
+
+def test_a_size_that_overrides_replace_everywhere_has_no_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(message_cost, "here", lambda: 200e-6)
+    for override, said in (
+        ({"size": 100_000}, 0),
+        ({"unit": "layer"}, 0),
+        ({"layers": "fc*", "size": 100_000}, 1),
+        ({"codec": "fp16"}, 1),
+    ):
+        plan = build_plan(job("p3", 4, overrides=[override]), described("vgg19"))
+        assert isinstance(plan, Plan)
+        assert len(plan.reasons) == said, override

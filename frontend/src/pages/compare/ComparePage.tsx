@@ -105,6 +105,7 @@ export function ComparePage() {
         />
       )}
       {several &&
+        drawn.length > 0 &&
         MEASURES.map((what) => (
           <CompareFigure
             key={what}
