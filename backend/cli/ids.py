@@ -73,7 +73,8 @@ def chosen(what: str, text: str, found: Mapping[str, str]) -> str:
     if len(found) == 1:
         return next(iter(found))
     short = shorten(found)
-    named = [f"{short[id_]} ({name})" for id_, name in sorted(found.items())]
+    # Ids begin with their time: the newest, which is most often meant, is never among those that are left out.
+    named = [f"{short[id_]} ({name})" for id_, name in sorted(found.items(), reverse=True)]
     more = f" and {len(named) - LISTED} more" if len(named) > LISTED else ""
     rule = f"{len(named)} {what}s begin with it: {', '.join(named[:LISTED])}{more}"
     raise UserError(f"{what} id", text, rule, "Give more of its characters")

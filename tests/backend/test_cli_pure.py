@@ -49,7 +49,7 @@ def test_a_beginning_names_one_or_lists_the_candidates() -> None:
     with pytest.raises(UserError) as error:
         chosen("race", "019a", dict(zip(IDS, ("a", "b", "c", "d"), strict=True)))
     assert "4 races begin with it: " in error.value.rule
-    assert "019ac2f3-1b2d (c), 019ac300-0000 (d)" in error.value.rule
+    assert "019ac300-0000 (d), 019ac2f3-1b2d (c)" in error.value.rule, "the newest first"
     with pytest.raises(UserError, match="and 5 more"):
         chosen("job", "0", {f"0{number:035d}": "many" for number in range(LISTED + 5)})
 
