@@ -37,3 +37,15 @@ def pieces(payload: Tensor, parts: Sequence[Tensor]) -> Iterable[tuple[Tensor, T
     if len(parts) == 1 and parts[0].numel() == payload.numel():
         return ((parts[0], payload),)
     return zip(parts, payload.split_with_sizes([part.numel() for part in parts]), strict=True)
+
+
+class Elementwise:
+    """What codecs share whose payload has an element for each of the unit's, in a type that torch converts."""
+
+    def decode(self, payload: Tensor, parts: Sequence[Tensor]) -> None:
+        for part, piece in pieces(payload, parts):
+            part.copy_(piece)
+
+    def decode_add(self, payload: Tensor, parts: Sequence[Tensor]) -> None:
+        for part, piece in pieces(payload, parts):
+            part.add_(piece)

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from engine.codec.base import pieces
+from engine.codec.base import Elementwise
 
 
-class FullPrecision:
+class FullPrecision(Elementwise):
     """The identity."""
 
     def wire_dtype(self, dtype: torch.dtype) -> torch.dtype:
@@ -21,11 +21,3 @@ class FullPrecision:
 
     def encode(self, parts: Sequence[Tensor]) -> list[Tensor]:
         return list(parts)
-
-    def decode(self, payload: Tensor, parts: Sequence[Tensor]) -> None:
-        for part, piece in pieces(payload, parts):
-            part.copy_(piece)
-
-    def decode_add(self, payload: Tensor, parts: Sequence[Tensor]) -> None:
-        for part, piece in pieces(payload, parts):
-            part.add_(piece)

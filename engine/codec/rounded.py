@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from engine.codec.base import pieces
+from engine.codec.base import Elementwise
 
 
-class Rounded:
+class Rounded(Elementwise):
     """A subclass says to which type."""
 
     short: torch.dtype
@@ -20,11 +20,3 @@ class Rounded:
 
     def encode(self, parts: Sequence[Tensor]) -> list[Tensor]:
         return [part.to(self.short) for part in parts]
-
-    def decode(self, payload: Tensor, parts: Sequence[Tensor]) -> None:
-        for part, piece in pieces(payload, parts):
-            part.copy_(piece)
-
-    def decode_add(self, payload: Tensor, parts: Sequence[Tensor]) -> None:
-        for part, piece in pieces(payload, parts):
-            part.add_(piece)
