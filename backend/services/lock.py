@@ -129,6 +129,9 @@ def _keep(
         except UserError as error:
             lost(error)
             return
+    with suppress(exc.DBAPIError):  # a closed session loses its lock a moment later: the next server would be refused
+        if not connection.closed:
+            connection.execute(text("SELECT pg_advisory_unlock(:key)"), {"key": ADVISORY})
     connection.close()
 
 
