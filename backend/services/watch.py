@@ -92,6 +92,8 @@ class Watch:
             if self.closed.wait(self.pace_s):
                 return
             self._wake.clear()
+            if self.closed.is_set():  # `close` may have set both between the wait and the clearing
+                return
             try:
                 pause = self._look()
             except WriterError as error:
