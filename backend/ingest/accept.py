@@ -10,13 +10,13 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from backend.db import Database, notify
 from backend.db.models import Attempt, Batch, Job
 from backend.ingest.errors import IngestError
+from backend.ingest.rollups import joined
 from backend.ingest.room import limit_rows
 from backend.ingest.rows import build, number
 from backend.ingest.tokens import authorize
@@ -66,7 +66,7 @@ def accept(database: Database, attempt_id: int, token: str, body: bytes) -> Acce
             f"attempt {attempt_id} has {len(attempt.parties)} parties: {', '.join(attempt.parties)}",
             "Number them from 0",
         )
-    limit_rows(len(np.unique(batch.table("events")["step"])))  # before Python's objects are made of them
+    limit_rows(joined(batch))  # before Python's objects are made of them
     rollups = build(batch, layers)
     limit_rows(sum(len(table.rows) for table in rollups))
     first_step, last_step = batch.step_range

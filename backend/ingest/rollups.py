@@ -12,6 +12,17 @@ from engine.telemetry.batch import Batch
 from engine.telemetry.events import LEVEL_FACTOR, LEVELS, STALENESS_LEVEL, Kind
 from engine.telemetry.totals import group_sum
 
+_COUNTED = ("layer", "worker", "staleness")
+_WINDOWED = ("bin", "worker", "staleness")
+
+
+def joined(batch: Batch) -> int:
+    """Rows that are left of the batch's events and contributions, of which many become one: at least so many are
+    stored."""
+    applied = batch.table("staleness")
+    kept = (len(group_sum(applied, keys, ("count",))) for keys in (_COUNTED, _WINDOWED))
+    return len(_detailed(batch)) + sum(kept)
+
 
 def layer_waits(batch: Batch) -> list[tuple[Any, ...]]:
     """Rows of LayerWait."""
@@ -37,27 +48,29 @@ def transfer_totals(batch: Batch) -> list[tuple[Any, ...]]:
 
 def detailed_steps(batch: Batch) -> list[tuple[Any, ...]]:
     """Rows of DetailedStep."""
+    return [(batch.attempt, step, batch.party) for step in _detailed(batch).tolist()]
+
+
+def _detailed(batch: Batch) -> np.ndarray:
     steps = np.unique(batch.table("events")["step"])
-    return [(batch.attempt, step, batch.party) for step in steps[steps >= 0].tolist()]
+    return steps[steps >= 0]
 
 
 def staleness_counts(batch: Batch) -> list[tuple[Any, ...]]:
     """Rows of StalenessCount."""
-    keys = ("layer", "worker", "staleness")
-    rows = group_sum(batch.table("staleness"), keys, ("count",))
-    return [(batch.attempt, *row) for row in rows[[*keys, "count"]].tolist()]
+    rows = group_sum(batch.table("staleness"), _COUNTED, ("count",))
+    return [(batch.attempt, *row) for row in rows[[*_COUNTED, "count"]].tolist()]
 
 
 def staleness_windows(batch: Batch) -> list[tuple[Any, ...]]:
     """Rows of StalenessWindow."""
-    keys = ("bin", "worker", "staleness")
     rows, found = batch.table("staleness"), list[tuple[Any, ...]]()
     for level in range(STALENESS_LEVEL, LEVELS):
         if level > STALENESS_LEVEL:
             rows = rows.copy()
             rows["bin"] //= LEVEL_FACTOR
-        rows = group_sum(rows, keys, ("count",))
-        found += [(batch.attempt, level, *row) for row in rows[[*keys, "count"]].tolist()]
+        rows = group_sum(rows, _WINDOWED, ("count",))
+        found += [(batch.attempt, level, *row) for row in rows[[*_WINDOWED, "count"]].tolist()]
     return found
 
 

@@ -17,6 +17,8 @@ COLUMNS = 3
 ROWS = 15
 """Times the bytes of a table whose rows go into the database one by one, as Python's numbers (measured: 6 to 15)."""
 ONLY_COLUMNS = frozenset({"events", "samples"})
+JOINED = frozenset({"staleness"})
+"""Tables of which many rows may become one."""
 BODIES_BYTES = 2**28
 """Of batches as they came, all together."""
 UNPACKED_BYTES = 2**30
@@ -34,8 +36,13 @@ def needed(body: bytes) -> int:
     except wire.BatchError as error:
         raise IngestError(400, "body", f"{len(body)} bytes", str(error), "Send a whole batch") from None
     # Each makes a row or more. Refused here, they cost neither the seconds that making them takes nor room in memory.
+    # How many are left of those that are joined is known when they are unpacked (`accept`).
     limit_rows(
-        sum(size // wire.TABLES[name].itemsize for name, size in tables.items() if name not in ONLY_COLUMNS)
+        sum(
+            size // wire.TABLES[name].itemsize
+            for name, size in tables.items()
+            if name not in ONLY_COLUMNS | JOINED
+        )
     )
     return len(body) + sum(
         size * (COLUMNS if name in ONLY_COLUMNS else ROWS) for name, size in tables.items()

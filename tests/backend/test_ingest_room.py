@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,10 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
+from sqlalchemy import select
 
-from backend.ingest import BODIES_BYTES, UNPACKED_BYTES, IngestError, Room, needed
+from backend.db.models import StalenessCount, StalenessWindow
+from backend.ingest import BODIES_BYTES, UNPACKED_BYTES, IngestError, Room, accept, needed
+from backend.ingest.room import MOST_ROWS
 from engine.telemetry import batch as wire
 from engine.telemetry.batch import MAX_HEADER_BYTES, MAX_RAW_BYTES, TABLES, Batch, LinkInfo
+from engine.telemetry.events import LEVELS, STALENESS_LEVEL
 from tests.backend.executor_attempts import until
 from tests.backend.job_specs import submit
 from tests.backend.posted_run import Posted, start_attempt
@@ -133,6 +138,37 @@ def test_who_leaves_gives_back_its_room(when: str) -> None:
 @pytest.fixture
 def run(api: TestClient, tmp_path: Path) -> Posted:
     return start_attempt(api, submit(api, "bombs")["id"], tmp_path)
+
+
+def test_contributions_that_one_row_counts_take_the_room_of_one(api: TestClient, run: Posted) -> None:
+    alike = np.zeros(MOST_ROWS + 1, TABLES["staleness"])
+    alike["count"] = 1
+    alike["staleness"] = np.arange(len(alike)) % 2
+    assert run.post(api, staleness_of(run, alike)).status_code == 200
+    database = api.app.state.context.database  # type: ignore[attr-defined]
+    for table in (StalenessCount, StalenessWindow):
+        with database.read() as session:
+            rows = session.scalars(select(table).where(table.attempt_id == run.attempt)).all()
+        levels = 1 if table is StalenessCount else LEVELS - STALENESS_LEVEL
+        assert len(rows) == 2 * levels
+        assert sum(row.count for row in rows) == levels * len(alike)
+
+
+def test_contributions_that_stay_apart_are_counted_before_rows_are_made(
+    api: TestClient, run: Posted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apart = np.zeros(MOST_ROWS + 1, TABLES["staleness"])
+    apart["staleness"] = np.arange(len(apart))
+    monkeypatch.setattr(sys.modules[accept.__module__], "build", None)
+    answer = run.post(api, staleness_of(run, apart))
+    assert answer.status_code == 413
+    assert f"a batch may make {MOST_ROWS} rows at most" in answer.text
+
+
+def staleness_of(run: Posted, rows: np.ndarray) -> bytes:
+    return wire.encode(
+        Batch(attempt=run.attempt, party=0, name="w", sequence=0, tables={"staleness": rows}),
+    )
 
 
 @pytest.mark.parametrize("room", ["bodies", "unpacked"])
