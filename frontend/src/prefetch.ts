@@ -5,6 +5,7 @@ import {
   jobQuery,
   jobsQuery,
   queueQuery,
+  recentJobsQuery,
   specificationQuery,
   summaryQuery,
 } from "./api/queries";
@@ -40,6 +41,14 @@ export function prefetchCompared(queries: QueryClient, { jobs = [] }: CompareSea
     void queries.prefetchQuery(jobQuery(id));
     void queries.prefetchQuery(summaryQuery(id, index === 0 ? undefined : jobs[0]));
   });
+}
+
+/** The jobs are what the page needs before it can ask for their figure. */
+export function prefetchStepByStep(queries: QueryClient, { jobs = [] }: CompareSearch): void {
+  if (!drawsCompared({ jobs })) return;
+  prefetchDrawing();
+  for (const id of jobs) void queries.prefetchQuery(jobQuery(id));
+  void queries.prefetchQuery(recentJobsQuery);
 }
 
 export function prefetchDevices(queries: QueryClient): void {

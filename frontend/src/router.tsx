@@ -23,10 +23,10 @@ import {
   drawsJob,
   prefetchCompared,
   prefetchDevices,
-  prefetchDrawing,
   prefetchJob,
   prefetchJobs,
   prefetchRace,
+  prefetchStepByStep,
 } from "./prefetch";
 
 const root = createRootRouteWithContext<{ queries: QueryClient }>()({
@@ -47,7 +47,7 @@ export const raceRoute = createRoute({
   validateSearch: nothingBut(raceSearch),
   staticData: { draws: (raw) => drawsCompared(raceSearch(raw)) },
   loaderDeps: ({ search: { jobs } }) => ({ jobs }),
-  loader: ({ deps }) => drawsCompared(deps) && prefetchDrawing(),
+  loader: ({ context, deps }) => prefetchStepByStep(context.queries, deps),
   component: lazyRouteComponent(() => import("./pages/race/RacePage"), "RacePage"),
 });
 

@@ -298,7 +298,7 @@ def test_a_running_job_is_watched_through_a_reload_and_a_restart_of_the_server(
     page = context.new_page()
     connection, state = page.get_by_test_id("connection"), page.get_by_test_id("state")
     loss = page.get_by_test_id("figure-loss")
-    with LiveServer(tmp_path, cpu_devices=2) as first, Client(first.url) as client:
+    with LiveServer(tmp_path, cpu_devices=2, warm_jobs=True) as first, Client(first.url) as client:
         job = client.submit(held_spec("goes on", at=NEVER))
         page.goto(f"{first.url}/jobs/{job.id}?tab=timeline&step=2")
         expect(state).to_have_attribute("data-state", "running", timeout=RUN_MS)

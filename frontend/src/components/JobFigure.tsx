@@ -42,6 +42,8 @@ interface Props {
   onPointed?: (point: Point | undefined) => void;
   /** The layer that is lit up. */
   layer?: number;
+  /** About how high it will be, in pixels: what lies below it and will be out of sight is not asked for meanwhile. */
+  height?: number;
   /** Which part of its x axis it shows at first; later ones are the reader's. */
   zoom?: Ends;
   /** The wheel zooms time around the pointer. */
@@ -69,6 +71,7 @@ export function JobFigure({
   layer,
   onFigure,
   scale,
+  height = 260,
   zoom,
   wheel,
   overlay,
@@ -129,7 +132,7 @@ export function JobFigure({
           pending={query.isPlaceholderData}
         />
       ) : (
-        !query.error && <Skeleton height={260} radius="md" />
+        !query.error && <Skeleton height={height} radius="md" />
       )}
       {footer}
       {query.error && (

@@ -24,6 +24,7 @@ import { useLayers } from "./useLayers";
 
 // Pointing crosses many layers on its way: what it rests on is lit up.
 const REST_MS = 50;
+const HEIGHT = 780; // of two workers' links
 
 /** Each link's bytes by layer, and the same layer and the same time in timeline, heat map and plan. */
 export function LinksPanel({ job, search }: { job: Job; search: JobSearch }) {
@@ -112,6 +113,7 @@ export function LinksPanel({ job, search }: { job: Job; search: JobSearch }) {
         {...chosen}
         {...shared}
         links={search.interfaces?.join(",")}
+        height={HEIGHT}
         actions={
           <LinkSelect
             drawn={shown}

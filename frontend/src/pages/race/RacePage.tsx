@@ -59,11 +59,13 @@ function StepByStep({ ids }: { ids: string[] }) {
   const chosen = useChosenJobs(ids);
   const jobs = chosen.jobs;
   const started = jobs.filter((job) => job.step !== null).map((job) => job.id);
+  // Mostly all have started: their race need not wait until each has said so.
+  const asked = chosen.isPending ? ids : started;
 
   const frame = useRef<HTMLDivElement>(null);
   const { visible, width } = useScreen(frame);
   const theme = useComputedColorScheme("light");
-  const options = raceQuery(started, {
+  const options = raceQuery(asked, {
     theme,
     width,
     step: search.step,
@@ -72,7 +74,7 @@ function StepByStep({ ids }: { ids: string[] }) {
     why: search.why,
     why_job: search.why_job,
   });
-  const race = useQuery({ ...options, enabled: visible && width > 0 && started.length > 1 });
+  const race = useQuery({ ...options, enabled: visible && width > 0 && asked.length > 1 });
   const shown =
     started.length > 1 && race.data?.step != null ? { ...race.data, step: race.data.step } : undefined;
   const figure = shown?.figure as unknown as PlotlyFigure | undefined;
