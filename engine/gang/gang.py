@@ -20,7 +20,7 @@ from typing import Any, Literal
 from engine.gang.losses import Losses
 from engine.gang.process import ERROR_FIELDS, main
 from engine.gang.restarts import Restarts
-from engine.gang.starter import UNKNOWN, starters_end
+from engine.gang.starter import UNKNOWN, Starter, StarterEnd
 from engine.lab import Lab, LabError, Link
 from engine.launch import Launch
 from engine.plan.cluster import Party
@@ -66,6 +66,7 @@ class Gang:
         self._lab: Lab | None = None
         self._losses = Losses(launch)
         self._restarts = Restarts(launch, self._losses)
+        self._starter = Starter()
 
     @property
     def pids(self) -> dict[str, int]:
@@ -93,6 +94,7 @@ class Gang:
             daemon=False,
         )
         process.start()
+        self._starter.note()
         theirs.close()
         self._lifelines.append(ours)
         return process
@@ -135,13 +137,27 @@ class Gang:
                 self._restarts.plan(party)
 
     def _restart(self) -> bool:
-        """Start those anew whose time has come, as long as worker 0 trains; answers whether there were any."""
+        """Start those anew whose time has come, as long as worker 0 trains; answers whether there were any. Without the
+        process that starts them all others have ended, too, and so has the job."""
         found = False
         for index, (party, process) in enumerate(self._processes):
-            if self._restarts.is_due(party) and self._processes[0][1].exitcode is None:
+            if not self._restarts.is_due(party) or self._processes[0][1].exitcode is not None:
+                continue
+            found, lost = True, self._losses.sentences(self._processes)
+            end = self._starter.end(wait_s=0)
+            if end is None:
                 incarnation = self._restarts.begin(party, process.exitcode)
-                self._processes[index] = (party, self._spawn(party, incarnation))
-                found = True
+                try:
+                    self._processes[index] = (party, self._spawn(party, incarnation))
+                except (OSError, EOFError):
+                    if (end := self._starter.end()) is None:
+                        raise
+                else:
+                    end = self._starter.end(wait_s=0)
+            if end is not None:
+                self._kill()
+                self._end = _without_starter(end, lost)
+                break
         return found
 
     def _ends_the_job(self, party: Party, code: int | None) -> bool:
@@ -196,16 +212,8 @@ class Gang:
             when = error["time_ns"] if error else 0
             suspects.append((consequence, party.name not in first, when, party, code, error))
         *_, party, code, error = min(suspects, key=lambda s: s[:3])
-        if error is None and code == UNKNOWN and (end := starters_end()) is not None:
-            code, how = end
-            return GangEnd(
-                status="failed",
-                reason="; ".join(
-                    (f"the process that starts workers {how} (exit code {code}): they ended with it", *lost)
-                ),
-                exit_code=code,
-                lost=lost,
-            )
+        if error is None and code == UNKNOWN and (end := self._starter.end()) is not None:
+            return _without_starter(end, lost)
         if error is None and code < 0:
             error = _of_collectives(words := self._last_words(party))
         if error is not None:
@@ -269,6 +277,11 @@ class Gang:
                 self._lab.close()
             except LabError:  # no reason for the job to fail; the next lab sweeps
                 logger.exception("the lab was not removed")
+
+
+def _without_starter(end: StarterEnd, lost: tuple[str, ...]) -> GangEnd:
+    """Nobody else knows how the processes ended that it had started."""
+    return GangEnd(status="failed", reason="; ".join((end.text, *lost)), exit_code=end.exit_code, lost=lost)
 
 
 def _of_collectives(last_words: str) -> dict[str, Any] | None:

@@ -10,6 +10,7 @@ from torch.utils.data import default_collate
 from engine.errors import UserError
 from engine.inputs import registry
 from engine.inputs.batch import Tensors, are_tensors, first, shape
+from engine.inputs.drawn import taken_back
 from engine.inputs.entrypoint import call, load_module
 from engine.inputs.source import Dataset, Source
 from engine.inputs.task import Task, UserLoss, classification
@@ -68,7 +69,8 @@ def _load(source: SourceSpec) -> Dataset:
         raise _refuse(source, f"returned a {type(found).__name__}, not a pair (train, test) of data sets")
     train, test = (_as_source(part, source) for part in found)
     try:
-        inputs, targets = train.batch(np.arange(1))
+        with taken_back():  # the model's first values are those that a plain loop draws
+            inputs, targets = train.batch(np.arange(1))
     except Exception as error:
         reason = explain(error, [source.directory])
         raise _refuse(source, f"its first training sample cannot be read: {reason}") from error

@@ -1,6 +1,8 @@
 """loader: prepares each step's part of the data on the host, some steps ahead, in a thread of its own.
 
-Batches depend on nothing but the job and the rank, so workers never talk about data.
+Batches depend on nothing but the job and the rank, so workers never talk about data. Data that draw random numbers are
+read between the passes: a process has one generator, and from a thread beside them it would be chance whether data or
+model (dropout, say) gets which number.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ import queue
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 
 import numpy as np
 import torch
@@ -17,6 +19,7 @@ from torch import Tensor
 
 from engine.errors import UserError
 from engine.inputs.batch import Tensors, of_type, on
+from engine.inputs.drawn import drawn
 from engine.inputs.reading import read
 from engine.inputs.sharding import global_batches, micro_batches, shard
 from engine.inputs.source import CountingSource, Source
@@ -114,7 +117,12 @@ class Loader:
         """Of the steps from `first` on."""
         batches = self._from(first)
         if self._prefetch:
-            batches = _ahead(batches, self._prefetch)
+            before = drawn()
+            batches = chain([next(batches)], batches)
+            if drawn() == before:
+                batches = _ahead(batches, self._prefetch)
+            else:
+                print("the data draw random numbers: they are not read ahead", flush=True)
         for _ in range(first, self.steps):
             yield next(batches)
 

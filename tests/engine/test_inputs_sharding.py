@@ -1,10 +1,14 @@
 """Every sample of an epoch reaches exactly one worker and one micro-batch, whatever does not divide."""
 
+import random
+import threading
+from collections.abc import Callable
 from itertools import product
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from engine.inputs.loader import Loader
 from engine.inputs.sharding import (
@@ -72,22 +76,28 @@ def test_a_rank_beyond_the_workers_is_refused():
         shard(np.arange(4), 2, 2)
 
 
+def loader_of(
+    source: TensorSource, training: TrainingSpec, *, rank: int = 0, workers: int = 1, prefetch: int = 0
+) -> Loader:
+    return Loader(
+        source,
+        training=training,
+        evaluation=EvaluationSpec(),
+        rank=rank,
+        workers=workers,
+        device=torch.device("cpu"),
+        prefetch=prefetch,
+        dtype=None,
+        filler=False,
+    )
+
+
 def test_who_joins_later_gets_the_batches_of_the_steps_that_are_left() -> None:
     """Over epochs of 3 steps, the last one of which is small; and it is known how many samples a step has."""
     source = TensorSource(torch.arange(22).float(), torch.arange(22))
     training = TrainingSpec(steps=11, global_batch=9, seed=5)
     for rank in range(4):
-        loader = Loader(
-            source,
-            training=training,
-            evaluation=EvaluationSpec(),
-            rank=rank,
-            workers=4,
-            device=torch.device("cpu"),
-            prefetch=0,
-            dtype=None,
-            filler=False,
-        )
+        loader = loader_of(source, training, rank=rank, workers=4)
         parts = [[micro.targets.tolist() for micro in batch.micro_batches] for batch in loader]
         for first in range(12):
             left = list(loader.batches(first))
@@ -97,3 +107,29 @@ def test_who_joins_later_gets_the_batches_of_the_steps_that_are_left() -> None:
             samples = sum(micro.samples for batch in left for micro in batch.micro_batches)
             assert loader.samples_of(rank, first, 11) == samples
         assert loader.samples_of(rank, 4, 4) == 0
+
+
+class Augmented(TensorSource):
+    """Adds noise to what is read, and knows in which threads that was."""
+
+    def __init__(self, noise: Callable[[], float]) -> None:
+        super().__init__(torch.zeros(8), torch.arange(8))
+        self.noise = noise
+        self.threads: set[str] = set()
+
+    def batch(self, indices: np.ndarray) -> tuple[Tensor, Tensor]:
+        self.threads.add(threading.current_thread().name)
+        inputs, targets = super().batch(indices)
+        return inputs + self.noise(), targets
+
+
+@pytest.mark.parametrize(
+    "noise", [lambda: float(torch.rand(())), random.random, np.random.rand], ids=["torch", "python", "numpy"]
+)
+def test_data_that_draw_random_numbers_are_read_between_the_passes(noise: Callable[[], float]) -> None:
+    """Read ahead, they got other numbers every time: whether data or dropout drew first was chance."""
+    source, quiet = Augmented(noise), Augmented(lambda: 0.0)
+    for each, found in ((source, {"MainThread"}), (quiet, {"MainThread", "input"})):
+        for _ in loader_of(each, TrainingSpec(steps=6, global_batch=4), prefetch=2):
+            pass
+        assert each.threads == found

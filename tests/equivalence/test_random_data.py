@@ -1,0 +1,55 @@
+"""Data that draw random numbers as they are read, from the generator that the model draws from, too: the same numbers
+as in a plain loop, every time."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch.utils.data import default_collate
+
+from engine.inputs.sharding import global_batch_at
+from engine.plan.job import JobSpec
+from tests.equivalence.user_code import augmented
+from tests.jobs import distance, job, succeed
+
+pytestmark = pytest.mark.usefixtures("gang_lane")
+
+USER_CODE = str(Path(__file__).parent / "user_code")
+
+
+def spec_of(strategy: str) -> JobSpec:
+    return job(
+        model={"entrypoint": "augmented:build", "directory": USER_CODE},
+        data={"entrypoint": "augmented:data", "directory": USER_CODE},
+        strategy={"name": strategy},
+        cluster={"workers": 1},
+        training={"steps": 40, "global_batch": 4, "precision": "float64", "seed": 3},
+        evaluation={"every_epochs": 1, "at_end": True},
+    )
+
+
+@cache
+def expected() -> dict[str, Tensor]:
+    spec = spec_of("single")
+    torch.manual_seed(3)
+    train, _ = augmented.data()
+    model = augmented.build().double()
+    optimizer = torch.optim.SGD(model.parameters(), lr=spec.optimizer.learning_rate, **spec.optimizer.options)
+    torch.manual_seed(3 + 1)
+    for step in range(40):
+        chosen = global_batch_at(step, len(train), 4, 3)
+        inputs, targets = default_collate([train[int(index)] for index in chosen])
+        optimizer.zero_grad()
+        functional.cross_entropy(model(inputs.double()), targets).backward()
+        optimizer.step()
+    return model.state_dict()
+
+
+@pytest.mark.parametrize("strategy", ["single", "p3", "ddp"])
+def test_a_plain_loop_draws_the_same_numbers(strategy: str, tmp_path: Path) -> None:
+    assert distance(succeed(spec_of(strategy), tmp_path).state, expected()) <= 1e-11
