@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+from engine.benchmarks.harness.jobs import named
 from engine.benchmarks.harness.machine import ROOT
 from engine.benchmarks.harness.pairs import ratio
 from engine.benchmarks.harness.report import Report, arguments
+from engine.benchmarks.harness.resolved import resolved, tell
 from engine.benchmarks.harness.trees import work_tree
 from engine.benchmarks.harness.turns import METHOD, job_program_of, take_turns
 
@@ -39,7 +42,12 @@ def main() -> None:
     parser.add_argument(
         "--steps", type=int, nargs="+", default=[100, 1500], help="of each run, one for each model"
     )
-    parser.add_argument("--strategies", nargs="+", default=["p3", "ring-allreduce-overlap", "late-multiply"])
+    parser.add_argument(
+        "--strategies",
+        nargs="+",
+        default=["p3", "ring-allreduce-overlap", "late-multiply"],
+        help="as a strategy is, or with options that both commits get: p3:slice_size=50000",
+    )
     parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()
     if not len(options.models) == len(options.batches) == len(options.steps):
@@ -59,9 +67,9 @@ def main() -> None:
         work_tree(options.commit) as there,
     ):
         cells = [
-            (model, strategy, {"workers": options.workers, "batch": batch, "steps": steps})
+            (model, label, _job(model, label, workers=options.workers, batch=batch, steps=steps))
             for model, batch, steps in zip(options.models, options.batches, options.steps, strict=True)
-            for strategy in options.strategies
+            for label in options.strategies
         ]
         report.plan(
             [f"{model} under {strategy}, {job['steps']} steps of both" for model, strategy, job in cells],
@@ -72,12 +80,16 @@ def main() -> None:
             f" first {WARM_UP} steps are left out. {SETS} sets of processes for each; a difference is marked (*) where"
             " all sets say it. More than 1: a step takes longer here."
         )
+        tell(
+            report,
+            (
+                (f"{strategy} on {model}", resolved(ROOT, job), resolved(there, job))
+                for model, strategy, job in cells
+            ),
+        )
         rows = []
         for model, strategy, job in cells:
-            programs = {
-                who: job_program_of(tree, model=model, strategy=strategy, **job)
-                for who, tree in ((HERE, ROOT), (THERE, there))
-            }
+            programs = {who: job_program_of(tree, **job) for who, tree in ((HERE, ROOT), (THERE, there))}
             sets = [take_turns(programs, warm_up=WARM_UP) for _ in range(SETS)]
             report.raw(
                 {
@@ -90,6 +102,11 @@ def main() -> None:
             )  # fmt: skip
             rows.append([model, strategy, *_judged(sets)])
             report.table("An iteration", COLUMNS, rows)
+
+
+def _job(model: str, label: str, **options: Any) -> dict[str, Any]:
+    strategy, given = named(label)
+    return {"model": model, "strategy": strategy, "options": given, **options}
 
 
 def _judged(sets: Sequence[Mapping[str, Sequence[float]]]) -> list[float | int | str]:

@@ -10,21 +10,20 @@ iteration, and the processor time of all workers and servers per step.
 
 from __future__ import annotations
 
-import json
-import os
+import argparse
 import statistics
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from engine.benchmarks.harness.hosts import require_lab
-from engine.benchmarks.harness.jobs import rehearsal_arguments, rehearsal_of
+from engine.benchmarks.harness.jobs import named, rehearsal_arguments, rehearsal_of
 from engine.benchmarks.harness.machine import BUSY, ROOT, cpu_use
 from engine.benchmarks.harness.pairs import FEWEST_ROUNDS, METHOD, ratio, rounds
 from engine.benchmarks.harness.report import Report, arguments
-from engine.benchmarks.harness.trees import work_tree
+from engine.benchmarks.harness.resolved import resolved, tell
+from engine.benchmarks.harness.trees import run_in, work_tree
 
 HERE, THERE = "here", "there"
 WARM_UP = 2
@@ -56,19 +55,8 @@ print(json.dumps(measure(bench_job(**given["job"]), warm_up=given["warm_up"]).ro
 
 def run(tree: Path, job: Mapping[str, Any]) -> dict[str, Any]:
     """`Measured.row` of one rehearsal with the engine in `tree`. Raises RuntimeError where it fails."""
-    process = subprocess.run(
-        [sys.executable, "-c", _RUN, json.dumps({"job": dict(job), "warm_up": WARM_UP})],
-        cwd=tree,
-        env=os.environ | {"PYTHONPATH": str(tree)},
-        stdout=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
-    if process.returncode:
-        raise RuntimeError(
-            f"the run in {tree} ended with status {process.returncode}; what it said stands above"
-        )
-    found: dict[str, Any] = json.loads(process.stdout.splitlines()[-1])
+    given = {"job": dict(job), "warm_up": WARM_UP}
+    found: dict[str, Any] = run_in(tree, _RUN, given, f"the run in {tree} failed")
     return found
 
 
@@ -78,7 +66,10 @@ def main() -> int:
     parser.add_argument("commit", nargs="?", default="HEAD", help="the other one; HEAD: chance")
     parser.add_argument("--model", default="vgg19")
     parser.add_argument(
-        "--strategies", nargs="+", default=["parameter-server", "p3", "ring-allreduce-overlap"]
+        "--strategies",
+        nargs="+",
+        default=["parameter-server", "p3", "ring-allreduce-overlap"],
+        help="as a strategy is, or with options that both commits get: p3:slice_size=50000",
     )
     parser.add_argument("--hosts", type=int, default=4)
     parser.add_argument("--rate", type=float, default=200, help="Mbit/s on this machine's links")
@@ -107,12 +98,9 @@ def main() -> int:
         )
         rows: list[list[Any]] = []
         aims: list[tuple[str, float, bool]] = []
-        for strategy in options.strategies:
-            job = {
-                "model": options.model, "strategy": strategy, "workers": options.hosts, "batch": options.batch,
-                "steps": options.steps, "rehearsal": rehearsal_of(options),
-                "network": {"hosts": options.hosts, "rate": f"{options.rate * options.scale:g}Mbit"},
-            }  # fmt: skip
+        jobs = {label: _job(label, options) for label in options.strategies}
+        tell(report, ((label, resolved(ROOT, job), resolved(there, job)) for label, job in jobs.items()))
+        for strategy, job in jobs.items():
             found: dict[str, list[dict[str, Any]]] = {HERE: [], THERE: []}
             trees = {HERE: ROOT, THERE: there}
             for number, who in rounds([HERE, THERE], options.rounds):
@@ -123,6 +111,15 @@ def main() -> int:
             report.table("A step", COLUMNS, rows)
         report.aims(aims)
     return report.exit_code()
+
+
+def _job(label: str, options: argparse.Namespace) -> dict[str, Any]:
+    strategy, given = named(label)
+    return {
+        "model": options.model, "strategy": strategy, "options": given, "workers": options.hosts,
+        "batch": options.batch, "steps": options.steps, "rehearsal": rehearsal_of(options),
+        "network": {"hosts": options.hosts, "rate": f"{options.rate * options.scale:g}Mbit"},
+    }  # fmt: skip
 
 
 def judged(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Any]:

@@ -24,6 +24,7 @@ from engine.benchmarks.harness.jobs import (
     bench_job,
     interleaved,
     measure,
+    named,
     rehearsal_arguments,
     rehearsal_of,
 )
@@ -116,13 +117,6 @@ def tune(
     times = ", ".join(f"{size} {time / 1e9:.3f} s" for size, time in found.items())
     report.method(f"{cell.model} at {cell.rate} Mbit/s: {strategy} tuned to {option} {best} ({times}).")
     return {option: best}
-
-
-def named(label: str) -> tuple[str, dict[str, Any]]:
-    """`p3:slice_size=auto,shares=equal` is p3 with two options."""
-    name, _, said = label.partition(":")
-    given = [option.partition("=") for option in said.split(",") if option]
-    return name, {key: int(value) if value.isdigit() else value for key, _, value in given}
 
 
 def tuned(sizes: Sequence[float]) -> int:

@@ -114,6 +114,13 @@ def bench_job(
     return from_plain(JobSpec, plain)
 
 
+def named(label: str) -> tuple[str, dict[str, Any]]:
+    """`p3:slice_size=auto,shares=equal` is p3 with two options."""
+    name, _, said = label.partition(":")
+    given = [option.partition("=") for option in said.split(",") if option]
+    return name, {key: int(value) if value.isdigit() else value for key, _, value in given}
+
+
 def rehearsal_arguments(parser: argparse.ArgumentParser) -> None:
     """What the benchmarks on a rehearsed cluster may be told of it."""
     parser.add_argument("--batch", type=int, default=32, help="samples of each worker")

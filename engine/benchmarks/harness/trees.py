@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 import subprocess
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from engine.benchmarks.harness.machine import ROOT
 
@@ -30,3 +34,19 @@ def work_tree(commit: str) -> Iterator[Path]:
             yield tree
         finally:
             subprocess.run(["git", "worktree", "remove", "--force", tree], cwd=ROOT, check=True)
+
+
+def run_in(tree: Path, program: str, given: Mapping[str, Any], failed: str) -> Any:
+    """What a Python program prints as JSON in its last line, run with the engine in `tree` and `given` as its argument,
+    as JSON. Raises RuntimeError, `failed` and its status, where it ends with one."""
+    process = subprocess.run(
+        [sys.executable, "-c", program, json.dumps(dict(given))],
+        cwd=tree,
+        env=os.environ | {"PYTHONPATH": str(tree)},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    if process.returncode:
+        raise RuntimeError(f"{failed} (status {process.returncode}); what it said stands above")
+    return json.loads(process.stdout.splitlines()[-1])
