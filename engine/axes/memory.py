@@ -1,5 +1,10 @@
-"""Memory: what happens to a layer's activations between forward and backward?"""
+"""Memory: what happens to a layer's activations between forward and backward?
 
+Traits, which the rules and the runtime ask for:
+  as-is      nothing is done
+"""
+
+from engine.axes.memory_options import RecomputeOptions, SwapOptions
 from engine.catalogue import Axis, Mechanism
 
 ACTIVATIONS = Axis(
@@ -9,17 +14,20 @@ ACTIVATIONS = Axis(
         Mechanism(
             name="keep",
             summary="They stay on the device until backward has used them.",
-            implementation="engine.runtime.trainer:Trainer",
+            implementation="engine.state.computation:Kept",
+            traits=frozenset({"as-is"}),
         ),
         Mechanism(
             name="swap",
-            summary="Swapped out to host memory after forward, in before backward.",
-            missing="memory optimizations are not built yet",
+            summary="Swapped out after forward, in before backward: to disk from the host, to the host from a device.",
+            implementation="engine.memory.swap:Swap",
+            options=SwapOptions,
         ),
         Mechanism(
             name="recompute",
             summary="Dropped after forward and computed again in backward.",
-            missing="memory optimizations are not built yet",
+            implementation="engine.memory.recompute:Recompute",
+            options=RecomputeOptions,
         ),
     ),
 )

@@ -1,4 +1,4 @@
-"""Module calls: the runtime is told before a module's forward, and has no hook on the module.
+"""Module calls: the runtime is told before a module's forward, or stands around it, and has no hook on the module.
 
 Hooks are seen. A transformer of PyTorch's in evaluation mode goes a faster way where no gradient is wanted, no module
 in it has a hook, and no tensor that it reads has a `__torch_function__`, as a closed parameter has. The two ways differ
@@ -20,10 +20,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import nn
+
+Around: TypeAlias = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
+"""(what runs the module, with all that is told of it; its arguments) -> what the caller of the module gets."""
 
 
 class _Call:
@@ -32,8 +35,15 @@ class _Call:
     def __init__(self, module: nn.Module) -> None:
         self.module = module
         self.functions: list[Callable[[], None]] = []
+        self.around: Around | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.around is not None:
+            return self.around(self.run, args, kwargs)
+        _tell(self.functions)
+        return self.module._call_impl(*args, **kwargs)
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
         _tell(self.functions)
         return self.module._call_impl(*args, **kwargs)
 
@@ -61,6 +71,7 @@ for _function, _below in (
     (_Lookup.__get__, _ACTION.SKIP),
     (_tell, _ACTION.SKIP),
     (_Call.__call__, _ACTION.DEFAULT),  # what it calls is the user's
+    (_Call.run, _ACTION.DEFAULT),
 ):  # as `torch.compiler.disable` does, without its cost in every call
     _FRAMES.set_code_exec_strategy(_function.__code__, _FRAMES._FrameExecStrategy(_ACTION.SKIP, _below))
 
@@ -77,8 +88,27 @@ class Told:
         call = _CALLS.get(self._key)
         if call is not None and self._function in call.functions:
             call.functions.remove(self._function)
-            if not call.functions:
-                del _CALLS[self._key]
+            _forget(call)
+
+
+class Surrounded:
+    """That a function stands around a module's calls, until `remove()`."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self._key = id(module)
+
+    def remove(self) -> None:
+        """Let the module be called as ever; it may be removed before. Nobody may be in a call of the module."""
+        call = _CALLS.get(self._key)
+        if call is not None:
+            call.around = None
+            _forget(call)
+
+
+def _forget(call: _Call) -> None:
+    """A call of which nobody wants to know any more."""
+    if not call.functions and call.around is None:
+        del _CALLS[id(call.module)]
 
 
 def before_forward(module: nn.Module, function: Callable[[], None]) -> Told:
@@ -86,6 +116,15 @@ def before_forward(module: nn.Module, function: Callable[[], None]) -> Told:
     _look_up()
     _CALLS.setdefault(id(module), _Call(module)).functions.insert(0, function)
     return Told(module, function)
+
+
+def around_forward(module: nn.Module, function: Around) -> Surrounded:
+    """Let `function` answer the module's calls. One function stands around a module."""
+    _look_up()
+    call = _CALLS.setdefault(id(module), _Call(module))
+    assert call.around is None, "one function stands around a module"
+    call.around = function
+    return Surrounded(module)
 
 
 @functools.cache

@@ -39,6 +39,9 @@ _NOT_READ = tuple(
 _PYTHON = tuple(f"{sysconfig.get_path(name)}/" for name in ("stdlib", "platstdlib"))
 _OTHERS = ("site-packages", "dist-packages")
 
+_KNOWN: dict[int, ModuleType] = {}
+"""By id, modules that are PyTorch's, Python's or ours, which are kept so that no other one gets it: most of those that
+are imported, and every worker goes through them three times before it trains."""
 _READ: dict[int, tuple[ModuleType, str | None]] = {}
 """By id of a module, which is kept so that no other one gets it: its source, if it has to do with PyTorch."""
 
@@ -46,7 +49,11 @@ _READ: dict[int, tuple[ModuleType, str | None]] = {}
 def imported() -> Iterator[ModuleType]:
     """Every module that may be read; which of them speak of PyTorch shows in `tree`."""
     for module in list(sys.modules.values()):
-        if issubclass(type(module), ModuleType) and not _is_known(file_of(module)):
+        if id(module) in _KNOWN or not issubclass(type(module), ModuleType):
+            continue
+        if _is_known(file_of(module)):
+            _KNOWN[id(module)] = module
+        else:
             yield module
 
 

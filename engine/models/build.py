@@ -31,6 +31,8 @@ def build_model(source: SourceSpec, precision: str = "float32") -> nn.Module:
             )
         model = unwrapped(model)
         _to_training(model, source)
+        for parameter in model.parameters():
+            parameter.grad = None  # of no step of ours: a builder that tries its model out may leave some
     return model.double() if precision == "float64" else model
 
 

@@ -8,17 +8,15 @@ graph.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
-import torch
 from torch import Tensor, fx, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as tree
 
+from engine.inputs.drawn import drawn
 from engine.models.cannot_cut import CannotCutError
 
 _DESCRIBES = {
@@ -41,10 +39,10 @@ _DRAWS = {
 def nothing_frozen(model: nn.Module) -> Iterator[None]:
     """While the block traces the model's forward pass: raises CannotCutError where the graph would hold a value that
     the model would compute, or draw, again and again."""
-    before = _drawn()
+    before = drawn()
     with _Watch(model):
         yield
-    if _drawn() != before:
+    if drawn() != before:
         raise _draws()
 
 
@@ -98,12 +96,6 @@ def _uses_values(function: Any, name: str) -> bool:
     if name == "__get__":
         return getattr(getattr(function, "__self__", None), "__name__", "") in _VALUES
     return name not in _DESCRIBES
-
-
-def _drawn() -> tuple[Any, ...]:
-    """The states of the generators that a user's code draws from."""
-    _, keys, *rest = np.random.get_state()
-    return random.getstate(), torch.get_rng_state().numpy().tobytes(), np.asarray(keys).tobytes(), tuple(rest)
 
 
 def _draws() -> CannotCutError:

@@ -19,14 +19,14 @@ import json
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from functools import partial
 
 import torch
 from torch import Tensor, nn
 from torch.nn import Parameter
 
-from engine.inputs.task import Task, enough_samples
+from engine.inputs.task import Task
 from engine.instrumentation.module_calls import before_forward
 from engine.models.cut import ELSEWHERE, Rest
 from engine.models.modes import evaluating
@@ -34,9 +34,10 @@ from engine.placement.buffers import BuffersByRank
 from engine.placement.pieces import Piece, Room, edge_header, unpack
 from engine.protocol.messages import Lane, Message, Payload
 from engine.state.choice import Choice
-from engine.state.host_memory import as_bytes
+from engine.state.computation import Computation
 from engine.state.recording import Recording
 from engine.state.updates import Hyper, Updater
+from engine.tensor_bytes import as_bytes
 from engine.transport.endpoint import Endpoint
 from engine.transport.message import Header
 
@@ -67,7 +68,7 @@ class Back:
         choice: Choice,
         workers: int,
         torch_device: torch.device,
-        autocast: Callable[[], AbstractContextManager[None]],
+        computation: Computation,
         begin_step: Callable[[int], None],
         endpoint: Endpoint,
         recording: Recording,
@@ -82,7 +83,7 @@ class Back:
         self._choice = choice
         self._workers = workers
         self._device = torch_device
-        self._autocast = autocast
+        self._computation = computation
         self._begin_step = begin_step
         self._endpoint = endpoint
         self._recording = recording
@@ -90,6 +91,8 @@ class Back:
         self._deadline_s = deadline_s
         self._buffers = BuffersByRank(back, workers)
         self._evaluating = False
+        self._forward = False
+        """A training pass goes forward."""
         self._modes = ExitStack()
         """What turns the modules' modes back after an evaluation."""
         self._turn = 0
@@ -236,8 +239,11 @@ class Back:
         self._rest.activation = activation
         if training:
             self._recording.begin_pass()
-        with torch.set_grad_enabled(training), self._autocast(), enough_samples():
+        surroundings = self._computation.training(activation) if training else self._computation.measuring()
+        self._forward = training
+        with surroundings:
             result = self._task(self._rest, ELSEWHERE, piece.targets.to(self._device))
+        self._forward = False
         about["loss"] = float(result.total.detach())
         about["correct"] = None if result.correct is None else int(result.correct)
         if not training:
@@ -246,7 +252,9 @@ class Back:
         self._recording.begin_pass()
         for layer in self._layers:
             layer.left = len(layer.parameters)
-        (result.total * piece.scale).backward()
+        scaled = result.total * piece.scale
+        with self._computation.backward():
+            scaled.backward()
         self._recording.end_backward()
         self._rest.activation = None
         if activation.grad is None:  # nothing of it reached the loss
@@ -272,7 +280,7 @@ class Back:
                 parameter.register_post_accumulate_grad_hook(self._accumulated(layer))
 
     def _entering(self, layer: DeviceLayer) -> None:
-        if not self._evaluating:
+        if self._forward:  # else an evaluation, or recomputation during backward
             self._recording.entering(layer.index)
 
     def _accumulated(self, layer: DeviceLayer) -> Callable[[Tensor], None]:

@@ -17,15 +17,16 @@ from torch import Tensor, nn
 
 from engine.coordination.arrivals import Arrivals
 from engine.inputs.loader import MicroBatch
-from engine.inputs.task import BatchLoss, enough_samples
+from engine.inputs.task import BatchLoss
 from engine.placement.pieces import Room, edge_header, pack
 from engine.placement.schedule import actions
 from engine.protocol.messages import Lane, Message, Payload
 from engine.replica.base import Replica, finite
 from engine.state.choice import Choice
-from engine.state.host_memory import as_bytes
+from engine.state.computation import Computation
 from engine.state.recording import Recording
 from engine.state.updates import Hyper
+from engine.tensor_bytes import as_bytes
 from engine.transport.endpoint import Endpoint
 from engine.transport.message import Header
 
@@ -54,7 +55,7 @@ class EdgePasses:
         beside: Local | None,
         micro_batches: int,
         hyper: Callable[[int], Hyper] | None,
-        autocast: Callable[[], AbstractContextManager[None]],
+        computation: Computation,
         endpoint: Endpoint,
         recording: Recording,
         deadline_s: float,
@@ -69,7 +70,7 @@ class EdgePasses:
         self._beside = beside
         self._micro_batches = micro_batches
         self._hyper = hyper
-        self._autocast = autocast
+        self._computation = computation
         self._endpoint = endpoint
         self._recording = recording
         self._dtype: torch.dtype = getattr(torch, choice.unit.dtype)
@@ -100,7 +101,7 @@ class EdgePasses:
 
     def evaluate(self, inputs: Tensor, targets: Tensor) -> BatchLoss | None:
         """See PassLoss."""
-        activation = self._compute(inputs, targets)
+        activation = self._compute(inputs, targets, self._computation.measuring())
         self._send(activation, targets, 1.0, training=False)
         about, _ = self._come_back(training=False)
         if activation is None:
@@ -111,7 +112,8 @@ class EdgePasses:
     def _forward(self, micro: MicroBatch, scale: float) -> Tensor | None:
         """The front's activation, which has left; None for a micro-batch without samples."""
         self._replica.begin_forward()
-        activation = self._compute(micro.inputs, micro.targets)
+        surroundings = self._computation.training(micro.inputs)
+        activation = self._compute(micro.inputs, micro.targets, surroundings)
         self._replica.end_forward()
         self._send(activation, micro.targets, scale, training=True)
         return activation
@@ -123,14 +125,18 @@ class EdgePasses:
         self._replica.begin_backward(last)
         if activation is not None and activation.requires_grad:
             assert gradient is not None
-            activation.backward(gradient.view(self._dtype).view(activation.shape).to(activation))
+            back = gradient.view(self._dtype).view(activation.shape).to(activation)
+            with self._computation.backward():
+                activation.backward(back)
         self._replica.end_backward()
         return loss
 
-    def _compute(self, inputs: Tensor, targets: Tensor) -> Tensor | None:
+    def _compute(
+        self, inputs: Tensor, targets: Tensor, surroundings: AbstractContextManager[None]
+    ) -> Tensor | None:
         if not len(targets):
             return None
-        with self._autocast(), enough_samples():
+        with surroundings:
             activation: Tensor = self._front(inputs)
         return activation
 

@@ -15,8 +15,8 @@ from engine.launch import PATIENCE_S
 from engine.placement.pieces import Room, edge_header
 from engine.protocol.messages import Lane, Message, Payload
 from engine.state.choice import Choice
-from engine.state.host_memory import as_bytes
 from engine.state.recording import Recording
+from engine.tensor_bytes import as_bytes
 from engine.transport.endpoint import Endpoint
 from engine.transport.message import Header
 

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from engine.protocol.messages import Lane, Message, Payload
 from engine.state.choice import Choice
-from engine.state.host_memory import as_bytes, as_tensor
 from engine.state.updates import Hyper
+from engine.tensor_bytes import as_bytes, as_tensor
 from engine.transport.message import Header
 
 

@@ -9,19 +9,18 @@ forward pass of one stage is the n-th of the next. Which of its passes is next i
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from engine.inputs.loader import MicroBatch
-from engine.inputs.task import BatchLoss, Task, enough_samples
+from engine.inputs.task import BatchLoss, Task
 from engine.models.cut import ELSEWHERE, Rest
 from engine.placement.neighbours import Neighbours
 from engine.placement.schedule import actions
 from engine.replica.base import Replica, finite
+from engine.state.computation import Computation
 from engine.state.recording import Recording
 
 Flying = tuple[Tensor | None, Tensor | None]
@@ -41,7 +40,7 @@ class StagePasses:
         replica: Replica,
         task: Task,
         device: torch.device,
-        autocast: Callable[[], AbstractContextManager[None]],
+        computation: Computation,
         neighbours: Neighbours,
         recording: Recording,
     ) -> None:
@@ -54,7 +53,7 @@ class StagePasses:
         self._replica = replica
         self._task = task
         self._device = device
-        self._autocast = autocast
+        self._computation = computation
         self._neighbours = neighbours
         self._recording = recording
 
@@ -90,7 +89,7 @@ class StagePasses:
         result: BatchLoss | None = None
         leaving: Tensor | None = None
         if entered is not None:
-            with self._autocast():
+            with self._computation.measuring():
                 if self._last:
                     result = self._loss(entered, targets)
                 else:
@@ -104,7 +103,7 @@ class StagePasses:
         entered = self._entering(micro.inputs, micro.targets, training=True)
         leaving: Tensor | None = None
         if entered is not None:
-            with self._autocast(), enough_samples():
+            with self._computation.training(entered):
                 leaving = self._loss(entered, micro.targets).total if self._last else self._part(entered)
             if self._last:
                 leaving = leaving * scale
@@ -117,7 +116,8 @@ class StagePasses:
         self._replica.begin_backward(last)
         if leaving is not None:
             gradient = None if self._last else self._neighbours.gradient(leaving)
-            torch.autograd.backward(leaving, gradient)
+            with self._computation.backward():
+                torch.autograd.backward(leaving, gradient)
             if not self._first:
                 assert entered is not None
                 back = entered.grad if entered.grad is not None else torch.zeros_like(entered)

@@ -32,6 +32,7 @@ from engine.replica.contributions import Contributions, Gradients, Host
 from engine.replica.layer import Layer
 from engine.replica.watch import Watch
 from engine.replica.wrapped import wrapped_class
+from engine.runtime.computing import computing
 from engine.runtime.crossing import Crossing
 from engine.runtime.initial import InitialState, first_values
 from engine.runtime.party import PartyBase, home_of, load_choices, of_shard
@@ -42,9 +43,9 @@ from engine.runtime.servers import make_shard
 from engine.runtime.stop import Stop
 from engine.runtime.subject import (
     Subject,
-    autocasting,
     captures_of,
     check_model,
+    check_norms,
     effective_job,
     load_subject,
     torch_device,
@@ -101,8 +102,9 @@ class Assembly:
         subject = load_subject(self._launch, self.rank, base.recording, back=base.party.device is not None)
         if subject.pace is None:  # what is replayed was made of the description
             check_model(subject.model, self._launch)
+            check_norms(subject.model, self._launch, self.device)
         plan = self._launch.plan
-        if isinstance(plan, Wrapper) or any(layer.exchange != "none" for layer in plan.layers):
+        if isinstance(plan, Wrapper) or any(layer.exchanges for layer in plan.layers):
             for name in contiguous_parameters(dict(subject.model.named_parameters())):
                 print(f"{name} was not contiguous in memory; it is now, so that slices are views", flush=True)
         return subject
@@ -126,12 +128,13 @@ class Assembly:
     def place(self, subject: Subject) -> Place:
         """Which part of the model is here."""
         launch, base, lane = self._launch, self._base, self._worker_lane
-        autocast = autocasting(self.job, self.device)
         if self.team.stage is not None:
-            return Stage(launch, base, subject, self.team, lane, self.gather, self.device, autocast)
+            return Stage(launch, base, subject, self.team, lane, self.gather, self.device)
         if subject.parts is not None:
-            return Crossing(launch, base, subject, lane, self.gather, self.device, autocast)
-        return Whole(subject, base.recording, self.gather, autocast)
+            return Crossing(launch, base, subject, lane, self.gather, self.device)
+        return Whole(
+            subject, base.recording, self.gather, computing(launch, base, subject.model, self.device)
+        )
 
     def initial(self, model: nn.Module) -> InitialState:
         """The first values of `model`, which worker 0 hands to the others."""

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from engine.axes.order import RANK
-from engine.codec.fp32 import FullPrecision
 from engine.coordination.dispatch import Dispatch
 from engine.coordination.gather import Gather
 from engine.inputs.task import Task
@@ -21,10 +20,11 @@ from engine.plan.flow import CROSSING
 from engine.plan.plan import LayerPlan, Plan
 from engine.protocol.messages import Lane
 from engine.replica.base import Replica
+from engine.runtime.computing import computing
 from engine.runtime.initial import InitialState, first_values
 from engine.runtime.party import PartyBase
 from engine.runtime.servers import end_training
-from engine.runtime.subject import Autocast, Subject
+from engine.runtime.subject import Subject
 from engine.runtime.trainer import Passes, PassLoss
 from engine.runtime.whole_state import WholeState, give, layout_of
 from engine.state.choice import Choice
@@ -43,7 +43,6 @@ class Crossing:
         lane: Dispatch,
         gather: Gather,
         torch_device: torch.device,
-        autocast: Autocast,
     ) -> None:
         """Before the endpoint connects. `lane`: the worker's. `subject` has the parts of its model."""
         assert subject.parts is not None
@@ -53,7 +52,7 @@ class Crossing:
         front, back = subject.parts.front, subject.parts.back
         self.shared = self.model = front
         self.team = gather
-        self._autocast = autocast
+        self._computation = computing(launch, base, front, torch_device)
         self._lane = lane
         self._party = device_party(launch.plan, launch.job.cluster.workers, 0)
         self._home: DeviceHome | None = None
@@ -62,7 +61,7 @@ class Crossing:
         """On worker 0, where the device is elsewhere: the back's first values, until they have been sent."""
         self._whole: WholeState | None = None
         if base.party.device is not None:
-            self._home = DeviceHome(launch, base, back, subject.task, torch_device, autocast)
+            self._home = DeviceHome(launch, base, back, subject.task, torch_device)
         if launch.profile is None:
             if base.party.index == 0 and self._home is None:
                 self._initial = InitialState(first_values(back), launch.deadline_s)
@@ -89,7 +88,7 @@ class Crossing:
             beside=self._device,
             micro_batches=launch.job.training.micro_batches,
             hyper=hyper,
-            autocast=self._autocast,
+            computation=self._computation,
             endpoint=base.endpoint,
             recording=base.recording,
             deadline_s=launch.deadline_s + PATIENCE_S,
@@ -127,7 +126,6 @@ class DeviceHome:
         back: nn.Module,
         task: Task,
         torch_device: torch.device,
-        autocast: Autocast,
     ) -> None:
         """Before the endpoint connects."""
         self._launch = launch
@@ -135,7 +133,6 @@ class DeviceHome:
         self._back = back
         self._task = task
         self._torch_device = torch_device
-        self._autocast = autocast
         contiguous_parameters(dict(back.named_parameters()))
         self._lane = base.dispatch(Lane.DEVICE)
         self._initial = InitialState(first_values(back), launch.deadline_s)
@@ -143,7 +140,7 @@ class DeviceHome:
         base.endpoint.on_failure(self._initial.fail)
 
     def open(self, begin_step: Callable[[int], None]) -> Back:
-        """When all are connected: worker 0's values, then the device itself. See Device for `begin_step`."""
+        """When all are connected: worker 0's values, then the device itself; `begin_step` is its own."""
         launch, base = self._launch, self._base
         if launch.profile is None and base.party.index != 0:  # what is replayed begins alike everywhere
             self._initial.wait(base.names[0])
@@ -157,7 +154,7 @@ class DeviceHome:
             choice=edge_choice(launch),
             workers=launch.job.cluster.workers,
             torch_device=self._torch_device,
-            autocast=self._autocast,
+            computation=computing(launch, base, self._back, self._torch_device),
             begin_step=begin_step,
             endpoint=base.endpoint,
             recording=base.recording,
@@ -192,7 +189,7 @@ def edge_choice(launch: Launch, number: int = 0) -> Choice:
         unit=unit,
         layer=LayerPlan(layer=edge.destination, codec=edge.codec, order=edge.order),
         flow=CROSSING,
-        codec=FullPrecision(),
         rank=RANK[edge.order.rank].load(),
         layer_index=launch.model.layer(edge.destination).index,
+        seed=launch.job.training.seed,
     )

@@ -9,7 +9,7 @@ from engine.plan.cluster import Party
 from engine.runtime.crossing import DeviceHome
 from engine.runtime.cuda_clock import span_clock
 from engine.runtime.party import PartyBase
-from engine.runtime.subject import autocasting, load_back, torch_device
+from engine.runtime.subject import load_back, torch_device
 from engine.runtime.worker import seed_everything
 
 
@@ -30,7 +30,7 @@ class DedicatedDevice:
         job, where = launch.job, torch_device(launch.devices[-1])
         seed_everything(job.training.seed, job.training.deterministic)
         back, task = load_back(launch, base.recording)
-        home = DeviceHome(launch, base, back, task, where, autocasting(job, where))
+        home = DeviceHome(launch, base, back, task, where)
         del back  # it is the home's, and the front the workers'
         base.connect()
         base.recording.spans = span_clock(base.clock.now_ns, where)

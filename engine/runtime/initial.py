@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from engine.launch import Launch
 from engine.protocol.messages import Lane, Message, Payload
 from engine.runtime.party import PartyBase, exchanged_parameters
-from engine.state.host_memory import as_bytes
+from engine.tensor_bytes import as_bytes
 from engine.transport.endpoint import Endpoint
 from engine.transport.message import Header
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from types import TracebackType
-from typing import Any
 
-from engine.axes.codec import CODEC
 from engine.coordination.dispatch import Dispatch, largest_message
 from engine.lab import address
 from engine.launch import Launch
@@ -88,6 +87,8 @@ class PartyBase:
             launch.rendezvous, index=party.index, names=self.names, deadline_s=launch.deadline_s
         )
         self.endpoint.on_failure(self.rendezvous.fail)
+        self.at_the_end = ExitStack()
+        """What is left to do when the party ends, whatever happened."""
 
     def dispatch(self, lane: Lane) -> Dispatch:
         """The table of a lane's messages; before `connect`."""
@@ -138,6 +139,7 @@ class PartyBase:
         """Whatever happened, keep what was measured; tell the peers where this end failed."""
         if error is not None:
             self.endpoint.close(orderly=False, reason=f"{type(error).__name__}: {error}")
+        self.at_the_end.close()
         self._links.close()
         self.recording.close()
         self.recorder.close()
@@ -170,20 +172,18 @@ def load_choices(launch: Launch) -> dict[int, Choice]:
     assert isinstance(plan, Plan)
     by_layer = {layer.layer: layer for layer in plan.layers}
     units = cut(plan, launch.model)
-    codecs: dict[str, Any] = {}
     ranks = ranks_of([(by_layer[unit.layers[0]], unit) for unit in units])
     found = {}
     for unit in units:
         layer = by_layer[unit.layers[0]]
-        codec = codecs.setdefault(layer.codec, CODEC[layer.codec].load()())
         rank = ranks[layer.order.rank]
         found[unit.index] = Choice(
             unit=unit,
             layer=layer,
             flow=derive(layer, launch.job, launch.consistency),
-            codec=codec,
             rank=rank,
             layer_index=unit.position,
+            seed=launch.job.training.seed,
         )
     return found
 

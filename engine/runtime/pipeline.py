@@ -16,9 +16,10 @@ from engine.placement.stage import StagePasses
 from engine.plan.plan import Plan
 from engine.protocol.messages import Message
 from engine.replica.base import Replica
+from engine.runtime.computing import computing
 from engine.runtime.crossing import edge_choice
 from engine.runtime.party import PartyBase
-from engine.runtime.subject import Autocast, Subject, cuts_of
+from engine.runtime.subject import Subject, cuts_of, cutting
 from engine.runtime.trainer import Passes, PassLoss
 from engine.runtime.whole_state import Layout, WholeState, give, layout_of
 
@@ -35,7 +36,6 @@ class Stage:
         lane: Dispatch,
         gather: Gather,
         torch_device: torch.device,
-        autocast: Autocast,
     ) -> None:
         """Before the endpoint connects. `lane`: the worker's."""
         assert isinstance(launch.plan, Plan)
@@ -45,7 +45,6 @@ class Stage:
         self._base = base
         self._seat = team
         self._task = subject.task
-        self._autocast = autocast
         self._device = torch_device
         self._pipeline = launch.plan.pipeline
         stage, stages = team.stage, self._pipeline.stages
@@ -54,10 +53,12 @@ class Stage:
         self._away: Layout = {}
         """What worker 0 does not hold: the other stages' state."""
         if launch.profile is None:
-            parts = cut_in_a_row(subject.model, cuts_of(launch.plan))
+            with cutting(launch):
+                parts = cut_in_a_row(subject.model, cuts_of(launch.plan))
             self.model = parts[stage]
             self._away = layout_of(parts[1:])
             self._whole = WholeState(base, lane, gather, subject.model, layout_of(parts), self._away)
+        self._computation = computing(launch, base, self.model, torch_device)
         self._neighbours = Neighbours(
             before=edge_choice(launch, stage - 1) if stage > 0 else None,
             behind=edge_choice(launch, stage) if stage < stages - 1 else None,
@@ -85,7 +86,7 @@ class Stage:
             replica=replica,
             task=self._task,
             device=self._device,
-            autocast=self._autocast,
+            computation=self._computation,
             neighbours=self._neighbours,
             recording=self._base.recording,
         )

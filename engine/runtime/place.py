@@ -8,8 +8,9 @@ from torch import Tensor, nn
 
 from engine.coordination.gather import Gather
 from engine.replica.base import Replica
-from engine.runtime.subject import Autocast, Subject
+from engine.runtime.subject import Subject
 from engine.runtime.trainer import LocalLoss, MeasuredLoss, OneByOne, Passes, PassLoss
+from engine.state.computation import Computation
 from engine.state.recording import Recording
 
 
@@ -36,18 +37,20 @@ class Place(Protocol):
 class Whole:
     """The whole model is here."""
 
-    def __init__(self, subject: Subject, recording: Recording, gather: Gather, autocast: Autocast) -> None:
+    def __init__(
+        self, subject: Subject, recording: Recording, gather: Gather, computation: Computation
+    ) -> None:
         self.shared = self.model = subject.model
         self.team = gather
         self._task = subject.task
         self._recording = recording
-        self._autocast = autocast
+        self._computation = computation
 
     def open(self, replica: Replica, total_steps: int) -> tuple[Passes, PassLoss]:
         """See Place."""
-        loss = LocalLoss(replica.passing(self._task), self._autocast)
-        measure = MeasuredLoss(self.model, self._task, self._autocast)
-        return OneByOne(replica, loss, self._recording), measure
+        loss = LocalLoss(replica.passing(self._task), self._computation)
+        measure = MeasuredLoss(self.model, self._task, self._computation)
+        return OneByOne(replica, loss, self._computation, self._recording), measure
 
     def end(self) -> None:
         """See Place: nothing is elsewhere."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import zlib
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from engine.axes.exchange import EXCHANGE
 from engine.errors import UserError
 from engine.inputs.build import find_task, load_dataset
 from engine.inputs.source import Source
@@ -20,6 +20,7 @@ from engine.inputs.task import Task
 from engine.instrumentation import unasked
 from engine.launch import REPLAY, Launch
 from engine.models.build import build_model
+from engine.models.cannot_cut import CannotCutError
 from engine.models.cut import Parts, cut
 from engine.models.fit import fitted
 from engine.plan.job import EvaluationSpec, JobSpec
@@ -31,14 +32,11 @@ from engine.replay.device import Node, Pace, ReplayModel, ReplaySource, replay_t
 from engine.replay.parts import replayed_part
 from engine.runtime.straggler import Slowness, lengthening
 from engine.state.capture import Capture, LinearCapture
-from engine.state.host_memory import as_bytes
 from engine.state.recording import Recording
+from engine.tensor_bytes import as_bytes
 
 if TYPE_CHECKING:
     from engine.state.choice import Choice
-
-Autocast = Callable[[], AbstractContextManager[None]]
-"""What is around every computation of a model."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +68,7 @@ def load_subject(launch: Launch, rank: int, recording: Recording, *, back: bool 
             task=find_task(job.model, job.data),
             train=dataset.train,
             test=dataset.test,
-            parts=cut(built, cuts[0]) if cuts and pipeline is None else None,
+            parts=_cut(built, cuts[0], launch) if cuts and pipeline is None else None,
         )
     pace = _pace(launch.profile, recording, slowness_of(job, rank))
     source = ReplaySource(launch.model.samples or job.training.global_batch)
@@ -97,7 +95,26 @@ def load_back(launch: Launch, recording: Recording) -> tuple[nn.Module, Task]:
         return replayed_part(launch.model, [place], 1, launch.profile, pace, 0, workers), replay_task
     model = build_model(job.model, job.training.precision)
     check_model(model, launch)
-    return cut(model, place).back, find_task(job.model, job.data)
+    return _cut(model, place, launch).back, find_task(job.model, job.data)
+
+
+@contextlib.contextmanager
+def cutting(launch: Launch) -> Iterator[None]:
+    """Around what cuts the job's model: raises UserError for a model that could be cut when it was described."""
+    try:
+        yield
+    except CannotCutError as error:
+        raise UserError(
+            "strategy.name",
+            launch.job.strategy.name,
+            f"{error}; in its later passes the model does not",
+            "Let its first pass do what the others do, or choose a strategy that replicates every layer",
+        ) from error
+
+
+def _cut(model: nn.Module, place: str, launch: Launch) -> Parts:
+    with cutting(launch):
+        return cut(model, place)
 
 
 def slowness_of(job: JobSpec, rank: int) -> Slowness | None:
@@ -127,6 +144,28 @@ def check_model(model: nn.Module, launch: Launch) -> None:
         )
 
 
+def check_norms(model: nn.Module, launch: Launch, device: torch.device) -> None:
+    """SyncBatchNorm takes the statistics of all workers in a process group of PyTorch's, on CUDA devices. Without a
+    group it is a BatchNorm, which nobody would see; with one it fails on the CPU."""
+    plan = launch.plan
+    if isinstance(plan, Wrapper):
+        possible = device.type == "cuda"
+    else:
+        grouped = any(
+            "ordered" in EXCHANGE[layer.exchange].traits for layer in plan.layers if layer.exchanges
+        )
+        possible = launch.job.cluster.workers == 1 and (device.type == "cuda" or not grouped)
+    for name, module in model.named_modules():
+        if isinstance(module, nn.SyncBatchNorm) and not possible:
+            raise UserError(
+                "model",
+                name or "the model",
+                "is a SyncBatchNorm: it takes the statistics of all workers only under PyTorch's own ddp and fsdp, on"
+                " CUDA devices",
+                "Build a BatchNorm, whose statistics are each worker's own, or choose ddp or fsdp on CUDA devices",
+            )
+
+
 def _checksum(model: nn.Module, launch: Launch) -> str:
     """The description's checksum with this model's own names, shapes and types."""
     actual = dict(model.named_parameters())
@@ -149,13 +188,6 @@ def _checksum(model: nn.Module, launch: Launch) -> str:
         for layer in launch.model.layers
     )
     return replace(launch.model, layers=layers).checksum
-
-
-def autocasting(job: JobSpec, device: torch.device) -> Autocast:
-    """What is around every computation of the job's model."""
-    if job.training.precision == "bf16":
-        return partial(torch.autocast, device.type, dtype=torch.bfloat16)
-    return contextlib.nullcontext
 
 
 def captures_of(model: nn.Module, launch: Launch, choices: Mapping[int, Choice]) -> dict[int, Capture]:

@@ -10,21 +10,20 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import partial
 from typing import Protocol, TypeAlias
 
-import torch
 from torch import Tensor, nn
 
 from engine.errors import TrainingError
 from engine.inputs.batch import Tensors, count
 from engine.inputs.loader import Loader, MicroBatch
-from engine.inputs.task import BatchLoss, Task, enough_samples
+from engine.inputs.task import BatchLoss, Task
 from engine.plan.job import JobSpec
 from engine.replica.base import Replica, finite
 from engine.runtime.stop import Stop
+from engine.state.computation import Computation
 from engine.state.recording import Recording
 
 
@@ -48,58 +47,55 @@ class Passes(Protocol):
 class LocalLoss:
     """The whole model is here."""
 
-    def __init__(
-        self,
-        compute: Callable[[Tensors, Tensors], BatchLoss],
-        autocast: Callable[[], AbstractContextManager[None]],
-    ) -> None:
+    def __init__(self, compute: Callable[[Tensors, Tensors], BatchLoss], computation: Computation) -> None:
         """`compute`: (inputs, targets) -> loss, of a batch with samples."""
         self._compute = compute
-        self._autocast = autocast
+        self._computation = computation
 
     def __call__(self, inputs: Tensors, targets: Tensors) -> BatchLoss | None:
         """See PassLoss."""
         if count(targets) == 0:  # a small batch left this worker without samples, and it needs no filler
             return None
-        with self._autocast(), enough_samples():
+        with self._computation.training(inputs):
             return self._compute(inputs, targets)
 
 
-class MeasuredLoss(LocalLoss):
+class MeasuredLoss:
     """The same in an evaluation, without gradients, unless the loss asks for some itself (by its inputs, say)."""
 
-    def __init__(
-        self,
-        model: nn.Module,
-        task: Task,
-        autocast: Callable[[], AbstractContextManager[None]],
-    ) -> None:
-        super().__init__(partial(task, model), autocast)
+    def __init__(self, model: nn.Module, task: Task, computation: Computation) -> None:
         self._model = model
+        self._task = task
+        self._computation = computation
         self._needs_gradients = False
 
     def __call__(self, inputs: Tensors, targets: Tensors) -> BatchLoss | None:
         """See PassLoss."""
+        if count(targets) == 0:
+            return None
         if not self._needs_gradients:
             try:
-                with torch.no_grad():
-                    return super().__call__(inputs, targets)
+                with self._computation.measuring():
+                    return self._task(self._model, inputs, targets)
             except RuntimeError as error:
                 if "not require grad" not in str(error):
                     raise
             self._needs_gradients = True
-        with torch.enable_grad():
-            found = super().__call__(inputs, targets)
+        with self._computation.measuring(gradients=True):
+            found = self._task(self._model, inputs, targets)
         self._model.zero_grad(set_to_none=True)  # what the loss may have added up
-        return None if found is None else BatchLoss(found.total.detach(), found.correct)
+        return BatchLoss(found.total.detach(), found.correct)
 
 
 class OneByOne:
     """A micro-batch goes forward and at once backward."""
 
-    def __init__(self, replica: Replica, loss: PassLoss, recording: Recording) -> None:
+    def __init__(
+        self, replica: Replica, loss: PassLoss, computation: Computation, recording: Recording
+    ) -> None:
         self._replica = replica
         self._loss = loss
+        self._computation = computation
         self._recording = recording
 
     def __call__(self, micro_batches: list[MicroBatch], divisor: float) -> tuple[float, int]:
@@ -116,22 +112,10 @@ class OneByOne:
                     scaled = differentiable(loss.total, self._recording.step) * (micro.scale / divisor)
                     total += finite(float(scaled.detach()), self._recording.step)
                     self._recording.caught_up()
-                    run_backward(scaled)
+                    with self._computation.backward():
+                        scaled.backward()
                 replica.end_backward()
         return total, sum(micro.samples for micro in micro_batches)
-
-
-def run_backward(loss: Tensor) -> None:
-    """Raises TrainingError for what compiled code cannot do."""
-    try:
-        loss.backward()
-    except RuntimeError as error:
-        if "support double backward" not in str(error):
-            raise
-        raise TrainingError(
-            "the loss differentiates its own derivatives, of which compiled code has none. Leave the part that is"
-            " differentiated twice uncompiled, or compile it with backend='eager'"
-        ) from error
 
 
 def differentiable(loss: Tensor, step: int) -> Tensor:

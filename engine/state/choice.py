@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
+
 from engine.axes.codec import CODEC
-from engine.codec.base import Codec
+from engine.codec.base import Piece, UnitCodec
+from engine.codec.draws import seed_of
+from engine.codec.opening import opened
 from engine.plan.flow import Flow
 from engine.plan.plan import LayerPlan
 from engine.plan.units import Unit
@@ -21,16 +25,31 @@ class Choice:
     """The plan of its first layer; every layer of a bucket agrees on exchange, codec and order."""
     flow: Flow
     """What follows from that for what travels, and for where it is applied."""
-    codec: Codec
     rank: Callable[[Unit, int], int]
     """(unit, step) -> priority of its messages; smaller leaves first."""
     layer_index: int
     """Forward position of its first layer, for counters and events."""
+    seed: int
+    """The job's."""
 
     @property
     def lossless(self) -> bool:
         """Whether what travels is the tensor itself, so that it can be received in place."""
         return "lossless" in CODEC[self.layer.codec].traits
+
+    def codec(self, sender: str) -> UnitCodec:
+        """Opened for the unit on this party, with nothing remembered yet. `sender`: who encodes with it, "worker 1" or
+        "shard 0"."""
+        return opened(self.layer.encoding, self._piece(getattr(torch, self.unit.dtype), sender))
+
+    def codec_of(self, dtype: torch.dtype, sender: str) -> UnitCodec:
+        """Opened for what is not the unit's elements, and travels in `dtype`: nothing is remembered of it."""
+        return opened(self.layer.encoding, self._piece(dtype, sender), remembers=False)
+
+    def _piece(self, dtype: torch.dtype, sender: str) -> Piece:
+        unit = self.unit
+        seed = seed_of(self.seed, unit.index, sender)
+        return Piece(name=unit.layers[0], count=unit.count, dtype=dtype, seed=seed)
 
     def priority(self, step: int) -> int:
         """Of the unit's messages in `step`."""

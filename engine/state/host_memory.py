@@ -8,42 +8,32 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate
 
 import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from engine.codec.fp32 import FullPrecision
+from engine.codec.base import write
 from engine.errors import TrainingError
 from engine.instrumentation.gate import past_gates
-from engine.instrumentation.raw_memory import NUMPY
 from engine.instrumentation.sharing import Sharing
 from engine.plan.units import Segment, Unit
 from engine.state.landing import Beside, Landing
 from engine.state.presence import Presence
-
-_KNOWN_TO_PYTHON = {torch.float32, torch.float64, torch.float16}
-"""Types whose memory is cast to bytes without an operation of PyTorch's, in each of which another thread may take the
-interpreter."""
-
-
-def as_bytes(part: Tensor) -> memoryview:
-    """A contiguous 1-D host tensor as the bytes that it occupies, without a copy."""
-    part = _without_history(part)
-    if part.dtype in _KNOWN_TO_PYTHON and part.numel():
-        return memoryview(NUMPY(part)).cast("B")
-    return memoryview(NUMPY(part.view(torch.uint8)))
-
-
-def as_tensor(payload: memoryview | None, dtype: torch.dtype) -> Tensor:
-    """Received bytes as a 1-D tensor of `dtype`, without a copy; None is an empty payload."""
-    return torch.frombuffer(payload, dtype=dtype) if payload else torch.empty(0, dtype=dtype)
+from engine.tensor_bytes import as_bytes, as_tensor, without_history
 
 
 def present(unit: Unit, mask: bytes) -> list[Segment]:
     """The unit's segments whose presence bit is set (bit i of the mask, little-endian, is segment i). The empty mask,
     which costs nothing on the wire, says that all are present."""
     return [s for i, s in enumerate(unit.segments) if has(mask, i)] if mask else list(unit.segments)
+
+
+def places(unit: Unit, mask: bytes) -> list[int]:
+    """Where in the unit each of the `present` segments begins."""
+    starts = accumulate((s.count for s in unit.segments), initial=0)
+    return [start for index, start in enumerate(list(starts)[:-1]) if has(mask, index)]
 
 
 def has(mask: bytes, index: int) -> bool:
@@ -199,21 +189,15 @@ class HostMemory:
 
     def _write(self, unit: Unit, received: Tensor) -> None:
         self._about_to_write(unit.segments)
-        FullPrecision().decode(received, self.parameters(unit.segments))
+        write(received, self.parameters(unit.segments))
 
     def _flat_gradient(self, segment: Segment) -> Tensor:
         gradient = self._carriers[segment.parameter].grad
         assert gradient is not None, f"the gradient of {segment.parameter} was taken away while it was summed"
-        flat = _without_history(gradient)
+        flat = without_history(gradient)
         if flat.ndim != 1:
             flat = flat.view(-1)
         return flat if segment.count == len(flat) else flat[segment.start : segment.stop]
-
-
-def _without_history(tensor: Tensor) -> Tensor:
-    """The same memory. Each operation lets another thread have the interpreter, so what has no history is left as it
-    is."""
-    return tensor.detach() if tensor.requires_grad else tensor
 
 
 def contiguous_parameters(parameters: Mapping[str, Parameter]) -> list[str]:

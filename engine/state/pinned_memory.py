@@ -17,11 +17,12 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from engine.codec.fp32 import FullPrecision
+from engine.codec.base import write
 from engine.instrumentation.gate import past_gates
 from engine.plan.units import Segment, Unit
-from engine.state.host_memory import HostMemory, as_bytes, as_tensor
+from engine.state.host_memory import HostMemory
 from engine.state.landing import Beside
+from engine.tensor_bytes import as_bytes, as_tensor
 
 
 class PinnedMemory(HostMemory):
@@ -93,9 +94,7 @@ class PinnedMemory(HostMemory):
     def land(self, unit: Unit, payload: memoryview | None, then: Callable[[], None]) -> None:
         """As HostMemory.land; what was received goes up to the device, or stays in the mirror until it may."""
         if payload is not None:
-            FullPrecision().decode(
-                as_tensor(payload, getattr(torch, unit.dtype)), self.parameters(unit.segments)
-            )
+            write(as_tensor(payload, getattr(torch, unit.dtype)), self.parameters(unit.segments))
         if self.landing.may_land(unit):
             self._copy_up(unit)
             then()

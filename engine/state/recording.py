@@ -203,6 +203,15 @@ class Recording:
         """Backward has computed the last gradient of `layer`."""
         self._until_now(Kind.BACKWARD, layer)
 
+    @contextmanager
+    def recomputing(self, layer: int) -> Iterator[None]:
+        """Around computing the forward pass of a block that begins with `layer` again, within backward."""
+        self._until_now(Kind.BACKWARD, NONE)
+        try:
+            yield
+        finally:
+            self._until_now(Kind.RECOMPUTE, layer)
+
     def end_backward(self) -> None:
         self._until_now(Kind.BACKWARD, NONE)
         self.slowing.ends()

@@ -12,7 +12,6 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 
@@ -34,16 +33,11 @@ _REMEMBERED = 4096
 _GROUP = "trainyard_group"
 
 
-def group_of(spec: OptimizerSpec, name: str) -> int:
-    """The parameter group of a parameter: 0 for the defaults, i for `spec.groups[i - 1]`."""
-    return next((i for i, g in enumerate(spec.groups, 1) if fnmatchcase(name, g.match)), 0)
-
-
 def build_optimizer(spec: OptimizerSpec, named: Iterable[tuple[str, Tensor]]) -> torch.optim.Optimizer:
     """A torch.optim optimizer over `named` tensors with the groups of `spec`. Raises UserError for bad options."""
     groups: dict[int, list[Tensor]] = {}
     for name, tensor in named:
-        groups.setdefault(group_of(spec, name), []).append(tensor)
+        groups.setdefault(spec.group_of(name), []).append(tensor)
     return _optimizer(spec, groups)
 
 

@@ -1,0 +1,92 @@
+"""Activations: the memory mechanisms that a plan names for the layers of one part of a model, at work.
+
+Each stands around the calls of its blocks (`blocks.py`), in the forward part of training passes only: an evaluation
+runs as ever, and what is saved for backward outside of all blocks stays where it is.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from torch import nn
+
+from engine.axes.memory import ACTIVATIONS
+from engine.instrumentation.module_calls import Around, Surrounded, around_forward
+from engine.memory.blocks import Choice, Finder, Row, surround_rows
+from engine.memory.mechanism import Mechanism, Place
+from engine.plan.description import ModelDescription
+
+
+class Activations:
+    """See `engine.state.computation.Memory`."""
+
+    def __init__(self, place: Place, model: ModelDescription, choices: Mapping[str, Choice]) -> None:
+        """`choices`: of the layers that do not keep their activations, by name. Raises UserError for a layer of which
+        nothing can be had."""
+        self._passes = place.passes
+        wanted = dict.fromkeys(choice.activations for choice in choices.values())
+        self._mechanisms: dict[str, Mechanism] = {name: ACTIVATIONS[name].load()(place) for name in wanted}
+        finder = Finder(place.part, model, choices, lambda name: self._mechanisms[name].divides)
+        self._around: list[Surrounded] = []
+        self._never: dict[str, None] = {}
+        """Blocks that have not been called in training, by name."""
+        self._looked = False
+        rows: dict[nn.Module, list[Row]] = defaultdict(list)
+        for block, choice, parent in finder.find():
+            self._never[block.name] = None
+            around = self._noticing(
+                block.name, self._mechanisms[choice.activations].around(block, choice.options)
+            )
+            if parent is None:
+                self._around.append(around_forward(block.modules[0], around))
+            else:
+                row = Row(block.modules, around)
+                self._around += row.install()
+                rows[parent].append(row)
+        self._around += [surround_rows(parent, found) for parent, found in rows.items()]
+
+    def _noticing(self, name: str, around: Around) -> Around:
+        def noticed(run: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            if self._passes.forward:
+                self._never.pop(name, None)
+            return around(run, args, kwargs)
+
+        return noticed
+
+    @contextmanager
+    def training(self, inputs: Any) -> Iterator[None]:
+        """See Memory."""
+        for mechanism in self._mechanisms.values():
+            mechanism.begin_forward(inputs)
+        self._passes.forward = True
+        try:
+            yield
+        finally:
+            self._passes.forward = False
+
+    @contextmanager
+    def backward(self) -> Iterator[None]:
+        """See Memory."""
+        if not self._looked:
+            self._looked = True
+            for name in self._never:
+                print(
+                    f"warning: {name} was not called by itself in the first training pass, so its activations stay"
+                    " where they are as long as that is so. Give the layers around it the same choice",
+                    flush=True,
+                )
+        self._passes.backward = True
+        try:
+            yield
+        finally:
+            self._passes.backward = False
+
+    def close(self) -> None:
+        """See Memory."""
+        for each in self._around:
+            each.remove()
+        for mechanism in self._mechanisms.values():
+            mechanism.close()

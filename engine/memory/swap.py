@@ -1,0 +1,208 @@
+"""swap: what a block saves for backward leaves for a second tier of memory, and is back when backward needs it.
+
+Rhu et al., "vDNN" (2016); Wang et al., "Experiences of deep learning optimization on PAI" (2017), section 3.2 (papers
+002). The second tier is a file for tensors on the host (`disk.py`), pinned memory of the host for those on a CUDA
+device (`pinned.py`).
+
+Hooks on what autograd saves move the memory behind each tensor, from its first element to its last, once however many
+tensors have just that, and remember how the tensor lies in it; backward gets views of what came back. Where tensors
+overlap in part, each is moved: outputs of `unsafe_chunk`, by which recurrent cells cut their gates, are views of one
+base and yet count their writes each on their own, so that of one nothing follows about the other. While one is used,
+the two that left before it, which are wanted next, are on their way in.
+
+The memory is written to by nobody between the two: where plain PyTorch would find that out in backward, this does for
+what has not left by then, and has the values that were saved otherwise. That holds for what is written through `.data`,
+too, which nobody counts: without this, backward would have the new values.
+
+Never moved: parameters, buffers and the pass's inputs, which are there in any case; tensors of fewer bytes than the
+option `least_bytes`; classes and layouts other than plain dense ones.
+
+Costs 2 x the bytes saved, over the link to the second tier, hidden behind computation as far as that lasts. It loses
+where a block computes for less time than its bytes take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+from weakref import ref
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+from torch.autograd.graph import saved_tensors_hooks
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.nn import Parameter
+from torch.utils._pytree import tree_leaves
+
+from engine.axes.memory_options import SwapOptions
+from engine.instrumentation.gate import past_gates
+from engine.instrumentation.module_calls import Around
+from engine.memory.disk import Disk
+from engine.memory.mechanism import Block, Place
+from engine.memory.pinned import Pinned
+
+_AHEAD = 2
+"""How many memories are on their way in while one is used."""
+
+
+class Stored(Protocol):
+    """Bytes in the second tier."""
+
+    def prefetch(self) -> None: ...
+    def bring(self) -> Tensor: ...
+    def release(self) -> None: ...
+
+
+class Tier(Protocol):
+    """Where bytes go."""
+
+    def out(self, values: Tensor) -> Stored:
+        """Let flat bytes leave."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class _Moved:
+    """One tensor's memory, away."""
+
+    def __init__(self, stored: Stored, before: ref[_Moved] | None) -> None:
+        """`before`: what left before it."""
+        self._stored = stored
+        self._before = before
+        self._here: Tensor | None = None
+        """Its bytes, from when backward wants them first."""
+
+    def bytes(self) -> Tensor:
+        """Flat, as they were. What is wanted next is on its way."""
+        if self._here is None:
+            self._here = self._stored.bring()
+        other: _Moved | None = self
+        for _ in range(_AHEAD):
+            other = other._before() if other is not None and other._before is not None else None
+            if other is not None and other._here is None:
+                other._stored.prefetch()
+        return self._here
+
+    def __del__(self) -> None:
+        self._stored.release()
+
+
+class _Tensor(NamedTuple):
+    """How a tensor lies in memory that has moved."""
+
+    moved: _Moved
+    dtype: torch.dtype
+    size: torch.Size
+    stride: tuple[int, ...]
+
+
+class _Stays(NamedTuple):
+    """A tensor that has not moved, and how often it had been written to."""
+
+    tensor: Tensor
+    version: int
+
+
+class Swap:
+    """On one part of a model."""
+
+    divides = False
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        kind: Callable[[str, torch.device], Tier] = Pinned if place.device.type == "cuda" else Disk
+        self._tier = kind(place.scratch, place.device)
+        self._moved: dict[tuple[int, int, int], tuple[StorageWeakRef, int, ref[_Moved]]] = {}
+        """By the address of a storage, a first byte in it and a number of bytes: the storage, and how often they had
+        been written to when they left."""
+        self._held: set[int] = set()
+        """Addresses of storages that stay."""
+        self._last: ref[_Moved] | None = None
+
+    def around(self, block: Block, options: SwapOptions) -> Around:
+        """See Mechanism."""
+        return partial(self._call, options.least_bytes)
+
+    @past_gates
+    def begin_forward(self, inputs: Any) -> None:
+        """See Mechanism."""
+        part = self._place.part
+        held = [*part.parameters(), *part.buffers(), *tree_leaves(inputs)]
+        self._held = {_address(tensor) for tensor in held if isinstance(tensor, Tensor) and _is_plain(tensor)}
+        self._moved = {key: found for key, found in self._moved.items() if not found[0].expired()}
+
+    def close(self) -> None:
+        """See Mechanism."""
+        self._tier.close()
+
+    def _call(
+        self, least: int, run: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        if not (
+            self._place.passes.forward
+            and torch.is_grad_enabled()
+            and not torch._C._are_functorch_transforms_active()
+            and forward_ad._current_level < 0
+        ):
+            return run(*args, **kwargs)
+        with saved_tensors_hooks(partial(self._pack, least), _unpack):
+            return run(*args, **kwargs)
+
+    @past_gates
+    def _pack(self, least: int, tensor: Tensor) -> _Tensor | _Stays:
+        if self._stays(tensor, least):
+            return _Stays(tensor.detach(), 0 if tensor.is_inference() else tensor._version)
+        return _Tensor(self._away(tensor), tensor.dtype, tensor.size(), tensor.stride())
+
+    def _stays(self, tensor: Tensor, least: int) -> bool:
+        if not _is_plain(tensor) or tensor.nbytes < max(least, 1) or tensor.is_inference():
+            return True
+        of_parameter = isinstance(tensor, Parameter) or isinstance(tensor._base, Parameter)
+        return of_parameter or tensor.device != self._place.device or _address(tensor) in self._held
+
+    def _away(self, tensor: Tensor) -> _Moved:
+        """What the tensor's memory has become: it leaves, unless it has left already as it is now."""
+        storage, offset = tensor.untyped_storage(), int(tensor.storage_offset())
+        count = 1 + sum((size - 1) * step for size, step in zip(tensor.size(), tensor.stride(), strict=True))
+        key = storage._cdata, offset * tensor.element_size(), count * tensor.element_size()
+        known = self._moved.get(key)
+        if known is not None and not known[0].expired() and known[1] == tensor._version:
+            moved = known[2]()
+            if moved is not None:
+                return moved
+        # A view, which counts with the tensor how often that is written to.
+        flat = tensor.detach().as_strided((count,), (1,), offset)
+        moved = _Moved(self._tier.out(flat.view(torch.uint8)), self._last)
+        self._last = ref(moved)
+        self._moved[key] = StorageWeakRef(storage), tensor._version, self._last
+        return moved
+
+
+def _unpack(saved: _Tensor | _Stays) -> Tensor:
+    if isinstance(saved, _Stays):
+        tensor, version = saved
+        if not tensor.is_inference() and tensor._version != version:
+            raise RuntimeError(
+                "one of the variables needed for gradient computation has been modified by an inplace operation:"
+                f" [{tensor.type()} {list(tensor.shape)}] is at version {tensor._version}; expected version {version}"
+            )
+        return tensor
+    moved, dtype, size, stride = saved
+    values = moved.bytes()
+    return torch.empty(0, dtype=dtype, device=values.device).set_(values.untyped_storage(), 0, size, stride)
+
+
+def _is_plain(tensor: Tensor) -> bool:
+    """Whether it is what its storage holds, and nothing more."""
+    return (
+        type(tensor) in (Tensor, Parameter)
+        and tensor.layout == torch.strided
+        and not (tensor.is_conj() or tensor.is_neg() or tensor.is_quantized or tensor.is_meta)
+    )
+
+
+def _address(tensor: Tensor) -> int:
+    return tensor.untyped_storage()._cdata

@@ -1,0 +1,55 @@
+"""Memory mechanisms in real jobs: bitwise the parameters of the same job without them, in every placement."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from engine.telemetry.events import Kind
+from engine.telemetry.spool import batches
+from tests.jobs import Run, job, succeed
+
+WAYS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "replicas": ({"name": "p3"}, {"micro_batches": 2}),
+    "averages": ({"name": "parameter-averaging", "options": {"period": 2}}, {}),
+    "a device": ({"name": "hybrid"}, {"micro_batches": 2}),
+    "stages": ({"name": "model-parallel", "options": {"stages": 2}}, {"micro_batches": 2}),
+    "bfloat16": ({"name": "ring-allreduce-overlap"}, {"precision": "bf16"}),
+}
+"""Strategy and training."""
+SWAP = {"activations": "swap", "activation_options": {"least_bytes": 0}}
+
+
+def trained(way: str, overrides: list[dict[str, Any]], directory: Path) -> Run:
+    strategy, training = WAYS[way]
+    return succeed(
+        job(
+            model={"name": "resnet-digits"},
+            strategy=strategy,
+            cluster={"workers": 2},
+            training={"steps": 4, "deterministic": True, "global_batch": 16, **training},
+            evaluation={"every_epochs": None, "at_end": True},
+            overrides=overrides,
+        ),
+        directory,
+    )
+
+
+def kinds(run: Run) -> set[int]:
+    """Of all events."""
+    return {int(kind) for batch in batches(run.launch.spool) for kind in batch.table("events")["kind"]}
+
+
+@pytest.mark.usefixtures("gang_lane")
+@pytest.mark.parametrize("way", WAYS)
+def test_a_job_trains_the_same_bits(way: str, tmp_path: Path) -> None:
+    plain = trained(way, [], tmp_path / "plain")
+    mixed = trained(way, [{"activations": "recompute"}, {"kind": "linear", **SWAP}], tmp_path / "mixed")
+    assert plain.state.keys() == mixed.state.keys()
+    assert all(torch.equal(plain.state[name], mixed.state[name]) for name in plain.state)
+    assert plain.summary()["test_loss"] == mixed.summary()["test_loss"]
+    assert Kind.RECOMPUTE not in kinds(plain)
+    assert Kind.RECOMPUTE in kinds(mixed)

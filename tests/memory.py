@@ -1,0 +1,135 @@
+"""Memory mechanisms on a model in this process, and a count of what the host's allocator holds."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.profiler import ProfilerActivity, profile
+
+from engine.axes.memory import ACTIVATIONS
+from engine.memory.activations import Activations
+from engine.memory.blocks import Choice
+from engine.memory.mechanism import Passes, Place
+from engine.plan.description import LayerDescription, ModelDescription, ParameterDescription
+from engine.plan.mechanism_options import options_of
+from engine.state.computation import Computation
+
+MOVED = [row.name for row in ACTIVATIONS if row.available and "as-is" not in row.traits]
+"""The mechanisms that do something."""
+
+
+class Noting:
+    """In place of a recording: which layers were computed again."""
+
+    def __init__(self) -> None:
+        self.recomputed: list[int] = []
+
+    @contextlib.contextmanager
+    def recomputing(self, layer: int) -> Iterator[None]:
+        self.recomputed.append(layer)
+        yield
+
+
+def layers_of(model: nn.Module) -> ModelDescription:
+    """Its layers in the order of its modules: those that own parameters."""
+    found: dict[str, list[ParameterDescription]] = {}
+    for name, parameter in model.named_parameters():
+        found.setdefault(name.rpartition(".")[0], []).append(
+            ParameterDescription(
+                name=name, shape=tuple(parameter.shape), dtype="float32", trainable=parameter.requires_grad
+            )
+        )
+    modules = dict(model.named_modules())
+    return ModelDescription(
+        name="model",
+        layers=tuple(
+            LayerDescription(
+                name=path,
+                kind=type(modules[path]).__name__,
+                index=index,
+                parameters=tuple(parameters),
+                forward_flops=0,
+                output_bytes=0,
+            )
+            for index, (path, parameters) in enumerate(found.items())
+        ),
+        buffer_bytes=0,
+    )
+
+
+def install(
+    model: nn.Module,
+    scratch: Any,
+    activations: str | Mapping[str, str],
+    recording: Any = None,
+    **options: Any,
+) -> Activations:
+    """The mechanism `activations` for all layers of `model`, or for each layer by name."""
+    described = layers_of(model)
+    trained = [layer.name for layer in described.layers if any(p.trainable for p in layer.parameters)]
+    asked = dict.fromkeys(trained, activations) if isinstance(activations, str) else activations
+    place = Place(
+        part=model,
+        device=torch.device("cpu"),
+        passes=Passes(),
+        recording=recording or Noting(),
+        repeats=True,
+        scratch=str(scratch),
+    )
+    choices = {
+        name: Choice(value, options_of(ACTIVATIONS[value], options, "options"))
+        for name, value in asked.items()
+        if "as-is" not in ACTIVATIONS[value].traits
+    }
+    return Activations(place, described, choices)
+
+
+def trained(
+    model: nn.Module,
+    batch: Callable[[], Any],
+    memory: Activations | None,
+    *,
+    steps: int = 5,
+    loss: Callable[[nn.Module, Any], Tensor] | None = None,
+) -> list[Tensor]:
+    """The gradients of each step and the state after it, as a training loop makes them."""
+    torch.manual_seed(1)
+    computation = Computation(memory=memory)
+    found: list[Tensor] = []
+    for _ in range(steps):
+        inputs = batch()
+        with computation.training(inputs):
+            total = loss(model, inputs) if loss is not None else summed(model(inputs))
+        with computation.backward():
+            total.backward()
+        for parameter in model.parameters():
+            if parameter.grad is not None:
+                found.append(parameter.grad.clone())
+                with torch.no_grad():
+                    parameter.sub_(parameter.grad, alpha=0.01)
+                parameter.grad = None
+        found += [buffer.clone() for buffer in model.buffers()]
+    found.append(torch.get_rng_state())
+    return found
+
+
+def summed(outputs: Any) -> Tensor:
+    """A loss of whatever tensors a model answers with."""
+    leaves = [leaf for leaf in torch.utils._pytree.tree_leaves(outputs) if isinstance(leaf, Tensor)]
+    return torch.stack([leaf.square().mean() for leaf in leaves]).sum()
+
+
+def peak_bytes(run: Callable[[], object]) -> int:
+    """How many bytes more than before the allocator of the host held at the most while `run` ran, by its own count."""
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        run()
+    events = [e for e in profiler.profiler.kineto_results.events() if e.name() == "[memory]"]
+    held = peak = 0
+    for event in sorted(events, key=lambda e: e.start_ns()):
+        held += event.nbytes()
+        peak = max(peak, held)
+    return peak
