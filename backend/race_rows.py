@@ -38,7 +38,7 @@ class Row:
     """A member that has figures."""
 
     place: str
-    """`-` where it has none."""
+    """As the page writes it: `1`; `-` where it has none."""
     name: str
     figures: tuple[str, ...]
     """One for each of HEAD; `-` where one is not known."""
@@ -78,7 +78,7 @@ def _row(standing: Standing) -> Row:
     ends = [number(end, TIMES_FASTEST) for end in (standing.low, standing.high) if end is not None]
     machine = standing.processors
     return Row(
-        place="-" if standing.rank is None else f"{standing.rank}.",
+        place=number(standing.rank, "{}"),
         name=standing.name,
         figures=(
             number(standing.iteration_ms, STEP_TIME),

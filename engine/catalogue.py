@@ -5,9 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from engine.errors import UnknownNameError, UserError
+
+STRICT = {"use_attribute_docstrings": True, "extra": "forbid"}
+"""Pydantic's settings of options: unknown names are refused, and page and API say what a field means."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoOptions:
+    """There are no options."""
+
+    __pydantic_config__ = STRICT
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +35,8 @@ class Mechanism:
     """`module:attribute` of the code, imported only in the processes that run it."""
     missing: str | None = None
     """Why there is no mechanism yet."""
+    options: type = NoOptions
+    """A frozen dataclass with its own options."""
     traits: frozenset[str] = frozenset()
     """Capabilities that the compatibility rules ask for (see `engine/plan/layer_rules.py`)."""
 
@@ -39,32 +51,34 @@ class Mechanism:
     def load(self) -> Any:
         """Import and return the implementation."""
         assert self.implementation is not None, self.missing
-        module, _, attribute = self.implementation.partition(":")
-        return getattr(import_module(module), attribute)
+        return found(self.implementation)
+
+
+Kind_co = TypeVar("Kind_co", bound=Mechanism, covariant=True)
 
 
 @dataclass(frozen=True)
-class Axis:
+class Axis(Generic[Kind_co]):
     """One axis of the plan: its question and the explicit list of its values."""
 
     name: str
     question: str
-    mechanisms: tuple[Mechanism, ...]
+    mechanisms: tuple[Kind_co, ...]
 
-    def __iter__(self) -> Iterator[Mechanism]:
+    def __iter__(self) -> Iterator[Kind_co]:
         return iter(self.mechanisms)
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(m.name for m in self.mechanisms)
 
-    def __getitem__(self, name: str) -> Mechanism:
+    def __getitem__(self, name: str) -> Kind_co:
         for mechanism in self.mechanisms:
             if mechanism.name == name:
                 return mechanism
         raise UnknownNameError(self.name, name, f"value of the axis {self.name}", self.names)
 
-    def require(self, name: str, field: str) -> Mechanism:
+    def require(self, name: str, field: str) -> Kind_co:
         """The mechanism called `name`; raises UserError naming `field` where unknown or not built yet."""
         try:
             mechanism = self[name]
@@ -74,3 +88,9 @@ class Axis:
             ready = ", ".join(m.name for m in self.mechanisms if m.available)
             raise UserError(field, name, f"not available: {mechanism.missing}", f"Use one of: {ready}")
         return mechanism
+
+
+def found(name: str) -> Any:
+    """What `module:attribute` names, imported now."""
+    module, _, attribute = name.partition(":")
+    return getattr(import_module(module), attribute)

@@ -6,10 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from engine.axes.memory import ACTIVATIONS
 from engine.plan.consistency import trains_alone
 from engine.plan.description import ModelDescription
 from engine.plan.flow import derive
 from engine.plan.job import JobSpec
+from engine.plan.mechanism_options import changed
 from engine.plan.overrides import named
 from engine.plan.plan import LayerPlan, Plan, Wrapper
 from engine.plan.traffic import spread_over_period
@@ -35,6 +37,9 @@ class Row:
     placement: str
     exchange: str
     codec: str
+    """With those of its options that are not its defaults."""
+    activations: str
+    """What happens to them, with those of its options that are not its defaults; empty where they stay."""
     order: str
     """Unit, departure, rank and return in one phrase."""
     units: int
@@ -45,6 +50,8 @@ class Row:
     barrier: str
     waits: str
     """When a forward pass waits for its parameters, and why; empty where it waits when it reads them, or never."""
+    wire_exact: bool
+    """Whether every message has the bytes that are declared; else they are the most that it has."""
     wire_bytes: int
     """Payload over all links of a step that exchanges: of every step, or where workers average of one in a period."""
 
@@ -67,22 +74,33 @@ def rows(plan: Plan | Wrapper, model: ModelDescription, job: JobSpec) -> list[Ro
                 parameters=layer.trainable_count,
                 placement=entry.placement,
                 exchange=entry.exchange,
-                codec=entry.codec,
+                codec=entry.encoding.text,
+                activations=_activations(entry),
                 order=_order(entry),
                 units=units[entry.layer],
                 payload=flow.payload,
                 answer=flow.answer,
                 update=flow.update,
                 barrier=flow.barrier,
-                waits=layer.waits if entry.exchange != "none" else "",
+                waits=layer.waits if entry.exchanges else "",
+                wire_exact=not entry.exchanges or entry.encoding.exact,
                 wire_bytes=wire[entry.layer],
             )
         )
     return sorted(found, key=lambda row: row.position)
 
 
+def _activations(layer: LayerPlan) -> str:
+    stay = "as-is" in ACTIVATIONS[layer.activations].traits
+    return "" if stay else changed(layer.activations, layer.memory)
+
+
+def _bytes(count: int, *, exact: bool) -> str:
+    return format_bytes(count) if exact else f"at most {format_bytes(count)}"
+
+
 def _order(layer: LayerPlan) -> str:
-    if layer.exchange == "none":
+    if not layer.exchanges:
         return "-"
     order = layer.order
     unit = {"layer": "layers", "slice": f"slices of {order.size}", "bucket": f"buckets of {order.size} B"}[
@@ -101,25 +119,30 @@ def text(
     if isinstance(plan, Wrapper):
         size = format_bytes(plan.bucket_bytes)
         pieces = f"buckets of {size}" if plan.runner == "ddp" else f"groups of at least {size}"
+        if plan.hook is not None:
+            pieces += f", summed by PyTorch's hook {plan.hook.name}"
         return "\n".join([f"{plan.strategy}: run by PyTorch's own {plan.runner}, {pieces}", *label])
+    table = rows(plan, model, job) if found is None else found
+    moved = any(r.activations for r in table)
     head = (
         "layer",
         "kind",
         "parameters",
         "exchange",
         "codec",
+        *(["activations"] if moved else []),
         "order",
         "units",
         "update",
         "barrier",
         "wire/average" if trains_alone(plan.consistency) else "wire/step",
     )
-    table = rows(plan, model, job) if found is None else found
     body = [
         (
             r.layer, r.kind, f"{r.parameters:,}", r.exchange if r.placement != "device" else "on device",
-            r.codec, r.order, str(r.units),
-            f"{r.answer} from {r.update}" if r.update == "server" else r.update, r.barrier, format_bytes(r.wire_bytes),
+            r.codec, *([r.activations or "-"] if moved else []), r.order, str(r.units),
+            f"{r.answer} from {r.update}" if r.update == "server" else r.update, r.barrier,
+            _bytes(r.wire_bytes, exact=r.wire_exact),
         )
         for r in table
     ]  # fmt: skip
@@ -128,12 +151,12 @@ def text(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in (head, *body)
     ]
-    total = sum(r.wire_bytes for r in table)
-    often = f"{format_bytes(total)} on the wire per step"
+    total, exact = sum(r.wire_bytes for r in table), all(r.wire_exact for r in table)
+    often = f"{_bytes(total, exact=exact)} on the wire per step"
     if trains_alone(plan.consistency):
-        mean = format_bytes(spread_over_period(plan, total))
+        mean = _bytes(spread_over_period(plan, total), exact=exact)
         period = plan.consistency.exchange_period
-        often = f"{format_bytes(total)} on the wire per average, every {period} steps: {mean} per step"
+        often = f"{_bytes(total, exact=exact)} on the wire per average, every {period} steps: {mean} per step"
     lines += ["", f"{plan.strategy}: {often}"]
     titles = {layer.name: layer.title for layer in model.layers}
     if plan.pipeline is not None:
@@ -151,14 +174,18 @@ def text(
 def notes(
     plan: Plan | Wrapper, model: ModelDescription, job: JobSpec, found: Sequence[Row] | None = None
 ) -> list[str]:
-    """Why what was left to us is as it is, which of the job's overrides set which layers of the plan, and which layers
-    are waited for before they are read: a sentence each. `found`: as `text` takes it."""
+    """Why what was left to us is as it is, which of the job's overrides set which layers of the plan, of which layers
+    bytes are a limit, and which are waited for before they are read: a sentence each. `found`: as `text` takes it."""
     said = [] if isinstance(plan, Wrapper) else list(plan.reasons)
     titles = {layer.name: layer.title for layer in model.layers}
     for number, override in enumerate(job.overrides):
         layers = [titles[entry.layer] for entry in plan.layers if number in entry.overrides]
         which = named(layers, _NAMED) or "none left"
         said.append(f"overrides.{number}: {override.which} [{which}]: {override.what}")
+    if varying := [titles[e.layer] for e in plan.layers if e.exchanges and not e.encoding.exact]:
+        said.append(
+            f"{named(varying, _NAMED)}: messages differ in length, and bytes are the most that they have"
+        )
     waiting: dict[str, list[str]] = {}
     for row in rows(plan, model, job) if found is None else found:
         waiting.setdefault(row.waits, []).append(titles[row.layer])

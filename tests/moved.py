@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import partial
 
 from engine.plan.cluster import shard_party
 from engine.plan.description import DTYPE_BYTES, LayerDescription, ModelDescription
 from engine.plan.plan import LayerPlan, Plan
 from engine.plan.rounds import Programmer, SendChunk, chunk, halving_doubling, tree
-from engine.plan.traffic import factor_bytes, item_bytes
+from engine.plan.traffic import factor_bytes
 from engine.plan.units import Unit, cut
 
 _PLAYED_OUT: dict[str, Programmer] = {"tree-allreduce": tree, "recursive-halving-doubling": halving_doubling}
@@ -30,27 +31,29 @@ def _messages(
     plan: Plan, layer: LayerPlan, described: Mapping[str, LayerDescription], unit: Unit, workers: int
 ) -> Iterator[tuple[int, int, int]]:
     """(source, destination, bytes): the formula of each exchange."""
-    item = item_bytes(layer.codec, unit.dtype)
+    size = partial(layer.encoding.bytes, unit.dtype)
     if unit.shard is not None:
         home = shard_party(plan, workers, unit.shard)
-        back = DTYPE_BYTES[unit.dtype] if layer.update == "server" else item
+        back = unit.count * DTYPE_BYTES[unit.dtype] if layer.update == "server" else size(unit.count)
         for worker in range(workers):
-            yield worker, home, unit.count * item
-            yield home, worker, unit.count * back
+            yield worker, home, size(unit.count)
+            yield home, worker, back
     elif layer.exchange in ("ring-allreduce", "native"):
         if workers == 1:
             return
         for worker in range(workers):
-            kept = [chunk(unit.count, workers, (worker + k) % workers) for k in (1, 2)]
-            sent = 2 * unit.count - sum(stop - start for start, stop in kept)
-            yield worker, (worker + 1) % workers, sent * item
+            chunks = [
+                size(stop - start) for start, stop in (chunk(unit.count, workers, k) for k in range(workers))
+            ]
+            kept = [chunks[(worker + k) % workers] for k in (1, 2)]
+            yield worker, (worker + 1) % workers, 2 * sum(chunks) - sum(kept)
     elif layer.exchange == "factors":
         yield from _factors(plan, layer, described[layer.layer], workers)
     elif layer.exchange in _PLAYED_OUT:
         for worker in range(workers):
             for step in _PLAYED_OUT[layer.exchange](worker, workers, unit.count):
                 if isinstance(step, SendChunk):
-                    yield worker, step.peer, (step.stop - step.start) * item
+                    yield worker, step.peer, size(step.stop - step.start)
 
 
 def _factors(
@@ -59,7 +62,7 @@ def _factors(
     """Everybody's factors to everybody else."""
     assert plan.workload is not None, "resolve the plan first"
     for worker in range(workers):
-        size = factor_bytes(described, plan.workload, layer.codec, plan.workload.share(worker, workers))
+        size = factor_bytes(described, plan.workload, layer.encoding, plan.workload.share(worker, workers))
         for peer in range(workers):
             if peer != worker:
                 yield worker, peer, size

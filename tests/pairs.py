@@ -3,7 +3,6 @@ others. Pairs within one layer are found here; pairs across layers are whatever 
 
 from __future__ import annotations
 
-import traceback
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
@@ -32,6 +31,9 @@ AXES: dict[str, tuple[str, ...]] = {
     "update": ("worker", "server"),
 }  # fmt: skip
 """An override's field -> its values whose mechanism is built. Placement is no layer's own: its edges are the plan's."""
+IN_TURN = "activations"
+MOVES: dict[str, dict[str, int]] = {"swap": {"least_bytes": 0}}
+"""Options with which a mechanism of memory moves even what a small layer saves."""
 SIZES = {"layer": None, "slice": 30, "bucket": 1000}
 """So small that a layer of 110 elements has several slices, and a bucket of float64 two such layers."""
 
@@ -40,6 +42,8 @@ Value = tuple[str, str]
 Pair = frozenset[Value]
 Choices = dict[str, str]
 """One layer's: a value on every axis."""
+Verdict = tuple[Choices, UserError | None]
+"""Choices, and why no layer can have them; None: one can."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,9 +56,17 @@ class Refusal:
 
 
 def every_choice() -> Iterator[Choices]:
-    """Every combination of values, possible or not."""
-    for values in product(*AXES.values()):
-        yield dict(zip(AXES, values, strict=True))
+    """Every combination of values, possible or not. No rule of a layer asks what happens to its activations, so the
+    values of that take turns."""
+    others = {axis: values for axis, values in AXES.items() if axis != IN_TURN}
+    for number, values in enumerate(product(*others.values())):
+        chosen = dict(zip(others, values, strict=True))
+        yield {axis: chosen.get(axis, AXES[IN_TURN][number % len(AXES[IN_TURN])]) for axis in AXES}
+
+
+def _beside(choices: Choices) -> tuple[Value, ...]:
+    """The choices but for what takes turns."""
+    return tuple((axis, value) for axis, value in choices.items() if axis != IN_TURN)
 
 
 def pairs_of(choices: Choices) -> Iterator[Pair]:
@@ -77,33 +89,37 @@ def refused(choices: Choices, model: ModelDescription, workers: int) -> UserErro
     return None
 
 
-def table(model: ModelDescription, workers: int) -> tuple[list[Choices], dict[Pair, Refusal]]:
-    """The choices that a layer may have, and every pair that none of them holds, with the rule that forbids it.
+def verdicts_of(model: ModelDescription, workers: int) -> list[Verdict]:
+    """All choices, each with why a layer cannot have it."""
+    return [(choices, refused(choices, model, workers)) for choices in every_choice()]
+
+
+def refusals_in(verdicts: Sequence[Verdict]) -> dict[Pair, Refusal]:
+    """Every pair that no possible choices hold, with the rule that forbids it.
 
     A rule forbids a pair where it refuses choices that another value in place of one of the two would make possible,
     or better: in place of either. Where several do, that is the one which refuses most.
     """
-    verdicts = [(choices, refused(choices, model, workers)) for choices in every_choice()]
     possible = [choices for choices, error in verdicts if error is None]
     allowed = pairs_in(possible)
-    known = {tuple(choices.items()) for choices in possible}
+    known = {_beside(choices) for choices in possible}
     reasons: dict[Pair, dict[tuple[int, str], list[UserError]]] = defaultdict(lambda: defaultdict(list))
     for choices, error in verdicts:
         if error is None:
             continue
+        broken = [(_rule(one), one) for one in error.every]
         for pair in set(pairs_of(choices)) - allowed:
             cured = sum(
-                any(tuple((choices | {axis: other}).items()) in known for other in AXES[axis])
-                for axis, _ in pair
+                any(_beside(choices | {axis: other}) in known for other in AXES[axis]) for axis, _ in pair
             )
             if cured:
-                for broken in error.every:
-                    reasons[pair][cured, _rule(broken)].append(broken)
+                for rule, one in broken:
+                    reasons[pair][cured, rule].append(one)
     refusals = {}
     for pair, found in reasons.items():
         best = max(found, key=lambda reason: (reason[0], len(found[reason])))
         refusals[pair] = Refusal(rule=best[1], error=found[best][0])
-    return possible, refusals
+    return refusals
 
 
 def every_pair() -> set[Pair]:
@@ -138,10 +154,6 @@ def every_option(entry: Strategy) -> Iterator[dict[str, object]]:
         yield dict(zip(few, values, strict=True))
 
 
-def lossless(choices: Choices) -> bool:
-    return "lossless" in CODEC[choices["codec"]].traits
-
-
 def covering(possible: Sequence[Choices], wanted: Iterable[Pair]) -> list[Choices]:
     """A few of the possible choices that hold every wanted pair, found greedily."""
     left, chosen = set(wanted), []
@@ -156,5 +168,17 @@ def covering(possible: Sequence[Choices], wanted: Iterable[Pair]) -> list[Choice
 
 def _rule(error: UserError) -> str:
     """The innermost function of the engine's vocabulary that raised it, e.g. `rules._buckets_have_no_home`."""
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{Path(frame.filename).stem}.{frame.name}"
+    trace = error.__traceback__
+    assert trace is not None
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    code = trace.tb_frame.f_code
+    return f"{Path(code.co_filename).stem}.{code.co_name}"
+
+
+def kind_of(choices: Choices) -> str:
+    """How its codec treats what it encodes: `lossless`, `random` (rounded up or down by chance), `remembered` (what
+    messages lose is kept), `moving` (it has the momentum, which the optimizer has not then) or `rounded`."""
+    traits = CODEC[choices["codec"]].traits
+    known = {"lossless": "lossless", "random": "random", "feedback": "remembered", "own": "moving"}
+    return next((kind for trait, kind in known.items() if trait in traits), "rounded")

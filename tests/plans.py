@@ -95,11 +95,17 @@ def resolved(
     **changes: Any,
 ) -> Plan:
     """A plan written by hand, resolved for a job; `changes` go to the job."""
-    spec = job(workers=workers, **changes)
+    spec = job(workers=workers, **changes) if changes else _usual(workers)
     plan = Plan(strategy="by hand", layers=layers, servers=servers or Servers())
     found = resolve(plan, description, cluster_of(spec), spec)
     assert isinstance(found, Plan)
     return found
+
+
+@cache
+def _usual(workers: int) -> JobSpec:
+    """Thousands of plans by hand are of the same few jobs."""
+    return job(workers=workers)
 
 
 def ring(layer: str, **changes: Any) -> LayerPlan:

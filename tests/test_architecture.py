@@ -18,9 +18,15 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = {"backend", "frontend", "engine", "migrations", "tests", "docker", "docs"}
-AXES = {"placement", "exchange", "codec", "order", "consistency", "inputs"}
+AXES = {"placement", "exchange", "codec", "order", "consistency", "memory", "inputs"}
 CONTRACTS = ("engine.inputs.loader", "engine.inputs.task")
 """What mechanisms of any axis may name: no mechanisms, but what those are given."""
+SURROUNDINGS = frozenset(
+    {"autocast", "checkpoint", "enable_grad", "enough_samples", "saved_tensors_hooks", "set_grad_enabled"}
+)
+"""What may stand around a computation of the model."""
+SURROUNDS = {"engine.state.computation": SURROUNDINGS, "engine.runtime.computing": frozenset({"autocast"})}
+"""Who may say so in a worker, and what."""
 LONGEST_FILE = 400
 """Lines; beyond that a file holds more than one idea."""
 
@@ -179,6 +185,31 @@ def test_mechanisms_of_different_axes_do_not_know_each_other(axis: str) -> None:
     others = {f"engine.{other}" for other in AXES - {axis} - uses}
     found = trespasses(f"engine.{axis}", others)
     assert [line for line in found if "__init__.py" not in line and not line.endswith(CONTRACTS)] == []
+
+
+def names_in(source: str) -> set[str]:
+    """Every name and attribute that a file's code uses."""
+    nodes = list(ast.walk(ast.parse(source)))
+    return {n.attr for n in nodes if isinstance(n, ast.Attribute)} | {
+        n.id for n in nodes if isinstance(n, ast.Name)
+    }
+
+
+def test_who_computes_a_part_of_the_model_has_no_surroundings_of_its_own() -> None:
+    """Gradients, precision, checks and memory are the one composed context's (`engine/state/computation.py`)."""
+    rooms = ("engine.runtime", "engine.placement", "engine.replica", "engine.state")
+    found = {
+        (module_name(path), name)
+        for package in rooms
+        for path in sources(package)
+        for name in names_in(path.read_text(encoding="utf-8")) & SURROUNDINGS
+    }
+    assert {(module, name) for module, name in found if name not in SURROUNDS.get(module, ())} == set()
+    assert names_in("with torch.autocast('cpu'): ...") & SURROUNDINGS
+    for module in ("engine.runtime.trainer", "engine.placement.edge", "engine.placement.device",
+                   "engine.placement.stage"):  # fmt: skip
+        used = names_in((ROOT / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8"))
+        assert {"training", "backward", "measuring", "_computation"} <= used, module
 
 
 def test_top_level_folders() -> None:

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from backend.cli.main import app
 from backend.client import Client as ApiClient
+from engine.axes.codec import CODEC
 from engine.inputs.build import load_dataset
 from engine.models.build import build_model
 from engine.plan.documents import load_text
@@ -140,14 +141,28 @@ def test_readmes_jobs_are_valid(block: int) -> None:
 
 
 def test_readmes_overrides_apply() -> None:
-    (block,) = [text for text in code_blocks("README.md", "yaml") if "overrides:" in text]
+    blocks = [text for text in code_blocks("README.md", "yaml") if "overrides:" in text]
     vgg = {"model": {"name": "vgg19"}, "data": {"name": "synthetic"}, "cluster": {"workers": 2}}
-    whole = to_plain(job()) | vgg | load_text(block, "README.md")
-    plan = build_plan(from_plain(JobSpec, whole), described("vgg19"))
-    assert isinstance(plan, Plan)
-    found = {layer.layer: layer for layer in plan.layers}
-    assert found["fc6"].exchange == "factors"
-    assert found["conv1_1"].codec == "fp16"
+    found = []
+    for block in blocks:
+        whole = to_plain(job()) | vgg | load_text(block, "README.md")
+        plan = build_plan(from_plain(JobSpec, whole), described("vgg19"))
+        assert isinstance(plan, Plan)
+        found.append({layer.layer: layer for layer in plan.layers})
+    choices, codecs = found
+    assert (choices["fc6"].exchange, choices["conv1_1"].codec) == ("factors", "fp16")
+    assert (codecs["fc6"].codec, codecs["conv1_1"].codec) == ("top-k", "int8")
+    assert codecs["fc6"].codec_options == {"ratio": 0.02, "value_bits": 32}
+
+
+def test_readmes_codecs_have_the_bytes_that_it_says() -> None:
+    rows = re.findall(
+        r"^\| (`[^|]*`) \| (\d[\d.]*)(?: at most)? \| [^|]* \|$", read("README.md"), re.MULTILINE
+    )
+    said = {name: part for names, part in rows for name in re.findall(r"`([^`]*)`", names)}
+    count = 10**6
+    sizes = {codec.name: codec.size(codec.options(), count, 4) for codec in CODEC if codec.available}
+    assert said == {name: f"{size / (4 * count):.2g}" for name, size in sizes.items()}
 
 
 def test_readmes_profile_command_works(tmp_path: Path) -> None:

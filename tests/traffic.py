@@ -44,6 +44,21 @@ def counted_bytes(run: Run) -> Bytes:
     return counted_payload(run.launch)
 
 
+def assert_declared(run: Run, layers: set[int] | None = None) -> None:
+    """What the transport counted is what the plan declares (of these `layers`), and not more where messages differ in
+    length."""
+    plan, index = run.launch.plan, {layer.name: layer.index for layer in run.launch.model.layers}
+    assert isinstance(plan, Plan)
+    counted = counted_bytes(run)
+    expected = {key: size for key, size in declared_bytes(run).items() if layers is None or key[2] in layers}
+    varying = {index[layer.layer] for layer in plan.layers if not layer.encoding.exact}
+    assert counted.keys() == expected.keys()
+    assert {key: size for key, size in counted.items() if key[2] not in varying} == {
+        key: size for key, size in expected.items() if key[2] not in varying
+    }
+    assert all(0 < counted[key] <= size for key, size in expected.items() if key[2] in varying)
+
+
 def counted_by_our_transport(run: Run) -> bool:
     """Whether the job's strategy moves its bytes over our own transport (the native backends do not)."""
     plan = run.launch.plan

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from engine.axes.exchange import EXCHANGE
 from engine.errors import UserError
 from engine.plan.description import ModelDescription
 from engine.plan.plan import Plan
@@ -149,7 +150,7 @@ def shared_units(plan: Plan, model: ModelDescription, workers: int, hosts: int |
     for index, sizes in units.items():
         for layer in sizes:
             comes[layer].add(index)
-    native = {layer.layer for layer in plan.layers if layer.exchange == "native"}
+    native = {layer.layer for layer in plan.layers if "counted" not in EXCHANGE[layer.exchange].traits}
     counted = {unit.index for unit in pieces if unit.layers[0] in native}
     said: dict[int, set[int]] = defaultdict(set)
     """Units by the layer that their events have."""

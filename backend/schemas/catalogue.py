@@ -54,6 +54,8 @@ class AxisValue(Schema):
     """Whether its mechanism is built."""
     missing: str | None
     """Why not."""
+    options_schema: dict[str, Any]
+    """JSON schema of its own options, with defaults and descriptions: of codecs. Without properties: it has none."""
 
 
 class AxisEntry(Schema):

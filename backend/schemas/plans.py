@@ -67,6 +67,8 @@ class PlanView(Schema):
     wire_bytes_per_step: int | None
     """Payload that crosses the network in one step, over all links; where workers average, the mean of a period. Null
     for a peer: it does not say."""
+    wire_exact: bool
+    """Whether these are the bytes; else they are the most that there are, as a codec's messages differ in length."""
     units: int
     """Number of units that travel. 0 for a peer."""
     parameters: int

@@ -106,7 +106,13 @@ def axes() -> list[AxisEntry]:
             name=axis.name,
             question=axis.question,
             values=[
-                AxisValue(name=m.name, summary=m.summary, available=m.available, missing=m.missing)
+                AxisValue(
+                    name=m.name,
+                    summary=m.summary,
+                    available=m.available,
+                    missing=m.missing,
+                    options_schema=schema_of(m.options),
+                )
                 for m in axis
             ],
         )

@@ -29,6 +29,7 @@ from backend.services.views import Views
 from engine.errors import UserError
 from engine.plan.documents import dump_yaml
 from engine.plan.job import JobSpec
+from engine.plan.plan import MessageCost
 from engine.plan.serde import from_plain, only_set, to_plain
 
 SpecForm = Literal["yaml", "json"]
@@ -78,14 +79,21 @@ class Jobs:
         names.check_job(spec)
         return self.store(spec, key, asker)
 
-    def store(self, spec: JobSpec, key: str | None, asker: Asker | None = None) -> tuple[schema.Job, bool]:
-        """`submit`, also under a key that no client may use, and a name that a race stored by an older server gave."""
+    def store(
+        self,
+        spec: JobSpec,
+        key: str | None,
+        asker: Asker | None = None,
+        message: MessageCost | None = None,
+    ) -> tuple[schema.Job, bool]:
+        """`submit`, also under a key that no client may use, and a name that a race stored by an older server gave.
+        `message`: what a message costs, where it is not to be measured anew."""
         body = hashlib.sha256(json.dumps(to_plain(spec), sort_keys=True).encode()).hexdigest()
         with self._database.read() as session:
             if held := _repeated(session, key, body):
                 return self._views.whole(session, held), False
             _check_baseline(session, spec.baseline)
-        row = _new_row(self._planner.plan(spec, asker), key, body)
+        row = _new_row(self._planner.plan(spec, asker, message), key, body)
 
         def write(session: Session) -> tuple[str, bool]:
             if held := _repeated(session, key, body):

@@ -17,7 +17,7 @@ from engine.plan.cluster import parties
 from engine.plan.consistency import drifts, trains_alone
 from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
-from engine.plan.plan import Consistency, Input, Plan, Servers, Wrapper
+from engine.plan.plan import Consistency, Input, MessageCost, Plan, Servers, Wrapper
 from engine.plan.serde import from_plain
 from engine.plan.traffic import spread_over_period
 from engine.plan.units import cut
@@ -40,9 +40,9 @@ class Planner:
         self._descriptions = descriptions
         self._check_devices = check_devices
 
-    def plan(self, spec: JobSpec, asker: Asker | None = None) -> Planned:
-        """Validate everything that can be known before the job runs. Raises UserError at the field, and Left where the
-        asker is gone.
+    def plan(self, spec: JobSpec, asker: Asker | None = None, message: MessageCost | None = None) -> Planned:
+        """Validate everything that can be known before the job runs. `message`: as `build_plan` takes it. Raises
+        UserError at the field, and Left where the asker is gone.
 
         Names, options and devices are looked at first: the model's description may take seconds.
         """
@@ -51,7 +51,7 @@ class Planner:
         self._check_devices(spec)
         _check_lab(spec)
         description = self.describe(spec, asker)
-        return Planned(spec=spec, description=description, plan=build_plan(spec, description))
+        return Planned(spec=spec, description=description, plan=build_plan(spec, description, message))
 
     def describe(self, spec: JobSpec, asker: Asker | None = None) -> ModelDescription:
         """What the job's model is on its data. Raises as `plan` does."""
@@ -99,6 +99,7 @@ def view(planned: Planned) -> PlanView:
         wire_bytes_per_step=spread_over_period(plan, sum(row.wire_bytes for row in rows))
         if isinstance(plan, Plan)
         else None,
+        wire_exact=all(row.wire_exact for row in rows),
         units=len(cut(plan, description)) if isinstance(plan, Plan) else 0,
         parameters=description.parameter_count,
         parameter_bytes=description.parameter_bytes,

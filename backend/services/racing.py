@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Collection
+from contextlib import suppress
 
 from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
@@ -27,6 +29,8 @@ from backend.services.stored import race_of
 from backend.services.stored_races import FAILED, FINISHED, RUNNING
 from backend.services.watch import Watch
 from engine.errors import UserError
+from engine.plan.plan import MessageCost
+from engine.plan.serde import from_plain
 
 logger = logging.getLogger(__name__)
 
@@ -88,7 +92,8 @@ class Racing:
         if chosen is None:
             self._finish(race_id, spec)
         else:
-            self._run(race_id, spec, chosen)
+            of_cell = {(run.member, run.condition): made.id for run, made in runs if made is not None}
+            self._run(race_id, spec, chosen, of_cell.values())
         return True
 
     def _first(self, session: Session) -> tuple[str, RaceSpec] | None:
@@ -104,10 +109,13 @@ class Racing:
                     logger.warning("race %s does not go on: %s", row.id, error)
         return None
 
-    def _run(self, race_id: str, spec: RaceSpec, run: Run) -> None:
+    def _run(self, race_id: str, spec: RaceSpec, run: Run, earlier: Collection[str]) -> None:
+        """`earlier`: a job of each cell that has run before."""
         cell = run.cell
+        with self._database.read() as session:
+            message = _message(session, earlier)
         try:
-            made, _ = self._jobs.store(job(spec, cell, run.round), keys.of_run(race_id, run))
+            made, _ = self._jobs.store(job(spec, cell, run.round), keys.of_run(race_id, run), message=message)
         except (UserError, Conflict) as error:
             # Its files, or this machine's devices, are not what they were; or somebody has its key.
             self._leave_out(race_id, cell, str(error))
@@ -153,6 +161,18 @@ class Racing:
                 race.ended_unix_ns = time.time_ns()
 
         self._database.writer.run(write)
+
+
+def _message(session: Session, jobs: Collection[str]) -> MessageCost | None:
+    """What a message cost when the first of these jobs was planned whose sizes were left to us: measured anew by a
+    server that has restarted meanwhile, it might give rounds, or members, other sizes."""
+    said = models.Job.plan["message"].as_json()  # a plan may be too large to load
+    ordered = select(said).where(models.Job.id.in_(jobs)).order_by(models.Job.created_unix_ns, models.Job.id)
+    for found in session.scalars(ordered):
+        if isinstance(found, dict):
+            with suppress(UserError):  # another version stored it
+                return from_plain(MessageCost, found)
+    return None
 
 
 def _measured(session: Session, race_id: str) -> bool:

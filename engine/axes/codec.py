@@ -1,52 +1,221 @@
 """Codec: what travels?
 
-Traits: `lossless` (decode(encode(x)) == x), `reducible` (encoded tensors can be summed on their way).
+Traits, which the compatibility rules ask for:
+  lossless   decode(encode(x)) == x
+  as-is      nothing is encoded: what travels is the tensor itself
+  by-value   how many elements a message has depends on their values
+  close      a message alone is near what it stands for, so that it may travel where no other follows (factors)
+  feedback   what a message lost is added to the same unit's next one (`engine/codec/feedback.py`)
+  own        it has a momentum of a worker's own gradients, which it keeps, and encodes nothing else
+  random     what a message says is drawn at random, around what it stands for (`engine/codec/stochastic.py`)
+  selects    a message has some of its elements only, or none of one that is small
 """
 
-from engine.catalogue import Axis, Mechanism
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
-_LATER = "compression with error feedback is not built yet"
-ELEMENT_BYTES = {"fp16": 2, "bf16": 2}
-"""By codec: bytes of one element on the wire, where they are not those of its own type."""
+from engine.axes.codec_options import (
+    BinOptions,
+    BlockOptions,
+    DgcOptions,
+    OneBitOptions,
+    QsgdOptions,
+    RatioOptions,
+    TernGradOptions,
+    ThresholdOptions,
+)
+from engine.axes.codec_sizes import NUMBER, signed_bytes, signed_extent
+from engine.catalogue import Axis, Mechanism, NoOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class Codec(Mechanism):
+    """A codec's row."""
+
+    size: Callable[[Any, int, int], int] = lambda options, count, item: count * item
+    """(its options, elements of a message, bytes of one in its own type) -> bytes of the payload: exactly, or at most
+    where it `varies`."""
+    varies: Callable[[Any], bool] = lambda options: False
+    """(its options) -> whether messages of so many elements differ in length."""
+    extent: Callable[[Any, int, int, memoryview], int] | None = None
+    """(its options, elements of a message, bytes of one in its own type, what has come) -> bytes of the message that
+    this begins with. None: no message says so, as each of so many elements is as long."""
+
+
+def _two_bytes(options: NoOptions, count: int, item: int) -> int:
+    return 2 * count
+
+
+def _blocks(bits: int, numbers: int = 1) -> Callable[[BlockOptions, int, int], int]:
+    """Codes of so many bits, and so many float32 numbers for each block of elements."""
+    return lambda options, count, item: -(-count * bits // 8) + 4 * numbers * -(-count // options.block)
+
+
+def _qsgd(options: QsgdOptions, count: int, item: int) -> int:
+    return _blocks(options.bits)(options, count, item)
+
+
+def _terngrad(options: TernGradOptions, count: int, item: int) -> int:
+    """Five elements in a byte, and a float32 for each block."""
+    return -(-count // 5) + 4 * -(-count // options.block)
+
+
+def _chosen(options: RatioOptions, count: int, item: int) -> int:
+    return options.bytes(count, item, options.chosen(count, item))
+
+
+def _two_bits(options: ThresholdOptions, count: int, item: int) -> int:
+    return -(-count // 4)
+
+
+def _signs(options: Any, count: int, item: int) -> int:
+    return signed_bytes(count)
+
+
+def _signs_there(options: Any, count: int, item: int, message: memoryview) -> int:
+    return signed_extent(count, message)
+
+
+def _momentum(options: DgcOptions, count: int, item: int) -> int:
+    return NUMBER + options.bytes(count, item, options.chosen_in(0, count, item)) if count else 0
+
+
+def _momentum_there(options: DgcOptions, count: int, item: int, message: memoryview) -> int:
+    chosen = int.from_bytes(message[:NUMBER], "little")
+    return NUMBER + options.bytes(count, item, chosen) if count else 0
+
 
 CODEC = Axis(
     "codec",
     "What travels?",
     (
-        Mechanism(
+        Codec(
             name="fp32",
             summary="The tensor as it is: its own type, 4 bytes per element in float32. Exact.",
             implementation="engine.codec.fp32:FullPrecision",
-            traits=frozenset({"lossless", "reducible"}),
+            traits=frozenset({"lossless", "as-is"}),
         ),
-        Mechanism(
+        Codec(
             name="fp16",
             summary="Half precision on the wire, summed in full precision. Half the bytes; three quarters where a"
             " server updates, because updated parameters return in their own precision.",
             implementation="engine.codec.fp16:HalfPrecision",
-            traits=frozenset({"reducible"}),
+            size=_two_bytes,
+            traits=frozenset({"close"}),
         ),
-        Mechanism(
+        Codec(
             name="bf16",
             summary="bfloat16 on the wire, summed in full precision: float32's range with 8 bits of mantissa. As many"
             " bytes as fp16.",
             implementation="engine.codec.bf16:BrainFloat",
-            traits=frozenset({"reducible"}),
+            size=_two_bytes,
+            traits=frozenset({"close"}),
         ),
-        Mechanism(name="one-bit", summary="1-bit SGD: signs and two means, with a residual.", missing=_LATER),
-        Mechanism(name="qsgd", summary="QSGD: unbiased stochastic levels per bucket.", missing=_LATER),
-        Mechanism(name="terngrad", summary="TernGrad: -1, 0, +1 times a shared scale.", missing=_LATER),
-        Mechanism(
-            name="top-k", summary="Gradient dropping: the largest entries and a residual.", missing=_LATER
+        Codec(
+            name="int8",
+            summary="Whole numbers of 8 bits with a scale for each block, and a residual. A quarter of a"
+            " gradient's bytes.",
+            implementation="engine.codec.int8:Int8",
+            options=BlockOptions,
+            size=_blocks(8),
+            traits=frozenset({"close", "feedback"}),
         ),
-        Mechanism(
-            name="adacomp", summary="AdaComp: per-bin selection by residual and gradient.", missing=_LATER
+        Codec(
+            name="fp8",
+            summary="Floating point of 8 bits (e4m3) with a scale for each block, and a residual. As many bytes"
+            " as int8; finer for small elements, coarser for large ones.",
+            implementation="engine.codec.fp8:Fp8",
+            options=BlockOptions,
+            size=_blocks(8),
+            traits=frozenset({"close", "feedback"}),
         ),
-        Mechanism(
-            name="dgc", summary="Deep Gradient Compression: top-k with corrected momentum.", missing=_LATER
+        Codec(
+            name="int4",
+            summary="Whole numbers of 4 bits with a scale for each block, and a residual. An eighth of a"
+            " gradient's bytes.",
+            implementation="engine.codec.int4:Int4",
+            options=BlockOptions,
+            size=_blocks(4),
+            traits=frozenset({"feedback"}),
         ),
-        Mechanism(
-            name="threshold", summary="Strom: entries beyond a threshold, with a residual.", missing=_LATER
+        Codec(
+            name="one-bit",
+            summary="1-bit SGD: signs, two means for each block, and a residual. A 28th of a gradient's"
+            " bytes.",
+            implementation="engine.codec.one_bit:OneBit",
+            options=OneBitOptions,
+            size=_blocks(1, numbers=2),
+            traits=frozenset({"feedback"}),
+        ),
+        Codec(
+            name="qsgd",
+            summary="QSGD: whole numbers of 2, 4 or 8 bits with a scale for each block, rounded at random, so that"
+            " their mean is the gradient. An eighth of a gradient's bytes with 4 bits.",
+            implementation="engine.codec.qsgd:Qsgd",
+            options=QsgdOptions,
+            size=_qsgd,
+            traits=frozenset({"random"}),
+        ),
+        Codec(
+            name="terngrad",
+            summary="TernGrad: -1, 0 or 1 with a scale for each block, drawn at random, so that their mean is the"
+            " gradient, cut off at 2.5 of its standard deviations. A 19th of a gradient's bytes.",
+            implementation="engine.codec.terngrad:TernGrad",
+            options=TernGradOptions,
+            size=_terngrad,
+            traits=frozenset({"random"}),
+        ),
+        Codec(
+            name="top-k",
+            summary="Gradient dropping: the largest elements (1 % of them), and a residual. A 67th of a gradient's"
+            " bytes.",
+            implementation="engine.codec.top_k:TopK",
+            options=RatioOptions,
+            size=_chosen,
+            traits=frozenset({"feedback", "selects"}),
+        ),
+        Codec(
+            name="two-bit",
+            summary="MXNet's 2-bit compression: plus or minus a threshold, or nothing, and a residual. A 16th of a"
+            " gradient's bytes.",
+            implementation="engine.codec.two_bit:TwoBit",
+            options=ThresholdOptions,
+            size=_two_bits,
+            traits=frozenset({"feedback", "selects"}),
+        ),
+        Codec(
+            name="threshold",
+            summary="Strom: plus or minus a threshold for the elements that reach it, and a residual. 17 bits for each"
+            " that is sent; a 16th of a gradient's bytes at most.",
+            implementation="engine.codec.threshold:Threshold",
+            options=ThresholdOptions,
+            size=_signs,
+            varies=lambda options: True,
+            extent=_signs_there,
+            traits=frozenset({"by-value", "feedback", "selects"}),
+        ),
+        Codec(
+            name="adacomp",
+            summary="AdaComp: the elements that stand out of their bin, as one size with signs, and a residual. 17 bits"
+            " for each that is sent; a 16th of a gradient's bytes at most.",
+            implementation="engine.codec.adacomp:AdaComp",
+            options=BinOptions,
+            size=_signs,
+            varies=lambda options: True,
+            extent=_signs_there,
+            traits=frozenset({"by-value", "feedback", "selects"}),
+        ),
+        Codec(
+            name="dgc",
+            summary="Deep Gradient Compression: the largest elements (0.1 % of them) of a worker's momentum, of its own"
+            " gradients alone. A 660th of a gradient's bytes.",
+            implementation="engine.codec.dgc:Dgc",
+            options=DgcOptions,
+            size=_momentum,
+            varies=lambda options: options.warmup > 0,
+            extent=_momentum_there,
+            traits=frozenset({"own", "selects"}),
         ),
     ),
 )

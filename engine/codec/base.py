@@ -1,35 +1,102 @@
-"""What a codec does to one unit on its way."""
+"""What a codec does to one unit on its way.
+
+A codec is a class, and a unit's codec an instance of it: opened for one unit on one party, which encodes what leaves
+that party and decodes what arrives there. It never communicates and knows no exchange. Its size on the wire stands in
+its row (`engine/axes/codec.py`), so that plans are sized without torch.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
+from engine.errors import TrainingError
 
-class Codec(Protocol):
-    """Encode what leaves, decode what arrives. A codec never communicates and knows no exchange.
 
-    `parts` are one-dimensional contiguous tensors of one type on the host: the pieces of a unit.
+@dataclass(frozen=True, kw_only=True)
+class Piece:
+    """The unit that a codec is opened for."""
+
+    name: str
+    """What errors call it: its layer."""
+    count: int
+    """Elements."""
+    dtype: torch.dtype
+    """Their type."""
+    seed: int = 0
+    """Of what its codec draws at random: another one for every job's seed, unit and sender (`draws.py`)."""
+
+
+class UnitCodec(Protocol):
+    """Encode what leaves, decode what arrives.
+
+    `parts` are one-dimensional contiguous tensors of one type on the host: pieces of the unit, which lie end to end in
+    a payload. A payload is bytes of any layout that belongs to the codec, as many as its row says.
     """
 
-    def wire_dtype(self, dtype: torch.dtype) -> torch.dtype:
-        """The type in which tensors of `dtype` travel."""
+    def __init__(self, piece: Piece, options: Any) -> None:
+        """`options`: of the class that its row names."""
         ...
 
-    def encode(self, parts: Sequence[Tensor]) -> list[Tensor]:
-        """What travels for `parts`, in the same order: views where nothing changes, else new tensors."""
+    def encode(self, parts: Sequence[Tensor], at: Sequence[int]) -> list[Tensor]:
+        """What travels for `parts`: contiguous 1-D tensors whose bytes follow one another, views where nothing changes.
+        `at`: where in the unit each part begins, for what is remembered of its elements. Raises TrainingError, and
+        remembers nothing, where the codec cannot express a value."""
         ...
 
-    def decode(self, payload: Tensor, parts: Sequence[Tensor]) -> None:
-        """Write `payload` (1-D, `wire_dtype`) over `parts`, piece after piece."""
+    def decode(self, payload: memoryview, parts: Sequence[Tensor]) -> None:
+        """Write what `payload` says over `parts`. Raises RuntimeError or ValueError where it is not as long as
+        parts of that size need."""
         ...
 
-    def decode_add(self, payload: Tensor, parts: Sequence[Tensor]) -> None:
-        """Add `payload` to `parts`, in the parts' own precision."""
+    def decode_add(self, payload: memoryview, parts: Sequence[Tensor]) -> None:
+        """Add it to `parts`, in the parts' own precision."""
         ...
+
+    def state(self) -> dict[str, Tensor]:
+        """What a later step needs of the earlier ones; empty for a codec that remembers nothing."""
+        ...
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from `state()` of the same unit's codec."""
+        ...
+
+
+class Stateless:
+    """What codecs share that remember nothing."""
+
+    def state(self) -> dict[str, Tensor]:
+        return {}
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        if state:
+            raise ValueError(f"{type(self).__name__} remembers nothing, and was given {sorted(state)}")
+
+
+def inexpressible(name: str) -> TrainingError:
+    """What `encode` raises of a unit called `name`."""
+    return TrainingError(
+        f"what {name} sends holds a value that is not finite, or too large for float32, and its codec has no code for"
+        " that. Lower the learning rate, clip gradients, or use the codec fp32"
+    )
+
+
+def magnitudes_of(flat: Tensor, name: str) -> Tensor:
+    """Of each element of a unit called `name`, as float32. Raises what `inexpressible` says."""
+    sizes = flat.float().abs()
+    if sizes.numel() and not sizes.max().isfinite():
+        raise inexpressible(name)
+    return sizes
+
+
+def end_to_end(parts: Sequence[Tensor]) -> Tensor:
+    """The parts as one 1-D tensor; a single one is not copied."""
+    return parts[0] if len(parts) == 1 else torch.cat(list(parts)) if parts else torch.empty(0)
 
 
 def pieces(payload: Tensor, parts: Sequence[Tensor]) -> Iterable[tuple[Tensor, Tensor]]:
@@ -39,13 +106,18 @@ def pieces(payload: Tensor, parts: Sequence[Tensor]) -> Iterable[tuple[Tensor, T
     return zip(parts, payload.split_with_sizes([part.numel() for part in parts]), strict=True)
 
 
-class Elementwise:
-    """What codecs share whose payload has an element for each of the unit's, in a type that torch converts."""
+def beginnings(parts: Sequence[Tensor], first: int = 0) -> list[int]:
+    """Where each part begins, where the first one begins at `first` and they lie end to end."""
+    return list(accumulate((part.numel() for part in parts[:-1]), initial=first)) if parts else []
 
-    def decode(self, payload: Tensor, parts: Sequence[Tensor]) -> None:
-        for part, piece in pieces(payload, parts):
-            part.copy_(piece)
 
-    def decode_add(self, payload: Tensor, parts: Sequence[Tensor]) -> None:
-        for part, piece in pieces(payload, parts):
-            part.add_(piece)
+def write(values: Tensor, parts: Sequence[Tensor]) -> None:
+    """Write `values` (1-D, of a type that torch converts) over `parts`, piece after piece."""
+    for part, piece in pieces(values, parts):
+        part.copy_(piece)
+
+
+def add(values: Tensor, parts: Sequence[Tensor]) -> None:
+    """Add `values` to `parts`, in the parts' own precision."""
+    for part, piece in pieces(values, parts):
+        part.add_(piece)

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import torch
 
-from engine.codec.rounded import Rounded
+from engine.codec.elementwise import Elementwise
 
 
-class BrainFloat(Rounded):
+class BrainFloat(Elementwise):
     """Rounded to bfloat16 on the wire."""
 
     short = torch.bfloat16

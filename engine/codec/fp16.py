@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import torch
 
-from engine.codec.rounded import Rounded
+from engine.codec.elementwise import Elementwise
 
 
-class HalfPrecision(Rounded):
+class HalfPrecision(Elementwise):
     """Rounded to float16 on the wire."""
 
     short = torch.float16

@@ -7,17 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
-from engine.codec.base import Elementwise
+from engine.codec.elementwise import Elementwise
 
 
 class FullPrecision(Elementwise):
     """The identity."""
 
-    def wire_dtype(self, dtype: torch.dtype) -> torch.dtype:
-        return dtype
-
-    def encode(self, parts: Sequence[Tensor]) -> list[Tensor]:
+    def encode(self, parts: Sequence[Tensor], at: Sequence[int]) -> list[Tensor]:
         return list(parts)

@@ -43,6 +43,7 @@ class Asynchronous:
     settings = AsynchronousSettings
     lockstep = False
     least_workers = 1
+    least_set_by = ""
     waits_for_slowest = False
 
     def __init__(self, scaling: str = "constant", *, own_writes: bool = True) -> None:

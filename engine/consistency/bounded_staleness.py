@@ -40,6 +40,7 @@ class BoundedStaleness:
     lockstep = False
     in_place = True
     least_workers = 1
+    least_set_by = ""
     waits_for_slowest = True
 
     def __init__(self, bound: int, *, apply: Literal["arrival", "clock"] = "arrival") -> None:
@@ -65,19 +66,19 @@ class BoundedStaleness:
             )
 
     def admit(self, contribution: Contribution, clocks: Clocks) -> Verdict:
-        if self._by_clock and contribution.step > clocks.version:
+        if self._by_clock and contribution.step > clocks.clock:
             return Hold()
         return Apply()
 
     def due(self, joined: Sequence[Contribution], clocks: Clocks) -> bool:
         if not self._by_clock:
             return len(joined) == 1
-        return bool(joined) and all(clocks.contributed[rank] > clocks.version for rank in clocks.active)
+        return bool(joined) and all(clocks.contributed[rank] > joined[0].step for rank in clocks.active)
 
     def readable(self, rank: int, clocks: Clocks) -> bool:
         own = clocks.contributed[rank]
         if self._by_clock:
-            return clocks.version >= own - self._bound
+            return clocks.clock >= own - self._bound
         slowest = min((clocks.applied[each] for each in clocks.active), default=own)
         return clocks.applied[rank] == own and slowest >= own - self._bound
 

@@ -20,6 +20,7 @@ class EveryStep:
 
     lockstep = True
     in_place = True
+    least_set_by = ""
     waits_for_slowest = True
 
     def __init__(self, workers: int) -> None:

@@ -41,6 +41,20 @@ class Clocks:
         """Workers whose contributions may still come."""
         return set(self.contributed) - self.finished
 
+    @property
+    def clock(self) -> int:
+        """How many steps are in the unit whole: nobody contributes any more to them, and all that was is applied. It is
+        the version where each step makes one update; steps that nobody contributed make none, as after the loss of all
+        workers, who return at a later one."""
+        open_ranks = (
+            rank
+            for rank, contributed in self.contributed.items()
+            if rank not in self.finished or self.applied[rank] < contributed
+        )
+        return min(
+            (self.applied[rank] for rank in open_ranks), default=max(self.contributed.values(), default=0)
+        )
+
     def staleness(self, contribution: Contribution) -> int:
         """Updates of the unit since the version that the contribution was computed on. What joins an update does so
         after the update before it, so for what is applied this is the same when it is admitted and when it is updated
@@ -72,6 +86,8 @@ class Policy(Protocol):
     may overwrite its parameters where they are. Else its steps begin with what there is."""
     least_workers: int
     """With fewer that have not been lost there are no updates any more."""
+    least_set_by: str
+    """The setting of the plan's consistency that `least_workers` follows from; empty where it follows from none."""
     waits_for_slowest: bool
     """Whether who is ahead waits for who is behind: then a worker that was lost joins again where the slowest of the
     others is. Else it goes on with the step that it was lost in, and all that it would have contributed is."""

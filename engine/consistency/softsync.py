@@ -36,6 +36,7 @@ class Softsync:
     settings = SoftsyncSettings
     lockstep = False
     in_place = True
+    least_set_by = "contributions"
     waits_for_slowest = False
 
     def __init__(self, contributions: int, *, own_writes: bool = False) -> None:

@@ -24,6 +24,9 @@ class Receiver(Protocol):
 
 _OF_UNITS = frozenset({Message.PUSH, Message.ANSWER, Message.ROUND})
 """What carries a unit, or a part of one."""
+BESIDE_BYTES = 1 << 12
+"""Of such a message, beyond its elements as they are: of a part of a few elements, a codec's scales are longer than
+what it saves, and finished sums of several ranks, each with its own, share a message."""
 _META_BYTES = 1 << 20
 """Of such a message: a mask with a byte for each piece of the unit."""
 
@@ -67,7 +70,8 @@ class Dispatch:
     def _allow(self, header: Header, meta_bytes: int) -> None:
         """Refuse what announces more than the plan lets it have, before memory is taken for it."""
         if header.kind in _OF_UNITS:
-            largest, meta = self._unit_bytes.get(header.unit, 0), _META_BYTES
+            known = self._unit_bytes.get(header.unit)
+            largest, meta = 0 if known is None else known + BESIDE_BYTES, _META_BYTES
         else:
             largest, meta = self._largest_bytes, self._largest_bytes
         for what, announced, limit in (

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from engine.coordination.arrivals import Arrivals
 from engine.protocol.messages import Lane, Message, Payload
-from engine.state.host_memory import as_bytes, as_tensor
+from engine.tensor_bytes import as_bytes, as_tensor
 from engine.transport.endpoint import Sender
 from engine.transport.message import Header
 

@@ -37,11 +37,12 @@ import struct
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 
 import torch
 from torch import Tensor
 
+from engine.codec.base import UnitCodec, beginnings
 from engine.exchange.base import Surroundings
 from engine.models.late_linear import Present
 from engine.plan.units import Unit
@@ -51,7 +52,7 @@ from engine.protocol.instructions import Advance, Instruction, Send
 from engine.protocol.messages import Lane, Message, Payload
 from engine.state.capture import Capture
 from engine.state.choice import Choice
-from engine.state.host_memory import as_bytes
+from engine.tensor_bytes import as_bytes, joined
 from engine.transport.message import Header
 
 _META = struct.Struct("<BIh")
@@ -63,21 +64,22 @@ _MOST_POWER = 120
 
 @dataclass(frozen=True, kw_only=True)
 class _Factors:
-    """One worker's factors as they travel: 1-D, row after row."""
+    """One worker's factors as they travel: row after row, encoded."""
 
     present: Present
     rows: int
     power: int
-    inputs: Tensor
-    errors: Tensor
+    dtype: torch.dtype
+    inputs: memoryview
+    errors: memoryview
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Whole:
-    """One worker's gradient as it travels: 1-D, one present parameter after the other."""
+    """One worker's gradient as it travels: one present parameter after the other, encoded."""
 
     present: Present
-    flat: Tensor
+    flat: memoryview
 
 
 class FactorsExchange:
@@ -88,12 +90,18 @@ class FactorsExchange:
     def __init__(self, context: Surroundings) -> None:
         self._context = context
         self._lock = threading.Lock()
+        self._codec = cache(self._opened)
         self._machine = Gathered(rank=context.rank, workers=context.workers)
         self._parts: dict[tuple[int, int], dict[int, _Factors | _Whole]] = {}
         """By unit and step, then by rank: who is ahead may already send the next step's. Under the lock: own parts come
         from the training or a staging thread, the others' from the lane's."""
         self._landing: dict[tuple[int, int, int], Tensor] = {}
         """By unit, step and origin: where a message is being received."""
+
+    def _opened(self, unit: int, dtype: torch.dtype) -> UnitCodec:
+        """Factors travel in the type in which the layer computes. What is remembered of a unit's elements has no
+        meaning for theirs."""
+        return self._context.choices[unit].codec_of(dtype, f"worker {self._context.rank}")
 
     def begin_step(self, step: int) -> None:
         """Nothing to ask for."""
@@ -141,18 +149,25 @@ class FactorsExchange:
     def _factors(self, choice: Choice, header: Header, received: Tensor) -> _Factors:
         capture = self._context.captures[header.unit]
         mask, rows, power = _META.unpack_from(header.meta)
-        whole = received.view(choice.codec.wire_dtype(getattr(torch, header.meta[_META.size :].decode())))
-        split = rows * capture.inputs
-        _expect(header, whole, split + rows * capture.outputs)
-        present = _present(mask, capture)
-        return _Factors(present=present, rows=rows, power=power, inputs=whole[:split], errors=whole[split:])
+        name, encoding = header.meta[_META.size :].decode(), choice.layer.encoding
+        inputs, errors = (encoding.bytes(name, rows * n) for n in (capture.inputs, capture.outputs))
+        _expect(header, received, inputs + errors)
+        whole = as_bytes(received)
+        return _Factors(
+            present=_present(mask, capture),
+            rows=rows,
+            power=power,
+            dtype=getattr(torch, name),
+            inputs=whole[:inputs],
+            errors=whole[inputs:],
+        )
 
     def _whole(self, choice: Choice, header: Header, received: Tensor) -> _Whole:
         capture = self._context.captures[header.unit]
         present = _present(header.meta[0], capture)
-        flat = received.view(choice.codec.wire_dtype(capture.dtype))
-        _expect(header, flat, sum(capture.elements(present)))
-        return _Whole(present=present, flat=flat)
+        elements = sum(capture.elements(present))
+        _expect(header, received, choice.layer.encoding.bytes(choice.unit.dtype, elements))
+        return _Whole(present=present, flat=as_bytes(received))
 
     def finish(self, unit: Unit, step: int) -> None:
         """Multiply, and add: the unit's gradients are there afterwards."""
@@ -164,15 +179,15 @@ class FactorsExchange:
         products = [part for part in parts if isinstance(part, _Factors) and any(part.present)]
         start = context.recording.mark()
         for present in dict.fromkeys(part.present for part in products):  # mostly alike on all workers
-            self._multiply(choice, capture, [part for part in products if part.present == present])
+            self._multiply(unit.index, capture, [part for part in products if part.present == present])
         for part in parts:
             if isinstance(part, _Whole):
                 gradients = [torch.empty(n, dtype=capture.dtype) for n in capture.elements(part.present)]
-                choice.codec.decode(part.flat, gradients)
+                self._codec(unit.index, capture.dtype).decode(part.flat, gradients)
                 capture.add(gradients, part.present)
         context.recording.multiplied(choice.layer_index, start)
 
-    def _multiply(self, choice: Choice, capture: Capture, parts: Sequence[_Factors]) -> None:
+    def _multiply(self, unit: int, capture: Capture, parts: Sequence[_Factors]) -> None:
         """Add the product of these workers' factors to the gradients that they stand for."""
         rows = [part.rows for part in parts]
         # Pinned, so that the way up to the device overlaps what it computes.
@@ -180,8 +195,9 @@ class FactorsExchange:
         inputs = torch.empty(sum(rows), capture.inputs, dtype=capture.dtype, pin_memory=pinned)
         errors = torch.empty(sum(rows), capture.outputs, dtype=capture.dtype, pin_memory=pinned)
         for part, x, e in zip(parts, inputs.split(rows), errors.split(rows), strict=True):
-            choice.codec.decode(part.inputs, [x.view(-1)])
-            choice.codec.decode(part.errors, [e.view(-1)])
+            codec = self._codec(unit, part.dtype)
+            codec.decode(part.inputs, [x.view(-1)])
+            codec.decode(part.errors, [e.view(-1)])
             if part.power:
                 e.mul_(2.0**-part.power)
         capture.multiply(inputs, errors, parts[0].present)
@@ -198,24 +214,27 @@ class FactorsExchange:
 
     def _leave(self, choice: Choice, step: int, present: Present, factors: Sequence[Tensor]) -> None:
         """X and E are readable on the host. They stay as they are: nothing writes to them until they have left."""
-        rows, power = len(factors[0]), 0
+        rows, power, dtype = len(factors[0]), 0, factors[0].dtype
         with self._context.recording.encoding(choice, step):
             inputs, errors = (factor.view(-1) for factor in factors)
             if not choice.lossless:
                 power = _power(errors)
                 errors = errors * 2.0**power
-            inputs, errors = choice.codec.encode([inputs, errors])
-        dtype = str(factors[0].dtype).removeprefix("torch.").encode()
-        meta = _META.pack(_mask(present), rows, power) + dtype
-        part = _Factors(present=present, rows=rows, power=power, inputs=inputs, errors=errors)
-        self._ready(choice, step, part, Message.FACTORS, [inputs, errors], meta)
+            x, e = (self._encoded(choice.unit.index, [flat]) for flat in (inputs, errors))
+        meta = _META.pack(_mask(present), rows, power) + str(dtype).removeprefix("torch.").encode()
+        part = _Factors(present=present, rows=rows, power=power, dtype=dtype, inputs=x, errors=e)
+        self._ready(choice, step, part, Message.FACTORS, [x, e], meta)
 
     def _leave_whole(self, choice: Choice, step: int, present: Present, gradients: Sequence[Tensor]) -> None:
         """As `_leave`, of the gradients of those that are `present`, each 1-D."""
         with self._context.recording.encoding(choice, step):
-            encoded = choice.codec.encode(gradients)
-        part = _Whole(present=present, flat=torch.cat(encoded))
-        self._ready(choice, step, part, Message.WHOLE_GRADIENT, encoded, bytes([_mask(present)]))
+            flat = self._encoded(choice.unit.index, gradients) if gradients else memoryview(b"")
+        part = _Whole(present=present, flat=flat)
+        self._ready(choice, step, part, Message.WHOLE_GRADIENT, [flat], bytes([_mask(present)]))
+
+    def _encoded(self, unit: int, parts: Sequence[Tensor]) -> memoryview:
+        codec = self._codec(unit, parts[0].dtype)
+        return joined([as_bytes(tensor) for tensor in codec.encode(parts, beginnings(parts))])
 
     def _ready(
         self,
@@ -223,17 +242,17 @@ class FactorsExchange:
         step: int,
         part: _Factors | _Whole,
         kind: Message,
-        tensors: Sequence[Tensor],
+        payload: Sequence[memoryview],
         meta: bytes,
     ) -> None:
-        """This rank's part is there, and travels as `tensors`."""
+        """This rank's part is there, and travels as `payload`."""
         key = choice.unit.index, step
         with self._lock:
             found = self._machine.ready(*key)
             self._parts.setdefault(key, {})[self._context.rank] = part
         for instruction in found:
             if isinstance(instruction, Send):
-                self._send(choice, step, instruction.peers, kind, tensors, meta)
+                self._send(choice, step, instruction.peers, kind, payload, meta)
         self._advance(found)
 
     def _advance(self, found: Sequence[Instruction]) -> None:
@@ -247,10 +266,10 @@ class FactorsExchange:
         step: int,
         peers: Sequence[int],
         kind: Message,
-        parts: Sequence[Tensor],
+        payload: Sequence[memoryview],
         meta: bytes,
     ) -> None:
-        context, payload = self._context, [as_bytes(part) for part in parts if len(part)]
+        context = self._context
         header = Header(
             kind=kind,
             lane=Lane.WORKER,
@@ -275,11 +294,11 @@ def _present(mask: int, capture: Capture) -> Present:
     return tuple(bool(mask >> index & 1) for index in range(len(capture.parameters)))
 
 
-def _expect(header: Header, received: Tensor, elements: int) -> None:
+def _expect(header: Header, received: Tensor, size: int) -> None:
     """Raises RuntimeError where a message is not as long as it says."""
-    if len(received) != elements:
+    if len(received) != size:
         raise RuntimeError(
-            f"worker {header.origin} sent {len(received)} elements of unit {header.unit} where {elements} were expected"
+            f"worker {header.origin} sent {len(received)} bytes of unit {header.unit} where {size} were expected"
         )
 
 

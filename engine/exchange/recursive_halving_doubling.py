@@ -16,10 +16,10 @@ over whole units, as MPICH does, where Rabenseifner halves that step, too.
 from __future__ import annotations
 
 from engine.exchange.rounds import RoundsAllreduce
-from engine.plan.rounds import halving_doubling
+from engine.plan.rounds import HALVING_DOUBLING
 
 
 class RecursiveHalvingDoubling(RoundsAllreduce):
     """Halves to ever farther partners, and doubled back."""
 
-    program = staticmethod(halving_doubling)
+    algorithm = HALVING_DOUBLING

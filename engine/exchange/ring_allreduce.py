@@ -9,13 +9,13 @@ for each chunk, and so the result repeats bitwise.
 from __future__ import annotations
 
 from engine.exchange.rounds import RoundsAllreduce
-from engine.plan.rounds import ReceiveChunk, ring
+from engine.plan.rounds import RING, ReceiveChunk
 
 
 class RingAllreduce(RoundsAllreduce):
     """Around the ring, chunk by chunk."""
 
-    program = staticmethod(ring)
+    algorithm = RING
 
     def late(self, awaited: ReceiveChunk) -> str:
         """Each round brings what began one rank further to the left."""

@@ -1,7 +1,8 @@
 """What allreduces in rounds share: a unit's rounds (`protocol/rounds.py`), carried out in place on its gradients.
 
-Absent gradients travel as zeros; presence masks are united as the sums are. A lossy codec rounds at each hop; who has
-finished a sum keeps what it sends, so that all replicas stay equal.
+Absent gradients travel as zeros; presence masks are united as the sums are. A lossy codec encodes at each hop on the
+way to a finished sum. Who has finished it keeps what it sends, and the others hand on what they got, so that all
+replicas stay equal.
 """
 
 from __future__ import annotations
@@ -10,18 +11,19 @@ import threading
 from collections.abc import Sequence
 from functools import partial
 
-import torch
 from torch import Tensor
 
+from engine.codec.base import beginnings
 from engine.exchange.base import Surroundings
-from engine.plan.rounds import Programmer, ReceiveChunk
+from engine.plan.rounds import Algorithm, ReceiveChunk, Span
 from engine.plan.units import Segment, Unit
 from engine.protocol.errors import OutOfStepError
 from engine.protocol.instructions import Add, Advance, Instruction, Keep, Put, Send, Summed
 from engine.protocol.messages import Lane, Message, Payload
 from engine.protocol.rounds import Rounds
 from engine.state.choice import Choice
-from engine.state.host_memory import as_bytes, as_tensor, present, union
+from engine.state.host_memory import present, union
+from engine.tensor_bytes import as_bytes, joined, kept
 from engine.transport.message import Header
 
 
@@ -29,22 +31,27 @@ class RoundsAllreduce:
     """An exchange whose workers follow programs; a subclass says which."""
 
     kinds: tuple[Message, ...] = (Message.ROUND, Message.ROUND_START)
-    program: Programmer
+    algorithm: Algorithm
 
     def __init__(self, context: Surroundings) -> None:
         self._context = context
         self._machine = Rounds(
-            self.program,
+            self.algorithm,
             rank=context.rank,
             workers=context.workers,
             counts={index: choice.unit.count for index, choice in context.choices.items()},
         )
+        sender = f"worker {context.rank}"
+        self._codecs = {index: choice.codec(sender) for index, choice in context.choices.items()}
         self._lock = threading.Lock()
         """Around the machine: parts come in the lane's thread and leave in the I/O thread."""
         self._masks: dict[tuple[int, int], bytes] = {}
         """By unit and step: segments present on any rank that the parts have passed."""
-        self._kept: dict[tuple[int, int, int], tuple[Tensor | None, bytes]] = {}
+        self._kept: dict[tuple[int, int, int], tuple[memoryview | None, bytes]] = {}
         """By unit, step and round: what came before its turn, with its mask; None for what is in its place already."""
+        self._finished: dict[tuple[int, int], dict[Span, memoryview]] = {}
+        """By unit and step: finished sums as they were encoded where they were completed, to be handed on; not where
+        the codec is lossless."""
 
     def begin_step(self, step: int) -> None:
         """Nothing to ask for."""
@@ -111,11 +118,10 @@ class RoundsAllreduce:
             case Send():
                 self._give(choice, instruction)
             case Keep(unit, _, step, part):
-                self._kept[unit, step, part] = (
-                    self._received(choice, header, payload, keeps=True),
-                    header.meta,
-                )
+                received = _received(header, payload)
+                self._kept[unit, step, part] = None if received is None else kept(received), header.meta
             case Summed(unit, step):
+                self._finished.pop((unit, step), None)
                 segments = present(choice.unit, self._masks.pop((unit, step)))
                 self._context.memory.drop_gradients(set(choice.unit.segments) - set(segments))
                 self._context.memory.sums_written(choice.unit, segments)
@@ -131,32 +137,51 @@ class RoundsAllreduce:
         if take.kept:
             received, mask = self._kept.pop((*key, take.part))
         else:
-            received, mask = self._received(choice, header, payload, keeps=False), header.meta
+            received, mask = _received(header, payload), header.meta
         self._masks[key] = union(self._masks[key], mask)
         if received is None:
             return
-        parts = self._views(choice.unit, take.start, take.stop)
         if isinstance(take, Put):
-            choice.codec.decode(received, parts)
+            self._put(choice, take, received)
             return
         start_ns = recording.now_ns()
-        choice.codec.decode_add(received, parts)
+        self._codecs[take.unit].decode_add(received, self._views(choice.unit, take.start, take.stop))
         recording.reduced(choice, take.step, take.origin, start_ns)
 
-    def _received(self, choice: Choice, header: Header, payload: Payload, *, keeps: bool) -> Tensor | None:
-        """A message's payload; None where it has been received in its place."""
-        if payload is None and header.payload_bytes > 0:
-            return None
-        received = as_tensor(payload, choice.codec.wire_dtype(getattr(torch, choice.unit.dtype)))
-        return received.clone() if keeps else received
+    def _put(self, choice: Choice, put: Put, received: memoryview) -> None:
+        """Finished sums, in the parts in which they were encoded."""
+        codec, begin = self._codecs[put.unit], 0
+        for start, stop in put.apart:
+            end = begin + choice.layer.encoding.extent(choice.unit.dtype, stop - start, received[begin:])
+            piece = received[begin:end]
+            codec.decode(piece, self._views(choice.unit, start, stop))
+            if not choice.lossless:
+                self._finished.setdefault((put.unit, put.step), {})[start, stop] = kept(piece)
+            begin = end
+        if begin != len(received):
+            raise RuntimeError(
+                f"worker {put.origin} sent {len(received)} bytes of unit {put.unit} where {begin} were expected"
+            )
 
     def _give(self, choice: Choice, send: Send) -> None:
-        parts = self._views(choice.unit, send.start, send.stop)
-        payload = choice.codec.encode(parts)
-        if send.owned and not choice.lossless:
-            for whole, encoded in zip(parts, payload, strict=True):
-                whole.copy_(encoded)  # the owner keeps what the others will get
-        self._send(choice, send, [as_bytes(p) for p in payload], self._masks[send.unit, send.step])
+        if send.finished and not send.owned and not choice.lossless:
+            finished = self._finished[send.unit, send.step]
+            payload = [finished[span] for span in send.apart]
+        else:
+            payload = self._encoded(choice, send)
+        self._send(choice, send, payload, self._masks[send.unit, send.step])
+
+    def _encoded(self, choice: Choice, send: Send) -> list[memoryview]:
+        parts, codec = self._views(choice.unit, send.start, send.stop), self._codecs[send.unit]
+        with self._context.recording.encoding(choice, send.step):
+            payload = [as_bytes(tensor) for tensor in codec.encode(parts, beginnings(parts, send.start))]
+        if send.owned and not choice.lossless and send.apart:
+            # What the others will get is what is kept here.
+            whole = joined(payload)
+            payload = [whole]
+            codec.decode(whole, parts)
+            self._finished.setdefault((send.unit, send.step), {})[send.start, send.stop] = whole
+        return payload
 
     def _left(self, send: Send) -> None:
         """In the I/O thread: a part has left, and may have been the last thing that the unit waited for."""
@@ -197,3 +222,10 @@ class RoundsAllreduce:
         on_sent = partial(self._left, send) if send.kind == Message.ROUND else None
         for peer in send.peers:
             context.endpoint.send(peer, header, payload, on_sent)
+
+
+def _received(header: Header, payload: Payload) -> memoryview | None:
+    """A message's content; None where it has been received in its place."""
+    if payload is None:
+        return None if header.payload_bytes else memoryview(b"")
+    return payload

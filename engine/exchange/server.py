@@ -22,7 +22,8 @@ from engine.protocol.instructions import Advance, Content, Instruction, Put, Sen
 from engine.protocol.messages import Lane, Message, Payload
 from engine.protocol.served import Served, ServedUnit
 from engine.state.choice import Choice
-from engine.state.host_memory import as_bytes, as_tensor, present
+from engine.state.host_memory import places, present
+from engine.tensor_bytes import as_bytes
 from engine.transport.message import Header
 
 LIGHT_BYTES = 4096
@@ -39,6 +40,8 @@ class ServerExchange:
         self._context = context
         self._at_once = context.device == "cpu"
         """Gradients are pushed within `start`; elsewhere once they have been copied, perhaps after backward."""
+        sender = f"worker {context.rank}"
+        self._codecs = {index: choice.codec(sender) for index, choice in context.choices.items()}
         self._machine = Served({index: _served(context, choice) for index, choice in context.choices.items()})
 
     def begin_step(self, step: int) -> None:
@@ -61,7 +64,7 @@ class ServerExchange:
         def push() -> None:
             parts = memory.gradients(present(unit, mask))
             with self._context.recording.encoding(choice, step):
-                payload = [as_bytes(p) for p in choice.codec.encode(parts)]
+                payload = [as_bytes(p) for p in self._codecs[unit.index].encode(parts, places(unit, mask))]
             hurry = not self._at_once or sum(map(len, payload)) > LIGHT_BYTES
             for instruction in self._machine.ready(unit.index, step):
                 assert isinstance(instruction, Send)
@@ -130,8 +133,7 @@ class ServerExchange:
         segments = present(unit, header.meta)
         if payload is not None and segments:
             with self._context.recording.decoding(choice, header.step):
-                parts = memory.sums(segments)
-                choice.codec.decode(as_tensor(payload, choice.codec.wire_dtype(parts[0].dtype)), parts)
+                self._codecs[unit.index].decode(payload, memory.sums(segments))
         memory.drop_gradients(set(unit.segments) - set(segments))
         memory.sums_written(unit, segments)
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from engine.codec.base import UnitCodec
 from engine.consistency.policy import Policy
 from engine.errors import UserError
 from engine.instrumentation.writes import unequal
@@ -25,10 +26,11 @@ from engine.protocol.home import Home
 from engine.protocol.instructions import Add, Content, Drop, Instruction, Keep, Send, Update
 from engine.protocol.messages import Lane, Message, Payload
 from engine.state.choice import Choice
-from engine.state.host_memory import as_bytes, as_tensor, has, union
+from engine.state.host_memory import has, places, union
 from engine.state.recording import Recording
 from engine.state.update_record import UpdateRecord
 from engine.state.updates import Hyper, PieceUpdater
+from engine.tensor_bytes import as_bytes, as_tensor, kept
 from engine.transport.endpoint import Endpoint
 from engine.transport.message import Header
 
@@ -38,11 +40,12 @@ class _Room:
     """One unit's tensors on its shard."""
 
     choice: Choice
+    codec: UnitCodec
     home: Home
     updater: PieceUpdater | None
     """Of its parameters, one 1-D tensor per segment, where this shard updates them."""
     dtype: torch.dtype
-    kept: dict[tuple[int, int], tuple[Tensor | None, bytes]] = field(default_factory=dict)
+    kept: dict[tuple[int, int], tuple[memoryview | None, bytes]] = field(default_factory=dict)
     """By rank and step: contributions whose turn comes later, with the segments that they have; None: with none."""
     sums: list[Tensor] = field(default_factory=list)
     """The accumulator of the update that is next."""
@@ -55,7 +58,8 @@ class _Room:
     """What workers get: the parameters, or the last complete step's sums. Kept apart from `sums`: a fast worker
     may push the next step before a slow one has pulled this one's."""
     views: list[memoryview] = field(default_factory=list)
-    """The answer's bytes where this shard updates: the memory stays the same."""
+    """The answer's bytes. Where this shard updates, its memory stays the same; elsewhere the sum is encoded once,
+    however many ask for it and whenever: encoded again it would be another message, with what the first one lost."""
     answer_mask: bytes = b""
     """Segments present anywhere in the last update."""
     first_arrival_s: float = 0.0
@@ -100,6 +104,7 @@ class Shard:
         a step. `initial`: worker 0's initial parameters by name. `record`: what each update consists of, where workers
         drift. `lost(rank, incarnation, steps, reason)` is told of a worker that was lost after it had contributed so
         many steps."""
+        self.index = index
         self._workers = workers
         self._policy = policy
         self._hyper = hyper
@@ -118,7 +123,6 @@ class Shard:
         self._rooms = {
             choice.unit.index: self._room(choice, initial, make_updater) for choice in choices.values()
         }
-        self.index = index
 
     def close(self) -> None:
         """Nobody contributes any more."""
@@ -185,11 +189,9 @@ class Shard:
             case Update():
                 self._update(room, instruction)
             case Keep(_, origin, step):
-                wire = room.choice.codec.wire_dtype(room.dtype)
-                kept = None if payload is None else as_tensor(payload, wire).clone()
-                room.kept[origin, step] = kept, header.meta
-            case Drop(_, origin, step, reason, kept):
-                if kept:
+                room.kept[origin, step] = None if payload is None else kept(payload), header.meta
+            case Drop(_, origin, step, reason, was_kept):
+                if was_kept:
                     del room.kept[origin, step]
                 self._recording.dropped(room.choice, step, origin, reason)
             case _:
@@ -232,13 +234,14 @@ class Shard:
         self._endpoint.send(rank, welcome)
 
     def _enough_are_left(self, home: Home, lost: int) -> None:
-        left, least = len(home.clocks.contributed), self._policy().least_workers
-        if home.clocks.active and left < least:
+        left, policy = len(home.clocks.contributed), self._policy()
+        if home.clocks.active and left < policy.least_workers:
+            setting = policy.least_set_by
             raise UserError(
-                "consistency.contributions",
-                least,
-                f"worker {lost} was lost, and so many contributions need as many workers: {left} left",
-                "Use fewer contributions or more workers, or find out from its log why the worker was lost",
+                f"consistency.{setting}",
+                policy.least_workers,
+                f"worker {lost} was lost, and so many {setting} need as many workers: {left} left",
+                f"Use fewer {setting} or more workers, or find out from its log why the worker was lost",
             )
 
     def _on_assign(self, room: _Room, header: Header, payload: Payload) -> None:
@@ -275,23 +278,28 @@ class Shard:
             returns=returns_of(choice.layer),
             rank_order=self._deterministic,
         )
+        codec = choice.codec(f"shard {self.index}")
         dtype: torch.dtype = getattr(torch, unit.dtype)
         if choice.flow.answer != "parameters":
-            return _Room(choice=choice, home=home, updater=None, dtype=dtype)
+            return _Room(choice=choice, codec=codec, home=home, updater=None, dtype=dtype)
         pieces = [initial[s.parameter].detach().reshape(-1)[s.start : s.stop].clone() for s in unit.segments]
         return _Room(
-            choice=choice, home=home, updater=make_updater(choice, pieces), dtype=dtype, answer=pieces
+            choice=choice,
+            codec=codec,
+            home=home,
+            updater=make_updater(choice, pieces),
+            dtype=dtype,
+            answer=pieces,
         )
 
     def _add(self, room: _Room, add: Add, header: Header, payload: Payload) -> None:
         """Add a contribution to the sums; the first one overwrites what an older step left there."""
-        codec, unit = room.choice.codec, room.choice.unit
+        unit = room.choice.unit
         start_ns = self._recording.now_ns()
         if add.kept:
             received, mask = room.kept.pop((add.origin, add.step))
         else:
-            mask = header.meta
-            received = None if payload is None else as_tensor(payload, codec.wire_dtype(room.dtype))
+            received, mask = payload, header.meta
         if add.first:
             room.sums = room.spare or [torch.empty(s.count, dtype=room.dtype) for s in unit.segments]
             room.spare, room.mask = [], None
@@ -299,12 +307,13 @@ class Shard:
             self._sum(room, received, mask, add.scale)
         self._recording.reduced(room.choice, add.step, add.origin, start_ns)
 
-    def _sum(self, room: _Room, received: Tensor, mask: bytes, scale: float) -> None:
-        codec = room.choice.codec
-        if scale != 1.0:
-            received = received.to(room.dtype) * scale  # half precision would lose what is small
+    def _sum(self, room: _Room, received: memoryview, mask: bytes, scale: float) -> None:
         if room.mask is None:
-            codec.decode(received, _present(room.sums, mask))
+            parts = _present(room.sums, mask)
+            room.codec.decode(received, parts)
+            if scale != 1.0:
+                for part in parts:
+                    part.mul_(scale)
             room.mask = mask
             return
         if mask != room.mask:
@@ -312,7 +321,14 @@ class Shard:
                 if has(mask, index) and not has(room.mask, index):
                     part.zero_()
             room.mask = union(room.mask, mask)
-        codec.decode_add(received, _present(room.sums, mask))
+        parts = _present(room.sums, mask)
+        if scale == 1.0:
+            room.codec.decode_add(received, parts)
+            return
+        decoded = [torch.empty_like(part) for part in parts]  # scaled in the parts' own precision
+        room.codec.decode(received, decoded)
+        for part, more in zip(parts, decoded, strict=True):
+            part.add_(more, alpha=scale)
 
     def _update(self, room: _Room, update: Update) -> None:
         """All contributions are there."""
@@ -328,7 +344,7 @@ class Shard:
             self._recording.updated(choice, update.step, start_ns)
             room.spare = room.sums
         else:
-            room.spare, room.answer = room.answer, room.sums
+            room.spare, room.answer, room.views = room.answer, room.sums, []
         if update.parts:
             self._recording.applied_late(choice, update.parts)
             if self._record is not None:
@@ -360,8 +376,11 @@ class Shard:
 
     def _encoded(self, room: _Room, *, snapshot: bool) -> list[memoryview]:
         if room.updater is None:
-            parts = room.choice.codec.encode(_present(room.answer, room.answer_mask))
-            return [as_bytes(part) for part in parts]
+            if not room.views:
+                mask = room.answer_mask
+                encoded = room.codec.encode(_present(room.answer, mask), places(room.choice.unit, mask))
+                room.views = [as_bytes(part) for part in encoded]
+            return room.views
         if snapshot:
             return [as_bytes(part.clone()) for part in room.answer]
         room.views = room.views or [as_bytes(part) for part in room.answer]

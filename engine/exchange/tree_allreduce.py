@@ -14,10 +14,10 @@ root; units are not segmented further, because they are buckets and slices alrea
 from __future__ import annotations
 
 from engine.exchange.rounds import RoundsAllreduce
-from engine.plan.rounds import tree
+from engine.plan.rounds import TREE
 
 
 class TreeAllreduce(RoundsAllreduce):
     """Up to rank 0, and down again."""
 
-    program = staticmethod(tree)
+    algorithm = TREE

@@ -71,7 +71,9 @@ def _every_worker_has_it(layer: LayerPlan, plan: Plan) -> None:
 
 def _differences_can_be_summed(layer: LayerPlan, plan: Plan) -> None:
     if "sums" not in EXCHANGE[layer.exchange].traits:
-        able = ", ".join(m.name for m in EXCHANGE if m.available and "sums" in m.traits and m.name != "none")
+        able = ", ".join(
+            m.name for m in EXCHANGE if m.available and "sums" in m.traits and "nothing" not in m.traits
+        )
         raise UserError(
             f"layers.{layer.layer}.exchange",
             layer.exchange,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from engine.errors import UserError
 from engine.plan.job import JobSpec
-from engine.plan.plan import LayerPlan, Plan, Workload, Wrapper
+from engine.plan.plan import LayerPlan, MessageCost, Plan, Workload, Wrapper
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,9 +23,8 @@ class Cluster:
     """What a network without a limit is said to do; None where it is not known."""
     shaped: bool = False
     """Whether the links themselves keep that rate, so that whatever sends over them does; else our transport does."""
-    message_s: float | None = None
-    """What a message costs here, its two ends together: seconds of a processor. `build_plan` has it measured where an
-    option is left to us (`auto`), and only there."""
+    message: MessageCost | None = None
+    """What a message costs here. `build_plan` has it measured where an option is left to us (`auto`), only there."""
     workload: Workload | None = None
     """What the job computes in a step; None where no job is known."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
+from typing import Any
 
 from engine.axes.exchange import EXCHANGE
 from engine.errors import UserError, refuse
@@ -17,10 +18,10 @@ from engine.plan.job import JobSpec
 from engine.plan.layer_rules import is_served, layer_refusals
 from engine.plan.overrides import Override, matching, named
 from engine.plan.plan import LayerPlan, Order, Plan, Servers, Wrapper
+from engine.plan.sizing import USUAL_SIZE
 
 MOST_OVERRIDES = 1000
-USUAL_SIZE = {"slice": 50_000, "bucket": 4 * 1024 * 1024}
-"""Of a unit that an override asks for without a size: P3's best slice (papers 004, section 5.6), our rings' bucket."""
+_OF_MEMORY = {"activations", "activation_options"}
 
 Build = Callable[[Override, str], Plan | Wrapper]
 """(override, its field) -> the plan that its strategy makes of the whole model."""
@@ -74,9 +75,7 @@ def compose(
     layers = tuple(chosen[entry.layer] for entry in plan.layers)
     sources = {id(found): found for found in (plan, *origin.values())}
     warnings = [warning for found in sources.values() for warning in found.warnings]
-    reasons = [
-        why for found in sources.values() if _still_sized(found, layers, origin) for why in found.reasons
-    ]
+    sized = [found for found in sources.values() if _still_sized(found, layers, origin)]
     lost = set(range(len(overrides))) - {number for entry in layers for number in entry.overrides}
     warnings += [
         f"overrides.{number} changes nothing: later ones replace it on every layer that it matches."
@@ -86,7 +85,7 @@ def compose(
         plan,
         layers=layers,
         warnings=tuple(dict.fromkeys(warnings)),
-        reasons=tuple(dict.fromkeys(reasons)),
+        reasons=_reasons(plan, sized),
     )
     try:
         composed = replace(composed, servers=_servers(layers, origin, cluster))
@@ -108,6 +107,21 @@ def _still_sized(found: Plan, layers: Sequence[LayerPlan], origin: Mapping[str, 
     return any(
         origin[entry.layer] is found and (entry.order.unit, entry.order.size) == given[entry.layer]
         for entry in layers
+    )
+
+
+def _reasons(plan: Plan, sized: Sequence[Plan]) -> tuple[str, ...]:
+    """What `plan` and those of overrides' strategies say of their sizes: each sentence once, with those that say it
+    where the job's own strategy does not."""
+    said: dict[str, list[Plan]] = {}
+    for found in sized:
+        for why in found.reasons:
+            said.setdefault(why, []).append(found)
+    return tuple(
+        why
+        if any(found is plan for found in whose)
+        else f"Overrides with {' and '.join(dict.fromkeys(found.strategy for found in whose))}: {why}"
+        for why, whose in said.items()
     )
 
 
@@ -152,7 +166,7 @@ def _changed(
 ) -> LayerPlan:
     """One layer with the choices of an override's strategy (`theirs`) and its own values, and with what follows from
     another exchange."""
-    if entry.placement == "device" and (override.strategy or set(override.values) - {"activations"}):
+    if entry.placement == "device" and (override.strategy or set(override.values) - _OF_MEMORY):
         raise UserError(
             where,
             override.what,
@@ -172,14 +186,28 @@ def _changed(
             exchange=given.get("exchange", entry.exchange),
             update=given.get("update", update),
             codec=given.get("codec", entry.codec),
+            codec_options=_codec_options(entry, override),
             entropy_coding=given.get("entropy_coding", entry.entropy_coding),
             order=_order(order, override),
             activations=given.get("activations", entry.activations),
+            activation_options=_activation_options(entry, override),
             fragment=given.get("fragment", entry.fragment),
             overrides=(*entry.overrides, number),
         )
     except UserError as error:
         raise error.within(where) from None
+
+
+def _codec_options(entry: LayerPlan, override: Override) -> dict[str, Any]:
+    """After an override: another codec begins with its own defaults."""
+    kept = entry.codec_options if override.codec in (None, entry.codec) else {}
+    return {**kept, **(override.codec_options or {})}
+
+
+def _activation_options(entry: LayerPlan, override: Override) -> dict[str, Any]:
+    """After an override: another mechanism begins with its own defaults."""
+    kept = entry.activation_options if override.activations in (None, entry.activations) else {}
+    return {**kept, **(override.activation_options or {})}
 
 
 def _following(order: Order, traits: frozenset[str]) -> Order:
@@ -229,7 +257,7 @@ def _servers(layers: Sequence[LayerPlan], origin: Mapping[str, Plan], cluster: C
             "Give these strategies the same number of servers, the same where and the same shares",
         )
     if not places:  # by an override's exchange, beside no strategy with servers
-        alone = any(entry.exchange == "central-reducer" for entry in served)
+        alone = any("one-shard" in EXCHANGE[entry.exchange].traits for entry in served)
         return Servers(count=1 if alone else cluster.workers)
     whole = [origin[entry.layer].servers for entry in served if entry.order.unit == "layer"]
     splits = sorted({s.split_over for s in whole if s.split_over is not None})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from engine.axes.exchange import EXCHANGE
 from engine.plan.consistency import Consistency, trains_alone
 from engine.plan.job import JobSpec
 from engine.plan.plan import LayerPlan
@@ -34,12 +35,12 @@ def derive(layer: LayerPlan, job: JobSpec, consistency: Consistency | None = Non
     if layer.placement == "device":
         return Flow(payload="none", answer="none", update="device", barrier="none")
     averages = consistency is not None and trains_alone(consistency)
-    if averages and layer.exchange != "none":  # each worker clips by itself
+    if averages and layer.exchanges:  # each worker clips by itself
         return Flow(payload="delta", answer="averaged delta", update="worker", barrier="none")
     barrier: Literal["none", "all units"] = "none" if job.training.clip_norm is None else "all units"
-    if layer.exchange == "none":
+    if not layer.exchanges:
         return Flow(payload="none", answer="none", update="worker", barrier=barrier)
-    if layer.exchange == "factors":
+    if "factored" in EXCHANGE[layer.exchange].traits:
         return Flow(payload="factors", answer="factors", update="worker", barrier=barrier)
     answer: Literal["parameters", "summed gradient"] = (
         "parameters" if layer.update == "server" else "summed gradient"

@@ -9,9 +9,11 @@ from collections.abc import Iterator
 
 from engine.axes.codec import CODEC
 from engine.axes.exchange import EXCHANGE
+from engine.axes.memory import ACTIVATIONS
 from engine.errors import UserError, refusals
 from engine.plan.averaging import check_layer_averages
 from engine.plan.cluster import Cluster
+from engine.plan.consistency import trains_alone
 from engine.plan.description import LayerDescription, ModelDescription
 from engine.plan.drift_rules import check_layer_drifts
 from engine.plan.job import JobSpec
@@ -35,13 +37,18 @@ def layer_refusals(
     yield from refusals(_buckets_have_no_home, layer, field)
     yield from refusals(_slices_can_be_listed, layer, described, field)
     yield from refusals(_ordered_collectives_keep_one_order, layer, field)
-    yield from refusals(_native_sums_what_it_is_given, layer, field)
+    yield from refusals(_sums_of_what_travels_are_exact, layer, field)
     yield from refusals(_what_is_rounded_is_real, layer, described, field)
+    yield from refusals(_momentum_is_of_own_gradients, layer, plan, job, field)
+    yield from refusals(_momentum_is_applied_once, layer, described, job, field)
     yield from refusals(_factors_have_a_product, layer, described, field)
+    yield from refusals(_factors_are_sent_once, layer, field)
     yield from refusals(_factors_travel_whole, layer, field)
     yield from refusals(check_layer_averages, layer, plan)
     yield from refusals(check_layer_drifts, layer, plan)
     yield from refusals(_servers_update_by_themselves, layer, job, field)
+    yield from refusals(_rehearsals_have_no_activations, layer, job, field)
+    yield from refusals(_rehearsals_have_no_gradients, layer, job, field)
 
 
 def is_served(layer: LayerPlan) -> bool:
@@ -61,10 +68,10 @@ def why_only_workers_update(job: JobSpec) -> tuple[str, str]:
 
 
 def _none_means_one_worker(layer: LayerPlan, cluster: Cluster, field: str) -> None:
-    if layer.exchange == "none" and layer.placement == "replicated" and cluster.workers > 1:
+    if not layer.exchanges and layer.placement == "replicated" and cluster.workers > 1:
         raise UserError(
             f"{field}.exchange",
-            "none",
+            layer.exchange,
             f"{cluster.workers} workers would never agree on a layer that is not exchanged",
             "Choose an exchange, or one worker",
         )
@@ -98,7 +105,7 @@ def _updates_need_a_server(layer: LayerPlan, field: str) -> None:
 
 
 def _reducers_are_alone(layer: LayerPlan, servers: Servers, field: str) -> None:
-    if layer.exchange == "central-reducer" and servers.count > 1:
+    if "one-shard" in EXCHANGE[layer.exchange].traits and servers.count > 1:
         raise UserError(
             f"{field}.exchange",
             layer.exchange,
@@ -142,12 +149,12 @@ def _ordered_collectives_keep_one_order(layer: LayerPlan, field: str) -> None:
         )
 
 
-def _native_sums_what_it_is_given(layer: LayerPlan, field: str) -> None:
-    if layer.exchange == "native" and "lossless" not in CODEC[layer.codec].traits:
+def _sums_of_what_travels_are_exact(layer: LayerPlan, field: str) -> None:
+    if "encoded" in EXCHANGE[layer.exchange].traits and "lossless" not in CODEC[layer.codec].traits:
         raise UserError(
             f"{field}.codec",
             layer.codec,
-            "the native allreduce would sum in half precision",
+            "the native allreduce would sum encoded values",
             "Use fp32, or ring-allreduce",
         )
 
@@ -164,8 +171,51 @@ def _what_is_rounded_is_real(layer: LayerPlan, described: LayerDescription, fiel
         )
 
 
+def _momentum_is_of_own_gradients(layer: LayerPlan, plan: Plan, job: JobSpec, field: str) -> None:
+    if "own" not in CODEC[layer.codec].traits:
+        return
+    if trains_alone(plan.consistency):
+        meets = "what workers that average have changed in several steps is none"
+    elif not is_served(layer):
+        meets = f"{layer.exchange} passes on sums of several workers', or what is none"
+    elif layer.update == "worker" or why_only_workers_update(job)[0]:
+        meets = "a server that does not update answers with the sum of all workers'"
+    else:
+        return
+    raise UserError(
+        f"{field}.codec",
+        layer.codec,
+        f"it has a momentum of each worker's own gradients, and {meets}",
+        "Use a server that updates, such as parameter-server with update server, or a codec that keeps a residual",
+    )
+
+
+def _momentum_is_applied_once(
+    layer: LayerPlan, described: LayerDescription, job: JobSpec, field: str
+) -> None:
+    if "own" not in CODEC[layer.codec].traits:
+        return
+    optimizer, cycled = job.optimizer, job.schedule.options.get("cycle_momentum", True)
+    given = [optimizer.options_of(p.name).get("momentum", 0) for p in described.parameters if p.trainable]
+    if optimizer.name != "sgd":
+        why = f"{optimizer.name} is no plain SGD"
+    elif any(given):
+        why = f"the optimizer has a momentum of {max(given)} for this layer, too"
+    elif job.schedule.name == "one-cycle" and cycled:
+        why = "the schedule one-cycle gives the optimizer one, too"
+    else:
+        return
+    raise UserError(
+        f"{field}.codec",
+        layer.codec,
+        f"it has the momentum of SGD, and {why}",
+        "Use the optimizer sgd with momentum 0, for this layer at least (optimizer.groups), and the codec's own option"
+        " momentum",
+    )
+
+
 def _factors_have_a_product(layer: LayerPlan, described: LayerDescription, field: str) -> None:
-    if layer.exchange != "factors" or described.factors is not None:
+    if "factored" not in EXCHANGE[layer.exchange].traits or described.factors is not None:
         return
     tied = [name for p in described.parameters for name in p.also_used_by]
     why = f"is tied to {', '.join(tied)}" if tied else f"is a {described.kind}"
@@ -173,12 +223,23 @@ def _factors_have_a_product(layer: LayerPlan, described: LayerDescription, field
         why += f", and {described.no_factors}"
     raise UserError(
         f"{field}.exchange",
-        "factors",
+        layer.exchange,
         f"{layer.layer} {why}: only a fully-connected layer (torch.nn.Linear) that is trained, and whose parameters"
         " are used in its own calls and nowhere else, has a gradient that is the product of its inputs and error"
         " derivatives",
         "Use an allreduce or a server for this layer",
     )
+
+
+def _factors_are_sent_once(layer: LayerPlan, field: str) -> None:
+    alone = CODEC[layer.codec].traits & {"lossless", "close"}
+    if "factored" in EXCHANGE[layer.exchange].traits and not alone:
+        raise UserError(
+            f"{field}.codec",
+            layer.codec,
+            "it is near what it encodes only in the sum of many messages, and one batch's factors have no successor",
+            f"Use {', '.join(m.name for m in CODEC if m.available and m.traits & {'lossless', 'close'})}",
+        )
 
 
 def _factors_travel_whole(layer: LayerPlan, field: str) -> None:
@@ -195,3 +256,24 @@ def _servers_update_by_themselves(layer: LayerPlan, job: JobSpec, field: str) ->
     reason, remedy = why_only_workers_update(job)
     if layer.update == "server" and reason:
         raise UserError(f"{field}.update", "server", reason, f"Use worker. {remedy}")
+
+
+def _rehearsals_have_no_activations(layer: LayerPlan, job: JobSpec, field: str) -> None:
+    if job.fidelity == "rehearse" and "as-is" not in ACTIVATIONS[layer.activations].traits:
+        raise UserError(
+            f"{field}.activations",
+            layer.activations,
+            "a rehearsal computes nothing, so it has no activations, and the time that this takes would not be in it",
+            "Train the job, or leave this out",
+        )
+
+
+def _rehearsals_have_no_gradients(layer: LayerPlan, job: JobSpec, field: str) -> None:
+    if job.fidelity == "rehearse" and "by-value" in CODEC[layer.codec].traits:
+        raise UserError(
+            f"{field}.codec",
+            layer.codec,
+            "how many bytes it sends depends on values, and a rehearsal's gradients are made up, so its time would be,"
+            " too",
+            "Train the job, or rehearse a codec whose messages have one size",
+        )

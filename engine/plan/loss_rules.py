@@ -49,8 +49,9 @@ def _enough_are_left(plan: Plan, job: JobSpec) -> None:
         raise UserError(
             _FIELD,
             job.cluster.worker_loss,
-            f"an update needs as many contributions as there are workers, {workers}: too few are left without one",
-            "Use end, or fewer contributions",
+            f"an update needs as many {policy.least_set_by} as there are workers, {workers}: too few are left without"
+            " one",
+            f"Use end, or fewer {policy.least_set_by}",
         )
 
 

@@ -13,6 +13,8 @@ from engine.axes.memory import ACTIVATIONS
 from engine.axes.order import DEPART, RANK, RETURNS, UNIT
 from engine.errors import UserError
 from engine.plan.description import LayerDescription, ModelDescription
+from engine.plan.encoding import encoding
+from engine.plan.mechanism_options import options_of
 
 KINDS: dict[str, tuple[str, ...]] = {
     "linear": ("*Linear", "Bilinear"),
@@ -31,6 +33,7 @@ VALUES = (
     "exchange",
     "update",
     "codec",
+    "codec_options",
     "entropy_coding",
     "unit",
     "size",
@@ -38,6 +41,7 @@ VALUES = (
     "rank",
     "returns",
     "activations",
+    "activation_options",
     "fragment",
 )
 """The fields of an override that are choices for its layers, beside `strategy`."""
@@ -73,6 +77,8 @@ class Override:
     """Where the optimizer runs."""
     codec: str | None = None
     """What travels."""
+    codec_options: dict[str, Any] | None = None
+    """The codec's own options. Those left out stay as they were; where the codec changes, they get its defaults."""
     entropy_coding: bool | None = None
     """Whether what the codec selects is entropy-coded as well."""
     unit: str | None = None
@@ -87,6 +93,9 @@ class Override:
     """How a server's answer returns: `notify-pull`, `deferred-pull` or `push`; `none` without a server."""
     activations: str | None = None
     """What happens to the layers' activations between forward and backward."""
+    activation_options: dict[str, Any] | None = None
+    """The own options of what happens to them. Those left out stay as they were; where that changes, they get its
+    defaults."""
     fragment: int | None = None
     """With which of the job's fragments they are averaged, 0 first: where fragments are averaged in turn
     (`streaming-diloco`)."""
@@ -95,6 +104,10 @@ class Override:
         for name, axis in _AXES.items():
             if (value := getattr(self, name)) is not None:
                 axis.require(value, name)
+        if self.codec is not None:
+            encoding(self.codec, self.codec_options)
+        if self.activations is not None:
+            options_of(ACTIVATIONS[self.activations], self.activation_options, "activation_options")
         if self.strategy is None and self.options:
             raise UserError("options", self.options, "they belong to no strategy", "Name the strategy, too")
         for name in ("least_parameters", "most_parameters"):
@@ -130,7 +143,13 @@ class Override:
     def what(self) -> str:
         """What they get, in one phrase."""
         as_before = [] if self.strategy is None else [f"as {self.strategy}"]
-        return ", ".join([*as_before, *(f"{name} {value}" for name, value in self.values.items())])
+        return ", ".join([*as_before, *(f"{name} {_phrase(value)}" for name, value in self.values.items())])
+
+
+def _phrase(value: Any) -> str:
+    if isinstance(value, dict):
+        return " and ".join(f"{name} {one}" for name, one in value.items()) or "as they are by default"
+    return str(value)
 
 
 def matching(override: Override, model: ModelDescription, where: str) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from engine.axes.codec import CODEC
 from engine.errors import UnknownNameError, UserError
 from engine.plan.cluster import Cluster, workload_of
 from engine.plan.consistency import drifts, trains_alone
@@ -107,7 +108,7 @@ def _devices_are_there(plan: Plan, cluster: Cluster) -> None:
 
 
 def _one_home_needs_no_exchange(layer: LayerPlan) -> None:
-    if layer.exchange != "none":
+    if layer.exchanges:
         raise UserError(
             f"layers.{layer.layer}.exchange",
             layer.exchange,
@@ -153,7 +154,7 @@ def check_divided(plan: Plan, job: JobSpec, *, homes: str, common: str) -> None:
     """What holds wherever a model is divided among processes. Raises UserError; `homes` says where gradients are,
     `common` why every step is everybody's."""
     for number, edge in enumerate(plan.edges):
-        if edge.codec != "fp32":
+        if "as-is" not in CODEC[edge.codec].traits:
             raise UserError(f"edges.{number}.codec", edge.codec, "edges have no codec yet", "Use fp32")
     if job.training.clip_norm is not None:
         raise UserError(

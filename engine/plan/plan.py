@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Literal
+from functools import cached_property
+from typing import Any, Literal
 
 from engine.axes.codec import CODEC
 from engine.axes.consistency import CONSISTENCY
@@ -17,11 +18,14 @@ from engine.axes.inputs import INPUT
 from engine.axes.memory import ACTIVATIONS
 from engine.axes.order import DEPART, RANK, RETURNS, UNIT
 from engine.axes.placement import PLACEMENT
-from engine.catalogue import Axis
+from engine.catalogue import Axis, Mechanism
 from engine.errors import UserError
 from engine.plan.consistency import Consistency
+from engine.plan.encoding import Encoding, encoding
+from engine.plan.mechanism_options import options_of
+from engine.plan.serde import to_plain
 
-AXES: tuple[Axis, ...] = (
+AXES: tuple[Axis[Mechanism], ...] = (
     PLACEMENT, EXCHANGE, CODEC, UNIT, DEPART, RANK, RETURNS, CONSISTENCY, ACTIVATIONS, INPUT,
 )  # fmt: skip
 """Every axis, in the order in which a plan's table shows them."""
@@ -72,21 +76,42 @@ class LayerPlan:
     """Where the optimizer runs. `auto`: on the server where the exchange has one, else on the worker."""
     codec: str = "fp32"
     """What travels."""
+    codec_options: dict[str, Any] = field(default_factory=dict)
+    """The codec's own options. Those left out have its defaults, and stand here, too."""
     entropy_coding: bool = False
     """Whether what the codec selects is entropy-coded as well (sparse codecs only)."""
     order: Order = Order()
     """Units, departure, rank and return."""
     activations: str = "keep"
     """What happens to the layer's activations between forward and backward."""
+    activation_options: dict[str, Any] = field(default_factory=dict)
+    """The own options of what happens to them. Those left out have its defaults, and stand here, too."""
     fragment: int = 0
     """With which of the consistency's fragments it is averaged (`streaming`), 0 first."""
     overrides: tuple[int, ...] = ()
     """The job's overrides that set it, by their place in the job, in the order in which they did. Empty: none; it is as
     the strategy chose."""
 
+    @cached_property
+    def encoding(self) -> Encoding:
+        """The codec with its options."""
+        return encoding(self.codec, self.codec_options)
+
+    @cached_property
+    def memory(self) -> Any:
+        """The own options of what happens to its activations, of the class that the row names."""
+        return options_of(ACTIVATIONS[self.activations], self.activation_options, "activation_options")
+
+    @property
+    def exchanges(self) -> bool:
+        """Whether anything of it travels between workers."""
+        return "nothing" not in EXCHANGE[self.exchange].traits
+
     def __post_init__(self) -> None:
         for axis in (PLACEMENT, EXCHANGE, CODEC, ACTIVATIONS):
             axis.require(getattr(self, axis.name), axis.name)
+        object.__setattr__(self, "codec_options", to_plain(self.encoding.options))
+        object.__setattr__(self, "activation_options", to_plain(self.memory))
         if self.update not in ("auto", "worker", "server"):
             raise UserError("update", self.update, "no such update site", "Use auto, worker or server")
         if self.placement == "replicated" and self.place is not None:
@@ -155,8 +180,8 @@ class Servers:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Device:
-    """A device that computes some layers for all workers (placement `device`): layers say its number as `place`."""
+class DeviceParty:
+    """The party that computes some layers for all workers (placement `device`): layers say its number as `place`."""
 
     __pydantic_config__ = {"use_attribute_docstrings": True, "extra": "forbid"}
 
@@ -191,6 +216,18 @@ class Pipeline:
             raise UserError("stages", self.stages, "a pipeline has at least 2 stages", "Use another strategy")
         if self.schedule not in ("1f1b", "gpipe"):
             raise UserError("schedule", self.schedule, "no such schedule", "Use 1f1b or gpipe")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MessageCost:
+    """What a message costs on a machine."""
+
+    __pydantic_config__ = {"use_attribute_docstrings": True, "extra": "forbid"}
+
+    seconds: float | None = None
+    """Of a processor, for its two ends together. Null where it could not be measured."""
+    why: str = ""
+    """Why not."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -240,7 +277,7 @@ class Plan:
     """One entry for every layer with trainable parameters."""
     servers: Servers = Servers()
     """The server shards, where any layer's exchange has them."""
-    devices: tuple[Device, ...] = ()
+    devices: tuple[DeviceParty, ...] = ()
     """The devices of layers that are placed on one."""
     pipeline: Pipeline | None = None
     """The stages of layers that are placed in one."""
@@ -252,6 +289,8 @@ class Plan:
     """Where the data are prepared."""
     workload: Workload | None = None
     """What sizes factors and activations; the job says it when the plan is validated. Null where neither travels."""
+    message: MessageCost | None = None
+    """What sizes that were left to us (`auto`) were made from. Null where none were, or the model is too small."""
     reasons: tuple[str, ...] = ()
     """Why what was left to us (`auto`) was chosen so: a sentence each."""
     warnings: tuple[str, ...] = ()
@@ -273,6 +312,20 @@ class Plan:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CommHook:
+    """A communication hook of PyTorch's own, which compresses a bucket of DDP's."""
+
+    __pydantic_config__ = {"use_attribute_docstrings": True, "extra": "forbid"}
+
+    name: Literal["fp16", "bf16", "powersgd"]
+    """`fp16` and `bf16` send two bytes for each element; `powersgd` sends low-rank factors of each matrix."""
+    rank: int = 1
+    """Of powersgd's factors."""
+    first_step: int = 2
+    """The first step that powersgd compresses."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Wrapper:
     """A system that the same trainer runs instead of a plan, for comparison: PyTorch's own wrappers."""
 
@@ -284,6 +337,8 @@ class Wrapper:
     """`ddp`: torch.nn.parallel.DistributedDataParallel; `fsdp`: torch.distributed.fsdp.fully_shard."""
     bucket_bytes: int = 25 * 1024 * 1024
     """Bytes that it exchanges as one: DDP's buckets (its own default is 25 MiB), FSDP's smallest groups of modules."""
+    hook: CommHook | None = None
+    """What sums DDP's buckets in place of its own allreduce."""
     warnings: tuple[str, ...] = ()
     """What a person should know."""
     layers: tuple[LayerPlan, ...] = field(default=(), init=False)

@@ -6,8 +6,11 @@ there, so that sums have one order and repeat bitwise. In a round a worker recei
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from itertools import takewhile
 from typing import TypeAlias
 
 
@@ -19,6 +22,8 @@ class SendChunk:
     peer: int
     start: int
     stop: int
+    finished: bool = False
+    """They are sums of all ranks' parts."""
     owned: bool = False
     """They are finished sums that were completed here: what a lossy codec makes of them is kept here, too, so that
     all replicas stay equal."""
@@ -38,6 +43,18 @@ class ReceiveChunk:
 Program: TypeAlias = tuple[SendChunk | ReceiveChunk, ...]
 Programmer: TypeAlias = Callable[[int, int, int], Program]
 """(rank, workers, elements of the unit) -> that worker's program."""
+Span: TypeAlias = tuple[int, int]
+"""Elements [start, stop) of a unit."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Algorithm:
+    """An allreduce in rounds."""
+
+    program: Programmer
+    completed: Callable[[int, int], tuple[Span, ...]]
+    """(workers, elements of the unit) -> the parts whose sums are completed by one rank each, in order. Each is encoded
+    once, by that rank, and handed on as it is: to encode again what has been decoded would round it again."""
 
 
 def chunk(count: int, parts: int, index: int) -> tuple[int, int]:
@@ -52,7 +69,7 @@ def ring(rank: int, workers: int, count: int) -> Program:
     program: list[SendChunk | ReceiveChunk] = []
     for k in range(2 * (workers - 1)):
         sent, taken = (chunk(count, workers, (rank - back) % workers) for back in (k, k + 1))
-        program.append(SendChunk(k, right, *sent, owned=k == workers - 1))
+        program.append(SendChunk(k, right, *sent, finished=k >= workers - 1, owned=k == workers - 1))
         program.append(ReceiveChunk(k, left, *taken, adds=k < workers - 1))
     return tuple(program)
 
@@ -71,7 +88,8 @@ def tree(rank: int, workers: int, count: int) -> Program:
             break
         if rank + bit < workers:
             program.append(ReceiveChunk(k, rank + bit, 0, count, adds=True))
-            back.append(SendChunk(2 * depth - 1 - k, rank + bit, 0, count, owned=rank == 0))
+            first = rank == 0 and k == depth - 1  # what the root's first child gets goes on to the others
+            back.append(SendChunk(2 * depth - 1 - k, rank + bit, 0, count, finished=True, owned=first))
     return (*program, *reversed(back))
 
 
@@ -89,7 +107,7 @@ def halving_doubling(rank: int, workers: int, count: int) -> Program:
     back: list[SendChunk | ReceiveChunk] = []
     if rank < 2 * extra:
         program.append(ReceiveChunk(0, rank - 1, 0, count, adds=True))
-        back.append(SendChunk(last, rank - 1, 0, count))
+        back.append(SendChunk(last, rank - 1, 0, count, finished=True))
     start, stop = 0, count
     for k in range(depth):
         other = position ^ (1 << k)
@@ -101,6 +119,42 @@ def halving_doubling(rank: int, workers: int, count: int) -> Program:
         program.append(SendChunk(1 + k, peer, *given))
         program.append(ReceiveChunk(1 + k, peer, *kept, adds=True))
         back.append(ReceiveChunk(2 * depth - k, peer, *given, adds=False))
-        back.append(SendChunk(2 * depth - k, peer, *kept, owned=k == depth - 1))
+        back.append(SendChunk(2 * depth - k, peer, *kept, finished=True, owned=k == depth - 1))
         start, stop = kept
     return (*program, *reversed(back))
+
+
+@cache
+def _chunks(workers: int, count: int) -> tuple[Span, ...]:
+    return tuple(chunk(count, workers, index) for index in range(workers))
+
+
+def _whole(workers: int, count: int) -> tuple[Span, ...]:
+    return ((0, count),)
+
+
+@cache
+def _halves(workers: int, count: int) -> tuple[Span, ...]:
+    spans = [(0, count)]
+    for _ in range(workers.bit_length() - 1):
+        spans = [
+            half
+            for start, stop in spans
+            for half in ((start, (start + stop) // 2), ((start + stop) // 2, stop))
+        ]
+    return tuple(spans)
+
+
+RING = Algorithm(program=ring, completed=_chunks)
+TREE = Algorithm(program=tree, completed=_whole)
+HALVING_DOUBLING = Algorithm(program=halving_doubling, completed=_halves)
+
+
+def encoded_apart(completed: tuple[Span, ...], start: int, stop: int, *, finished: bool) -> tuple[Span, ...]:
+    """In which parts elements [start, stop) are encoded: finished sums as they were completed, others as one."""
+    if not finished:
+        return ((start, stop),)
+    first = bisect_left(completed, (start, start))
+    return tuple(
+        takewhile(lambda span: span[1] <= stop, (span for span in completed[first:] if span[0] < span[1]))
+    )

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
+from engine.axes.exchange import EXCHANGE
 from engine.errors import UnknownNameError, UserError, refusals, refuse
 from engine.plan.averaging import settle_averaging
 from engine.plan.cluster import Cluster, workload_of
@@ -44,7 +45,7 @@ def resolve(plan: Plan | Wrapper, model: ModelDescription, cluster: Cluster, job
         return plan
     _nothing_is_empty(model)
     _covers_the_model(plan, model)
-    native = any(layer.exchange == "native" for layer in plan.layers)
+    native = any("counted" not in EXCHANGE[layer.exchange].traits for layer in plan.layers)
     refuse(
         [
             *refusals(_every_pass_has_a_sample, plan, cluster, job),
@@ -206,13 +207,13 @@ def _settle_update_sites(plan: Plan, job: JobSpec) -> Plan:
 
 def _settle_workload(plan: Plan, model: ModelDescription, job: JobSpec) -> Plan:
     """What sizes factors, where there are any; and a warning where they are larger than the gradient."""
-    mine = [layer for layer in plan.layers if layer.exchange == "factors"]
+    mine = [layer for layer in plan.layers if "factored" in EXCHANGE[layer.exchange].traits]
     if not mine:
         return replace(plan, workload=None)
     workload, warnings = workload_of(job), list(plan.warnings)
     for layer in mine:
         described = model.layer(layer.layer)
-        times = factors_against_gradient(described, workload, layer.codec)
+        times = factors_against_gradient(described, workload, layer.encoding)
         if times > 1 and job.cluster.workers > 1:
             often = f"{times:,.0f}" if times >= 10 else f"{times:.2g}"
             warnings.append(

@@ -19,7 +19,6 @@ from engine.plan.plan import LayerPlan, Pipeline, Plan, replicas
 _MUCH = 0.25
 _MICRO_BATCHES_PER_STAGE = 3
 """With which (S-1) / (3S+S-1) of the time is idle, less than a quarter."""
-_OWN_ROUNDS = ("ring-allreduce", "tree-allreduce", "recursive-halving-doubling")
 
 
 def check_stages(plan: Plan, model: ModelDescription, cluster: Cluster, job: JobSpec) -> None:
@@ -51,14 +50,15 @@ def check_layer_in_stage(layer: LayerPlan, plan: Plan, cluster: Cluster) -> None
     if plan.pipeline is None:
         return
     field, holders = f"layers.{layer.layer}.exchange", replicas(plan, cluster.workers)
-    if holders == 1 and layer.exchange != "none":
+    if holders == 1 and layer.exchanges:
         raise UserError(field, layer.exchange, "there is one replica of the model", "Use none")
-    if holders > 1 and layer.exchange not in _OWN_ROUNDS:
+    able = [m.name for m in EXCHANGE if m.rounds is not None and "counted" in m.traits]
+    if holders > 1 and layer.exchange not in able:
         raise UserError(
             field,
             layer.exchange,
             f"{holders} workers hold this stage, and only they exchange it",
-            f"Use one of: {', '.join(name for name in EXCHANGE.names if name in _OWN_ROUNDS)}",
+            f"Use one of: {', '.join(able)}",
         )
 
 

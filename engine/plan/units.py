@@ -183,7 +183,7 @@ def _buckets(
         key=lambda item: (
             item[0].exchange,
             item[0].order,
-            item[0].codec,
+            item[0].encoding,
             item[1],
             item[0].place,
             item[0].fragment,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Any
 
 from engine.errors import UnknownNameError, require_positive
@@ -55,6 +56,15 @@ class OptimizerSpec:
     def elementwise(self) -> bool:
         """Whether slices of a parameter may be updated apart."""
         return OPTIMIZERS[self.name][1] == "element"
+
+    def group_of(self, parameter: str) -> int:
+        """The parameter group of a parameter: 0 for the defaults, i for `groups[i - 1]`."""
+        return next((i for i, g in enumerate(self.groups, 1) if fnmatchcase(parameter, g.match)), 0)
+
+    def options_of(self, parameter: str) -> dict[str, Any]:
+        """The arguments of the torch.optim class for a parameter."""
+        group = self.group_of(parameter)
+        return {**self.options, **(self.groups[group - 1].options if group else {})}
 
 
 @dataclass(frozen=True, kw_only=True)

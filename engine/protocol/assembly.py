@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
+from engine.axes.exchange import EXCHANGE
+from engine.catalogue import found
 from engine.consistency.policy import Policy
 from engine.plan.cluster import shard_party
 from engine.plan.plan import LayerPlan, Plan
-from engine.plan.rounds import Programmer, halving_doubling, ring, tree
+from engine.plan.rounds import Algorithm
 from engine.plan.units import Unit
 from engine.protocol.gathered import Gathered
 from engine.protocol.home import Home, Returns
 from engine.protocol.rounds import Rounds
 from engine.protocol.served import Served, ServedUnit
-
-PROGRAMS: Mapping[str, Programmer] = {
-    "ring-allreduce": ring,
-    "tree-allreduce": tree,
-    "recursive-halving-doubling": halving_doubling,
-    "native": ring,
-}
-"""Exchanges in rounds. What a backend does by itself is taken for a ring, which moves the least there is to move."""
 
 
 @dataclass(kw_only=True)
@@ -40,7 +34,7 @@ class WorkerMachines:
 def worker_machines(plan: Plan, units: Sequence[Unit], *, rank: int, workers: int) -> WorkerMachines:
     """What worker `rank` runs."""
     choices = {layer.layer: layer for layer in plan.layers}
-    found = WorkerMachines()
+    machines = WorkerMachines()
     served: dict[int, ServedUnit] = {}
     rounds: dict[str, dict[int, int]] = defaultdict(dict)
     gathered = Gathered(rank=rank, workers=workers)
@@ -49,18 +43,25 @@ def worker_machines(plan: Plan, units: Sequence[Unit], *, rank: int, workers: in
         if unit.shard is not None:
             home = shard_party(plan, workers, unit.shard)
             served[unit.index] = ServedUnit(unit.layers[0], unit.count, home, returns_of(layer))
-        elif layer.exchange in PROGRAMS and workers > 1:
+        elif EXCHANGE[layer.exchange].rounds is not None and workers > 1:
             rounds[layer.exchange][unit.index] = unit.count
-        elif layer.exchange == "factors":
-            found.gathered[unit.index] = gathered
+        elif "gathered" in EXCHANGE[layer.exchange].traits:
+            machines.gathered[unit.index] = gathered
         else:
-            found.alone.add(unit.index)
+            machines.alone.add(unit.index)
     if served:
-        found.served = dict.fromkeys(served, Served(served))
+        machines.served = dict.fromkeys(served, Served(served))
     for name, counts in rounds.items():
-        machine = Rounds(PROGRAMS[name], rank=rank, workers=workers, counts=counts)
-        found.rounds |= dict.fromkeys(counts, machine)
-    return found
+        machine = Rounds(algorithm_of(name), rank=rank, workers=workers, counts=counts)
+        machines.rounds |= dict.fromkeys(counts, machine)
+    return machines
+
+
+def algorithm_of(exchange: str) -> Algorithm:
+    """What workers follow in an exchange that has rounds."""
+    name = EXCHANGE[exchange].rounds
+    assert name is not None, f"{exchange} has no rounds"
+    return cast(Algorithm, found(name))
 
 
 def homes(

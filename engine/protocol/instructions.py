@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple, TypeAlias
 
+from engine.plan.rounds import Span
 from engine.protocol.messages import Message
 
 
@@ -39,8 +40,13 @@ class Send(NamedTuple):
     """Of a push: what its gradient was computed on. Of an answer: the home's."""
     snapshot: bool = False
     """The content may change before it has left: send a copy."""
+    apart: tuple[Span, ...] = ()
+    """In which parts the content is encoded, one after the other; empty: as one."""
+    finished: bool = False
+    """These are sums of all ranks' parts."""
     owned: bool = False
-    """These are finished sums that were completed here: what a lossy codec makes of them is kept here, too."""
+    """They were completed here: what a lossy codec makes of them is kept here, too, and handed on by the others as it
+    is."""
 
 
 class Add(NamedTuple):
@@ -68,6 +74,8 @@ class Put(NamedTuple):
     start: int = 0
     stop: int = 0
     kept: bool = False
+    apart: tuple[Span, ...] = ()
+    """As `Send.apart`."""
 
 
 class Keep(NamedTuple):

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
 
-from engine.plan.rounds import Program, Programmer, ReceiveChunk, SendChunk
+from engine.plan.rounds import Algorithm, Program, ReceiveChunk, SendChunk, Span, encoded_apart
 from engine.protocol.errors import OutOfStepError
 from engine.protocol.instructions import Add, Advance, Content, Instruction, Keep, Put, Send, Summed
 from engine.protocol.messages import Message
@@ -46,9 +46,10 @@ class _Turn:
 class Rounds:
     """One worker's. Every method answers what the driver has to do, in order."""
 
-    def __init__(self, programmer: Programmer, *, rank: int, workers: int, counts: Mapping[int, int]) -> None:
+    def __init__(self, algorithm: Algorithm, *, rank: int, workers: int, counts: Mapping[int, int]) -> None:
         """`counts`: elements of each unit."""
-        self._program = cache(partial(programmer, rank, workers))
+        self._program = cache(partial(algorithm.program, rank, workers))
+        self._completed = cache(partial(algorithm.completed, workers))
         self._counts = counts
         self._turns: dict[tuple[int, int], _Turn] = {}
         """By unit and step: who is ahead may already send a part of the next step."""
@@ -62,7 +63,7 @@ class Rounds:
         turn = self._turn(unit, step)
         awaited = turn.awaited
         if awaited is not None and (part, origin) == (awaited.round, awaited.peer):
-            return [_take(unit, step, awaited, kept=False), *self._go_on(unit, step, turn)]
+            return [self._take(unit, step, awaited, kept=False), *self._go_on(unit, step, turn)]
         if part in turn.early or turn.expected(part, origin) is None:
             raise OutOfStepError(
                 f"worker {origin} sent round {part} of step {step} of unit {unit}, which nobody here awaits"
@@ -106,10 +107,10 @@ class Rounds:
             now = turn.program[turn.at]
             if isinstance(now, SendChunk):
                 turn.open += 1
-                found.append(_hand(unit, step, now))
+                found.append(self._hand(unit, step, now))
             elif now.round in turn.early:
                 turn.early.remove(now.round)
-                found.append(_take(unit, step, now, kept=True))
+                found.append(self._take(unit, step, now, kept=True))
             else:
                 return found
         return [*found, Summed(unit, step)]
@@ -121,14 +122,17 @@ class Rounds:
         del self._turns[unit, step]
         return [Advance(unit, step + 1)]
 
+    def _take(self, unit: int, step: int, awaited: ReceiveChunk, *, kept: bool) -> Add | Put:
+        part = awaited.peer, step, awaited.round, awaited.start, awaited.stop
+        if awaited.adds:
+            return Add(unit, *part, kept=kept)
+        return Put(unit, *part, kept=kept, apart=self._apart(unit, awaited, finished=True))
 
-def _take(unit: int, step: int, awaited: ReceiveChunk, *, kept: bool) -> Add | Put:
-    part = awaited.peer, step, awaited.round, awaited.start, awaited.stop
-    return Add(unit, *part, kept=kept) if awaited.adds else Put(unit, *part, kept=kept)
+    def _hand(self, unit: int, step: int, now: SendChunk) -> Send:
+        return Send(
+            (now.peer,), Message.ROUND, unit, step, Content.GRADIENT, now.start, now.stop, part=now.round,
+            apart=self._apart(unit, now, finished=now.finished), finished=now.finished, owned=now.owned,
+        )  # fmt: skip
 
-
-def _hand(unit: int, step: int, now: SendChunk) -> Send:
-    return Send(
-        (now.peer,), Message.ROUND, unit, step, Content.GRADIENT, now.start, now.stop,
-        part=now.round, owned=now.owned,
-    )  # fmt: skip
+    def _apart(self, unit: int, now: SendChunk | ReceiveChunk, *, finished: bool) -> tuple[Span, ...]:
+        return encoded_apart(self._completed(self._counts[unit]), now.start, now.stop, finished=finished)

@@ -1,7 +1,7 @@
 """One worker's replica under PyTorch's own DistributedDataParallel.
 
-A communication hook keeps DDP's allreduce but leaves out its division by the number of workers. Events show
-computation and each bucket's allreduce, whose bytes are those of the layers that have gradients in the bucket.
+A communication hook sums each bucket (`engine/replica/ddp_hooks.py`) without DDP's division by the number of workers.
+Events show computation and each bucket's sum, whose bytes are those of the layers that have gradients in the bucket.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 from engine.inputs.task import BatchLoss, Task
 from engine.instrumentation.compiled import compiler
+from engine.plan.plan import Wrapper
+from engine.replica.bucketed_gradients import BucketedGradients
+from engine.replica.ddp_hooks import sum_by
 from engine.replica.wrapped import WrappedReplica
 from engine.telemetry.events import NONE, Kind, Track
 
@@ -38,7 +41,9 @@ class _Pass(nn.Module):
 class DdpReplica(WrappedReplica):
     """A whole model, whose gradients DDP sums in buckets during backward."""
 
-    def _wrap(self, bucket_bytes: int, device: str, all_used: bool) -> None:
+    def _wrap(self, wrapper: Wrapper, device: str, all_used: bool) -> None:
+        bucket_bytes = wrapper.bucket_bytes
+        self._sum = sum_by(wrapper.hook, self._collectives)
         self._small_buckets = bucket_bytes < dist._DEFAULT_FIRST_BUCKET_BYTES
         self._options: dict[str, Any] = {
             "device_ids": [torch.device(device)] if device.startswith("cuda") else None,
@@ -46,6 +51,10 @@ class DdpReplica(WrappedReplica):
             "bucket_cap_mb": bucket_bytes / 2**20,
             "find_unused_parameters": not all_used,
         }
+        trained = {name: p for name, p in self.model.named_parameters() if p.requires_grad}
+        self._gradients = BucketedGradients(trained)
+        for parameter in trained.values():
+            parameter.register_post_accumulate_grad_hook(self._gradients.came)
 
     def passing(self, task: Task) -> Callable[[Tensor, Tensor], BatchLoss]:
         if self._small_buckets and compiler() is not None:
@@ -55,24 +64,31 @@ class DdpReplica(WrappedReplica):
             # What is to come in its place sends buffers once at the start.
             warnings.filterwarnings("ignore", "`broadcast_buffers` is deprecated", FutureWarning)
             self._wrapped = DistributedDataParallel(_Pass(self.model, task), **self._options)
-        self._wrapped.register_comm_hook(None, self._allreduce)
+        self._wrapped.register_comm_hook(None, self._sum_bucket)
         return self._wrapped
 
     def accumulating(self) -> AbstractContextManager[None]:
         context: AbstractContextManager[None] = self._wrapped.no_sync()
         return context
 
+    def end_backward(self) -> None:
+        if self._departing:
+            self._gradients.end_backward()
+        super().end_backward()
+
     def settle(self) -> None:
         """Nothing is under way between steps."""
 
-    def _allreduce(self, state, bucket):  # DDP refuses annotations that are not evaluated
-        """DDP's allreduce, timed, and summed instead of averaged: (None, GradBucket) -> Future of the flat sum."""
+    def _sum_bucket(self, state, bucket):  # DDP refuses annotations that are not evaluated
+        """(None, GradBucket) -> Future of the flat sum, timed."""
+        self._gradients.leave(bucket.parameters(), bucket.gradients())
         start_ns, step, recording = self._collectives.begins(), self._step, self._recording
-        flat = bucket.buffer()
-        index, size, weights = bucket.index(), flat.nbytes, self._weights(bucket.parameters())
+        index, weights = bucket.index(), self._weights(bucket.parameters())
         layer = next(iter(weights)) if len(weights) == 1 else NONE  # a large one has its bucket to itself
 
-        def done(future: Future[list[torch.Tensor]]) -> torch.Tensor:
+        issued, size = self._sum(bucket)
+
+        def done(future: Future[torch.Tensor]) -> torch.Tensor:
             recording.recorder.event(
                 Kind.REDUCE,
                 Track.SERVER,
@@ -84,6 +100,6 @@ class DdpReplica(WrappedReplica):
                 bytes=size,
             )
             self._collectives.moved(weights, size, rounds=2, workers=dist.get_world_size(), start=start_ns)
-            return future.value()[0]
+            return future.value()
 
-        return dist.all_reduce(flat, async_op=True).get_future().then(done)
+        return issued.then(done)

@@ -23,6 +23,7 @@ from torch.distributed.fsdp._fully_shard._fsdp_collectives import DefaultAllGath
 from torch.distributed.tensor import DTensor
 
 from engine.inputs.loader import StepBatch
+from engine.plan.plan import Wrapper
 from engine.replica.gathered_writes import GatheredWrites
 from engine.replica.sharded_gradients import ShardedGradients
 from engine.replica.sharded_use import Originals, ShardedUse, check_shardable, warn_of_other_ways
@@ -40,13 +41,13 @@ class FsdpReplica(WrappedReplica):
 
     whole = False
 
-    def _wrap(self, bucket_bytes: int, device: str, all_used: bool) -> None:
+    def _wrap(self, wrapper: Wrapper, device: str, all_used: bool) -> None:
         model = self.model
         workers = dist.get_world_size()
         mesh = init_device_mesh(device.partition(":")[0], (workers,))
         rounds = 1 if device.startswith("cuda") else 2  # Gloo gives everybody the whole sum to scatter it
         left = dict.fromkeys(model.parameters())
-        modules = (*groups(model, bucket_bytes), model)
+        modules = (*groups(model, wrapper.bucket_bytes), model)
         check_shardable(model, modules)
         warn_of_other_ways(model, modules)
         originals = Originals(model)
@@ -109,10 +110,12 @@ class FsdpReplica(WrappedReplica):
 
     def begin_backward(self, last: bool) -> None:
         super().begin_backward(last)
+        self._use.begin_backward()
         if self._gradients is not None:
             self._gradients.begin_backward()
 
     def end_backward(self) -> None:
+        self._use.passed()
         if self._departing:
             for name in self._use.end_backward():
                 self._parameters[name].grad = None

@@ -13,7 +13,8 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import nn
+from torch import Tensor, nn
+from torch.autograd.graph import get_gradient_edge
 from torch.distributed.tensor import DTensor
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nn import Parameter
@@ -27,6 +28,8 @@ from engine.replica.sharded_gradients import ShardedGradients
 _REMEDY = "Choose ddp, or another strategy"
 _ORDER_BYTES = 4
 """Of a checksum."""
+_NODES_EVERY = 100
+"""Backward passes from one look at parameters' AccumulateGrad nodes to the next: it takes 10 to 100 us for each."""
 
 
 def check_shardable(model: nn.Module, groups: Sequence[nn.Module]) -> None:
@@ -129,7 +132,11 @@ class ShardedUse:
         self._before: dict[str, tuple[int, torch.UntypedStorage]] = {}
         """By parameter, in parts, when the pass began: what autograd had counted of it, and its memory, which `.data =`
         replaces."""
+        self._whole: dict[Tensor, int] = {}
+        """By parameter, gathered: what autograd had counted of it when backward began."""
         self._entered = False
+        self._passes = 0
+        """Backward passes so far."""
         self._order = 0
         """A checksum of the groups that have been entered in this step, one after another."""
         model.register_forward_pre_hook(OwnHook(self._enter))
@@ -170,17 +177,56 @@ class ShardedUse:
             part = isinstance(parameter, DTensor)
             if _hooks(parameter, ours=part, after=part or self._gradients is not None):
                 raise _hooked(name)
-            if part and name in self._before:
-                version, memory = self._before[name]
-                if parameter._version != version or parameter.untyped_storage()._cdata != memory._cdata:
-                    raise TrainingError(
-                        f"{name} was written to while `fsdp` held a part of it on each worker: parts need not be alike."
-                        f" {_REMEDY}"
-                    )
+            if part:
+                self._check_part(name, parameter)
         if self._before and not self._entered:
             raise TrainingError(
                 "the loss calls parts of the model, and never the model: `fsdp` gathers parameters, and sums gradients,"
                 f" where the model itself is called. Call it as a whole. {_REMEDY}"
+            )
+
+    def begin_backward(self) -> None:
+        """What is gathered in backward is the same tensor again, of which FSDP's own writes are not counted."""
+        for group in self._groups:
+            for part in _parts(group):
+                for parameter in _held(part)[1:]:
+                    self._whole[parameter] = parameter._version
+
+    def passed(self) -> None:
+        """A backward pass is over. Raises TrainingError for what was written in it."""
+        for name, parameter in self._model.named_parameters():
+            if isinstance(parameter, DTensor):
+                self._check_part(name, parameter)
+        for group in self._groups:
+            for part in _parts(group):
+                for parameter in _held(part)[1:]:
+                    if self._whole.get(parameter, parameter._version) != parameter._version:
+                        raise TrainingError(
+                            f"{self._path(part)} was written to in backward while `fsdp` had gathered it, and its"
+                            f" shards do not get to know. {_REMEDY}"
+                        )
+        self._whole.clear()
+        if self._passes % _NODES_EVERY == 0:
+            self._check_nodes()
+        self._passes += 1
+
+    def _check_nodes(self) -> None:
+        for group in self._groups:
+            for part in _parts(group):
+                if any(_node_is_hooked(each) for each in _held(part) if each.requires_grad):
+                    raise TrainingError(
+                        f"the AccumulateGrad node of {self._path(part)} has a hook: under `fsdp` gradients are those of"
+                        f" other tensors, with nodes of their own. Hook the module's output. {_REMEDY}"
+                    )
+
+    def _check_part(self, name: str, parameter: Tensor) -> None:
+        if name not in self._before:
+            return
+        version, memory = self._before[name]
+        if parameter._version != version or parameter.untyped_storage()._cdata != memory._cdata:
+            raise TrainingError(
+                f"{name} was written to while `fsdp` held a part of it on each worker: parts need not be alike."
+                f" {_REMEDY}"
             )
 
     def end_backward(self) -> list[str]:
@@ -267,6 +313,18 @@ def _hooks(parameter: Parameter, *, ours: bool = False, after: bool = False) -> 
     accumulated, is the runtime's."""
     before, accumulated = parameter._backward_hooks, getattr(parameter, "_post_accumulate_grad_hooks", None)
     return len(before or ()) > ours or len(accumulated or ()) > after
+
+
+def _node_is_hooked(parameter: Parameter) -> bool:
+    """Whether the node that accumulates its gradient has hooks. It does not tell: one of ours is put beside them."""
+    node = get_gradient_edge(parameter).node
+    for register in (node.register_prehook, node.register_hook):
+        handle = register(lambda *gradients: None)
+        others = len(handle.hooks_dict_ref() or ()) > 1
+        handle.remove()
+        if others:
+            return True
+    return False
 
 
 def _hooked(name: str) -> TrainingError:

@@ -75,7 +75,7 @@ class WrappedReplica(ABC):
         self._marked = False
         """Whether the layers are marked."""
         self._forward = False
-        self._wrap(wrapper.bucket_bytes, device, all_used)
+        self._wrap(wrapper, device, all_used)
         self._outside = Outside(model, by_name=wrapper.runner == "fsdp")
         self._parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
         self._updater = Updater(optimizer, self._parameters)
@@ -87,7 +87,7 @@ class WrappedReplica(ABC):
         self._layer_left = dict(self._layer_size)
 
     @abstractmethod
-    def _wrap(self, bucket_bytes: int, device: str, all_used: bool) -> None:
+    def _wrap(self, wrapper: Wrapper, device: str, all_used: bool) -> None:
         """Prepare the model for its exchange."""
 
     @abstractmethod

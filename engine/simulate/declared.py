@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 
+from engine.axes.exchange import EXCHANGE
 from engine.consistency.every_step import EveryStep
 from engine.plan.cluster import parties, team_of
 from engine.plan.description import ModelDescription
@@ -118,9 +119,9 @@ def _exchanged(plan: Plan, model: ModelDescription, workers: int) -> Iterator[tu
 
 def _alike(layer: LayerPlan, unit: Unit, workers: int) -> Hashable:
     """What a unit's bytes depend on."""
-    factors = layer.layer if layer.exchange == "factors" else None
+    factors = layer.layer if "factored" in EXCHANGE[layer.exchange].traits else None
     return (
-        layer.exchange, layer.codec, layer.update, layer.order.returns, factors, unit.count, unit.dtype, unit.shard,
+        layer.exchange, layer.encoding, layer.update, layer.order.returns, factors, unit.count, unit.dtype, unit.shard,
         workers,
     )  # fmt: skip
 

@@ -17,7 +17,7 @@ from engine.order.ranks import ranks_of
 from engine.plan.cluster import parties, shard_party
 from engine.plan.description import DTYPE_BYTES, ModelDescription
 from engine.plan.plan import Plan
-from engine.plan.traffic import factor_bytes, item_bytes
+from engine.plan.traffic import factor_bytes
 from engine.plan.units import Unit, cut
 from engine.protocol.assembly import homes, worker_machines
 from engine.protocol.instructions import Advance, Content, Instruction, Send, Summed, Update
@@ -291,10 +291,11 @@ class _Run:
             workload = self.plan.workload
             assert workload is not None, "resolve the plan first"
             samples = workload.share(party, self.workers)
-            return factor_bytes(self._described[layer.layer], workload, layer.codec, samples)
-        served = send.content is Content.PARAMETERS and layer.update == "server"
-        item = DTYPE_BYTES[unit.dtype] if served else item_bytes(layer.codec, unit.dtype)
-        return (send.stop - send.start) * item
+            return factor_bytes(self._described[layer.layer], workload, layer.encoding, samples)
+        if send.content is Content.PARAMETERS and layer.update == "server":
+            return (send.stop - send.start) * DTYPE_BYTES[unit.dtype]
+        apart = send.apart or ((send.start, send.stop),)
+        return sum(layer.encoding.bytes(unit.dtype, stop - start) for start, stop in apart)
 
 
 def simulate(

@@ -7,12 +7,12 @@ from typing import Any
 
 from engine import message_cost
 from engine.errors import UnknownNameError, UserError, refuse
-from engine.plan.cluster import Cluster, cluster_of
+from engine.plan.cluster import cluster_of
 from engine.plan.compose import compose
 from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
 from engine.plan.overrides import Override
-from engine.plan.plan import Plan, Wrapper, replicas
+from engine.plan.plan import MessageCost, Plan, Wrapper, replicas
 from engine.plan.rules import resolve
 from engine.plan.serde import from_plain
 from engine.plan.sizing import AUTO, SIZES, asks_what_messages_cost
@@ -92,31 +92,36 @@ def check_options(job: JobSpec) -> None:
             _chosen_beside(override, f"overrides.{number}")
 
 
-def build_plan(job: JobSpec, model: ModelDescription) -> Plan | Wrapper:
-    """Build, validate and settle the plan of a job, for the true model and rates of a rehearsal, too. Raises UserError
-    with value, rule and remedy."""
+def build_plan(job: JobSpec, model: ModelDescription, message: MessageCost | None = None) -> Plan | Wrapper:
+    """Build, validate and settle the plan of a job, for the true model and rates of a rehearsal, too. `message`: what a
+    message costs, where an option is left to that; None: as it is measured here. Raises UserError with value, rule and
+    remedy."""
     entry, options = _chosen(job.strategy.name, job.strategy.options, "strategy.name", "strategy.options")
     cluster = cluster_of(job)
     known: dict[str, Plan | Wrapper] = {}
+    asked: list[MessageCost] = []
+
+    def build(chosen: Strategy, settings: Any) -> Plan | Wrapper:
+        if not _asks_what_messages_cost(model, settings):
+            return chosen.build(model, cluster, settings)
+        if not asked:
+            asked.append(message or message_cost.here())
+        return chosen.build(model, replace(cluster, message=asked[0]), settings)
 
     def beside(override: Override, where: str) -> Plan | Wrapper:
         key = f"{override.strategy} {override.options}"
         if key not in known:
             other, settings = _chosen_beside(override, where)
             try:
-                built = other.build(model, _measured(cluster, model, settings, "options"), settings)
+                known[key] = build(other, settings)
             except UserError as error:
                 rule = f"{error.rule} ({error.field} = {error.value!r})"
                 raise UserError(f"{where}.strategy", override.strategy, rule, error.remedy) from None
-            if isinstance(built, Plan):
-                built = replace(
-                    built, reasons=tuple(f"Overrides with {other.name}: {why}" for why in built.reasons)
-                )
-            known[key] = built
         return known[key]
 
-    measured = _measured(cluster, model, options, "strategy.options")
-    plan = compose(entry.build(model, measured, options), job, model, cluster, beside)
+    plan = compose(build(entry, options), job, model, cluster, beside)
+    if isinstance(plan, Plan) and plan.reasons and asked:  # without reasons no size is ours any more
+        plan = replace(plan, message=asked[0], warnings=(*plan.warnings, *_unknown(asked[0])))
     try:
         plan = resolve(plan, model, cluster, job)
     except UserError as error:
@@ -126,18 +131,22 @@ def build_plan(job: JobSpec, model: ModelDescription) -> Plan | Wrapper:
     return plan
 
 
-def _measured(cluster: Cluster, model: ModelDescription, options: Any, field: str) -> Cluster:
-    """With what a message costs here, where an option in `field` is left to that: to measure it takes a moment."""
-    left = [
-        each.name for each in fields(options) if each.name in SIZES and getattr(options, each.name) == AUTO
-    ]
-    if not left or not asks_what_messages_cost(model.layers):
-        return cluster
-    try:
-        return replace(cluster, message_s=message_cost.here())
-    except RuntimeError as error:
-        rule = f"what a message costs on this machine could not be measured: {error}"
-        raise UserError(f"{field}.{left[0]}", AUTO, rule, "Give a number") from None
+def _asks_what_messages_cost(model: ModelDescription, options: Any) -> bool:
+    """Whether an option is left to that."""
+    left = any(each.name in SIZES and getattr(options, each.name) == AUTO for each in fields(options))
+    return left and asks_what_messages_cost(model.layers)
+
+
+def _unknown(message: MessageCost) -> tuple[str, ...]:
+    """The warning of a plan whose sizes lack it: what it costs is time only, and the option may be a default, so that
+    nobody need have written it."""
+    if message.seconds is not None:
+        return ()
+    why = message.why.rstrip(".")
+    return (
+        f"What a message costs on this machine could not be measured ({why}): sizes that are left to us (auto) are the"
+        " usual ones, and numbers in their place may be faster.",
+    )
 
 
 def _as_written(error: UserError, options: Any) -> UserError:

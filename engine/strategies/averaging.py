@@ -56,7 +56,7 @@ class AveragingOptions(RoundsOptions):
                 model,
                 servers=Servers(count=1 if self.exchange == "central-reducer" else cluster.workers),
                 exchange=self.exchange,
-                codec=self.codec,
+                **self.travels,
                 order=Order(unit="layer", depart="when-ready", rank="fifo", returns="push"),
             )
         else:

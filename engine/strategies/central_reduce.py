@@ -39,7 +39,7 @@ def build(model: ModelDescription, cluster: Cluster, options: Options) -> Plan:
         servers=Servers(count=1, where=options.where),
         exchange="central-reducer",
         update=options.update,
-        codec=options.codec,
+        **options.travels,
         order=Order(unit="layer", depart="after-backward", rank="fifo", returns="push"),
     )
 

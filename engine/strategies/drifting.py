@@ -34,14 +34,14 @@ class AsynchronousOptions(ShardOptions):
     ) -> Plan:
         """Slices to servers that update, and push the answer back to who contributed."""
         servers = self.shards(cluster)
-        size, reasons = slice_size(self.slice_size, model, cluster, servers.count, self.codec)
+        size, reasons = slice_size(self.slice_size, model, cluster, servers.count, self.way)
         plan = uniform(
             strategy,
             model,
             servers=servers,
             exchange="parameter-server",
             update="server",
-            codec=self.codec,
+            **self.travels,
             order=Order(unit="slice", size=size, depart="when-ready", rank=self.rank, returns="push"),
         )
         return replace(plan, consistency=consistency, reasons=reasons)

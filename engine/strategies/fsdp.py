@@ -7,18 +7,22 @@ Bytes: Gloo's or NCCL's own, not counted by our transport; a worker sends and re
 each evaluation another (n-1)/n |W|. Memory: 1/n of parameters and optimizer state, and the groups at work.
 Source: torch.distributed.fsdp.fully_shard; Zhao et al. 2023. Deviations: the groups are chosen by size, where users
 name their blocks; a parameter that no worker uses in a step has a zero gradient, so that it is still decayed. A model
-is refused whose weights have hooks, are written to, frozen or thawed in forward, or are read outside of their module.
+is refused whose weights have hooks, are written to, frozen or thawed in forward, or are read outside of their module,
+or where a parameter's AccumulateGrad node has a hook (looked for in the first backward pass and in every hundredth).
+Not seen, and so not refused: a model that asks for its parameters' own class (FSDP's are DTensors), and code that looks
+at `.grad` in a pass, or writes to it there: it finds a part, or none. Use ddp for such models.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from engine.catalogue import STRICT
 from engine.plan.cluster import Cluster
 from engine.plan.description import ModelDescription
 from engine.plan.plan import Wrapper
 from engine.strategies.base import Strategy
-from engine.strategies.options import STRICT, at_least_one
+from engine.strategies.options import at_least_one
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,13 +23,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from engine.catalogue import STRICT
 from engine.errors import UserError
 from engine.plan.cluster import Cluster
 from engine.plan.description import ModelDescription
 from engine.plan.placement_rules import cut_refusal, possible_cuts
-from engine.plan.plan import Device, Edge, LayerPlan, Order, Plan, Servers
+from engine.plan.plan import DeviceParty, Edge, LayerPlan, Order, Plan, Servers
 from engine.strategies.base import Strategy, uniform
-from engine.strategies.options import STRICT, RoundsOptions
+from engine.strategies.options import RoundsOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +64,7 @@ def build(model: ModelDescription, cluster: Cluster, options: Options) -> Plan:
     return replace(
         plan,
         layers=layers,
-        devices=(Device(beside=cluster.workers - 1 if options.where == "beside" else None),),
+        devices=(DeviceParty(beside=cluster.workers - 1 if options.where == "beside" else None),),
         edges=(
             Edge(source=order[order.index(cut) - 1], destination=cut, order=Order(rank=layers[0].order.rank)),
         ),

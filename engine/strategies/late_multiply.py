@@ -23,7 +23,7 @@ from engine.plan.description import ModelDescription
 from engine.plan.plan import LayerPlan, Order, Plan, Servers
 from engine.plan.traffic import factors_against_gradient
 from engine.strategies.base import Strategy
-from engine.strategies.options import RoundsOptions
+from engine.strategies.options import CodecOptions, RoundsOptions
 
 FactorLayers: TypeAlias = Literal["fewer-bytes", "all"]
 
@@ -40,11 +40,17 @@ class Options(RoundsOptions):
 def build(model: ModelDescription, cluster: Cluster, options: Options) -> Plan:
     """Factors when ready; the rest in buckets around the ring."""
     plan = options.plan("late-multiply", model, cluster, exchange="ring-allreduce", depart="when-ready")
-    return by_factors(plan, model, cluster, layers=options.layers, codec=options.codec, rank="fifo")
+    return by_factors(plan, model, cluster, options, layers=options.layers, rank="fifo")
 
 
 def by_factors(
-    plan: Plan, model: ModelDescription, cluster: Cluster, *, layers: FactorLayers, codec: str, rank: str
+    plan: Plan,
+    model: ModelDescription,
+    cluster: Cluster,
+    options: CodecOptions,
+    *,
+    layers: FactorLayers,
+    rank: str,
 ) -> Plan:
     """`plan` with its fully-connected layers late-multiplied, as far as `layers` says, and without servers where
     no layer is left for them."""
@@ -54,9 +60,9 @@ def by_factors(
     for i, entry in enumerate(plan.layers):
         layer = model.layer(entry.layer)
         if layer.factors is not None and (
-            layers == "all" or factors_against_gradient(layer, cluster.workload, codec) < 1
+            layers == "all" or factors_against_gradient(layer, cluster.workload, options.way) < 1
         ):
-            chosen[i] = LayerPlan(layer=entry.layer, exchange="factors", codec=codec, order=order)
+            chosen[i] = LayerPlan(layer=entry.layer, exchange="factors", **options.travels, order=order)
         elif layer.no_factors:
             warnings.append(f"{layer.title} travels as a gradient, not by factors: {layer.no_factors}.")
     served = any("server" in EXCHANGE[entry.exchange].traits for entry in chosen)

@@ -23,6 +23,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
+from engine.catalogue import STRICT
 from engine.errors import UserError
 from engine.plan.cluster import Cluster
 from engine.plan.description import ModelDescription
@@ -31,7 +32,7 @@ from engine.plan.plan import Edge, LayerPlan, Pipeline, Plan
 from engine.plan.stage_rules import check_row
 from engine.profile.profile import read
 from engine.strategies.base import Strategy, uniform
-from engine.strategies.options import STRICT, RoundsOptions, at_least_one
+from engine.strategies.options import RoundsOptions, at_least_one
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from engine.axes.codec import CODEC
+from engine.catalogue import STRICT
 from engine.errors import UserError
 from engine.plan.cluster import Cluster
 from engine.plan.description import LayerDescription, ModelDescription
+from engine.plan.encoding import Encoding, encoding
 from engine.plan.plan import LayerPlan, Order, Plan, Servers
+from engine.plan.sizing import USUAL_SIZE, slice_elements
 from engine.plan.sizing import bucket_bytes as sized_buckets
-from engine.plan.sizing import slice_elements
 from engine.strategies.base import plan_every_layer, trainable_layers
-
-STRICT = {"use_attribute_docstrings": True, "extra": "forbid"}
-"""Pydantic's settings of options: unknown names are refused, and the page shows what a field means."""
 
 
 def at_least_one(name: str, value: int, unit: str) -> None:
@@ -25,20 +24,13 @@ def at_least_one(name: str, value: int, unit: str) -> None:
 
 
 def slice_size(
-    asked: int | Literal["auto"], model: ModelDescription, cluster: Cluster, shards: int, codec: str
+    asked: int | Literal["auto"], model: ModelDescription, cluster: Cluster, shards: int, way: Encoding
 ) -> tuple[int, tuple[str, ...]]:
     """Elements of a slice, and why, where that is left to us."""
     if isinstance(asked, int):
         return asked, ()
-    found = slice_elements(tuple(trainable_layers(model)), cluster, shards, codec)
+    found = slice_elements(tuple(trainable_layers(model)), cluster, shards, way)
     return found.size, (found.why,)
-
-
-@dataclass(frozen=True, kw_only=True)
-class NoOptions:
-    """This strategy has no options."""
-
-    __pydantic_config__ = STRICT
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,10 +40,28 @@ class CodecOptions:
     __pydantic_config__ = STRICT
 
     codec: str = "fp32"
-    """What travels: `fp32` (exact), `fp16` (half the bytes) or `bf16` (as many, with the range of float32)."""
+    """What travels: `fp32` (exact), `fp16` (half the bytes) or `bf16` (as many, with the range of float32); with a
+    residual, which makes up for what is lost: `int8` or `fp8` (a quarter), `int4` (an eighth), `one-bit` (a 28th),
+    `two-bit` (a 16th), `threshold` and `adacomp` (a 16th at most), `top-k` (a 67th: the largest elements); rounded at
+    random, and right in the mean: `qsgd` (an eighth with its 4 bits), `terngrad` (a 19th). `dgc` (a 660th) has the
+    optimizer's momentum, and goes with servers that update.
+    Where servers update, parameters return as they are, whatever codec gradients have."""
+    codec_options: dict[str, Any] = field(default_factory=dict)
+    """The codec's own options, e.g. `block` of `int8`. Those left out have its defaults."""
 
     def __post_init__(self) -> None:
         CODEC.require(self.codec, "codec")
+        encoding(self.codec, self.codec_options)
+
+    @property
+    def way(self) -> Encoding:
+        """The codec with its options."""
+        return encoding(self.codec, self.codec_options)
+
+    @property
+    def travels(self) -> dict[str, Any]:
+        """What a layer's plan says of it."""
+        return {"codec": self.codec, "codec_options": self.codec_options}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +100,7 @@ class ServerOptions(ShardOptions):
 class RoundsOptions(CodecOptions):
     """What the allreduces in rounds share: many small tensors cost rounds, one large one holds up the links."""
 
-    bucket_bytes: int | Literal["auto"] = 4 * 1024 * 1024
+    bucket_bytes: int | Literal["auto"] = USUAL_SIZE["bucket"]
     """Neighbouring layers are joined until a bucket holds this many bytes; larger ones are cut into slices of it.
     `auto`: from what a message costs on this machine and the rate of the link, and the plan says why."""
 
@@ -114,7 +124,7 @@ class RoundsOptions(CodecOptions):
         if isinstance(self.bucket_bytes, int):
             most = self.bucket_bytes
         else:
-            found = sized_buckets(tuple(trainable_layers(model)), cluster, self.codec)
+            found = sized_buckets(tuple(trainable_layers(model)), cluster, self.way)
             most, reasons = found.size, (found.why,)
 
         def choose(layer: LayerDescription) -> LayerPlan:
@@ -124,7 +134,7 @@ class RoundsOptions(CodecOptions):
             return LayerPlan(
                 layer=layer.name,
                 exchange=exchange,
-                codec=self.codec,
+                **self.travels,
                 order=Order(unit=unit, size=size, depart=depart, rank=rank),
             )
 

@@ -32,7 +32,7 @@ class Options(parameter_slicing.Options):
 def build(model: ModelDescription, cluster: Cluster, options: Options) -> Plan:
     """Factors and slices, when ready, by forward position."""
     plan = parameter_slicing.sliced("p3+late-multiply", "priority", model, cluster, options)
-    return by_factors(plan, model, cluster, layers=options.layers, codec=options.codec, rank="priority")
+    return by_factors(plan, model, cluster, options, layers=options.layers, rank="priority")
 
 
 STRATEGY = Strategy(

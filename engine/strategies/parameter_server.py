@@ -38,7 +38,7 @@ def build(model: ModelDescription, cluster: Cluster, options: Options) -> Plan:
         servers=options.shards(cluster, options.split_over),
         exchange="parameter-server",
         update=options.update,
-        codec=options.codec,
+        **options.travels,
         order=Order(unit="layer", depart="when-ready", rank="fifo", returns="notify-pull"),
     )
 

@@ -37,14 +37,14 @@ class Options(ServerOptions):
 def sliced(strategy: str, rank: str, model: ModelDescription, cluster: Cluster, options: Options) -> Plan:
     """Slices, when ready, pushed back, in the given rank: what slicing and p3 share."""
     servers = options.shards(cluster)
-    size, reasons = slice_size(options.slice_size, model, cluster, servers.count, options.codec)
+    size, reasons = slice_size(options.slice_size, model, cluster, servers.count, options.way)
     plan = uniform(
         strategy,
         model,
         servers=servers,
         exchange="parameter-server",
         update=options.update,
-        codec=options.codec,
+        **options.travels,
         order=Order(unit="slice", size=size, depart="when-ready", rank=rank, returns="push"),
     )
     return replace(plan, reasons=reasons)

@@ -5,12 +5,12 @@ Update rule: w <- w - lr * g(w; the global batch). Bytes: none.
 
 from __future__ import annotations
 
+from engine.catalogue import NoOptions
 from engine.errors import UserError
 from engine.plan.cluster import Cluster
 from engine.plan.description import ModelDescription
 from engine.plan.plan import Plan
 from engine.strategies.base import Strategy, uniform
-from engine.strategies.options import NoOptions
 
 
 def build(model: ModelDescription, cluster: Cluster, options: NoOptions) -> Plan:

@@ -88,6 +88,10 @@ def test_axes_show_what_is_not_built_yet(api: TestClient) -> None:
     values = [value for axis in axes for value in axis["values"]]
     assert all(value["available"] == (value["missing"] is None) for value in values)
     assert any(value["available"] for value in values)
+    options = {value["name"]: value["options_schema"].get("properties", {}) for value in values}
+    assert options["int8"]["block"]["default"] == 256
+    assert options["one-bit"]["block"]["description"]
+    assert options["fp16"] == options["ring-allreduce"] == {}
 
 
 def test_schemas_are_made_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

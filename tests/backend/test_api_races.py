@@ -164,8 +164,8 @@ def test_a_server_that_died_goes_on_without_a_second_job(
     class DiedError(Exception):
         pass
 
-    def dies(spec: Any, key: str) -> Any:
-        submitted.append(context.jobs.store(spec, key)[0].id)
+    def dies(spec: Any, key: str, **given: Any) -> Any:
+        submitted.append(context.jobs.store(spec, key, **given)[0].id)
         raise DiedError
 
     with monkeypatch.context() as patch:

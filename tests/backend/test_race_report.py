@@ -79,12 +79,22 @@ def test_a_printed_race_is_a_hundred_columns_wide() -> None:
     unknown = found.race.rankings[0].model_copy(update={"condition": "slow", "standings": slow})
     text = repr(RaceTable.of(found.race.model_copy(update={"rankings": [*found.race.rankings, unknown]})))
     assert max(map(len, text.splitlines())) <= 100
-    assert "1. ring-allreduce-overlap" in text
+    assert "\n1 ring-allreduce-overlap" in text
     assert re.search(r"- ring-allreduce-o.*…  20604\.50 ms  10\.00 ms", text)
     assert "   parameter-server takes no part: network.hosts = 2" in text
     assert f"{member}: port: {member} waits" in " ".join(text.split())
     assert "100Mbit: " in text
     assert [row["member"] for row in found] == [member, "parameter-server"] * 2, "rows are whole"
+
+
+def test_a_place_is_written_as_on_the_page() -> None:
+    found = race()
+    assert [row.place for row in rows_of(found.rankings[0]).ranked] == ["1", "2"]
+    assert "<td>1</td><td>digits</td>" in html(found, ORIGIN)
+    assert re.search(r"<td[^>]*>1</td>", RaceTable.of(found)._repr_html_())
+    for text in (terminal(found), repr(RaceTable.of(found))):
+        assert re.search(r"^1 digits ", text, re.MULTILINE)
+        assert re.search(r"^2 parameter-server ", text, re.MULTILINE)
 
 
 def test_processors_that_are_not_measured_say_so() -> None:

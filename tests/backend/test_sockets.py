@@ -6,8 +6,9 @@ import asyncio
 import resource
 import socket
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
 from http.client import HTTPResponse
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -83,69 +84,75 @@ def drip(connections: list[socket.socket]) -> None:
             connection.sendall(b"x")
 
 
+@dataclass(frozen=True)
+class Small:
+    """A server in this process that has no routes."""
+
+    state: ServerState
+    address: tuple[str, int]
+
+    @property
+    def served(self) -> list[Punctual]:
+        return [one for one in self.state.connections if isinstance(one, Punctual)]
+
+
+@asynccontextmanager
+async def small(patience: Patience, most: int) -> AsyncIterator[Small]:
+    """Takes `most` connections at one time; where others wait, who dawdles with a head makes room."""
+    config, state = Config(FastAPI(), lifespan="off", log_config=None), ServerState()
+    config.load()
+    with listen("127.0.0.1", 0, for_others=False) as sock:
+        found = Small(state, sock.getsockname())
+        accepting = asyncio.create_task(
+            accept(
+                sock,
+                lambda: Punctual(config, state, {}, patience),
+                state.connections,
+                most=most,
+                wanted=most,
+                make_room=lambda: make_room(found.served),
+            )
+        )
+        try:
+            yield found
+        finally:
+            accepting.cancel()
+            for one in found.served:
+                one.transport.close()
+
+
 def test_the_parts_of_an_answer_wait_for_no_acknowledgement() -> None:
     """A body was 40 ms behind its head, in every answer."""
-    patience = Patience(head_s=HEAD_S, bytes_per_s=BYTES_PER_S, unread_s=HEAD_S)
-    config, state = Config(FastAPI(), lifespan="off", log_config=None), ServerState()
 
     async def option() -> int:
-        with listen("127.0.0.1", 0, for_others=False) as sock:
-            accepting = asyncio.create_task(
-                accept(
-                    sock,
-                    lambda: Punctual(config, state, {}, patience),
-                    state.connections,
-                    most=1,
-                    wanted=1,
-                    make_room=lambda: False,
-                )
-            )
-            _, writer = await asyncio.open_connection(*sock.getsockname())
-            while not state.connections:
+        patience = Patience(head_s=HEAD_S, bytes_per_s=BYTES_PER_S, unread_s=HEAD_S)
+        async with small(patience, most=1) as server:
+            _, writer = await asyncio.open_connection(*server.address)
+            while not server.served:
                 await asyncio.sleep(0)
-            (protocol,) = state.connections
-            assert isinstance(protocol, Punctual)
-            found: int = protocol.transport.get_extra_info("socket").getsockopt(
-                socket.IPPROTO_TCP, socket.TCP_NODELAY
-            )
-            accepting.cancel()
+            (protocol,) = server.served
+            connection = protocol.transport.get_extra_info("socket")
+            found: int = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
             writer.close()
-            protocol.transport.close()
             return found
 
     assert asyncio.run(option()) == 1
 
 
 def test_heads_that_never_end_keep_nobody_out_of_a_full_server() -> None:
-    patience = Patience(head_s=3_600, bytes_per_s=BYTES_PER_S, unread_s=3_600)
-    config, state, most = Config(FastAPI(), lifespan="off", log_config=None), ServerState(), 4
-    config.load()
+    most = 4
 
     async def run() -> list[bytes]:
-        with listen("127.0.0.1", 0, for_others=False) as sock:
-            accepting = asyncio.create_task(
-                accept(
-                    sock,
-                    lambda: Punctual(config, state, {}, patience),
-                    state.connections,
-                    most=most,
-                    wanted=most,
-                    make_room=lambda: make_room(
-                        [one for one in state.connections if isinstance(one, Punctual)]
-                    ),
-                )
-            )
-            strangers = [await asyncio.open_connection(*sock.getsockname()) for _ in range(3 * most)]
+        patience = Patience(head_s=3_600, bytes_per_s=BYTES_PER_S, unread_s=3_600)
+        async with small(patience, most) as server:
+            strangers = [await asyncio.open_connection(*server.address) for _ in range(3 * most)]
             for number, (_, writer) in enumerate(strangers):
                 writer.write(DAWDLERS["a second head" if number % 2 else "half a head"])
-            reader, writer = await asyncio.open_connection(*sock.getsockname())
+            reader, writer = await asyncio.open_connection(*server.address)
             writer.write(HEALTH)
             answers = [await asyncio.wait_for(one.read(12), LIMIT_S) for one in (reader, strangers[0][0])]
-            accepting.cancel()
             for _, one in [*strangers, (reader, writer)]:
                 one.close()
-            for protocol in [*state.connections]:
-                protocol.transport.close()  # type: ignore[union-attr]
             return answers
 
     assert asyncio.run(run()) == [b"HTTP/1.1 404", b"HTTP/1.1 503"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 from itertools import pairwise
@@ -18,7 +17,6 @@ from backend.db import Database, WriterError
 from backend.db.models import Attempt, Job, SpeedUpRow, StepRow
 from backend.scheduler import devices, record
 from backend.services.speed_ups import REBUILT, SpeedUps
-from backend.services.watch import Watch
 from tests.backend.job_specs import JSON, submit
 from tests.backend.posted_run import Posted, end_attempt, record_steps, start_attempt
 from tests.backend.recorded_run import add_job
@@ -356,27 +354,6 @@ def test_what_the_database_refused_is_stored_without_further_news(
 
 def refuse(*_: Any) -> None:
     raise WriterError("write transaction not done after 60 s")
-
-
-def test_who_follows_commits_looks_again_after_trouble_and_when_it_said_so(database: Database) -> None:
-    looks: list[float] = []
-    enough = threading.Event()
-
-    def look() -> float | None:
-        looks.append(time.monotonic())
-        if len(looks) == 1:
-            raise OSError("disk full")
-        if len(looks) == 3:
-            enough.set()
-        return 0.01 if len(looks) == 2 else None
-
-    watch = Watch(database, "of a test", look)
-    watch.again_s = 0.01
-    watch.start()
-    try:
-        assert enough.wait(DEADLINE_S), f"{len(looks)} of 3 looks"
-    finally:
-        watch.close()
 
 
 def test_a_processor_is_called_what_the_kernel_calls_it(tmp_path: Path) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import pytest
 
+from engine.axes.consistency import CONSISTENCY
+from engine.axes.exchange import EXCHANGE, Exchange
 from engine.catalogue import Axis, Mechanism
 from engine.errors import UnknownNameError, UserError
 from engine.plan.plan import AXES, Plan
 from engine.plan.serde import from_plain
+from engine.protocol.assembly import algorithm_of
 
 VALUES = [(axis, mechanism) for axis in AXES for mechanism in axis]
 each = pytest.mark.parametrize(
@@ -87,6 +91,23 @@ def test_an_unknown_value_lists_the_known_ones(axis: Axis) -> None:
         from_plain(Plan, plan_with(axis.name, "no-such-value"))
     assert caught.value.field == field_of(axis.name)
     assert all(name in caught.value.remedy for name in axis.names)
+
+
+@pytest.mark.parametrize("row", [row for row in EXCHANGE if row.rounds is not None], ids=lambda row: row.name)
+def test_what_runs_follows_the_rounds_that_the_row_names(row: Exchange) -> None:
+    """A backend's own collectives follow what nobody sees; of them the row says what they are taken for."""
+    assert callable(algorithm_of(row.name).program)
+    if "counted" in row.traits:
+        assert row.load().algorithm is algorithm_of(row.name)
+
+
+@pytest.mark.parametrize(
+    "mode", [row for row in CONSISTENCY if "drifts" in row.traits], ids=lambda row: row.name
+)
+def test_how_many_workers_an_update_takes_follows_from_a_setting_that_the_mode_has(mode: Mechanism) -> None:
+    policy = mode.load()
+    assert policy.least_set_by in ("", *(field.name for field in fields(policy.settings)))
+    assert policy.least_set_by or policy.least_workers == 1
 
 
 def test_a_mechanism_is_either_there_or_missing() -> None:

@@ -18,7 +18,7 @@ from engine.inputs.registry import DATASETS
 from engine.models.registry import MODELS
 from engine.plan.cluster import Cluster, parties, shard_party
 from engine.plan.documents import dump_yaml, load_text
-from engine.plan.plan import Plan, Wrapper
+from engine.plan.plan import CommHook, Plan, Wrapper
 from engine.plan.rules import resolve
 from engine.plan.serde import from_plain, to_plain
 from engine.preview import rows, text
@@ -124,7 +124,6 @@ def test_single_is_for_one_worker() -> None:
         ("p3", {"slice": 5}, "strategy.options.slice", "Did you mean 'slice_size'?"),
         ("p3", {"slice_size": 0}, "strategy.options.slice_size", r"must be at least 1 \(elements\)"),
         ("p3", {"codec": "fp17"}, "strategy.options.codec", "Did you mean 'fp16'?"),
-        ("p3", {"codec": "qsgd"}, "strategy.options.codec", "not built yet. Use one of: fp32, fp16"),
         ("p3", {"servers": 0}, "strategy.options.servers", "must be at least 1"),
         (
             "p3",
@@ -147,6 +146,15 @@ def test_single_is_for_one_worker() -> None:
         ("ddp", {"bucket_bytes": 0}, "strategy.options.bucket_bytes", r"\(bytes\)"),
         ("fsdp", {"group_bytes": 0}, "strategy.options.group_bytes", r"\(bytes\)"),
         ("ddp", {"codec": "fp16"}, "strategy.options.codec", "Known: bucket_bytes"),
+        (
+            "ddp",
+            {"hook": "powersgd", "powersgd_rank": 0},
+            "strategy.options.powersgd_rank",
+            "rank of a matrix",
+        ),
+        ("ddp", {"hook": "powersgd", "powersgd_from": 1}, "strategy.options.powersgd_from", "at least 2"),
+        ("ddp", {"hook": "fp16", "powersgd_rank": 2}, "strategy.options.powersgd_rank", "set hook: powersgd"),
+        ("ddp", {"hook": "fp8"}, "strategy.options.hook", "powersgd"),
     ],
 )
 def test_wrong_options_are_named_as_the_job_names_them(
@@ -199,9 +207,13 @@ def test_a_peer_says_who_runs_it() -> None:
     peer = built("ddp", "cnn", 2)
     assert isinstance(peer, Wrapper)
     assert to_plain(peer) == {
-        "strategy": "ddp", "runner": "ddp", "bucket_bytes": 26_214_400, "warnings": [],
+        "strategy": "ddp", "runner": "ddp", "bucket_bytes": 26_214_400, "hook": None, "warnings": [],
     }  # fmt: skip
     assert text(peer, described("cnn"), job("ddp", 2)) == "ddp: run by PyTorch's own ddp, buckets of 25.0 MiB"
+    hooked = built("ddp", "cnn", 2, hook="powersgd", powersgd_rank=2)
+    assert isinstance(hooked, Wrapper)
+    assert hooked.hook == CommHook(name="powersgd", rank=2, first_step=10)
+    assert text(hooked, described("cnn"), job("ddp", 2)).endswith(", summed by PyTorch's hook powersgd")
     sharded = built("fsdp", "cnn", 2, group_bytes=2**20)
     assert text(sharded, described("cnn"), job("fsdp", 2)).endswith("own fsdp, groups of at least 1.0 MiB")
 

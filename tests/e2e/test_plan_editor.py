@@ -41,7 +41,7 @@ def test_a_layer_is_changed_by_hand_and_the_job_says_so(page: Page, client: Clie
 
     row.get_by_label(re.compile("^Exchange of")).select_option("native")
     refused = editor.get_by_test_id(f"refused-{layer}")
-    expect(refused).to_contain_text("would sum in half precision. Use fp32, or ring-allreduce")
+    expect(refused).to_contain_text("would sum encoded values. Use fp32, or ring-allreduce")
     row.get_by_label(re.compile("^Exchange of")).select_option("ring-allreduce")
     expect(refused).to_have_count(0)
     expect(row.get_by_label(re.compile("^Returns of"))).to_have_value("none")
@@ -98,7 +98,7 @@ def test_several_layers_are_changed_at_once_and_every_refusal_is_at_its_row(page
     refused = editor.get_by_test_id(re.compile("^refused-"))
     expect(refused).to_have_count(convolutions)
     for one in refused.all():
-        expect(one).to_contain_text("would sum in half precision. Use fp32, or ring-allreduce")
+        expect(one).to_contain_text("would sum encoded values. Use fp32, or ring-allreduce")
     codec = rows.first.get_by_label(re.compile("^Codec of"))
     expect(codec).to_have_attribute("aria-invalid", "true")
     expect(editor.get_by_test_id("plan-editor-refused")).to_contain_text("nothing is launched like this")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -89,21 +90,35 @@ class World:
             self.random.choice(moves)()
 
     def _moves(self) -> list[Callable[[], None]]:
-        moves: list[Callable[[], None]] = [
-            lambda message=message: self._arrives(message)  # type: ignore[misc]
-            for message in self.travelling
+        return [
+            *(partial(self.arrives, message) for message in self.coming()),
+            *(partial(self.left, *one) for one in self.leaving()),
+            *(partial(self.works, rank) for rank in self.able()),
         ]
-        for rank, worker in self.workers.items():
-            moves += [lambda r=rank, n=n: self._left(r, n) for n in range(len(worker.leaving))]  # type: ignore[misc]
-            if worker.to_give or (worker.step < self.steps and self._may_begin(worker)):
-                moves.append(lambda rank=rank: self._works(rank))  # type: ignore[misc]
-        return moves
+
+    def coming(self) -> list[Travelling]:
+        """What may arrive next: messages are tagged, and may overtake each other."""
+        return self.travelling
+
+    def leaving(self) -> list[tuple[int, int]]:
+        """What has been handed on: of whom, and which of its messages."""
+        return [
+            (rank, number) for rank, worker in self.workers.items() for number in range(len(worker.leaving))
+        ]
+
+    def able(self) -> list[int]:
+        """Who can go on by itself."""
+        return [
+            rank
+            for rank, worker in self.workers.items()
+            if worker.to_give or (worker.step < self.steps and self._may_begin(worker))
+        ]
 
     def _may_begin(self, worker: Worker) -> bool:
         due = ((unit, self.meeting.arrives(unit % self.fragments, worker.step - 1)) for unit in self.counts)
         return worker.step == 0 or all(at is None or worker.clock.get(unit, 0) > at for unit, at in due)
 
-    def _works(self, rank: int) -> None:
+    def works(self, rank: int) -> None:
         worker = self.workers[rank]
         if worker.to_give is None:
             leaving = (
@@ -118,7 +133,7 @@ class World:
         if not worker.to_give:
             worker.step, worker.to_give = worker.step + 1, None
 
-    def _arrives(self, message: Travelling) -> None:
+    def arrives(self, message: Travelling) -> None:
         self.travelling.remove(message)
         machine = self.workers[message.peer].machine
         if isinstance(machine, Rounds):
@@ -127,7 +142,7 @@ class World:
             found = machine.arrived(message.unit, message.step, message.source)
         self._carry_out(message.peer, found, message)
 
-    def _left(self, rank: int, number: int) -> None:
+    def left(self, rank: int, number: int) -> None:
         """What was handed on has left: it must still be what it was."""
         worker = self.workers[rank]
         send, content = worker.leaving.pop(number)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from engine.protocol.home import Home, Returns
 from engine.protocol.instructions import Add, Advance, Drop, Instruction, Keep, Put, Send, Update
 from engine.protocol.messages import Message
 from engine.protocol.served import Served, ServedUnit
+from tests.engine.peers_world import EveryStep, Meeting
 
 SERVER = 100
 """The party that all homes are on; workers are parties from 0."""
@@ -70,8 +72,13 @@ class World:
         returns: Returns,
         rank_order: bool,
         random: Random,
+        meeting: Meeting | None = None,
+        fragments: int = 1,
     ) -> None:
+        """`meeting`: when units leave and are needed, layer by layer in so many `fragments`; where left out, in every
+        step."""
         self.policy = policy()
+        self.meeting, self.fragments = meeting or EveryStep(), fragments
         self.steps = steps
         self.random = random
         self.units = {
@@ -106,6 +113,25 @@ class World:
             happens(self)
             self.random.choice(moves)()
 
+    def coming(self) -> list[Travelling]:
+        """What may arrive next: messages of one unit between two parties do not overtake each other."""
+        first: dict[tuple[int, int, int], Travelling] = {}
+        for message in self.travelling:
+            first.setdefault((message.source, message.peer, message.unit), message)
+        return list(first.values())
+
+    def able(self) -> list[int]:
+        """Who can go on by itself."""
+        return [
+            rank
+            for rank, worker in self.workers.items()
+            if worker.alive and not worker.done and (worker.to_push or self._may_begin(worker))
+        ]
+
+    def leaving(self) -> list[tuple[int, int]]:
+        """What is handed on leaves at once."""
+        return []
+
     def lose(self, rank: int) -> None:
         """A worker dies. What it has sent may still arrive, and even after its return."""
         self.workers[rank].alive = False
@@ -132,33 +158,27 @@ class World:
             )
 
     def _moves(self) -> list[Callable[[], None]]:
-        moves: list[Callable[[], None]] = []
-        first: set[tuple[int, int, int]] = set()
-        for message in self.travelling:  # those of one unit between two parties do not overtake each other
-            way = message.source, message.peer, message.unit
-            if way not in first:
-                first.add(way)
-                moves.append(lambda message=message: self._arrives(message))  # type: ignore[misc]
-        for rank, worker in self.workers.items():
-            if worker.alive and not worker.done and (worker.to_push or self._may_begin(worker)):
-                moves.append(lambda rank=rank: self._works(rank))  # type: ignore[misc]
-        return moves
+        return [partial(self.arrives, message) for message in self.coming()] + [
+            partial(self.works, rank) for rank in self.able()
+        ]
+
+    def _fragment(self, unit: int) -> int:
+        return unit // 2 % self.fragments
 
     def _may_begin(self, worker: Worker) -> bool:
-        needed = self.policy.needs(worker.step)
         if worker.life and len(worker.came) < len(self.units):
             return False  # who has returned begins with the answers of all homes
-        return all(worker.clock[unit] >= needed for unit in self.units)
+        due = ((unit, self.meeting.arrives(self._fragment(unit), worker.step - 1)) for unit in self.units)
+        return all(at is None or worker.clock[unit] >= self.policy.needs(at + 1) for unit, at in due)
 
-    def _works(self, rank: int) -> None:
+    def works(self, rank: int) -> None:
         worker = self.workers[rank]
         if worker.to_push:
             unit = worker.to_push.pop(self.random.randrange(len(worker.to_push)))
             self.sent.append(Given(unit, rank, worker.step, worker.life))
             self._carry_out(rank, worker.machine.ready(unit, worker.step))
             if not worker.to_push:
-                worker.step += 1
-                self._carry_out(rank, worker.machine.step_began(worker.step))
+                self._step_ends(rank)
             return
         if worker.step == self.steps:
             worker.done = True
@@ -169,9 +189,20 @@ class World:
         self.begun.append((rank, worker.step, dict(worker.came)))
         for unit in self.units:
             self.computed_on[Given(unit, rank, worker.step, worker.life)] = worker.came.get(unit, 0)
-        worker.to_push = list(self.units)
+        worker.to_push = [
+            unit for unit in self.units if self.meeting.leaves(self._fragment(unit), worker.step)
+        ]
+        if not worker.to_push:
+            self._step_ends(rank)
 
-    def _arrives(self, message: Travelling) -> None:
+    def _step_ends(self, rank: int) -> None:
+        """The next step asks for what has been averaged, where anything has."""
+        worker = self.workers[rank]
+        worker.step += 1
+        if any(self.meeting.arrives(part, worker.step - 1) is not None for part in range(self.fragments)):
+            self._carry_out(rank, worker.machine.step_began(worker.step))
+
+    def arrives(self, message: Travelling) -> None:
         self.travelling.remove(message)
         kind, source, peer, unit, step, version, life = message
         if peer == SERVER:
@@ -190,6 +221,7 @@ class World:
             if kind == Message.NOTIFY:
                 self._carry_out(peer, worker.machine.notified(unit, step))
             else:
+                assert version >= worker.came.get(unit, 0), "versions only grow"
                 worker.came[unit] = version
                 self._carry_out(peer, worker.machine.answered(unit, step))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,13 +10,15 @@ import pytest
 import torch
 from torch.nn import Parameter
 
-from engine.codec.fp16 import HalfPrecision
-from engine.codec.fp32 import FullPrecision
+from engine.codec.base import Piece
+from engine.codec.opening import opened
 from engine.exchange.ring_allreduce import RingAllreduce
+from engine.plan.encoding import encoding
 from engine.plan.units import Segment, Unit
 from engine.protocol.messages import Message
-from engine.state.host_memory import HostMemory, as_bytes
+from engine.state.host_memory import HostMemory
 from engine.state.versions import Versions
+from engine.tensor_bytes import as_bytes
 from engine.transport.message import Header
 
 COUNT = 6
@@ -32,13 +35,14 @@ UNIT = Unit(
 class Rank:
     """Rank 0 of two in a ring, whose messages are kept in place of being sent."""
 
-    def __init__(self, codec: Any) -> None:
+    def __init__(self, codec: str) -> None:
         self.weight = Parameter(torch.zeros(COUNT))
         self.sent: list[tuple[Header, list[memoryview]]] = []
         choice = SimpleNamespace(
             unit=UNIT,
-            codec=codec,
-            lossless=isinstance(codec, FullPrecision),
+            layer=SimpleNamespace(encoding=encoding(codec)),
+            codec=lambda _: opened(encoding(codec), Piece(name="layer", count=COUNT, dtype=torch.float32)),
+            lossless=codec == "fp32",
             layer_index=0,
             priority=lambda _: 0,
         )
@@ -50,7 +54,9 @@ class Rank:
             memory=HostMemory({"weight": self.weight}),
             versions=self.versions,
             endpoint=SimpleNamespace(index=0, send=self._keep),
-            recording=SimpleNamespace(now_ns=lambda: 0, reduced=lambda *_: None),
+            recording=SimpleNamespace(
+                now_ns=lambda: 0, reduced=lambda *_: None, encoding=lambda *_: nullcontext()
+            ),
         )
         self.exchange = RingAllreduce(context)
 
@@ -71,7 +77,7 @@ class Rank:
 
 def test_a_finished_sum_is_received_in_its_place_also_before_its_turn() -> None:
     """What is to be added is not; the allgather's part comes first."""
-    rank = Rank(FullPrecision())
+    rank = Rank("fp32")
     half = COUNT // 2 * 4
     assert rank.exchange.place(rank.part(1, half)) is None  # its own gradients are not there yet
     rank.begin([1, 2, 3, 4, 5, 6])
@@ -88,13 +94,13 @@ def test_a_finished_sum_is_received_in_its_place_also_before_its_turn() -> None:
 
 
 def test_what_a_codec_must_decode_is_not_received_in_place() -> None:
-    rank = Rank(HalfPrecision())
+    rank = Rank("fp16")
     rank.begin([1, 2, 3, 4, 5, 6])
     assert rank.exchange.place(rank.part(1, COUNT // 2 * 2)) is None
 
 
 def test_a_message_that_nobody_awaits_is_refused() -> None:
-    rank = Rank(FullPrecision())
+    rank = Rank("fp32")
     rank.begin([1, 2, 3, 4, 5, 6])
     assert rank.exchange.place(rank.part(7, 4)) is None
     with pytest.raises(RuntimeError, match="which nobody here awaits"):

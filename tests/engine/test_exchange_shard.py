@@ -10,7 +10,7 @@ import torch
 from engine.protocol.messages import Lane, Message, Payload
 from engine.runtime.party import PartyBase, load_choices
 from engine.runtime.servers import make_shard
-from engine.state.host_memory import as_bytes
+from engine.tensor_bytes import as_bytes
 from engine.transport.message import Header
 from tests.jobs import job, prepare
 

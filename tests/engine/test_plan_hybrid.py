@@ -10,7 +10,7 @@ import pytest
 
 from engine.errors import UserError
 from engine.plan.cluster import cluster_of, parties
-from engine.plan.plan import Device, Edge, LayerPlan, Plan
+from engine.plan.plan import DeviceParty, Edge, LayerPlan, Plan
 from engine.plan.rules import resolve
 from engine.plan.scaling import scaled_model
 from engine.preview import rows, text
@@ -135,8 +135,8 @@ def changed(**changes: Any) -> str:
 
 def test_plans_by_hand_that_nobody_could_run() -> None:
     assert "layers.6.place = 1: there is no such device" in changed(layer="6", place=1)
-    assert "devices = 1: this device computes no layer" in changed(devices=(Device(), Device()))
-    assert "there are 2 workers" in changed(devices=(Device(beside=2),))
+    assert "devices = 1: this device computes no layer" in changed(devices=(DeviceParty(), DeviceParty()))
+    assert "there are 2 workers" in changed(devices=(DeviceParty(beside=2),))
     assert "there is no such device: the plan lists 0" in changed(devices=())
     assert "nothing leads to the layers on a device" in changed(edges=())
     assert "its gradient is whole there" in changed(layer="6", exchange="ring-allreduce")
@@ -147,7 +147,7 @@ def test_plans_by_hand_that_nobody_could_run() -> None:
     plan = Plan(
         strategy="by hand",
         layers=(LayerPlan(layer="l0"), LayerPlan(layer="l1", placement="device", place=0)),
-        devices=(Device(),),
+        devices=(DeviceParty(),),
         edges=(Edge(source="l0", destination="l1"),),
     )
     spec = job("hybrid", 2)

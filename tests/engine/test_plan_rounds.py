@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 import pytest
 
-from engine.plan.rounds import Program, Programmer, SendChunk, halving_doubling, ring, tree
+from engine.plan.rounds import (
+    HALVING_DOUBLING,
+    RING,
+    TREE,
+    Algorithm,
+    Program,
+    Programmer,
+    ReceiveChunk,
+    SendChunk,
+    encoded_apart,
+    halving_doubling,
+    ring,
+    tree,
+)
 
 each = pytest.mark.parametrize("programmer", [ring, tree, halving_doubling], ids=lambda p: p.__name__)
 
@@ -87,14 +101,15 @@ def test_the_number_of_rounds(programmer: Programmer, workers: int, rounds: int)
 @each
 @pytest.mark.parametrize("workers", [2, 3, 6, 8])
 def test_owners_keep_what_a_codec_made_of_each_sum_once(programmer: Programmer, workers: int) -> None:
-    """Otherwise half precision would leave replicas that differ."""
+    """Otherwise half precision would leave replicas that differ; and what draws at random makes another message each
+    time."""
     owned = [0] * 64
     for rank in range(workers):
-        spans = {
+        spans = [
             (step.start, step.stop)
             for step in programmer(rank, workers, 64)
             if isinstance(step, SendChunk) and step.owned
-        }
+        ]
         for start, stop in spans:
             for element in range(start, stop):
                 owned[element] += 1
@@ -156,3 +171,26 @@ def test_a_finished_sum_may_be_written_where_it_belongs_as_soon_as_it_comes(
             for before in left[:turn]:
                 assert before.stop <= receive.start or receive.stop <= before.start
         assert at == [len(program) for program in programs]
+
+
+@pytest.mark.parametrize("algorithm", [RING, TREE, HALVING_DOUBLING], ids=lambda a: a.program.__name__)
+@pytest.mark.parametrize("workers", [2, 3, 4, 5, 6, 7, 8, 13])
+@pytest.mark.parametrize("count", [0, 1, 7, 64])
+def test_who_completes_a_sum_is_who_encodes_it(algorithm: Algorithm, workers: int, count: int) -> None:
+    """The parts of which it is said are those of the programs, and every finished message is made of whole ones."""
+    programs = [algorithm.program(rank, workers, count) for rank in range(workers)]
+    sends = [step for program in programs for step in program if isinstance(step, SendChunk)]
+    spans = algorithm.completed(workers, count)
+    assert {(s.start, s.stop) for s in sends if s.owned} == set(spans)
+    for step in sends:
+        apart = encoded_apart(spans, step.start, step.stop, finished=step.finished)
+        assert sum(stop - start for start, stop in apart) == step.stop - step.start
+        assert not step.owned or step.finished
+    finished = Counter((s.peer, s.round, s.start, s.stop) for s in sends if s.finished)
+    taken = Counter(
+        (rank, step.round, step.start, step.stop)
+        for rank, program in enumerate(programs)
+        for step in program
+        if isinstance(step, ReceiveChunk) and not step.adds
+    )
+    assert finished == taken

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from engine.axes.codec import CODEC
 from engine.errors import UnknownNameError, UserError
 from engine.plan.cluster import Cluster
 from engine.plan.description import ModelDescription
@@ -15,7 +16,8 @@ from engine.plan.flow import Flow, derive
 from engine.plan.layer_rules import is_served
 from engine.plan.plan import LayerPlan, Order, Plan, Servers, Workload
 from engine.plan.rules import resolve
-from engine.preview import rows, text
+from engine.preview import notes, rows, text
+from engine.strategies import build_plan
 from tests.plans import built, described, job, made_up, planned, resolved, ring, served
 
 MODEL = made_up((4, 2), (6,), ((3, "float32", False),))
@@ -51,7 +53,7 @@ REFUSED: list[tuple[str, list[LayerPlan], dict[str, Any], str, str]] = [
     ("update on a ring", both(ring, update="server"), {}, "layers.l0.update", "ring-allreduce has no server to update"),
     ("bucket on a server", both(served, order=BUCKETS), {"servers": ONE}, "layers.l0.order.unit", "no home shard"),
     ("priority", both(native, order=Order(rank="priority")), {}, "layers.l0.order.rank", "hang or mix data"),
-    ("half sums", both(native, codec="fp16"), {}, "layers.l0.codec", "would sum in half precision. Use fp32"),
+    ("half sums", both(native, codec="fp16"), {}, "layers.l0.codec", "would sum encoded values. Use fp32"),
     ("paced", both(native), {"network": {"rate": "1Gbit"}}, "network.rate", "leave network.rate out"),
     (
         "clipping on a server", both(served, update="server"),
@@ -160,6 +162,54 @@ def test_half_precision_never_drops_imaginary_parts() -> None:
     with pytest.raises(UserError, match=r"would drop the imaginary parts of this layer\. Use fp32"):
         resolved(model, ring("l0", codec="fp16"))
     assert resolved(model, ring("l0"))
+
+
+PLAIN: dict[str, Any] = {"name": "sgd"}
+SERVING = {"servers": ONE, "optimizer": PLAIN}
+
+
+@pytest.mark.parametrize(
+    ("layer", "changes", "message"),
+    [
+        (ring("l0"), {"optimizer": PLAIN}, "ring-allreduce passes on sums"),
+        (served("l0", update="worker"), SERVING, "a server that does not update answers with the sum"),
+        (served("l0"), SERVING | {"training": {"steps": 1, "clip_norm": 1.0}}, "a server that does not update"),
+        (served("l0"), {"servers": ONE, "optimizer": {"name": "adam"}}, "momentum of SGD, and adam is no plain SGD"),
+        (served("l0"), {"servers": ONE, "optimizer": {"name": "sgd", "options": {"momentum": 0.9}}},
+         "momentum of 0.9 for this layer, too. Use the optimizer sgd with momentum 0"),
+        (served("l0"), {"servers": ONE, "optimizer": PLAIN | {"groups": [
+            {"match": "l0.*", "options": {"momentum": 0.5}}]}}, "momentum of 0.5 for this layer"),
+        (served("l0"), SERVING | {"schedule": {"name": "one-cycle", "options": {"max_lr": 1}}}, "one-cycle gives the"),
+    ],
+)  # fmt: skip
+def test_a_codecs_momentum_is_of_own_gradients_and_applied_once(
+    layer: LayerPlan, changes: dict[str, Any], message: str
+) -> None:
+    others = ring("l1") if layer.exchange == "ring-allreduce" else served("l1")
+    with pytest.raises(UserError, match=message) as caught:
+        resolved(MODEL, replace(layer, codec="dgc"), others, **changes)
+    assert caught.value.field == "layers.l0.codec"
+    assert caught.value.remedy
+    assert resolved(MODEL, layer, others, **changes)
+
+
+def test_a_codecs_momentum_may_stand_beside_the_optimizers() -> None:
+    """Each for its layers; and none is of what workers that average exchange."""
+    groups = [{"match": "l0.*", "options": {"momentum": 0.0}}]
+    optimizer = {"name": "sgd", "options": {"momentum": 0.9}, "groups": groups}
+    mine = served("l0", codec="dgc")
+    assert resolved(MODEL, mine, served("l1"), servers=ONE, optimizer=optimizer)
+    cycled = {"name": "one-cycle", "options": {"max_lr": 1, "cycle_momentum": False}}
+    assert resolved(MODEL, mine, served("l1"), schedule=cycled, **SERVING)
+    with pytest.raises(UserError, match="what workers that average have changed in several steps"):
+        build_plan(job("parameter-averaging", 2, {"codec": "dgc"}), MODEL)
+
+
+def test_bytes_of_messages_that_differ_in_length_are_a_limit() -> None:
+    spec = job("ring-allreduce", 2, {"codec": "threshold"}, overrides=[{"layers": "l1", "codec": "top-k"}])
+    said = notes(build_plan(spec, MODEL), MODEL, spec)
+    assert "l0: messages differ in length, and bytes are the most that they have" in said
+    assert not any("l1: messages" in one for one in said)
 
 
 def test_a_peer_cannot_be_paced_either_but_alone_it_need_not_be() -> None:
@@ -284,3 +334,26 @@ def test_rows_are_in_forward_order_however_the_plan_lists_its_layers() -> None:
     plan = resolved(MODEL, *reversed(both(ring)))
     assert isinstance(plan, Plan)
     assert [row.layer for row in rows(plan, MODEL, job(workers=2))] == ["l0", "l1"]
+
+
+@pytest.mark.parametrize("codec", [row.name for row in CODEC if "by-value" in row.traits])
+def test_what_depends_on_gradients_cannot_be_rehearsed(codec: str) -> None:
+    spec = job("p3", 2, {"codec": codec}, fidelity="rehearse", rehearsal={"device": "p100"})
+    with pytest.raises(UserError, match=r"codec = .*a rehearsal's gradients are made up.*Train the job"):
+        build_plan(spec, made_up((10,), (20,)))
+
+
+@pytest.mark.parametrize(
+    ("options", "exact"),
+    [
+        ({"codec": "threshold"}, False),
+        ({"codec": "dgc"}, True),
+        ({"codec": "dgc", "codec_options": {"warmup": 9}}, False),
+    ],
+)
+def test_bytes_that_are_a_limit_are_said_to_be(options: dict[str, Any], exact: bool) -> None:
+    model, spec = made_up((1000,)), job("p3", 2, options, optimizer={"name": "sgd", "options": {"lr": 0.1}})
+    plan = build_plan(spec, model)
+    assert [row.wire_exact for row in rows(plan, model, spec)] == [exact]
+    assert ("at most" in text(plan, model, spec)) is not exact
+    assert any("differ in length" in note for note in notes(plan, model, spec)) is not exact

@@ -9,9 +9,9 @@ from itertools import pairwise
 import pytest
 
 from engine.plan.description import Factors
+from engine.plan.encoding import encoding
 from engine.plan.plan import LayerPlan, Order, Wrapper
 from engine.plan.rounds import chunk
-from engine.plan.traffic import item_bytes
 from engine.simulate.declared import declared, wire_bytes, wire_bytes_by_layer
 from engine.strategies import build_plan
 from tests.plans import (
@@ -240,7 +240,7 @@ def test_half_precision_halves_what_it_encodes(strategy: str) -> None:
     ],
 )
 def test_bytes_of_one_element(codec: str, dtype: str, size: int) -> None:
-    assert item_bytes(codec, dtype) == size
+    assert encoding(codec).bytes(dtype, 3) == 3 * size
 
 
 @pytest.mark.parametrize("strategy", PLANNED)

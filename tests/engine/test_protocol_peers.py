@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from engine.consistency.average import Average, AverageSettings
 from engine.consistency.streaming import Streaming, StreamingSettings
-from engine.plan.rounds import halving_doubling, ring, tree
+from engine.plan.rounds import HALVING_DOUBLING, RING, TREE
 from engine.protocol.gathered import Gathered
 from engine.protocol.rounds import Rounds
 from tests.engine.peers_world import EveryStep, Meeting, World
@@ -21,10 +21,10 @@ COUNTS = {0: 1, 1: 5, 2: 7, 3: 4}
 """Elements of each unit: also fewer than there are workers."""
 STEPS = 6
 EXCHANGES: dict[str, Callable[[int, int], Rounds | Gathered]] = {
-    "ring": lambda rank, workers: Rounds(ring, rank=rank, workers=workers, counts=COUNTS),
-    "tree": lambda rank, workers: Rounds(tree, rank=rank, workers=workers, counts=COUNTS),
+    "ring": lambda rank, workers: Rounds(RING, rank=rank, workers=workers, counts=COUNTS),
+    "tree": lambda rank, workers: Rounds(TREE, rank=rank, workers=workers, counts=COUNTS),
     "halving-doubling": lambda rank, workers: Rounds(
-        halving_doubling, rank=rank, workers=workers, counts=COUNTS
+        HALVING_DOUBLING, rank=rank, workers=workers, counts=COUNTS
     ),
     "factors": lambda rank, workers: Gathered(rank=rank, workers=workers),
 }
@@ -50,6 +50,12 @@ def check_that_all_are_summed_once(exchange: str, meeting: str, workers: int, ra
         random=random,
     )
     it.run()
+    all_were_summed_once(it)
+
+
+def all_were_summed_once(it: World) -> None:
+    """Of a world in which nothing can happen any more."""
+    when, workers = it.meeting, len(it.workers)
     assert all(worker.step == STEPS for worker in it.workers.values()), "deadlock"
     left = {(unit, step) for unit in COUNTS for step in range(STEPS) if when.leaves(unit % 2, step)}
     assert it.sums.keys() == {(rank, *each) for rank in range(workers) for each in left}

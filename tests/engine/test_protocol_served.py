@@ -87,6 +87,11 @@ def check_that_all_are_applied_once(mode: str, returns: Returns, rank_order: boo
     """One interleaving to its end."""
     it = world(mode, returns, rank_order, random)
     it.run()
+    all_were_applied_once(it, mode, rank_order)
+
+
+def all_were_applied_once(it: World, mode: str, rank_order: bool) -> None:
+    """Of a world in which nothing can happen any more, and nobody was lost."""
     assert all(worker.done for worker in it.workers.values()), "deadlock"
     applied = [given for updates in it.updates.values() for update in updates for given in update]
     assert Counter(applied) == Counter(it.sent)
@@ -163,6 +168,11 @@ def check_that_nobody_is_stopped(
             world.bring_back(1)
 
     it.run(happens)
+    nobody_was_stopped(it, mode)
+
+
+def nobody_was_stopped(it: World, mode: str) -> None:
+    """Of a world in which nothing can happen any more, and somebody was lost."""
     assert all(worker.done for worker in it.workers.values() if worker.alive), "deadlock"
     applied = Counter(given for updates in it.updates.values() for update in updates for given in update)
     assert max(applied.values()) == 1

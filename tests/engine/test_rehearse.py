@@ -20,9 +20,9 @@ from engine.plan.scaling import scaled_model
 from engine.plan.serde import to_plain
 from engine.profile import LayerTime, Profile, derive
 from engine.replay.device import CURVATURE, Pace, ReplayModel
-from engine.state.host_memory import as_bytes
 from engine.telemetry.events import Kind
 from engine.telemetry.spool import batches
+from engine.tensor_bytes import as_bytes
 from tests.jobs import Run, describe, job, succeed
 from tests.traffic import counted_by_our_transport, counted_bytes, declared_bytes
 

@@ -171,7 +171,7 @@ def test_a_killed_worker_joins_again(strategy: tuple[str, dict[str, Any]], tmp_p
 
 @pytest.mark.usefixtures("gang_lane")
 def test_a_worker_joins_again_as_often_as_it_may(tmp_path: Path) -> None:
-    spec = spec_of(STRATEGIES[1], tmp_path, awaits=2, cluster={"restarts": 2})
+    spec = spec_of(STRATEGIES[1], tmp_path, awaits=2, held=True, cluster={"restarts": 2})
     with started(spec, tmp_path) as gang:
         signalled(gang, tmp_path, life=0)
         signalled(gang, tmp_path, life=1)

@@ -101,6 +101,7 @@ def end_after_death_of(gang: Gang, party: str) -> GangEnd:
         ("parameter-server", {"servers": 1, "where": "dedicated"}, "server 0", "compiled"),
         ("native-allreduce", {}, "worker 1", "python"),
         ("ddp", {}, "worker 0", "python"),
+        ("ddp", {"hook": "powersgd", "powersgd_from": 2}, "worker 0", "python"),
     ],
     indirect=["data_plane"],
 )

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from torch.nn import Parameter, functional
 
 from engine.plan.units import Segment, Unit
-from engine.state.host_memory import HostMemory, as_bytes
+from engine.state.host_memory import HostMemory
+from engine.tensor_bytes import as_bytes
 
 
 def memory_of(*parameters: Parameter) -> HostMemory:

@@ -57,6 +57,64 @@ def test_pieces_are_updated_as_the_whole(name: str) -> None:
     assert torch.equal(torch.cat(apart), together.detach())
 
 
+def stepped(name: str, how: type, options: dict[str, Any]) -> list[torch.Tensor]:
+    """Pieces after three steps, of a server's updater or of a worker's."""
+    spec = OptimizerSpec(name=name, learning_rate=0.01, options={"weight_decay": 0.1, **options})
+    torch.manual_seed(0)
+    pieces = [torch.randn(count) for count in CUTS]
+    given = [[torch.randn(count) for count in CUTS] for _ in range(3)]
+    hyper = HyperSchedule(spec, ScheduleSpec(), 3).at(0)
+    if how is PieceUpdater:
+        server = PieceUpdater(spec, ["w"] * len(CUTS), pieces)
+        for gradients in given:
+            server.update(gradients, hyper)
+        return pieces
+    parameters = {f"{number}.w": nn.Parameter(piece) for number, piece in enumerate(pieces)}
+    worker = Updater(spec, parameters)
+    for gradients in given:
+        for parameter, gradient in zip(parameters.values(), gradients, strict=True):
+            parameter.grad = gradient
+        worker.update(hyper)
+    return [parameter.detach() for parameter in parameters.values()]
+
+
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_torch_does_not_choose_a_loop_for_each_piece(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It looks at every tensor for that, and takes the same one on the host in any case."""
+    asked: list[int] = []
+
+    def choose(parameters: list[torch.Tensor], *_: object, **__: object) -> tuple[bool, bool]:
+        asked.append(len(parameters))
+        return False, False
+
+    for module in ("adadelta", "adagrad", "adam", "adamax", "nadam", "radam", "rmsprop", "sgd"):
+        monkeypatch.setattr(import_module(f"torch.optim.{module}"), "_default_to_fused_or_foreach", choose)
+    stepped(name, Updater, {})
+    assert asked == [len(CUTS)] * 3, "torch would"
+    stepped(name, PieceUpdater, {})
+    assert len(asked) == 3
+
+
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_pieces_come_out_as_where_torch_chooses_the_loop(name: str) -> None:
+    for piece, other in zip(stepped(name, PieceUpdater, {}), stepped(name, Updater, {}), strict=True):
+        assert torch.equal(piece, other)
+
+
+def test_a_loop_that_the_job_asks_for_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[int] = []
+    adam = import_module("torch.optim.adam")
+    loop = adam._multi_tensor_adam
+
+    def watched(*arguments: Any, **options: Any) -> None:
+        taken.append(1)
+        loop(*arguments, **options)
+
+    monkeypatch.setattr(adam, "_multi_tensor_adam", watched)
+    stepped("adam", PieceUpdater, {"foreach": True})
+    assert len(taken) == 3
+
+
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_every_optimizer_takes_every_schedule(optimizer: str, schedule: str) -> None:

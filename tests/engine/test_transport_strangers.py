@@ -10,8 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.coordination.dispatch import Dispatch, largest_message
+from engine.axes.codec import CODEC
+from engine.coordination.dispatch import BESIDE_BYTES, Dispatch, largest_message
 from engine.launch import Launch
+from engine.plan.description import DTYPE_BYTES
+from engine.plan.encoding import encoding
 from engine.plan.units import cut
 from engine.protocol.messages import Lane, Message
 from engine.transport import DeadlineMissed, Endpoint, Header, PeerLost, ProtocolError, greeting
@@ -106,7 +109,7 @@ def test_headers_may_ask_for_no_more_than_the_plan_allows(tmp_path: Path) -> Non
     allowed(Header(kind=Message.PUSH, origin=1, unit=unit.index, payload_bytes=size), 100)
     allowed(Header(kind=Message.GATHER, origin=1, payload_bytes=2**30), 0)
     for header, meta in (
-        (Header(kind=Message.PUSH, origin=1, unit=unit.index, payload_bytes=size + 1), 0),
+        (Header(kind=Message.PUSH, origin=1, unit=unit.index, payload_bytes=size + BESIDE_BYTES + 1), 0),
         (Header(kind=Message.PUSH, origin=1, unit=unit.index, payload_bytes=size), 2**24),
         (Header(kind=Message.ROUND, origin=1, unit=10**6, payload_bytes=1), 0),
         (Header(kind=Message.GATHER, origin=1, payload_bytes=2**62), 0),
@@ -114,6 +117,15 @@ def test_headers_may_ask_for_no_more_than_the_plan_allows(tmp_path: Path) -> Non
         with pytest.raises(ProtocolError, match=r"announces .* the plan allows"):
             allowed(header, meta)
     endpoint.close()
+
+
+@pytest.mark.parametrize("codec", [row.name for row in CODEC if row.available])
+def test_every_codecs_shortest_messages_are_allowed(codec: str) -> None:
+    """Of one element int8 sends a byte and a scale. In rounds, sums of 64 ranks may share a message."""
+    for dtype in ("float16", "float32"):
+        for count in range(1, 1000):
+            plain = count * DTYPE_BYTES[dtype]
+            assert 64 * (encoding(codec).bytes(dtype, count) - plain) <= BESIDE_BYTES
 
 
 def test_what_announces_too_much_ends_the_connection_before_memory_is_taken() -> None:

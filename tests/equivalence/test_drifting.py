@@ -40,7 +40,7 @@ LOOSE: list[tuple[str, int, dict[str, Any]]] = [
 
 def spec_of(strategy: str, workers: int, options: dict[str, Any], **changes: Any) -> Any:
     return job(
-        strategy={"name": strategy, "options": {"slice_size": 100, **options}},
+        strategy={"name": strategy, "options": {"slice_size": 400, **options}},
         cluster={"workers": workers},
         training=FLOAT64 | changes.pop("training", {}),
         **changes,

@@ -17,6 +17,7 @@ from engine.inputs.build import find_task, load_dataset
 from engine.inputs.task import classification, weight
 from engine.models.build import build_model
 from engine.runtime.trainer import LocalLoss
+from engine.state.computation import Computation
 from engine.telemetry.events import NONE, Kind, Track
 from engine.telemetry.spool import batches
 from tests.jobs import Run, distance, job, reference, succeed
@@ -128,7 +129,7 @@ def test_half_the_computation_in_half_precision(tmp_path: Path) -> None:
 
 def test_batch_normalization_of_one_sample_says_what_to_do() -> None:
     net = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.BatchNorm1d(3))
-    loss = LocalLoss(partial(classification, net), torch.no_grad)
+    loss = LocalLoss(partial(classification, net), Computation())
     assert loss(torch.randn(2, 4), torch.zeros(2, dtype=torch.int64)) is not None
     with pytest.raises(
         Exception, match=r"training\.global_batch = .*a worker's pass has one sample\. Use a larger"

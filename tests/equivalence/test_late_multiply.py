@@ -22,7 +22,7 @@ from tests.traffic import counted_bytes, declared_bytes
 USER_CODE = Path(__file__).parent / "user_code"
 STRATEGIES: dict[str, dict[str, Any]] = {
     "late-multiply": {"bucket_bytes": 500, "layers": "all"},
-    "p3+late-multiply": {"slice_size": 20, "layers": "all"},
+    "p3+late-multiply": {"slice_size": 50, "layers": "all"},
 }
 ADAM = {"name": "adam", "learning_rate": 0.003, "options": {"weight_decay": 1e-3}}
 STRONG = {"name": "sgd", "learning_rate": 500, "options": {"momentum": 0.9}}

@@ -69,6 +69,22 @@ def test_a_gradient_that_is_written_to_after_it_has_left_ends_the_job(strategy: 
     assert "the gradient of middle.weight was written to after it had left" in end.reason
 
 
+@pytest.mark.parametrize("how", ["scales", "replaces", "at the end"])
+def test_what_is_written_to_a_gradient_that_has_left_is_not_lost_unseen(how: str, tmp_path: Path) -> None:
+    """DDP put its bucket's sum in the gradient's place; where gradients leave after backward, nothing is lost."""
+    for workers in (1, 2):
+        end = run(spec_of("looks:looks", "ddp", workers, how=how), tmp_path / f"ddp-{workers}").end
+        assert end.status == "failed"
+        assert "was written to in backward after `ddp` had taken it to be summed" in end.reason
+        assert "choose a strategy whose gradients leave after backward, such as ring-allreduce" in end.reason
+    holds("looks:looks", "ring-allreduce", 2, tmp_path / "ring", how=how)
+
+
+@pytest.mark.parametrize("how", ["hook", "late hook", "keeps"])
+def test_who_looks_in_time_changes_gradients_under_ddp_as_well(how: str, tmp_path: Path) -> None:
+    holds("looks:looks", "ddp", 2, tmp_path, how=how)
+
+
 @pytest.mark.parametrize("strategy", ["ring-allreduce-overlap", "p3"])
 def test_a_refusal_that_the_model_catches_ends_the_job_all_the_same(strategy: str, tmp_path: Path) -> None:
     end = run(spec_of("looks:looks", strategy, 2, how="swallows"), tmp_path).end

@@ -14,7 +14,7 @@ from engine.errors import UserError
 from engine.models.build import build_model
 from engine.plan.job import JobSpec
 from tests import plain
-from tests.jobs import distance, job, reference, succeed
+from tests.jobs import distance, job, reference, run, succeed
 
 USER_CODE = Path(__file__).parent / "user_code"
 
@@ -91,3 +91,25 @@ def test_extra_state_that_is_no_tensor_is_saved(strategy: str, workers: int, tmp
     model.load_state_dict(state)
     assert list(state) == list(model.state_dict())
     assert state["3._extra_state"] == {"version": 2}
+
+
+@pytest.mark.usefixtures("gang_lane")
+@pytest.mark.parametrize(
+    ("strategy", "workers"), [("p3", 2), ("native-allreduce", 1), ("ddp", 1), ("ddp", 2), ("fsdp", 2)]
+)
+def test_statistics_of_all_workers_are_refused_where_there_are_none(
+    strategy: str, workers: int, tmp_path: Path
+) -> None:
+    """Without a process group it was a BatchNorm, unseen; on the CPU with one it failed without a remedy."""
+    end = run(spec_of("synchronized", strategy, workers), tmp_path).end
+    assert end.error is not None
+    assert end.error["user"] is not None, end.reason
+    assert "model = '2': is a SyncBatchNorm" in end.reason
+    assert "Build a BatchNorm" in end.reason
+
+
+@pytest.mark.usefixtures("gang_lane")
+@pytest.mark.parametrize("strategy", ["single", "ring-allreduce"])
+def test_one_workers_statistics_are_those_of_all(strategy: str, tmp_path: Path) -> None:
+    spec = spec_of("synchronized", strategy, 1)
+    assert distance(succeed(spec, tmp_path).state, plain.train(spec, 1)) <= 1e-11

@@ -25,7 +25,7 @@ ELSEWHERE = ("single", "late-multiply", "p3+late-multiply", "model-parallel")
 in `test_model_parallel.py`, where workers are stages."""
 SYNCHRONOUS = [s.name for s in STRATEGIES if s.proof == "exact" and s.name not in ELSEWHERE]
 WORKERS = (2, 3, 4)
-SMALL_SLICES = {"slice_size": 100}
+SMALL_SLICES = {"slice_size": 400}
 OPTIONS: dict[str, dict[str, Any]] = {
     "parameter-server": {"split_over": 1000},
     "parameter-server-deferred": {"split_over": 1000},

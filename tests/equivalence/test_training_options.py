@@ -30,7 +30,7 @@ USER_CODE = Path(__file__).parent / "user_code"
 SMALL: dict[str, dict[str, Any]] = {
     "parameter-server": {"split_over": 1000},
     "parameter-server-deferred": {"split_over": 1000},
-    "p3": {"slice_size": 100},
+    "p3": {"slice_size": 400},
     "ring-allreduce": {"bucket_bytes": 4000},
     "ring-allreduce-overlap": {"bucket_bytes": 4000},
     "tree-allreduce": {"bucket_bytes": 4000, "algorithm": "recursive-halving-doubling"},

@@ -11,6 +11,9 @@ from pathlib import Path
 
 from tests.resident import Residents
 
+_LOOKED_THROUGH_AFTER = 100
+"""Trials. So long what was there after one may stay in memory."""
+
 
 def private_temporaries(folder: Path) -> None:
     """From now on this process, and what it starts, put temporary files into `folder`."""
@@ -24,15 +27,18 @@ class Watch:
 
     def __init__(self, residents: Residents) -> None:
         self._residents = residents
-        gc.collect()
-        gc.freeze()  # looking through all that was imported, for each trial, took longer than the trials
+        self._renewed = 0
         self.renew()
 
     def renew(self) -> None:
         """What there is now is here to stay."""
         self._forked = self._residents.forked
         self._processes = _descendants()
+        if self._renewed % _LOOKED_THROUGH_AFTER == 0:
+            gc.unfreeze()
+        self._renewed += 1
         self._open = _open_files()
+        gc.freeze()  # looking through all that is here, for each trial, took longer than some trials
         self._temporary = _temporary()
 
     def left(self) -> list[str]:

@@ -2,7 +2,8 @@ import { Alert, Group, Text } from "@mantine/core";
 import { IconAlertTriangle } from "@tabler/icons-react";
 import type { ReactNode } from "react";
 import type { PlanView } from "../api/types";
-import { formatBytes, formatNumber } from "../lib/format";
+import { formatNumber } from "../lib/format";
+import { wireBytes } from "../lib/planRow";
 import { Marked } from "./Marked";
 import { Term } from "./Term";
 
@@ -13,7 +14,11 @@ export function PlanHead({ plan, notes = plan.notes }: { plan: PlanView; notes?:
       <Group gap="lg" data-testid="plan-totals">
         <Total
           label="on the wire per step"
-          value={plan.wire_bytes_per_step === null ? "PyTorch's own" : formatBytes(plan.wire_bytes_per_step)}
+          value={
+            plan.wire_bytes_per_step === null
+              ? "PyTorch's own"
+              : wireBytes(plan.wire_bytes_per_step, plan.wire_exact)
+          }
         />
         <Total
           label={<Term name="unit">{plan.units === 1 ? "unit" : "units"}</Term>}

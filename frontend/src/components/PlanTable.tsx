@@ -1,9 +1,8 @@
 import { Stack, Table, Text, Tooltip } from "@mantine/core";
 import { memo, type Ref, useMemo, useState } from "react";
 import type { PlanView } from "../api/types";
-import { formatBytes } from "../lib/format";
 import { layerName } from "../lib/layerTitle";
-import { exchanged, unitsHead, wireHead } from "../lib/planRow";
+import { exchanged, movesActivations, unitsHead, wireBytes, wireHead } from "../lib/planRow";
 import { NearRows } from "./NearRows";
 import { PlanHead } from "./PlanHead";
 
@@ -31,6 +30,7 @@ interface Props {
 export function PlanTable({ plan, brief = false, layer, onLayer, onPointed }: Props) {
   const [scroller, setScroller] = useState<HTMLElement | null>(null);
   const rows = useMemo(() => plan.layers.map(rowOf), [plan.layers]);
+  const moved = !brief && movesActivations(plan);
   const largest = Math.max(1, ...rows.map((row) => row.wire_bytes));
   const draw = (row: Row, ref?: Ref<HTMLTableRowElement>, index?: number) => (
     <PlanRow
@@ -40,6 +40,7 @@ export function PlanTable({ plan, brief = false, layer, onLayer, onPointed }: Pr
       row={row}
       share={row.wire_bytes / largest}
       brief={brief}
+      moved={moved}
       lit={row.position === layer}
       onLayer={onLayer}
       onPointed={onPointed}
@@ -69,6 +70,7 @@ export function PlanTable({ plan, brief = false, layer, onLayer, onPointed }: Pr
                 <Table.Th ta="right">Parameters</Table.Th>
                 <Table.Th>Exchange</Table.Th>
                 {!brief && <Table.Th>Codec</Table.Th>}
+                {moved && <Table.Th>Activations</Table.Th>}
                 {!brief && <Table.Th>Order</Table.Th>}
                 <Table.Th ta="right">
                   <Units plan={plan} />
@@ -125,12 +127,24 @@ interface RowProps {
   /** Of the largest row's bytes. */
   share: number;
   brief: boolean;
+  /** Whether there is a column of activations. */
+  moved: boolean;
   lit: boolean;
   onLayer?: (layer: number) => void;
   onPointed?: (layer: number | undefined) => void;
 }
 
-const PlanRow = memo(function PlanRow({ ref, index, row, share, brief, lit, onLayer, onPointed }: RowProps) {
+const PlanRow = memo(function PlanRow({
+  ref,
+  index,
+  row,
+  share,
+  brief,
+  moved,
+  lit,
+  onLayer,
+  onPointed,
+}: RowProps) {
   return (
     <Table.Tr
       ref={ref}
@@ -155,6 +169,7 @@ const PlanRow = memo(function PlanRow({ ref, index, row, share, brief, lit, onLa
       </Table.Td>
       <Table.Td className={brief ? undefined : "ty-number"}>{row.exchange}</Table.Td>
       {!brief && <Table.Td>{row.codec}</Table.Td>}
+      {moved && <Table.Td>{row.activations}</Table.Td>}
       {!brief && <Table.Td>{row.order}</Table.Td>}
       <Table.Td ta="right" className="ty-number">
         {row.units}
@@ -173,7 +188,7 @@ const PlanRow = memo(function PlanRow({ ref, index, row, share, brief, lit, onLa
           background: `linear-gradient(270deg, var(--mantine-primary-color-light) ${100 * share}%, transparent 0)`,
         }}
       >
-        {formatBytes(row.wire_bytes)}
+        {wireBytes(row.wire_bytes, row.wire_exact)}
       </Table.Td>
     </Table.Tr>
   );

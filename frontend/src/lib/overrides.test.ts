@@ -87,6 +87,17 @@ test("what was chosen before for some of the layers gives way, what was chosen f
   expect(choose(again, rows, some("", null), "codec", null)).toEqual([{ layers: "fc", rank: "fifo" }]);
 });
 
+test("another codec or memory mechanism does not keep the old one's options", () => {
+  const overrides: Override[] = [
+    { layers: "fc", codec: "top-k", codec_options: { ratio: 0.02 } },
+    { layers: "fc", activations: "swap", activation_options: { least_bytes: 5 } },
+  ];
+  const coded = one(overrides, "fc", "codec", "int8");
+  expect(coded.some((each) => each.codec_options)).toBe(false);
+  expect(coded.some((each) => each.activation_options)).toBe(true);
+  expect(one(coded, "fc", "activations", null)).toEqual([{ layers: "fc", codec: "int8" }]);
+});
+
 test("another unit does not keep the old one's size", () => {
   const sized = one([], "fc", "size", 7);
   expect(one(sized, "fc", "unit", "bucket")).toEqual([{ layers: "fc", unit: "bucket" }]);
@@ -112,6 +123,9 @@ test("an override is said in one phrase", () => {
   );
   expect(phrase({ layers: "fc*", exchange: "native", size: 5 })).toBe(
     "layers named fc*: exchange native, size 5",
+  );
+  expect(phrase({ codec: "int8", codec_options: { block: 64 } })).toBe(
+    "all layers: codec int8, codec_options block 64",
   );
   expect(phrase({ strategy: "p3" })).toBe("all layers: as p3");
   expect(phrase(wide)).toBe("linear layers of at least 1,000 parameters: exchange ring-allreduce");

@@ -2,6 +2,7 @@
 // The engine decides which layers an override means; what we make ourselves we also know: names and classes.
 import type { FieldProblem } from "../api/client";
 import type { LayerPlan, Override } from "../api/types";
+import { isObject } from "../form/schema";
 
 /** What the editor lets one choose for a layer: the fields of an override, in the table's order. */
 export const CHOICES = [
@@ -16,7 +17,7 @@ export const CHOICES = [
   "activations",
 ] as const;
 /** What else an override may say, which is not chosen in the table. */
-const WRITTEN = ["entropy_coding", "fragment"] as const;
+const WRITTEN = ["codec_options", "entropy_coding", "activation_options", "fragment"] as const;
 export type Choice = (typeof CHOICES)[number];
 export type Value = string | number | null;
 
@@ -136,9 +137,19 @@ export function phrase(one: Override): string {
   ].filter(Boolean);
   const some = one.kind ? `${one.kind} layers` : conditions.length > 0 ? "layers" : "all layers";
   const given = [...CHOICES, ...WRITTEN].filter((choice) => (one[choice] ?? null) !== null);
-  const values = given.map((choice) => `${choice} ${one[choice]}`);
+  const values = given.map((choice) => `${choice} ${said(one[choice])}`);
   const what = [...(one.strategy ? [`as ${one.strategy}`] : []), ...values].join(", ");
   return `${[some, ...conditions].join(" ")}: ${what}`;
+}
+
+/** A value in words; options one by one. */
+function said(value: unknown): string {
+  if (!isObject(value)) return String(value);
+  return (
+    Object.entries(value)
+      .map(([name, option]) => `${name} ${option}`)
+      .join(" and ") || "as they are by default"
+  );
 }
 
 /** What was refused: about each layer, by its name; about each override, by its place; and the rest. */
@@ -171,10 +182,17 @@ function targetOf(one: Override): Target {
   return { layers: one.layers ?? "*", kind: one.kind };
 }
 
-/** An override without a choice. A size belongs to its unit: the service knows a usual one. */
+/** What belongs to a choice's value, and goes with it: the service knows a usual one of another value. */
+const BESIDE: { [choice in Choice]?: keyof Override } = {
+  unit: "size",
+  codec: "codec_options",
+  activations: "activation_options",
+};
+
+/** An override without a choice. */
 function without(one: Override, choice: Choice): Override {
-  const { [choice]: _, ...left } = one;
-  return choice === "unit" ? without(left, "size") : left;
+  const gone: string[] = [choice, BESIDE[choice] ?? choice];
+  return Object.fromEntries(Object.entries(one).filter(([name]) => !gone.includes(name))) as Override;
 }
 
 function says(one: Override): boolean {

@@ -1,11 +1,22 @@
 // What a row of a plan's table says. No React here.
 import type { LayerPlan, PlanView } from "../api/types";
 import type { Cell } from "./csv";
+import { formatBytes } from "./format";
 import { layerName } from "./layerTitle";
 
 /** Of what step the rows' bytes are: workers that average exchange in one step of a period only. */
 export function wireHead(plan: PlanView): string {
   return plan.averages ? "Wire/average" : "Wire/step";
+}
+
+/** Bytes on the wire, of which some codecs only know the most. */
+export function wireBytes(bytes: number, exact: boolean): string {
+  return exact ? formatBytes(bytes) : `at most ${formatBytes(bytes)}`;
+}
+
+/** Whether the activations of any layer are not simply kept. */
+export function movesActivations({ layers }: PlanView): boolean {
+  return layers.some(({ row }) => row.activations !== "");
 }
 
 /** Over the layers' units: where layers share some, these count once for each, and their sum is more than there are. */
@@ -29,6 +40,7 @@ export function planRows(plan: PlanView): Cell[][] {
     "parameters",
     "exchange",
     "codec",
+    "activations",
     "order",
     "units",
     "travels",
@@ -36,6 +48,7 @@ export function planRows(plan: PlanView): Cell[][] {
     "update",
     "barrier",
     `on the wire (B/${wireHead(plan).split("/")[1]})`,
+    "at most",
   ];
   const rows = plan.layers.map(({ row, plan: own }) => [
     layerName(row),
@@ -43,6 +56,7 @@ export function planRows(plan: PlanView): Cell[][] {
     row.parameters,
     exchanged(own),
     row.codec,
+    row.activations,
     row.order,
     row.units,
     row.payload,
@@ -50,6 +64,7 @@ export function planRows(plan: PlanView): Cell[][] {
     row.update,
     row.barrier,
     row.wire_bytes,
+    row.wire_exact ? "" : "yes",
   ]);
   return [head, ...rows];
 }

@@ -17,10 +17,20 @@ class Returning(nn.Sequential):
     its step 3, later ones when they have contributed a step. Worker 0 waits in its step 8 for `<party>.<awaits>`. The
     first `failing` processes of the party raise an error then; later ones begin when the file `begins` is there. Worker
     0 leaves the file `evaluating` when it evaluates, and then waits for the file `evaluates`. A `moody` one begins
-    with another buffer in each of its lives."""
+    with another buffer in each of its lives. One that is `held` stays in the step after its mark while its life is
+    before `awaits`: then it is killed there at the latest, and not far ahead of others."""
 
     def __init__(
-        self, marks: Path, party: str, *, awaits: int, failing: int, begins: str, evaluates: str, moody: bool
+        self,
+        marks: Path,
+        party: str,
+        *,
+        awaits: int,
+        failing: int,
+        begins: str,
+        evaluates: str,
+        moody: bool,
+        held: bool,
     ) -> None:
         super().__init__(nn.Flatten(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
         self._name = current_process().name
@@ -31,6 +41,7 @@ class Returning(nn.Sequential):
         self._awaits = awaits
         self._failing = failing
         self._evaluates = evaluates
+        self._held = held
         if self._name == party:
             self._life = len(list(marks.glob(f"{party}.*")))
             if self._life and begins:
@@ -45,10 +56,13 @@ class Returning(nn.Sequential):
                 wait_for(Path(self._evaluates))
             return super().forward(x)
         step, self._calls = self._calls, self._calls + 1
-        if step == (1 if self._life else 3):
+        marked = 1 if self._life else 3
+        if step == marked:
             (self._marks / f"{self._name}.{self._life}").touch()
             if self._name == self._party and self._life < self._failing:
                 raise OSError("the disk of this machine is gone")
+        if step == marked + 1 and self._held and self._name == self._party and self._life < self._awaits:
+            wait_for(self._marks / f"{self._party}.{self._life + 1}")
         if step == 8 and self._name == "worker 0":
             wait_for(self._marks / f"{self._party}.{self._awaits}")
         return super().forward(x)
@@ -68,6 +82,7 @@ def build(
     begins: str = "",
     evaluates: str = "",
     moody: bool = False,
+    held: bool = False,
 ) -> nn.Module:
     return Returning(
         Path(marks),
@@ -77,4 +92,5 @@ def build(
         begins=begins,
         evaluates=evaluates,
         moody=moody,
+        held=held,
     )

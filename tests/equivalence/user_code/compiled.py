@@ -151,6 +151,9 @@ def row(where: str, backend: str = "eager") -> nn.Module:
 def _counting(net: Net, name: str) -> Callable[..., Any]:
     """The compiler's backend called `name`, whose code counts its calls."""
 
+    if name == "inductor":
+        _without_vectors()
+
     def backend(graph: torch.fx.GraphModule, inputs: Any) -> Callable[..., Any]:
         made = lookup_backend(name)(graph, inputs)
 
@@ -161,3 +164,11 @@ def _counting(net: Net, name: str) -> Callable[..., Any]:
         return run
 
     return backend
+
+
+def _without_vectors() -> None:
+    """Plain machine code: for vector instructions inductor first compiles and runs a program for each kind of them, to
+    see what the compiler and the processor have, and that takes longer than the model's own code."""
+    from torch._inductor import config  # noqa: PLC0415 - loading it takes a second
+
+    config.cpp.vec_isa_ok = False

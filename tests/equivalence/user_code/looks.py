@@ -191,6 +191,32 @@ class Pickles(Body):
         return self.plain(x) * (1 + 0.1 * again.weight.detach().sum())
 
 
+class Scales(Body):
+    """Writes to a gradient that is final, from a hook of a value before it."""
+
+    def at_hidden(self, gradient: Tensor) -> Tensor | None:
+        _scale(self.middle.weight)
+        return None
+
+
+class Replaces(Body):
+    """Puts another tensor in a final gradient's place."""
+
+    def at_hidden(self, gradient: Tensor) -> Tensor | None:
+        assert self.last.weight.grad is not None
+        self.last.weight.grad = self.last.weight.grad.sign()
+        return None
+
+
+class AtTheEnd(Body):
+    """Clips all gradients when backward ends."""
+
+    def at_hidden(self, gradient: Tensor) -> Tensor | None:
+        clip = partial(nn.utils.clip_grad_norm_, list(self.parameters()), 0.05)
+        torch.autograd.Variable._execution_engine.queue_callback(clip)
+        return None
+
+
 WAYS = {
     "hook": Hook,
     "late hook": LateHook,
@@ -200,6 +226,9 @@ WAYS = {
     "copies": Copies,
     "pickles": Pickles,
     "swallows": Swallows,
+    "scales": Scales,
+    "replaces": Replaces,
+    "at the end": AtTheEnd,
 }
 
 

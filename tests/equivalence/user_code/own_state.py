@@ -122,3 +122,11 @@ class Versioned(nn.Linear):
 def versioned() -> nn.Module:
     first = nn.Linear(64, 16)
     return nn.Sequential(nn.Flatten(), first, nn.Tanh(), Versioned(16, 16), nn.Tanh(), Versioned(16, 10))
+
+
+def synchronized() -> nn.Module:
+    """As people make a model ready for several GPUs."""
+    model = nn.Sequential(
+        nn.Flatten(), nn.Linear(64, 16), nn.BatchNorm1d(16, affine=False), nn.Tanh(), nn.Linear(16, 10)
+    )
+    return nn.SyncBatchNorm.convert_sync_batchnorm(model)

@@ -58,8 +58,22 @@ class Net(nn.Module):
             self.unused.out_proj.double()
         if how == "hook":
             self.first.weight.register_hook(lambda grad: 0.5 * grad)
+        if how == "node":
+            self.first.register_forward_pre_hook(self._halve)
         if how == "thaw":
             self.first.requires_grad_(False)
+        if how in ("write_part_backward", "write_whole_backward"):
+            written = self.first if how == "write_part_backward" else self.last
+            written.register_full_backward_hook(self._shrink)
+
+    def _halve(self, module: nn.Linear, *_: object) -> None:
+        if self.kept is None and torch.is_grad_enabled():
+            self.kept = node = torch.autograd.graph.get_gradient_edge(module.weight).node
+            node.register_prehook(lambda grads: tuple(0.5 * grad for grad in grads))
+
+    def _shrink(self, module: nn.Linear, *_: object) -> None:
+        with torch.no_grad():
+            module.weight.mul_(0.9)
 
     def features(self, x: Tensor) -> Tensor:
         late = self.training and self.calls > 2

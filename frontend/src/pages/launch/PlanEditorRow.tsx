@@ -3,9 +3,10 @@ import { IconArrowBackUp } from "@tabler/icons-react";
 import type { KeyboardEvent, MouseEvent } from "react";
 import type { AxisEntry, Override, PlanView } from "../../api/types";
 import { type Errors, sentence } from "../../form/errors";
-import { formatBytes, humanize } from "../../lib/format";
+import { humanize } from "../../lib/format";
 import { layerName, layerTitle } from "../../lib/layerTitle";
 import { byHand, type Choice, chosen, only, pending, refusedChoice, type Value } from "../../lib/overrides";
+import { wireBytes } from "../../lib/planRow";
 import { optionsOf } from "./optionsOf";
 
 interface Props {
@@ -100,7 +101,7 @@ export function PlanEditorRow(props: Props) {
           {row.parameters.toLocaleString("en")}
         </Table.Td>
         <Table.Td ta="right" className="ty-number" style={{ opacity: stale ? 0.5 : 1 }}>
-          {formatBytes(row.wire_bytes)}
+          {wireBytes(row.wire_bytes, row.wire_exact)}
         </Table.Td>
         {choices.map((choice) => (
           <Table.Td key={choice}>{field(choice)}</Table.Td>

@@ -1,5 +1,5 @@
 import { Badge, Button, Group, Loader, Paper, Stack, Text, Title } from "@mantine/core";
-import { formatBytes } from "../../lib/format";
+import { wireBytes } from "../../lib/planRow";
 import type { RaceForm } from "../../lib/raceForm";
 import { byReason } from "../../lib/refusals";
 import { HeldCode } from "./HeldCode";
@@ -81,7 +81,7 @@ function Member({ strategy, name, plan }: Checked) {
         <Text size="xs" c="dimmed">
           {plan.wire_bytes_per_step === null
             ? "PyTorch's own collectives decide what travels."
-            : `${formatBytes(plan.wire_bytes_per_step)} on the wire per step, in ${plan.units} ${plan.units === 1 ? "unit" : "units"}.`}
+            : `${wireBytes(plan.wire_bytes_per_step, plan.wire_exact)} on the wire per step, in ${plan.units} ${plan.units === 1 ? "unit" : "units"}.`}
         </Text>
       )}
     </div>
