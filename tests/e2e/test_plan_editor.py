@@ -58,6 +58,41 @@ def test_a_layer_is_changed_by_hand_and_the_job_says_so(page: Page, client: Clie
     assert override.layers == layer
 
 
+def test_options_of_a_codec_are_changed_by_hand(page: Page, client: Client) -> None:
+    fill_form(page, "options", strategy="p3", workers=2)
+    open_editor(page)
+    editor = page.get_by_test_id("plan-editor")
+    row = editor.get_by_test_id(re.compile("^plan-editor-row-")).last
+    layer = (row.get_attribute("data-testid") or "").removeprefix("plan-editor-row-")
+    opens = row.get_by_test_id(f"options-{layer}-codec")
+    expect(opens).to_have_count(0)  # fp32 has none
+    row.get_by_label(re.compile("^Codec of")).select_option("top-k")
+    opens.click()
+    ratio = editor.get_by_test_id("field-codec_options.ratio")
+    expect(ratio).to_have_value("0.01")
+    expect(row).to_contain_text("changed by hand")
+    expect(editor).to_have_attribute("aria-busy", "false")
+    wire = row.get_by_role("cell").nth(2)
+    few = in_bytes(wire.inner_text())
+
+    ratio.fill("2")
+    expect(editor.get_by_test_id(f"refused-{layer}")).to_contain_text("ratio: Must be from 0.0001 to 1")
+    expect(ratio).to_have_attribute("aria-invalid", "true")
+    ratio.fill("0.5")
+    expect(editor.get_by_test_id(f"refused-{layer}")).to_have_count(0)
+    expect(editor).to_have_attribute("aria-busy", "false")
+    assert in_bytes(wire.inner_text()) > few
+
+    page.keyboard.press("Escape")
+    expect_the_plan(page)
+    page.get_by_test_id("launch").click()
+    expect(page.get_by_test_id("job-name")).to_have_text("options")
+    job = client.job(re.search(r"/jobs/([\w-]+)", page.url)[1])
+    client.cancel(job.id)
+    [override] = job.spec.overrides
+    assert override.values == {"codec": "top-k", "codec_options": {"ratio": 0.5, "value_bits": 32}}
+
+
 def test_what_was_changed_by_hand_is_undone(page: Page) -> None:
     fill_form(page, "undone", strategy="ring-allreduce", workers=2)
     open_editor(page)

@@ -5,7 +5,9 @@ import {
   byHand,
   type Choice,
   choose,
+  chooseOptions,
   chosen,
+  chosenOptions,
   forget,
   meant,
   only,
@@ -13,6 +15,7 @@ import {
   phrase,
   refusals,
   refusedChoice,
+  refusedOption,
   some,
   type Value,
 } from "./overrides";
@@ -85,6 +88,29 @@ test("what was chosen before for some of the layers gives way, what was chosen f
     { layers: "fc", codec: "fp16" },
   ]);
   expect(choose(again, rows, some("", null), "codec", null)).toEqual([{ layers: "fc", rank: "fifo" }]);
+});
+
+test("options are said beside the value that they belong to", () => {
+  const once = chooseOptions([], rows, only("fc"), "codec", "top-k", { ratio: 0.02 });
+  expect(once).toEqual([{ layers: "fc", codec: "top-k", codec_options: { ratio: 0.02 } }]);
+  const twice = chooseOptions(once, rows, only("fc"), "codec", "top-k", { ratio: 0.05 });
+  expect(twice).toEqual([{ layers: "fc", codec: "top-k", codec_options: { ratio: 0.05 } }]);
+  expect(choose(twice, rows, only("fc"), "codec", null)).toEqual([]);
+});
+
+test("a refusal of an option says which", () => {
+  expect(refusedOption(problem("overrides.0.codec_options.ratio"))).toBe("ratio");
+  expect(refusedOption(problem("layers.fc.activation_options.neighbours"))).toBe("neighbours");
+  expect(refusedOption(problem("layers.fc.codec"))).toBe("");
+});
+
+test("while a plan is made, options are those of the codec that was chosen last", () => {
+  const plan = { codec: "int8", codec_options: { block: 64 } } as unknown as LayerPlan;
+  expect(chosenOptions(plan, "codec", undefined)).toEqual({ block: 64 });
+  expect(chosenOptions(plan, "codec", { codec: "top-k", codec_options: { ratio: 0.02 } })).toEqual({
+    ratio: 0.02,
+  });
+  expect(chosenOptions(plan, "codec", { codec_options: { block: 128 } })).toEqual({ block: 128 });
 });
 
 test("another codec or memory mechanism does not keep the old one's options", () => {

@@ -18,13 +18,20 @@ export const CHOICES = [
 ] as const;
 /** What else an override may say, which is not chosen in the table. */
 const WRITTEN = ["codec_options", "entropy_coding", "activation_options", "fragment"] as const;
+/** Choices whose values have options of their own, and where an override says them. */
+export const OPTIONS_OF = { codec: "codec_options", activations: "activation_options" } as const;
 export type Choice = (typeof CHOICES)[number];
+export type WithOptions = keyof typeof OPTIONS_OF;
 export type Value = string | number | null;
 
 /** The axis of the service's catalogue that a choice is about; undefined: it is none of them. */
 export function axisOf(choice: Choice): string | undefined {
   if (choice === "size" || choice === "update") return undefined;
   return ["unit", "depart", "rank", "returns"].includes(choice) ? `order.${choice}` : choice;
+}
+
+export function hasOptions(choice: Choice): choice is WithOptions {
+  return choice in OPTIONS_OF;
 }
 
 /** What a plan says for one layer. */
@@ -121,6 +128,30 @@ export function choose(
   return [...kept, { ...target, [choice]: value }];
 }
 
+/** The same with options of the value that is chosen or was planned; those that are left out keep their defaults. */
+export function chooseOptions(
+  overrides: Override[],
+  rows: Row[],
+  target: Target,
+  choice: WithOptions,
+  value: Value,
+  options: Record<string, unknown>,
+): Override[] {
+  const found = choose(overrides, rows, target, choice, value);
+  const at = byHand(found, target);
+  return found.map((one, index) => (index === at ? { ...one, [OPTIONS_OF[choice]]: options } : one));
+}
+
+/** What a plan says of a choice's options, or the editor's own override while the plan does not say it yet. */
+export function chosenOptions(
+  plan: LayerPlan,
+  choice: WithOptions,
+  mine: Override | undefined,
+): Record<string, unknown> {
+  const field = OPTIONS_OF[choice];
+  return { ...(mine?.[choice] ? {} : plan[field]), ...mine?.[field] };
+}
+
 /** `overrides` without what was chosen by hand for `layer` alone. */
 export function forget(overrides: Override[], layer: string): Override[] {
   const { layers } = only(layer);
@@ -178,16 +209,19 @@ export function refusedChoice(error: FieldProblem): Choice | undefined {
   return CHOICES.find((choice) => choice === last);
 }
 
+/** The option that a refusal is about; empty: it is about none. */
+export function refusedOption(error: FieldProblem): string {
+  return Object.values(OPTIONS_OF)
+    .map((field) => error.field.split(`.${field}.`)[1] ?? "")
+    .join("");
+}
+
 function targetOf(one: Override): Target {
   return { layers: one.layers ?? "*", kind: one.kind };
 }
 
 /** What belongs to a choice's value, and goes with it: the service knows a usual one of another value. */
-const BESIDE: { [choice in Choice]?: keyof Override } = {
-  unit: "size",
-  codec: "codec_options",
-  activations: "activation_options",
-};
+const BESIDE: { [choice in Choice]?: keyof Override } = { unit: "size", ...OPTIONS_OF };
 
 /** An override without a choice. */
 function without(one: Override, choice: Choice): Override {

@@ -12,6 +12,7 @@ import {
   CHOICES,
   type Choice,
   choose,
+  chooseOptions,
   forget,
   meant,
   only,
@@ -126,6 +127,9 @@ export function PlanEditor({ plan, outdated, overrides, errors, onChange }: Prop
                 stale={stale}
                 errors={at.get(layer.row.layer) ?? []}
                 onChoice={(choice, value) => set(only(layer.row.layer), choice, value)}
+                onOptions={(choice, value, options) =>
+                  onChange(chooseOptions(overrides, all, only(layer.row.layer), choice, value, options))
+                }
                 onForget={() => onChange(forget(overrides, layer.row.layer))}
               />
             ))}

@@ -1,13 +1,26 @@
-import { ActionIcon, NativeSelect, NumberInput, Table, Text } from "@mantine/core";
-import { IconArrowBackUp } from "@tabler/icons-react";
-import type { KeyboardEvent, MouseEvent } from "react";
+import { ActionIcon, Group, NativeSelect, NumberInput, Table, Text } from "@mantine/core";
+import { IconAdjustmentsHorizontal, IconArrowBackUp } from "@tabler/icons-react";
+import { type KeyboardEvent, type MouseEvent, useState } from "react";
 import type { AxisEntry, Override, PlanView } from "../../api/types";
 import { type Errors, sentence } from "../../form/errors";
 import { humanize } from "../../lib/format";
 import { layerName, layerTitle } from "../../lib/layerTitle";
-import { byHand, type Choice, chosen, only, pending, refusedChoice, type Value } from "../../lib/overrides";
+import {
+  byHand,
+  type Choice,
+  chosen,
+  chosenOptions,
+  hasOptions,
+  only,
+  pending,
+  refusedChoice,
+  refusedOption,
+  type Value,
+  type WithOptions,
+} from "../../lib/overrides";
 import { wireBytes } from "../../lib/planRow";
 import { optionsOf } from "./optionsOf";
+import { optionsSchema, PlanEditorOptions } from "./PlanEditorOptions";
 
 interface Props {
   layer: PlanView["layers"][number];
@@ -19,6 +32,7 @@ interface Props {
   stale: boolean;
   errors: Errors;
   onChoice: (choice: Choice, value: Value) => void;
+  onOptions: (choice: WithOptions, value: Value, options: Record<string, unknown>) => void;
   onForget: () => void;
 }
 
@@ -27,7 +41,8 @@ const WIDTHS: Partial<Record<Choice, number>> = { exchange: 150, depart: 126, re
 
 /** One layer: what it does on every axis, to be changed; what that costs; what is wrong with it. */
 export function PlanEditorRow(props: Props) {
-  const { layer, choices, axes, overrides, stale, errors, onChoice, onForget } = props;
+  const { layer, choices, axes, overrides, stale, errors, onChoice, onOptions, onForget } = props;
+  const [opened, setOpened] = useState<WithOptions | null>(null);
   const { row, plan } = layer;
   const own = byHand(overrides, only(row.layer));
   const name = layerTitle(row);
@@ -63,7 +78,7 @@ export function PlanEditorRow(props: Props) {
       );
     const options = optionsOf(choice, axes);
     const known = options.some((option) => option.value === current);
-    return (
+    const select = (
       <NativeSelect
         {...common}
         miw={WIDTHS[choice] ?? 92}
@@ -76,7 +91,24 @@ export function PlanEditorRow(props: Props) {
         }}
       />
     );
+    if (!hasOptions(choice) || !optionsSchema(choice, current, axes)) return select;
+    return (
+      <Group gap={2} wrap="nowrap">
+        {select}
+        <ActionIcon
+          variant="subtle"
+          color="gray"
+          aria-label={`Options of ${current} of ${name}`}
+          aria-expanded={opened === choice}
+          data-testid={`options-${row.layer}-${choice}`}
+          onClick={() => setOpened(opened === choice ? null : choice)}
+        >
+          <IconAdjustmentsHorizontal size={16} />
+        </ActionIcon>
+      </Group>
+    );
   };
+  const schema = opened && optionsSchema(opened, value(opened), axes);
   const undo = (event: MouseEvent<HTMLElement>) => {
     // The button goes, and the focus must not go with it.
     event.currentTarget.closest("tr")?.querySelector<HTMLElement>("select:not(:disabled)")?.focus();
@@ -120,11 +152,24 @@ export function PlanEditorRow(props: Props) {
           )}
         </Table.Td>
       </Table.Tr>
+      {opened && schema && (
+        <PlanEditorOptions
+          choice={opened}
+          value={value(opened)}
+          schema={schema}
+          options={chosenOptions(plan, opened, stale ? overrides[own] : undefined)}
+          columns={choices.length + 4}
+          errors={errors}
+          onChange={(options) => onOptions(opened, value(opened), options)}
+        />
+      )}
       {errors.length > 0 && (
         <Table.Tr>
           <Table.Td colSpan={choices.length + 4}>
             <Text size="xs" c="red" data-testid={`refused-${row.layer}`}>
-              {errors.map(sentence).join(" ")}
+              {errors
+                .map((error) => [refusedOption(error), sentence(error)].filter(Boolean).join(": "))
+                .join(" ")}
             </Text>
           </Table.Td>
         </Table.Tr>
