@@ -55,7 +55,7 @@ class AxisValue(Schema):
     missing: str | None
     """Why not."""
     options_schema: dict[str, Any]
-    """JSON schema of its own options, with defaults and descriptions: of codecs. Without properties: it has none."""
+    """JSON schema of its own options, with defaults and descriptions. Without properties: it has none."""
 
 
 class AxisEntry(Schema):
