@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -80,11 +79,3 @@ class Service:
             self._process.wait(20)
         except subprocess.TimeoutExpired:
             self.kill()
-
-
-def free_port() -> int:
-    """A port that is free now."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port

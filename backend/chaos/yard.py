@@ -12,9 +12,10 @@ from sqlalchemy.orm import Session, joinedload
 
 from backend.chaos import checks
 from backend.chaos.lineage import Lineage
+from backend.chaos.ports import reserve
 from backend.chaos.round import Deeds, Round, RoundError
 from backend.chaos.script import DEVICES, Script, draw, job
-from backend.chaos.service import Service, free_port
+from backend.chaos.service import Service
 from backend.chaos.witness import Witness
 from backend.client import Client
 from backend.db.engine import open_engine, sqlite_url
@@ -31,7 +32,8 @@ class Yard:
         """`data_plane`: who moves the bytes of its jobs (engine/transport/plane.py)."""
         self._data_dir = data_dir.resolve()
         self._data_dir.mkdir(parents=True, exist_ok=True)
-        port = free_port()
+        self._reserved = reserve()
+        port = int(self._reserved.getsockname()[1])
         self.database = self._data_dir / "trainyard.db"
         self.witness = Witness(port)
         self._lineage = Lineage(self._data_dir)
@@ -69,6 +71,7 @@ class Yard:
     def close(self) -> None:
         """Ends everything that runs; the data stay."""
         self._service.stop()
+        self._reserved.close()
         self.witness.close()
         self._lineage.close()
         for directory in self._data_dir.glob("jobs/*/*"):

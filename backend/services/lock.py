@@ -129,7 +129,8 @@ def _keep(
         except UserError as error:
             lost(error)
             return
-    with suppress(exc.DBAPIError):  # a closed session loses its lock a moment later: the next server would be refused
+    # A closed session loses its lock a moment later: the next server would be refused.
+    with suppress(exc.DBAPIError):
         if not connection.closed:
             connection.execute(text("SELECT pg_advisory_unlock(:key)"), {"key": ADVISORY})
     connection.close()

@@ -144,7 +144,7 @@ def house(
     yield house
     with house.database.read() as session:
         directories = list(session.scalars(select(Attempt.directory)))
-    house.close()
+    house.leave()
     for directory in directories:
         process.kill_marked(Path(directory))
 

@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from backend.chaos.ports import reserve
 from backend.db import Database, uuid7
 from backend.db.models import Attempt, Job
 from backend.executors import process
@@ -27,7 +28,9 @@ class House:
     def __init__(self, directory: Path, database_url: str) -> None:
         self.directory = directory
         self._database_url = database_url
-        self.port = 0
+        self._reserved = reserve()
+        self.port = int(self._reserved.getsockname()[1])
+        """Of its address for telemetry, the same in every life; 0: any other."""
         self.open(2)
 
     def open(self, cpus: int, *, paused: bool = False) -> None:
@@ -49,6 +52,11 @@ class House:
         self.scheduler.close()
         self.ingest.close()
         self.database.close()
+
+    def leave(self) -> None:
+        """Its last death."""
+        self.close()
+        self._reserved.close()
 
     def restart(self, cpus: int = 2, *, paused: bool = False) -> None:
         self.close()

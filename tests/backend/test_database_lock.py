@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from sqlalchemy import text
@@ -11,6 +11,7 @@ from sqlalchemy import text
 from backend.db.engine import open_engine
 from backend.services import lock
 from engine.errors import UserError
+from tests.backend.executor_attempts import until
 from tests.postgres import Cluster
 
 WAIT_S = 30.0
@@ -30,7 +31,7 @@ def end_session(url: str) -> None:
         ended = connection.scalar(
             text(
                 "SELECT count(*) FILTER (WHERE pg_terminate_backend(pid, 30000)) FROM pg_locks"
-                " WHERE locktype = 'advisory'"
+                " WHERE locktype = 'advisory' AND granted"
                 " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
             )
         )
@@ -38,17 +39,19 @@ def end_session(url: str) -> None:
     assert ended == 1
 
 
-def is_locked(url: str) -> bool:
+def sessions(url: str, *, granted: bool) -> int:
+    """How many have the lock, or wait for it."""
     engine = open_engine(url, readonly=False)
     with engine.connect() as connection:
         locks = connection.scalar(
             text(
-                "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"
+                "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted = :granted"
                 " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-            )
+            ),
+            {"granted": granted},
         )
     engine.dispose()
-    return bool(locks)
+    return int(locks or 0)
 
 
 def holder(url: str) -> str:
@@ -65,18 +68,17 @@ def test_a_session_that_ends_is_replaced(url: str) -> None:
     with lock.database_held(url, "http://first", lost=lost.append):
         assert "http://first" in holder(url)
         end_session(url)
-        deadline = time.monotonic() + WAIT_S
-        while not is_locked(url):  # who asked by taking it would have it for a moment
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        # Who asked by taking it would have it for a moment.
+        until(lambda: sessions(url, granted=True), "the lock is taken again")
         assert "http://first" in holder(url)
         assert not lost
     assert holder(url) == ""
 
 
 def test_whoever_finds_another_server_in_its_place_hears_of_it(
-    url: str, monkeypatch: pytest.MonkeyPatch
+    url: str,
 ) -> None:
+    """The other one waits for the lock, so that it has it before the first one can have looked again."""
     heard = threading.Event()
     found: list[UserError] = []
 
@@ -84,9 +86,19 @@ def test_whoever_finds_another_server_in_its_place_hears_of_it(
         found.append(error)
         heard.set()
 
-    monkeypatch.setattr(lock, "LOOK_S", 4.0)
-    with lock.database_held(url, "http://first", lost=lost):
+    second = open_engine(url, readonly=False).execution_options(isolation_level="AUTOCOMMIT")
+    with (
+        ThreadPoolExecutor(1) as threads,
+        second.connect() as connection,
+        lock.database_held(url, "http://first", lost=lost),
+    ):
+        connection.execute(text("SELECT set_config('application_name', 'trainyard, http://second', false)"))
+        taken = threads.submit(
+            connection.execute, text("SELECT pg_advisory_lock(:key)"), {"key": lock.ADVISORY}
+        )
+        until(lambda: sessions(url, granted=False), "another server waits for it")
         end_session(url)
-        with lock.database_held(url, "http://second", lost=pytest.fail):
-            assert heard.wait(WAIT_S)
+        taken.result(WAIT_S)
+        assert heard.wait(WAIT_S)
+    second.dispose()
     assert "http://second" in str(found[0])

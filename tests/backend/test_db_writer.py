@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from backend.db import Database, WriterError, notify, uuid7
 from backend.db.models import Job, Notice
+from tests.backend.executor_attempts import until
 
 
 @pytest.fixture
@@ -44,6 +45,7 @@ def test_a_write_that_raises_stores_nothing_and_wakes_nobody(database: Database)
     with pytest.raises(LookupError, match="no such baseline"):
         database.writer.run(fails)
     database.writer.run(add_job)
+    database.writer.close()  # who asked has the answer before listeners hear of it
     with database.read() as session:
         assert session.scalar(select(func.count()).select_from(Job)) == 1
     assert len(heard) == 1
@@ -70,6 +72,7 @@ def test_ids_of_deleted_notices_are_not_given_again(database: Database) -> None:
     heard: list[int] = []
     database.writer.listen(lambda notices: heard.extend(notice.id for notice in notices))
     database.writer.run(add_job)
+    until(lambda: heard, "listeners hear of it")
     database.writer.run(lambda session: session.delete(session.get_one(Notice, heard[0])))
     database.writer.run(add_job)
     database.writer.close()
@@ -85,6 +88,7 @@ def test_one_broken_listener_does_not_keep_the_others_from_hearing(database: Dat
     stop = database.writer.listen(broken)
     database.writer.listen(lambda notices: heard.extend(notice.id for notice in notices))
     database.writer.run(add_job)
+    until(lambda: heard, "the other one hears of it")
     stop()
     database.writer.run(add_job)
     database.writer.close()

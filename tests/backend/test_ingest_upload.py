@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from itertools import cycle
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select
 
+from backend.chaos.ports import reserved
 from backend.db import Database
 from backend.db.models import Attempt, Batch, LayerTotal, Notice
 from engine.telemetry import batch as wire
@@ -66,6 +68,13 @@ def server(database: Database) -> Iterator[IngestServer]:
     server = IngestServer(database)
     yield server
     server.close()
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """Of servers that come one after another: nobody else gets it in between."""
+    with reserved() as port:
+        yield port
 
 
 def bytes_by_party(database: Database) -> dict[int, int]:
@@ -128,17 +137,19 @@ def test_what_a_killed_process_spooled_still_arrives(
         assert {step: int(count) for step, count in session.execute(query)} == dict.fromkeys(range(50), 10)
 
 
-def test_a_server_that_goes_away_and_comes_back_misses_nothing(tmp_path: Path, database: Database) -> None:
+def test_a_server_that_goes_away_and_comes_back_misses_nothing(
+    tmp_path: Path, database: Database, port: int
+) -> None:
     attempt = add_attempt(database)
     spool = tmp_path / "spool"
-    server = IngestServer(database)
+    server = IngestServer(database, port)
     uploader = Uploader(spool, server.url, TOKEN, attempt=attempt, poll_s=0.01)
     recorder = Recorder(0, "worker", lambda: 0, spool, attempt=attempt, flush_s=0.01)
     for step in range(30):
         if step == 10:
             server.close()
         if step == 20:
-            server = IngestServer(database, server.port)
+            server = IngestServer(database, port)
         recorder.event(Kind.SEND, Track.SEND, step=step, layer=0, start=0, end=10, bytes=100)
         recorder.flush()
     recorder.close()
@@ -148,19 +159,22 @@ def test_a_server_that_goes_away_and_comes_back_misses_nothing(tmp_path: Path, d
 
 
 def test_a_server_that_stays_away_leaves_everything_for_the_next_uploader(
-    tmp_path: Path, database: Database
+    tmp_path: Path, database: Database, port: int
 ) -> None:
     attempt = add_attempt(database)
     spool = tmp_path / "spool"
-    server = IngestServer(database)
+    server = IngestServer(database, port)
     server.close()
     record(spool, attempt, 3)
-    outcome = Uploader(spool, server.url, TOKEN, attempt=attempt).finish(timeout_s=0.3)
+    tried = threading.Event()
+    uploader = Uploader(spool, server.url, TOKEN, attempt=attempt, moved=tried.set)
+    assert tried.wait(DEADLINE_S), "the server is asked, and then where it is now"
+    outcome = uploader.finish(timeout_s=0.3)
     assert not outcome.sealed
     assert "ConnectionRefusedError" in (outcome.problem or "")
     assert outcome.last_sequences == {0: 2}
 
-    server = IngestServer(database, server.port)
+    server = IngestServer(database, port)
     assert Uploader(spool, server.url, TOKEN, attempt=attempt).finish(timeout_s=DEADLINE_S).sealed
     server.close()
     assert bytes_by_party(database) == {0: 300}
@@ -242,10 +256,10 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_stranger_on_the_servers_port_is_waited_out(tmp_path: Path, database: Database) -> None:
+def test_a_stranger_on_the_servers_port_is_waited_out(tmp_path: Path, database: Database, port: int) -> None:
     attempt = add_attempt(database)
     spool = tmp_path / "spool"
-    server = IngestServer(database)
+    server = IngestServer(database, port)
     server.close()
     answers = [
         (200, "<html>Hello</html>"),
@@ -266,13 +280,13 @@ def test_a_stranger_on_the_servers_port_is_waited_out(tmp_path: Path, database: 
         asked.append(path)
         return next(coming)
 
-    stranger = PostServer(answer, server.port)
+    stranger = PostServer(answer, port)
     uploader = Uploader(spool, server.url, TOKEN, attempt=attempt, poll_s=0.01)
     record(spool, attempt, 3)
     until(lambda: len(asked) > 2 * len(answers), "every answer was given")
     stranger.close()
     assert parties(spool)[0].sequences() == [0, 1, 2], "nothing was taken for acknowledged"
-    server = IngestServer(database, server.port)
+    server = IngestServer(database, port)
     until(lambda: bytes_by_party(database) == {0: 300}, "all of it arrives while the attempt runs")
     assert uploader.finish(timeout_s=DEADLINE_S).sealed
     server.close()
@@ -280,10 +294,12 @@ def test_a_stranger_on_the_servers_port_is_waited_out(tmp_path: Path, database: 
 
 
 @pytest.mark.usefixtures("impatient")
-def test_the_address_is_asked_for_again_when_the_server_is_gone(tmp_path: Path, database: Database) -> None:
+def test_the_address_is_asked_for_again_when_the_server_is_gone(
+    tmp_path: Path, database: Database, port: int
+) -> None:
     attempt = add_attempt(database)
     spool = tmp_path / "spool"
-    first = IngestServer(database)
+    first = IngestServer(database, port)
     first.close()
     said: list[str | None] = [None, "no address", first.url]
     uploader = Uploader(

@@ -21,6 +21,7 @@ from backend.services.benchmark_fill import add_others
 from backend.services.notices import Hub
 from backend.services.views import Views
 
+WAIT_S = 120.0
 JOBS, CHANGES, PER_S, CLIENTS = 120, 4, 200, 6
 """One job after another changes so often, and is then left alone: what is lost of its last change is lost for ever."""
 
@@ -56,6 +57,8 @@ def test_whoever_comes_and_goes_sees_every_jobs_last_state_and_ids_that_only_gro
             time.sleep(max(0.0, begin + number / PER_S - time.monotonic()))
             database.writer.run(change(jobs[number // CHANGES]))
 
+    all_ready = asyncio.Barrier(CLIENTS + 1)
+
     async def client(hub: Hub, seed: int) -> tuple[dict[str, int], int]:
         """The newest revision of every job that it was told of, and how often it came back."""
         dice, revisions, times = random.Random(seed), dict[str, int](), 0
@@ -67,6 +70,8 @@ def test_whoever_comes_and_goes_sees_every_jobs_last_state_and_ids_that_only_gro
                 assert event.kind == "job" or (event.kind, times) == ("ready", 0), "never a reset"
                 assert event.id > last or event.kind == "ready"
                 last = event.id
+                if event.kind == "ready":
+                    await all_ready.wait()
                 if event.kind == "job":
                     assert event.data["revision"] >= revisions.get(event.data["job_id"], 0)
                     revisions[event.data["job_id"]] = event.data["revision"]
@@ -83,9 +88,9 @@ def test_whoever_comes_and_goes_sees_every_jobs_last_state_and_ids_that_only_gro
     async def everybody() -> list[tuple[dict[str, int], int]]:
         async with running(database) as hub:
             clients = [asyncio.create_task(client(hub, seed)) for seed in range(CLIENTS)]
-            await asyncio.sleep(0.1)  # until all have heard `ready`
+            await asyncio.wait_for(all_ready.wait(), WAIT_S)
             await asyncio.to_thread(writer)
-            return await asyncio.wait_for(asyncio.gather(*clients), 30)
+            return await asyncio.wait_for(asyncio.gather(*clients), WAIT_S)
 
     with database.read() as session:
         final = session.get_one(Job, jobs[-1]).revision + CHANGES
@@ -128,7 +133,7 @@ def test_who_does_not_read_is_cut_off_and_misses_nothing_when_it_comes_back(
             return heard, caught_up
 
     try:
-        heard, caught_up = asyncio.run(asyncio.wait_for(story(), 30))
+        heard, caught_up = asyncio.run(asyncio.wait_for(story(), WAIT_S))
     finally:
         database.close()
     assert heard == jobs
@@ -139,6 +144,7 @@ def test_who_caught_up_further_than_what_was_handed_out_hears_nothing_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It read the newest notice from the database, left, and is back before that one is delivered."""
+    monkeypatch.setattr(notices, "PACE_S", 0.05)
     database = Database(sqlite_url(tmp_path / "trainyard.db"))
     first, second = add_others(database, 2)
 
@@ -146,17 +152,23 @@ def test_who_caught_up_further_than_what_was_handed_out_hears_nothing_twice(
         async with running(database) as hub:
             others, heard = hub.subscribe(None), []
             ready = await anext(others)
-            monkeypatch.setattr(notices, "PACE_S", 3.0)
             await asyncio.to_thread(database.writer.run, change(first))
-            await anext(others)  # delivered; the next delivery comes after the pause
+            await anext(others)  # delivered; the next delivery comes when it may
+            may, tell = asyncio.Event(), hub._tell
+
+            async def tell_when_it_may() -> None:
+                await may.wait()
+                await tell()
+
+            monkeypatch.setattr(hub, "_tell", tell_when_it_may)
             await asyncio.to_thread(database.writer.run, change(second))
             feed = hub.subscribe(ready.id)
             caught_up = [await anext(feed), await anext(feed)]
             await feed.aclose()
             assert caught_up[-1].id > hub._last, "the second change is not delivered yet"
-            monkeypatch.setattr(notices, "PACE_S", 0.05)  # of the deliveries after that one
             feed = hub.subscribe(caught_up[-1].id)
             coming = asyncio.ensure_future(anext(feed))
+            may.set()
             await anext(others)  # the second change, delivered now
             await asyncio.to_thread(database.writer.run, change(first))
             event = await coming
