@@ -18,6 +18,8 @@ from tests.engine.transport_parties import TOKEN, WAIT_S, WEIGHTS, connected, in
 
 pytestmark = pytest.mark.usefixtures("data_plane")
 NAMES = ("worker 0", "worker 1", "server 0")
+HEARTBEAT_S, SILENCE_S = 0.1, 2.0
+"""So long that who is silent is never one whom a busy machine has not let speak."""
 
 
 def test_connect_names_who_is_missing() -> None:
@@ -104,11 +106,11 @@ def test_who_may_be_lost_fails_nothing_and_is_waited_for_no_more() -> None:
 
 
 def test_who_was_given_up_and_lives_hears_of_it() -> None:
-    with connected(NAMES[:2], heartbeat_s=0.05, silence_s=0.5) as parties:
+    with connected(NAMES[:2], heartbeat_s=HEARTBEAT_S, silence_s=SILENCE_S) as parties:
         gone, release, failed = threading.Event(), threading.Event(), threading.Event()
         parties.endpoints[0].may_lose([1], lambda *_: gone.set())
         parties.endpoints[1].on_failure(lambda _error: failed.set())
-        time.sleep(0.2)  # let both be heard once
+        time.sleep(2 * HEARTBEAT_S)  # let both be heard once
         parties.endpoints[1].send(0, Header(kind=1, origin=1), on_sent=lambda: release.wait(WAIT_S) and None)
         assert gone.wait(WAIT_S)
         release.set()
@@ -160,17 +162,17 @@ def test_a_place_of_the_wrong_size_is_a_protocol_error() -> None:
 
 def test_a_silent_peer_is_lost() -> None:
     """One that keeps its connections open and shows no sign of life."""
-    with connected(NAMES[:2], heartbeat_s=0.05, silence_s=0.5) as parties:
+    with connected(NAMES[:2], heartbeat_s=HEARTBEAT_S, silence_s=SILENCE_S) as parties:
         lost = threading.Event()
         release = threading.Event()
         parties.endpoints[0].on_failure(lambda _error: lost.set())
-        time.sleep(0.2)  # let both be heard once
+        time.sleep(2 * HEARTBEAT_S)  # let both be heard once
         # Stop the other's I/O thread where a stuck process would: inside a callback.
         parties.endpoints[1].send(0, Header(kind=1, origin=1), on_sent=lambda: release.wait(WAIT_S) and None)
         assert lost.wait(WAIT_S)
         release.set()
         assert re.search(
-            r"worker 1: no sign of life for .*; the job allows 0\.5 s \(cluster\.silence_s: give more",
+            r"worker 1: no sign of life for .*; the job allows 2 s \(cluster\.silence_s: give more",
             str(parties.endpoints[0].failure),
         )
 

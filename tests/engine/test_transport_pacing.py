@@ -93,11 +93,11 @@ def test_messages_inside_a_host_are_not_paced(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("incast", [False, True], ids=["egress", "ingress"])
 def test_long_messages_let_urgent_ones_in_between(tmp_path: Path, incast: bool) -> None:
-    """A small urgent message to, or from, another peer passes while a huge one is on its way."""
+    """A small urgent message to, or from, another peer passes while a huge one is on its way, which takes a second."""
     names = ("worker 0", "worker 1", "worker 2")
     huge, small = 2_000_000, 100_000
     routes = [(1, 0), (2, 0)] if incast else [(0, 1), (0, 2)]
-    with connected(names, pacer=lambda: Pacer(tmp_path / "pacer", RATE_BPS)) as parties:
+    with connected(names, pacer=lambda: Pacer(tmp_path / "pacer", RATE_BPS // 5)) as parties:
         for (origin, destination), size, priority in zip(routes, (huge, small), (5, 1), strict=True):
             header = Header(kind=1, origin=origin, unit=size, priority=priority, payload_bytes=size)
             parties.endpoints[origin].send(destination, header, [bytes(size)])

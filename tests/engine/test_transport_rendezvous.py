@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from backend.chaos.ports import reserved
 from engine.transport import AttemptClock, DeadlineMissed, DisagreementError
 from engine.transport.rendezvous import Rendezvous, checksum
 from tests.engine.transport_parties import connected, in_threads
@@ -21,10 +21,8 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     if request.param == "file":
         yield f"file://{tmp_path}/rendezvous"
         return
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    yield f"tcp://127.0.0.1:{port}"
+    with reserved() as port:
+        yield f"tcp://127.0.0.1:{port}"
 
 
 def join(url: str, deadline_s: float = 20.0, parties: int = 3) -> list[Rendezvous]:
