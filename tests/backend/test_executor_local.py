@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from backend.executors import process
+from backend.executors import local, process
 from backend.executors.base import Ended, Handle, Running
 from backend.executors.local import LocalExecutor
 from backend.lifecycle import Reason
@@ -19,6 +19,7 @@ from engine.launch import Launch
 from engine.models.describe import describe_request
 from engine.plan.job import ClusterSpec, JobSpec, NetworkSpec, SourceSpec, StrategySpec, TrainingSpec
 from engine.strategies import build_plan
+from tests.backend import warm
 from tests.backend.executor_attempts import NOWHERE, empty_in_the_end, ended, until
 from tests.labs import needs_lab
 
@@ -83,6 +84,9 @@ FAULTS = {
 def test_a_worker_that_fails_ends_the_job_with_its_own_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
+    """Its supervisor and its gang are forked with what they import loaded: how they start is the others' subject."""
+    monkeypatch.setattr(local, "subprocess", warm.PROGRAMS)
+    warm.address()
     monkeypatch.setenv("TRAINYARD_FAULT", f"worker 1/2/{fault}")
     reason, exit_code, said = FAULTS[fault]
     executor = LocalExecutor()
