@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from backend.chaos.ports import reserved
 from tests.browser import ARGUMENTS, ONE_RENDERER, SHORT_LIVED, find_chromium
 from tests.facilities import unavailable
 from tests.modules import forget_modules
@@ -35,6 +36,13 @@ def users_modules() -> Iterator[None]:
     paths = list(sys.path)
     yield
     forget_modules(paths)
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """Of servers that come one after another: nobody else gets it in between."""
+    with reserved() as port:
+        yield port
 
 
 @pytest.fixture(scope="session")

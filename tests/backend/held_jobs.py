@@ -13,12 +13,15 @@ NEVER = 1_000_000
 """The step at which a job stops that is to go on."""
 
 
-def held_spec(name: str, *, at: int = 30, steps: int = NEVER, **changes: Any) -> dict[str, Any]:
-    """A job that takes 20 ms a step and stops at step `at`."""
-    model = {"entrypoint": "held:build", "directory": str(USER_CODE), "options": {"at": at}}
+def held_spec(
+    name: str, *, at: int = 30, steps: int = NEVER, keeps_pace: bool = False, **changes: Any
+) -> dict[str, Any]:
+    """A job that takes 20 ms a step and stops at step `at`; one that `keeps_pace` takes its time afterwards, too."""
+    options = {"at": at, "keeps_pace": keeps_pace}
+    model = {"entrypoint": "held:build", "directory": str(USER_CODE), "options": options}
     return job_spec(name, model=model, training={"steps": steps, "global_batch": 32}, **changes)
 
 
 def let_go(data_dir: Path, job_id: str) -> None:
-    """From now on the job's first attempt takes no time and stops nowhere."""
+    """From now on the job's first attempt stops nowhere, and takes no time unless it `keeps_pace`."""
     (data_dir / "jobs" / job_id / "1" / "go").touch()

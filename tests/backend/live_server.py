@@ -18,8 +18,8 @@ from tests.backend.forked import WARM_PROGRAMS, Forked
 from tests.lanes import require
 
 ROOT = Path(__file__).resolve().parents[2]
-START_S = 60.0
-STOP_S = 30.0
+START_S = 120.0
+STOP_S = 60.0
 RUN_S = 120.0
 
 

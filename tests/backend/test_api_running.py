@@ -15,6 +15,7 @@ from typer.testing import CliRunner, Result
 
 from backend.cli.main import app
 from backend.client import ENDED, ApiError, Client
+from tests.backend.executor_attempts import until
 from tests.backend.held_jobs import held_spec, let_go
 from tests.backend.job_specs import job_spec, unlucky_spec
 from tests.backend.live_server import LiveServer
@@ -97,8 +98,11 @@ def test_jobs_wait_for_devices_and_are_cancelled_while_they_run(client: Client) 
     running = client.submit(endless)
     waiting = client.submit(endless | {"name": "waits"})
     wait_until_it_runs(client, running.id)
-    waits = client.job(waiting.id)
-    assert (waits.state, waits.reason) == ("queued", "waiting-for-devices")
+    waits = until(
+        lambda: found if (found := client.job(waiting.id)).reason == "waiting-for-devices" else None,
+        "it is told why it waits",
+    )
+    assert waits.state == "queued"
     assert "endless" in (waits.message or "")
     assert {device.job_name for device in client.devices() if device.kind == "cpu"} == {"endless"}
     client.cancel(waiting.id)
@@ -179,15 +183,14 @@ def test_logs_of_every_attempt_are_read_and_followed_from_their_beginning(
 
 
 @pytest.mark.usefixtures("server_lane")
-def test_jobs_outlive_the_server(tmp_path: Path, descriptions: Path) -> None:
+def test_jobs_outlive_the_server(tmp_path: Path, descriptions: Path, port: int) -> None:
     (tmp_path / "cache").symlink_to(descriptions)
     spec = held_spec("outlives", steps=40)
-    with LiveServer(tmp_path, cpu_devices=2) as server, Client(server.url) as first:
+    with LiveServer(tmp_path, port=port, cpu_devices=2) as server, Client(server.url) as first:
         job_id = first.submit(spec).id
         wait_until_it_runs(first, job_id)
         server.process.kill()
         server.process.wait()
-        port = int(server.url.rpartition(":")[2])
     with LiveServer(tmp_path, port=port, cpu_devices=2) as server, Client(server.url) as second:
         let_go(tmp_path, job_id)
         job = second.wait(job_id, timeout_s=LIMIT_S)

@@ -113,4 +113,5 @@ def test_so_is_one_without_environment_whose_ancestors_are_dead(tmp_path: Path, 
         assert [f"process {stranger.pid} " in line for line in checks.orphans(tmp_path, lineage)] == [True]
     finally:
         process.send(stranger, signal.SIGKILL)
+    until(lambda: not process.is_alive(stranger), "it has ended")
     assert list(checks.orphans(tmp_path, lineage)) == []

@@ -202,7 +202,7 @@ def test_a_supervisor_lost_while_running_is_told_and_its_processes_die(
 ) -> None:
     handle = executor.launch(launch(tmp_path, "stubborn"), NOWHERE)
     running(executor, handle)
-    assert len(process.marked(tmp_path / "attempt")) >= 3  # with two workers
+    until(lambda: len(process.marked(tmp_path / "attempt")) >= 3, "with two workers")
     process.send(handle.identity, signal.SIGKILL)
     end = ended(executor, handle)
     assert (end.status, end.reason, end.party) == ("failed", Reason.SUPERVISOR_LOST, "supervisor")
@@ -279,11 +279,17 @@ def test_a_killed_worker_is_named_and_the_others_end(executor: Executor, tmp_pat
 
 
 def worker_of(directory: Path, program: bytes = b"SIG_IGN") -> process.Identity:
-    """A process of the gang, by a word of its program; without one, of `stubborn` programs."""
-    for found in process.marked(directory):
-        if program in Path(f"/proc/{found.pid}/cmdline").read_bytes():
-            return found
-    raise AssertionError("no worker is there")
+    """A process of the gang, by a word of its program; without one, of `stubborn` programs. One that has just been
+    forked shows the program of whoever forked it."""
+
+    def look() -> process.Identity | None:
+        for found in process.marked(directory):
+            with suppress(OSError):  # it has ended since it was listed
+                if program in Path(f"/proc/{found.pid}/cmdline").read_bytes():
+                    return found
+        return None
+
+    return until(look, "a worker is there")
 
 
 def test_a_launch_that_fails_leaves_nothing(executor: Executor, tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select
 
-from backend.chaos.ports import reserved
 from backend.db import Database
 from backend.db.models import Attempt, Batch, LayerTotal, Notice
 from engine.telemetry import batch as wire
@@ -68,13 +67,6 @@ def server(database: Database) -> Iterator[IngestServer]:
     server = IngestServer(database)
     yield server
     server.close()
-
-
-@pytest.fixture
-def port() -> Iterator[int]:
-    """Of servers that come one after another: nobody else gets it in between."""
-    with reserved() as port:
-        yield port
 
 
 def bytes_by_party(database: Database) -> dict[int, int]:

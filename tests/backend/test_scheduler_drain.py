@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from backend.chaos.ports import reserved
 from backend.db import Database
 from backend.db.models import Attempt
 from backend.executors import files
@@ -40,24 +39,27 @@ def test_a_broken_directory_does_not_keep_the_telemetry_of_the_others(
 
 
 def test_what_cannot_be_sent_now_is_tried_again(
-    tmp_path: Path, new_database: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path,
+    new_database: Database,
+    port: int,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(drains, "TIMEOUT_S", 0.2)
     monkeypatch.setattr(drains, "AGAIN_S", 0.2)
     (tmp_path / "spool").mkdir()
     attempt = add_attempt(new_database)
-    with reserved() as port:
-        server = IngestServer(new_database, port)
-        server.close()
-        files.write_ingest(tmp_path, Ingest(url=server.url, attempt=attempt, token=TOKEN))
-        drain = Drain(server.url)
-        drain.add(tmp_path)
-        until(lambda: "stays in its spool" in caplog.text, "the first try has ended")
-        server = IngestServer(new_database, port)
+    server = IngestServer(new_database, port)
+    server.close()
+    files.write_ingest(tmp_path, Ingest(url=server.url, attempt=attempt, token=TOKEN))
+    drain = Drain(server.url)
+    drain.add(tmp_path)
+    until(lambda: "stays in its spool" in caplog.text, "the first try has ended")
+    server = IngestServer(new_database, port)
 
-        def sealed() -> bool:
-            with new_database.read() as session:
-                return session.get_one(Attempt, attempt).sealed
+    def sealed() -> bool:
+        with new_database.read() as session:
+            return session.get_one(Attempt, attempt).sealed
 
-        until(sealed, "the attempt is sealed once the server is there")
-        server.close()
+    until(sealed, "the attempt is sealed once the server is there")
+    server.close()

@@ -69,7 +69,7 @@ def raced(server: LiveServer) -> str:
 def visits(browser: Browser, server: LiveServer) -> Iterator[BrowserContext]:
     """What pages of that server are opened in, one after another. One of them stays open, and shows next to nothing: as
     long as there is one, the next need neither load nor compile the scripts again, a third of what it costs."""
-    context = new_context(browser, server)
+    context = new_context(browser, server.url)
     context.new_page().goto("/api/v1/health")
     yield context
     context.close()
@@ -92,14 +92,15 @@ def page(visits: BrowserContext, server: LiveServer) -> Iterator[Page]:
 @pytest.fixture
 def lone_page(browser: Browser, server: LiveServer) -> Iterator[Page]:
     """As `page`, of a context of its own: its clock may be stopped."""
-    context = new_context(browser, server)
+    context = new_context(browser, server.url)
     with watched(context.new_page(), server) as opened:
         yield opened
         context.close()
 
 
-def new_context(browser: Browser, server: LiveServer) -> BrowserContext:
-    context = browser.new_context(viewport={"width": 1280, "height": 800}, base_url=server.url)
+def new_context(browser: Browser, url: str, height: int = 800) -> BrowserContext:
+    """Somebody's on a laptop, who begins at this address and has the patience that a busy machine needs."""
+    context = browser.new_context(viewport={"width": 1280, "height": height}, base_url=url)
     context.set_default_timeout(TIMEOUT_MS)
     return context
 

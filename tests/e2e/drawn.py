@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Page, Request
 
-DRAWN_LIMIT_S = 30.0
+DRAWN_LIMIT_S = 60.0
 PARTS = ("type", "name", "x", "y", "z", "base", "x0", "dx")
 """Of a trace: which kind it is, and where its lines, bars and cells are."""
 LISTS = ("x", "y", "z")

@@ -10,8 +10,9 @@ import pytest
 from playwright.sync_api import expect
 
 from backend.client import Client
-from tests.backend.held_jobs import NEVER, held_spec
+from tests.backend.held_jobs import NEVER, held_spec, let_go
 from tests.backend.job_specs import job_spec, unlucky_spec
+from tests.backend.live_server import LiveServer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -128,17 +129,19 @@ def test_events_are_shown_page_by_page_to_the_last(page: Page, client: Client, r
     assert set(column(rows, 3)) == {"update"}
 
 
-def test_the_events_of_a_running_job_come_by_themselves_and_stand_still(page: Page, client: Client) -> None:
+def test_the_events_of_a_running_job_come_by_themselves_and_stand_still(
+    page: Page, client: Client, server: LiveServer
+) -> None:
     ahead = client.submit(held_spec("has the devices"))
-    job = client.submit(held_spec("watched events", at=NEVER))
+    job = client.submit(held_spec("watched events", at=150, keeps_pace=True))
     rows, step = page.get_by_test_id("events").locator("tbody tr"), page.get_by_test_id("step")
     page.goto(f"/jobs/{job.id}?tab=events")
     expect(page.get_by_test_id("events-none")).to_be_visible()
     client.cancel(ahead.id)
     expect(rows.first).to_be_visible(timeout=RUN_MS)
-    coming = 100 * ((client.job(job.id).step or 0) // 100 + 3)  # of each hundred steps, the first are kept
-    page.goto(f"/jobs/{job.id}?tab=events&step={coming}")
+    page.goto(f"/jobs/{job.id}?tab=events&step=200")  # of each hundred steps, the first are kept
     expect(page.get_by_test_id("events-count")).to_have_text("0 events")
+    let_go(server.data_dir, job.id)
     expect(rows.first).to_be_visible(timeout=RUN_MS)
 
     page.goto(f"/jobs/{job.id}?tab=events")

@@ -16,6 +16,7 @@ from backend.db.engine import sqlite_url
 from backend.services.benchmark_fill import add_others
 from tests.backend.job_specs import job_spec
 from tests.backend.live_server import LiveServer
+from tests.e2e.conftest import new_context
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Request, Route
@@ -43,7 +44,7 @@ def full(server: LiveServer, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 @pytest.fixture
 def jobs_page(browser: Browser, full: LiveServer) -> Iterator[Page]:
-    context = browser.new_context(viewport={"width": 1280, "height": 800}, base_url=full.url)
+    context = new_context(browser, full.url)
     page = context.new_page()
     broken: list[str] = []
     page.on("pageerror", lambda error: broken.append(str(error)))

@@ -13,6 +13,7 @@ from tests.backend.job_specs import job_spec
 from tests.e2e.complete import with_all_telemetry
 from tests.e2e.drawn import wait_until_drawn
 from tests.e2e.launching import STEPS, expect_the_plan, fill_form, open_section
+from tests.e2e.shown import expect_shown
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,15 +41,14 @@ def test_a_job_launched_from_the_form_is_watched_to_its_end(page: Page, client: 
     expect(page.get_by_test_id("plan-totals")).to_contain_text("on the wire per step")
     expect(page.get_by_test_id("plan-table")).to_contain_text("parameter-server")
     previewed = bytes_by_layer(page)
-    page.get_by_test_id("launch").click()
-
-    expect(page.get_by_test_id("job-name")).to_have_text("from the form")
+    with expect_shown(page, "state", "running", within_ms=FINISH_MS):
+        page.get_by_test_id("launch").click()
+        expect(page.get_by_test_id("job-name")).to_have_text("from the form")
     job_id = re.search(r"/jobs/([\w-]+)", page.url)[1]
     assert previewed == pytest.approx(
         [layer.row.wire_bytes for layer in client.job(job_id).plan.layers], rel=0.05
     ), "as near as one decimal says it"
     page.evaluate("window.untouched = true")
-    expect(page.get_by_test_id("state")).to_have_attribute("data-state", "running")
     expect(page.get_by_test_id("state")).to_have_attribute("data-state", "succeeded", timeout=FINISH_MS)
     assert page.evaluate("window.untouched"), "the page was loaded again"
 

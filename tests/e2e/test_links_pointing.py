@@ -11,6 +11,7 @@ from playwright.sync_api import expect
 
 from backend.client import Client
 from tests.backend.live_server import LiveServer
+from tests.e2e.conftest import TIMEOUT_MS
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -146,6 +147,7 @@ def test_what_a_finger_touched_stays_named_until_it_touches_elsewhere(
     context = browser.new_context(
         viewport={"width": 1280, "height": 1600}, base_url=server.url, has_touch=True
     )
+    context.set_default_timeout(TIMEOUT_MS)
     page = context.new_page()
     page.goto(f"/jobs/{recorded[0]}?tab=links&step=5")
     shown(page, "utilization")

@@ -16,10 +16,11 @@ from backend.db.engine import sqlite_url
 from backend.ingest.accept import accept
 from backend.services.benchmark_fill import Large, add_large, worker_step
 from engine.telemetry.batch import decode, encode
-from tests.backend.held_jobs import NEVER, held_spec
+from tests.backend.held_jobs import NEVER, held_spec, let_go
 from tests.backend.job_specs import job_spec
 from tests.backend.live_server import LiveServer
 from tests.e2e.complete import with_all_telemetry
+from tests.e2e.conftest import new_context
 from tests.e2e.drawn import said
 from tests.e2e.tabs import show
 
@@ -35,13 +36,13 @@ LAST_STEP = "() => document.querySelector('[data-testid=figure-loss]')._fullData
 
 def test_an_empty_race_says_what_to_do(browser: Browser, tmp_path: Path) -> None:
     with LiveServer(tmp_path, scheduler=False, warm_jobs=True) as server:
-        page = browser.new_page(base_url=server.url)
+        page = new_context(browser, server.url).new_page()
         page.goto("/race")
         expect(page.get_by_test_id("race-empty")).to_be_visible()
         with Client(server.url) as client:
             client.submit(job_spec("first to wait"))
         expect(page.get_by_test_id("choose-jobs")).to_contain_text("first to wait")
-        page.close()
+        page.context.close()
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +71,7 @@ def test_step_by_step_asks_which_jobs_and_knows_those_behind_a_long_queue(
 ) -> None:
     """Nobody asked for anything yet: nothing is said of anybody."""
     url, jobs = queued
-    page = browser.new_page(base_url=url)
+    page = new_context(browser, url).new_page()
     page.goto("/race")
     expect(page.get_by_role("heading", level=1)).to_have_text("Jobs step by step")
     groups = page.get_by_test_id("groups").get_by_role("button")
@@ -97,27 +98,29 @@ def test_step_by_step_asks_which_jobs_and_knows_those_behind_a_long_queue(
     expect(page).to_have_url(re.compile(f"jobs={jobs[0].job_id},{jobs[1].job_id}$"))
     for row, count in zip(rows, (1, 1, 0, 0), strict=True):
         expect(row).to_have_count(count)
-    page.close()
+    page.context.close()
 
 
 def test_a_job_says_which_detail_is_missing(browser: Browser, queued: tuple[str, list[Large]]) -> None:
     url, jobs = queued
     with Client(url) as client:
         (gap,) = client.job(jobs[3].job_id).attempts[-1].dropped
-    page = browser.new_page(base_url=url)
+    page = new_context(browser, url).new_page()
     page.goto(f"/jobs/{jobs[3].job_id}")
     expect(page.get_by_test_id("dropped")).to_contain_text(gap.text)
     assert "steps 3 to 5" in gap.text
-    page.close()
+    page.context.close()
 
 
 def test_two_jobs_race_while_they_run(page: Page, client: Client) -> None:
     training = {"steps": 12, "global_batch": 32}
+    ahead = client.submit(held_spec("has the devices"))
     first = client.submit(job_spec("slow lane", strategy={"name": "parameter-server"}, training=training))
     second = client.submit(job_spec("fast lane", baseline=first.id, training=training))
     ids = [first.id, second.id]
     page.goto(f"/race?jobs={','.join(ids)}")
     expect(page.get_by_test_id("race-waiting")).to_be_visible()
+    client.cancel(ahead.id)
     expect(page.get_by_test_id("figure-race")).to_be_visible(timeout=RUN_MS)
     expect(page.get_by_test_id(f"race-row-{second.id}").get_by_test_id("state")).to_have_attribute(
         "data-state", "succeeded", timeout=RUN_MS
@@ -174,18 +177,23 @@ def test_arrow_keys_move_tabs_where_a_tab_has_the_focus_and_steps_elsewhere(
     assert "step=2" not in page.url
 
 
-def test_a_log_stays_when_its_job_ends(page: Page, client: Client, tmp_path: Path) -> None:
+def test_a_log_stays_when_its_job_ends(
+    page: Page, client: Client, server: LiveServer, tmp_path: Path
+) -> None:
     (tmp_path / "talks.py").write_text(
+        "import pathlib, time\n"
         "from torch import nn\n"
         "class Talks(nn.Sequential):\n"
         "    def forward(self, batch):\n"
         "        print('a batch of', len(batch), flush=True)\n"
+        "        while not batch.is_meta and not pathlib.Path('go').exists():\n"
+        "            time.sleep(0.02)\n"
         "        return super().forward(batch)\n"
         "def build():\n"
         "    return Talks(nn.Flatten(), nn.Linear(64, 10))\n"
     )
     talks = {"entrypoint": "talks:build", "directory": str(tmp_path)}
-    job = client.submit(job_spec("talks", model=talks, training={"steps": 400, "global_batch": 32}))
+    job = client.submit(job_spec("talks", model=talks, training={"steps": 100, "global_batch": 32}))
     page.goto(f"/jobs/{job.id}?tab=logs")
     expect(page.get_by_test_id("state")).to_have_attribute("data-state", "running", timeout=RUN_MS)
     log = page.get_by_test_id("log-text")
@@ -196,6 +204,7 @@ def test_a_log_stays_when_its_job_ends(page: Page, client: Client, tmp_path: Pat
         " if (log.textContent.startsWith('(nothing')) window.emptied = true; })"
         ".observe(log, {childList: true, characterData: true, subtree: true}); }"
     )
+    let_go(server.data_dir, job.id)
     expect(page.get_by_test_id("state")).to_have_attribute("data-state", "succeeded", timeout=RUN_MS)
     whole = "".join(client.follow(job.id))
     expect(log).to_have_text(whole, use_inner_text=True)
@@ -290,7 +299,7 @@ def test_a_running_job_is_cancelled_from_its_page(page: Page, client: Client) ->
 
 
 def test_a_running_job_is_watched_through_a_reload_and_a_restart_of_the_server(
-    browser: Browser, server: LiveServer, tmp_path: Path
+    browser: Browser, server: LiveServer, tmp_path: Path, port: int
 ) -> None:
     (tmp_path / "cache").symlink_to(server.data_dir / "cache")
     context = browser.new_context(viewport={"width": 1280, "height": 800})
@@ -298,7 +307,10 @@ def test_a_running_job_is_watched_through_a_reload_and_a_restart_of_the_server(
     page = context.new_page()
     connection, state = page.get_by_test_id("connection"), page.get_by_test_id("state")
     loss = page.get_by_test_id("figure-loss")
-    with LiveServer(tmp_path, cpu_devices=2, warm_jobs=True) as first, Client(first.url) as client:
+    with (
+        LiveServer(tmp_path, port=port, cpu_devices=2, warm_jobs=True) as first,
+        Client(first.url) as client,
+    ):
         job = client.submit(held_spec("goes on", at=NEVER))
         page.goto(f"{first.url}/jobs/{job.id}?tab=timeline&step=2")
         expect(state).to_have_attribute("data-state", "running", timeout=RUN_MS)
@@ -310,7 +322,6 @@ def test_a_running_job_is_watched_through_a_reload_and_a_restart_of_the_server(
         page.get_by_test_id("tab-overview").click()
         expect(loss).to_have_attribute("data-drawn", "true", timeout=RUN_MS)
         expect(connection).to_have_attribute("data-state", "live")
-        port = int(first.url.rpartition(":")[2])
         first.stop()
         expect(connection).to_have_attribute("data-state", "lost")
         expect(connection).to_have_text(re.compile(r"^reconnecting · (now|\d+ (s|min) ago)$"))
@@ -318,7 +329,7 @@ def test_a_running_job_is_watched_through_a_reload_and_a_restart_of_the_server(
         before = drawn_until(page)
     # What it measured meanwhile is drawn, too: every step once, and those that follow.
     with LiveServer(tmp_path, cpu_devices=2, port=port) as second, Client(second.url) as client:
-        expect(connection).to_have_attribute("data-state", "live", timeout=30_000)
+        expect(connection).to_have_attribute("data-state", "live", timeout=RUN_MS)
         page.wait_for_function(f"({LAST_STEP})() > {before + 20}")
         client.cancel(job.id)
         expect(state).to_have_attribute("data-state", "cancelled", timeout=RUN_MS)

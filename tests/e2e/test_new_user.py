@@ -10,6 +10,7 @@ from playwright.sync_api import expect
 
 from backend.client import ENDED, Client
 from tests.backend.live_server import LiveServer
+from tests.e2e.conftest import new_context
 from tests.labs import needs_lab
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
 
 pytestmark = pytest.mark.browser
+HEIGHT = 720
+"""Of the smallest laptops: what one begins with is in sight on them, too."""
 MOST_CLICKS, MOST_FIELDS = 6, 2
 STRATEGIES = {"p3", "parameter-server", "ring-allreduce-overlap", "ddp"}
 RATES = ("100Mbit", "1Gbit")
@@ -91,7 +94,7 @@ def test_from_nothing_to_a_ranking_of_ones_own_model_over_four_strategies_and_tw
     with (
         LiveServer(tmp_path / "data", cpu_devices=2) as server,  # the one command
         Client(server.url) as client,
-        browser.new_context(base_url=server.url) as context,
+        new_context(browser, server.url, HEIGHT) as context,
     ):
         page = context.new_page()
         start_race(page, tmp_path / "mine")
@@ -126,7 +129,7 @@ def test_without_a_lab_the_race_says_why_ddp_takes_no_part(
     monkeypatch.setenv("PATH", str(tmp_path))  # without iproute2 nobody can make a lab
     with (
         LiveServer(tmp_path / "data", cpu_devices=2, scheduler=False, warm_jobs=True) as server,
-        browser.new_context(base_url=server.url) as context,
+        new_context(browser, server.url, HEIGHT) as context,
     ):
         page = context.new_page()
         start_race(page, tmp_path / "mine")

@@ -11,6 +11,7 @@ from backend.client import Client
 from tests.backend.held_jobs import held_spec
 from tests.backend.job_specs import job_spec
 from tests.e2e.launching import open_section
+from tests.e2e.shown import expect_shown
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,9 +65,11 @@ def test_who_joins_a_finished_race_has_figures_and_no_place(page: Page, client: 
     members = [{"strategy": "p3"}, {"strategy": "parameter-server"}]
     race = client.start_race({"job": job_spec("one joins"), "members": members})
     client.wait_for_race(race.id)
-    client.join_race(race.id, [{"strategy": "tree-allreduce"}])
     page.goto(f"/races/{race.id}")
-    expect(page.get_by_test_id("race-progress")).to_contain_text("round 1 of 3, 6 of 9 jobs ended")
+    expect(page.get_by_test_id("race-state")).to_have_attribute("data-state", "finished")
+    progress = "round 1 of 3, 6 of 9 jobs ended"
+    with expect_shown(page, "race-progress", progress, within_ms=FINISH_MS):
+        client.join_race(race.id, [{"strategy": "tree-allreduce"}])
     expect(page.get_by_test_id("race-state")).to_have_attribute("data-state", "finished", timeout=FINISH_MS)
     expect(page.get_by_test_id("race-state")).to_have_text("finished")
     last = page.get_by_test_id("standing").last
@@ -187,7 +190,7 @@ def test_a_race_that_waits_says_for_what(page: Page, client: Client) -> None:
     held = client.submit(held_spec("holds the devices"))
     members = [{"strategy": "p3"}, {"strategy": "ring-allreduce"}]
     first, second = (
-        client.start_race({"job": job_spec(name), "members": members}) for name in ("first", "second")
+        client.start_race({"job": held_spec(name), "members": members}) for name in ("first", "second")
     )
     state, progress = page.get_by_test_id("race-state"), page.get_by_test_id("race-progress")
     for name in ("first", "second"):

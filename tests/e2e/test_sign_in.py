@@ -14,6 +14,7 @@ from backend.client import Client
 from tests.backend.guarded import TOKEN
 from tests.backend.job_specs import JSON, job_spec
 from tests.backend.live_server import LiveServer
+from tests.e2e.conftest import new_context
 from tests.e2e.launching import open_section
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def guarded_server(server_lane: None, tmp_path_factory: pytest.TempPathFactory) 
 @pytest.fixture
 def visitor(browser: Browser, guarded_server: LiveServer) -> Iterator[Page]:
     """A page of a browser that was never here. Afterwards: it broke nowhere."""
-    context = browser.new_context(viewport={"width": 1280, "height": 800}, base_url=guarded_server.url)
+    context = new_context(browser, guarded_server.url)
     page = context.new_page()
     broken: list[str] = []
     page.on("pageerror", lambda error: broken.append(str(error)))
@@ -134,15 +135,13 @@ def test_a_session_that_ends_leaves_the_page_as_it_was(visitor: Page, guarded_se
     expect(page.get_by_test_id("connection")).to_have_attribute("data-state", "live")
 
 
-def test_a_page_that_only_watches_hears_of_another_token(visitor: Page, tmp_path: Path) -> None:
+def test_a_page_that_only_watches_hears_of_another_token(visitor: Page, tmp_path: Path, port: int) -> None:
     page = visitor
-    with LiveServer(tmp_path, scheduler=False, warm_jobs=True) as server:
+    with LiveServer(tmp_path, port=port, scheduler=False, warm_jobs=True) as server:
         page.goto(f"{server.url}/jobs")
         expect(page.get_by_test_id("connection")).to_have_attribute("data-state", "live")
         expect(page.get_by_role("button", name="Sign out")).to_have_count(0)
-    with LiveServer(
-        tmp_path, port=urlsplit(server.url).port or 0, scheduler=False, warm_jobs=True, token=TOKEN
-    ):
+    with LiveServer(tmp_path, port=port, scheduler=False, warm_jobs=True, token=TOKEN):
         expect(page.get_by_test_id("sign-in")).to_be_visible()
         sign_in(page)
         expect(page.get_by_test_id("connection")).to_have_attribute("data-state", "live")

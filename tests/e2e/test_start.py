@@ -14,12 +14,15 @@ from engine.plan.words import WORDS
 from tests.backend.job_specs import job_spec
 from tests.backend.live_server import LiveServer
 from tests.e2e.axe import bring, serious
+from tests.e2e.conftest import new_context
 from tests.e2e.launching import open_section
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.browser
+HEIGHT = 720
+"""Of the smallest laptops: what one begins with is in sight on them, too."""
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +34,7 @@ def untouched(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 @pytest.fixture
 def first_page(browser: Browser, untouched: LiveServer) -> Iterator[Page]:
-    with browser.new_context(base_url=untouched.url) as context:
+    with new_context(browser, untouched.url, HEIGHT) as context:
         yield context.new_page()
 
 
@@ -41,7 +44,7 @@ def empty(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     with (
         LiveServer(tmp_path_factory.mktemp("empty"), scheduler=False, warm_jobs=True) as server,
         Client(server.url) as client,
-        browser.new_context(base_url=server.url) as context,
+        new_context(browser, server.url, HEIGHT) as context,
     ):
         yield context.new_page(), client
 

@@ -15,13 +15,14 @@ GO = Path("go")
 class Held(nn.Sequential):
     """A network on the digits."""
 
-    def __init__(self, at: int) -> None:
+    def __init__(self, at: int, keeps_pace: bool) -> None:
         super().__init__(nn.Flatten(), nn.Linear(64, 10))
         self._at = at
+        self._keeps_pace = keeps_pace
         self._steps = 0
 
     def forward(self, batch: Tensor) -> Tensor:
-        if self.training and not batch.is_meta and not GO.exists():
+        if self.training and not batch.is_meta and (self._keeps_pace or not GO.exists()):
             self._steps += 1
             time.sleep(PAUSE_S)
             while self._steps > self._at and not GO.exists():
@@ -30,6 +31,6 @@ class Held(nn.Sequential):
         return found
 
 
-def build(at: int = 30) -> nn.Module:
+def build(at: int = 30, keeps_pace: bool = False) -> nn.Module:
     """It stops at step `at`."""
-    return Held(at)
+    return Held(at, keeps_pace)
