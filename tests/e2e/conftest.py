@@ -14,6 +14,7 @@ from backend.client import ENDED, Client
 from backend.settings import Settings
 from tests.backend.live_server import LiveServer
 from tests.e2e.recorded import record, record_drifting, record_race
+from tests.e2e.visited import Visited, visit
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
@@ -73,6 +74,17 @@ def visits(browser: Browser, server: LiveServer) -> Iterator[BrowserContext]:
     context.new_page().goto("/api/v1/health")
     yield context
     context.close()
+
+
+@pytest.fixture(scope="session")
+def visited(
+    visits: BrowserContext, server: LiveServer, recorded: list[str], drifting: str, raced: str
+) -> Visited:
+    """What a visit to every page found."""
+    with Client(server.url) as found, watched(visits.new_page(), server) as opened:
+        seen = visit(opened, found, recorded, drifting, raced)
+        opened.close()
+    return seen
 
 
 @pytest.fixture

@@ -47,11 +47,18 @@ class View:
         page.wait_for_function(AT_REST)
         if self.do:
             self.do(page)
-        seen = SCREEN_PX
-        while seen < (height := min(page.evaluate("document.documentElement.scrollHeight"), MOST_PX)):
-            page.set_viewport_size({"width": width, "height": height})
-            page.wait_for_function(AT_REST)
-            seen = height  # figures may have grown when they came
+        unfold(page)
+
+
+def unfold(page: Page) -> None:
+    """Make the screen as high as what is on it, and wait until it is at rest."""
+    size = page.viewport_size or {"width": 1280, "height": SCREEN_PX}
+    page.wait_for_function(AT_REST)
+    seen = size["height"]
+    while seen < (height := min(page.evaluate("document.documentElement.scrollHeight"), MOST_PX)):
+        page.set_viewport_size({"width": size["width"], "height": height})
+        page.wait_for_function(AT_REST)
+        seen = height  # figures may have grown when they came
 
 
 def views(client: Client, jobs: list[str], drifting: str) -> dict[str, View]:

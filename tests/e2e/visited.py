@@ -1,0 +1,101 @@
+"""One visit to every page, of which several tests judge what was found: opening them all takes a third of a minute of
+a processor. Each is opened on the narrowest phone; then the screen becomes a wider one, as when it is turned, and at
+last a laptop's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from playwright.sync_api import expect
+
+from backend.client import Client
+from tests.e2e.axe import bring, serious
+from tests.e2e.views import AT_REST, SCREEN_PX, STILL, View, unfold, views
+
+if TYPE_CHECKING:
+    from playwright.sync_api import ConsoleMessage, Page, Route
+
+PHONES, LAPTOP = (320, 390), 1280
+"""Widths of screens."""
+# The page, and a dialogue over it, which may scroll by itself.
+SCROLLED = """() => Math.max(document.documentElement.scrollWidth,
+    ...Array.from(document.querySelectorAll('[role=dialog]'), dialogue => dialogue.scrollWidth))"""
+REFUSED = "Failed to load resource"
+"""What a browser says of every answer that refuses something: pages ask for what is not there, and say so."""
+THEMES: dict[Literal["light", "dark"], tuple[str, ...] | None] = {"light": None, "dark": ("color-contrast",)}
+"""Which of axe's rules are asked in which: a theme changes colours only."""
+CROSSING = "ddp catches up at 900 Mbit/s"
+
+
+@dataclass
+class Visited:
+    """What was found."""
+
+    names: set[str] = field(default_factory=set)
+    """The pages."""
+    wide: dict[tuple[str, int], int] = field(default_factory=dict)
+    """By page and width of a phone: how wide the page is, where it is wider."""
+    hidden_tabs: list[str] = field(default_factory=list)
+    """Pages whose chosen tab is out of sight on a phone."""
+    wrong: dict[str, list[str]] = field(default_factory=dict)
+    """By page and theme: what axe finds serious; and pages without a heading, or with several, of the first level."""
+    said: list[str] = field(default_factory=list)
+    """What the pages said in the console."""
+
+
+def visit(page: Page, client: Client, recorded: list[str], drifting: str, raced: str) -> Visited:
+    """Go through all pages of these jobs, and of a race, which is to have something to try next."""
+    found = Visited()
+
+    def hear(message: ConsoleMessage) -> None:
+        if not message.text.startswith(REFUSED):  # also plotly.js's warnings, which it says as traces
+            found.said.append(f"{page.url}: {message.text}")
+
+    page.on("console", hear)
+    bring(page)
+    pages = views(client, recorded, drifting)
+    page.route(f"**/api/v1/races/{raced}", _with_crossing)
+    pages["race-ranking"] = View(address=f"/races/{raced}", shows="panel-race-throughput")
+    for name, view in pages.items():
+        page.emulate_media(color_scheme="light", reduced_motion="reduce")
+        page.set_viewport_size({"width": min(PHONES), "height": SCREEN_PX})
+        view.open(page)
+        found.names.add(name)
+        for width in PHONES:
+            _on_a_phone(page, name, view, width, found)
+        page.set_viewport_size({"width": LAPTOP, "height": SCREEN_PX})
+        unfold(page)
+        if name == "race-ranking":
+            expect(page.get_by_test_id("crossings")).to_contain_text(CROSSING)
+        _on_a_laptop(page, name, found)
+    return found
+
+
+def _on_a_phone(page: Page, name: str, view: View, width: int, found: Visited) -> None:
+    page.set_viewport_size({"width": width, "height": (page.viewport_size or {})["height"]})
+    page.wait_for_function(AT_REST)
+    if (needed := page.evaluate(SCROLLED)) > width:
+        found.wide[name, width] = needed
+    if view.shows.startswith("tab-"):
+        box = page.get_by_test_id(view.shows).bounding_box()
+        if box is None or box["x"] < 0 or box["x"] + box["width"] > width:
+            found.hidden_tabs.append(f"{name} at {width}")
+
+
+def _on_a_laptop(page: Page, name: str, found: Visited) -> None:
+    headings = page.get_by_role("heading", level=1).count()
+    if headings != 1:
+        found.wrong[name] = [f"{headings} headings of the first level"]
+    page.evaluate(STILL)
+    for theme, rules in THEMES.items():
+        page.emulate_media(color_scheme=theme)
+        page.wait_for_function(AT_REST)
+        if findings := serious(page, rules):
+            found.wrong[f"{name}, {theme}"] = findings
+
+
+def _with_crossing(route: Route) -> None:
+    """What two rates would have to differ for."""
+    answer = route.fetch()
+    route.fulfill(response=answer, json=answer.json() | {"crossings": [CROSSING]})
