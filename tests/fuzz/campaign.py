@@ -30,6 +30,10 @@ class FailedError(Exception):
     """A case fails; hypothesis makes it smaller."""
 
 
+class TimeOver(BaseException):
+    """Nothing more is made smaller. It is no failure of a case: hypothesis lets it pass, and ends."""
+
+
 def case_of(campaign: int, number: int) -> Case:
     """Network `number` of the campaign with this seed: always the same."""
     drawn: list[Case] = []
@@ -48,7 +52,7 @@ def smaller(
     def body(case: Case) -> None:
         if case.key not in known:
             if time.monotonic() > end and found:
-                return
+                raise TimeOver
             known[case.key] = trials.attempt(case)
         verdict = known[case.key]
         if verdict.kind == "failure" and verdict.what == first.what:
@@ -57,7 +61,7 @@ def smaller(
 
     try:
         _each(campaign, number, body, [Phase.generate, Phase.shrink])
-    except FailedError:
+    except (FailedError, TimeOver):
         return found[-1]
     return case_of(campaign, number), first
 
