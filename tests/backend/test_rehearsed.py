@@ -9,6 +9,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy.orm import Session
 from typer.testing import CliRunner
 
+from backend.cli import profiles
 from backend.cli.main import app
 from backend.client import Client
 from backend.db import Database
@@ -22,6 +23,7 @@ from backend.scheduler import snapshot
 from backend.scheduler.decide import Demand
 from engine.plan.documents import load_file
 from engine.profile import Profile
+from tests.backend import warm
 from tests.backend.job_specs import job_spec, submit
 from tests.backend.live_server import LiveServer
 from tests.backend.posted_run import end_attempt, record_steps, start_attempt
@@ -108,6 +110,13 @@ def test_speeds_are_told_to_programs_with_their_label(live: LiveServer) -> None:
         assert feed.until("job", trained.id)[-1]["data"]["rehearsed"] is None
 
 
+@pytest.fixture
+def _warm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process that measures is forked from one that has loaded PyTorch; `test_docs.py` runs it as a person does."""
+    monkeypatch.setattr(profiles, "subprocess", warm.PROGRAMS)
+
+
+@pytest.mark.usefixtures("_warm")
 @pytest.mark.parametrize("device", ["cpu", "k40m"])
 def test_profiles_are_measured_or_derived_in_the_terminal(device: str, tmp_path: Path) -> None:
     out = tmp_path / "profile.json"
@@ -122,6 +131,7 @@ def test_profiles_are_measured_or_derived_in_the_terminal(device: str, tmp_path:
     assert "10,858" in found.stdout
 
 
+@pytest.mark.usefixtures("_warm")
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

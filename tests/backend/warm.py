@@ -30,6 +30,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from types import SimpleNamespace
 from typing import IO, Any, NoReturn
 
@@ -95,8 +96,31 @@ class Program(Forked):
         self.wait()
 
 
+def run(
+    command: Sequence[str], *, input: str, stdout: int, text: bool, check: bool
+) -> subprocess.CompletedProcess[str]:
+    """What `subprocess.run` is, with what the terminal asks of it."""
+    assert (stdout, text, check) == (subprocess.PIPE, True, False)
+    with tempfile.TemporaryFile() as given:
+        given.write(input.encode())
+        given.seek(0)
+        with Program(
+            command,
+            env=os.environ,
+            cwd=Path.cwd(),
+            stdin=given,
+            stdout=stdout,
+            stderr=2,
+            start_new_session=True,
+        ) as program:
+            assert program.stdout is not None
+            said = program.stdout.read().decode()
+            return subprocess.CompletedProcess(command, program.wait(), said)
+
+
 PROGRAMS = SimpleNamespace(
     Popen=Program,
+    run=run,
     PIPE=subprocess.PIPE,
     DEVNULL=subprocess.DEVNULL,
     TimeoutExpired=subprocess.TimeoutExpired,
