@@ -14,10 +14,17 @@ NEVER = 1_000_000
 
 
 def held_spec(
-    name: str, *, at: int = 30, steps: int = NEVER, keeps_pace: bool = False, **changes: Any
+    name: str,
+    *,
+    at: int = 30,
+    steps: int = NEVER,
+    keeps_pace: bool = False,
+    pause_s: float = 0.02,
+    **changes: Any,
 ) -> dict[str, Any]:
-    """A job that takes 20 ms a step and stops at step `at`; one that `keeps_pace` takes its time afterwards, too."""
-    options = {"at": at, "keeps_pace": keeps_pace}
+    """A job that takes a little longer than `pause_s` for a step and stops at step `at`; one that `keeps_pace` takes
+    its time afterwards, too."""
+    options = {"at": at, "keeps_pace": keeps_pace, "pause_s": pause_s}
     model = {"entrypoint": "held:build", "directory": str(USER_CODE), "options": options}
     return job_spec(name, model=model, training={"steps": steps, "global_batch": 32}, **changes)
 

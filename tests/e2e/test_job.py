@@ -167,7 +167,7 @@ def column_ms(rows: Locator) -> list[float]:
 
 
 def test_the_next_steps_of_a_running_job_are_recorded(page: Page, client: Client) -> None:
-    job = client.submit(held_spec("recorded", at=NEVER))
+    job = client.submit(held_spec("recorded", at=NEVER, pause_s=0.1))
     page.goto(f"/jobs/{job.id}?tab=timeline")
     expect(page.get_by_test_id("state")).to_have_attribute("data-state", "running", timeout=RUN_MS)
     page.get_by_test_id("record").click()  # a job that waits cannot be recorded

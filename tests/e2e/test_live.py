@@ -311,7 +311,7 @@ def test_a_running_job_is_watched_through_a_reload_and_a_restart_of_the_server(
         LiveServer(tmp_path, port=port, cpu_devices=2, warm_jobs=True) as first,
         Client(first.url) as client,
     ):
-        job = client.submit(held_spec("goes on", at=NEVER))
+        job = client.submit(held_spec("goes on", at=NEVER, pause_s=0.1))
         page.goto(f"{first.url}/jobs/{job.id}?tab=timeline&step=2")
         expect(state).to_have_attribute("data-state", "running", timeout=RUN_MS)
         expect(page.get_by_test_id("figure-timeline")).to_have_attribute("data-drawn", "true", timeout=RUN_MS)
