@@ -91,7 +91,7 @@ def test_of_many_claims_one_succeeds(tmp_path: Path) -> None:
     start = threading.Barrier(2)
 
     def claim(who: Identity | None) -> None:
-        start.wait(10)
+        start.wait(60)
         if files.claim(tmp_path, who):
             won.append(who)
 

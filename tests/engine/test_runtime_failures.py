@@ -29,8 +29,9 @@ from tests.small_disk import small_disk
 
 USER_CODE = Path(__file__).parent / "user_code"
 STDERR = 2
-SOON_S = 5.0
-"""The promise: a job ends within this time after the death of one of its processes."""
+SOON_S = 12.0
+"""The promise: a job ends soon after the death of one of its processes, in a second or two where nobody else computes.
+On a busy machine it may take longer, but less than who falls silent is waited for (15 s)."""
 
 
 def spec_of(
@@ -281,7 +282,7 @@ def test_nobody_outlives_the_supervisor(tmp_path: Path) -> None:
         pids = heard(program, 60)
         wait_until((tmp_path / "worker 0").exists, "step 3 on worker 0")
         program.kill()
-        wait_until(lambda: gone(pids.values()), "the end of all workers", timeout_s=10)
+        wait_until(lambda: gone(pids.values()), "the end of all workers")
 
 
 @pytest.mark.usefixtures("gang_lane")

@@ -10,7 +10,7 @@ import pytest
 
 from engine.transport import Header, ProtocolError
 from engine.transport.message import HEADER_BYTES
-from tests.engine.transport_parties import WEIGHTS, connected
+from tests.engine.transport_parties import WAIT_S, WEIGHTS, connected
 
 pytestmark = pytest.mark.usefixtures("data_plane")
 NAMES = ("worker 0", "worker 1")
@@ -43,7 +43,7 @@ def test_any_size_in_any_number_of_views(sizes: tuple[int, ...], meta: bytes, wh
         parties.endpoints[0].send(1, Header(kind=2, origin=0))
         record = parties.records[1]
         record.wait(lambda: len(record.handled) == 2)
-        assert sent.wait(10)
+        assert sent.wait(WAIT_S)
     assert record.handled[0] == (header, b"".join(views))
 
 
@@ -80,7 +80,7 @@ def test_local_messages_are_not_copied_and_never_on_the_wire(where: str) -> None
         endpoint.send(0, header, [source.data], on_sent=done.set)
         endpoint.send(0, header, [source[:500].data, source[500:].data])
         record.wait(lambda: len(record.handled) == 2)
-        assert done.wait(10)
+        assert done.wait(WAIT_S)
         traffic = endpoint.counters.snapshot()
     assert addresses[0] == source.ctypes.data
     assert [payload for _, payload in record.handled] == [source.tobytes()] * 2

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from engine.transport import AttemptClock, Endpoint, Header, Pacer
 
-WAIT_S = 30.0
+WAIT_S = 90.0
 TOKEN = b"parties of a test"
 
 
