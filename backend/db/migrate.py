@@ -52,8 +52,11 @@ def upgrade(engine: Engine) -> None:
             )
         if not present:
             _refuse_other_tables(connection)
-        config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+        if present != set(
+            scripts.get_heads()
+        ):  # alembic would look through all migrations to find nothing to do
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
         _refuse_gaps(connection)
 
 
