@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import yaml
 from playwright.sync_api import expect
+
+from tests.backend.job_specs import job_spec
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -31,6 +34,28 @@ def fill_form(page: Page, name: str, *, strategy: str, workers: int) -> None:
     open_section(page, "training")
     page.get_by_test_id("field-training.epochs").fill("")
     page.get_by_test_id("field-training.steps").fill(str(STEPS))
+
+
+def open_file(page: Page, text: str, name: str = "job.yaml") -> None:
+    """Choose a file with this text."""
+    file = {"name": name, "mimeType": "application/yaml", "buffer": text.encode()}
+    page.get_by_label("A job's file").set_input_files(files=[file])
+
+
+def open_spec(page: Page, file: str, **changes: Any) -> None:
+    """Choose a file whose specification fills the form."""
+    open_file(page, yaml.safe_dump(job_spec(**changes)), file)
+    expect(page.get_by_test_id("filled-from")).to_contain_text(f"Filled from {file}.")
+
+
+def open_form(page: Page, name: str, *, strategy: str) -> None:
+    """The form, filled from a file: a job of two workers with a small network of few layers, for who tests what comes
+    after the form."""
+    page.goto("/launch")
+    training = {"steps": STEPS, "global_batch": 32}
+    open_spec(
+        page, "small.yaml", name=name, model={"name": "cnn"}, strategy={"name": strategy}, training=training
+    )
 
 
 def expect_the_plan(page: Page) -> None:

@@ -12,7 +12,7 @@ from backend.client import Client
 from tests.backend.job_specs import job_spec
 from tests.e2e.complete import with_all_telemetry
 from tests.e2e.drawn import wait_until_drawn
-from tests.e2e.launching import STEPS, expect_the_plan, fill_form, open_section
+from tests.e2e.launching import STEPS, expect_the_plan, fill_form, open_form, open_section
 from tests.e2e.shown import expect_shown
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def test_what_the_service_refuses_is_said_at_the_field(page: Page, client: Clien
 
 
 def test_a_rehearsal_is_launched_and_called_one_wherever_it_is_shown(page: Page, client: Client) -> None:
-    fill_form(page, "rehearsal", strategy="p3", workers=2)
+    open_form(page, "rehearsal", strategy="p3")
     section = page.get_by_test_id("section-rehearsal")
     expect(section).to_have_count(0)
     page.get_by_test_id("field-fidelity").click()
@@ -135,7 +135,7 @@ def test_a_rehearsal_is_launched_and_called_one_wherever_it_is_shown(page: Page,
 
 
 def test_a_slowed_worker_is_launched_and_said_wherever_it_is_shown(page: Page, client: Client) -> None:
-    fill_form(page, "slowed", strategy="p3", workers=2)
+    open_form(page, "slowed", strategy="p3")
     section = page.get_by_test_id("section-faults")
     expect(section).to_contain_text("none")
     open_section(page, "faults")
@@ -173,7 +173,7 @@ def test_code_of_ones_own_runs_only_when_its_path_is_complete(page: Page, tmp_pa
         )
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url) if "/plans" in request.url else None)
-    fill_form(page, "mine", strategy="p3", workers=2)
+    open_form(page, "mine", strategy="p3")
     expect(page.get_by_test_id("plan-totals")).to_be_visible()
     open_section(page, "model")
     page.get_by_test_id("own-model").click()
@@ -199,7 +199,7 @@ def test_ones_own_model_is_measured_for_a_rehearsal(page: Page, tmp_path: Path) 
         "def build():\n"
         "    return nn.Sequential(nn.Flatten(), nn.Linear(64, 16), nn.Linear(16))\n"
     )
-    fill_form(page, "measured", strategy="p3", workers=2)
+    open_form(page, "measured", strategy="p3")
     open_section(page, "model")
     page.get_by_test_id("own-model").click()
     entry = page.get_by_test_id("field-model.entrypoint")

@@ -7,7 +7,6 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
 from playwright.sync_api import expect
 
 from backend.app import MAX_BODY_BYTES
@@ -15,8 +14,8 @@ from backend.client import Client
 from backend.templates import load
 from engine.plan.job import JobSpec
 from engine.plan.serde import from_plain
-from tests.backend.job_specs import job_spec
 from tests.backend.test_api_errors import BAD
+from tests.e2e.launching import open_file, open_spec
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,17 +26,6 @@ pytestmark = pytest.mark.browser
 IMAGES = {"name": "synthetic", "options": {"shape": [3, 32, 32]}}
 OF_THE_PLAN = {"override that cannot run"}
 """Refused at a layer of the plan, which has no field in the form; the plan editor shows it at the layer."""
-
-
-def open_file(page: Page, text: str, name: str = "job.yaml") -> None:
-    file = {"name": name, "mimeType": "application/yaml", "buffer": text.encode()}
-    page.get_by_label("A job's file").set_input_files(files=[file])
-
-
-def open_spec(page: Page, file: str, **changes: Any) -> None:
-    """A file whose specification fills the form."""
-    open_file(page, yaml.safe_dump(job_spec(**changes)), file)
-    expect(page.get_by_test_id("filled-from")).to_contain_text(f"Filled from {file}.")
 
 
 def plain(text: str) -> str:

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from backend.client import Client
-from tests.e2e.launching import expect_the_plan, fill_form, open_editor
+from tests.e2e.launching import expect_the_plan, open_editor, open_form
 from tests.e2e.test_launch import in_bytes
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.browser
 
 
 def test_a_layer_is_changed_by_hand_and_the_job_says_so(page: Page, client: Client) -> None:
-    fill_form(page, "by hand", strategy="p3", workers=2)
+    open_form(page, "by hand", strategy="p3")
     open_editor(page)
     editor = page.get_by_test_id("plan-editor")
     totals = editor.get_by_test_id("plan-totals")
@@ -34,7 +34,7 @@ def test_a_layer_is_changed_by_hand_and_the_job_says_so(page: Page, client: Clie
     row.get_by_label(re.compile("^Codec of")).select_option("fp16")
     expect(row).to_contain_text("changed by hand")
     notes = editor.get_by_test_id("plan-note").filter(has_text="overrides.0: ")
-    expect(notes).to_contain_text(f"layers named {layer} [{layer}]: codec fp16")
+    expect(notes).to_contain_text(f"layers named {layer} [{layer} (Linear)]: codec fp16")
     expect(totals).not_to_have_text(before)
     # Gradients go in half as many bytes, parameters come back whole.
     assert in_bytes(wire.inner_text()) == pytest.approx(0.75 * bytes_before, rel=0.01)
@@ -94,7 +94,7 @@ def test_options_of_a_codec_are_changed_by_hand(page: Page, client: Client) -> N
 
 
 def test_what_was_changed_by_hand_is_undone(page: Page) -> None:
-    fill_form(page, "undone", strategy="ring-allreduce", workers=2)
+    open_form(page, "undone", strategy="ring-allreduce")
     open_editor(page)
     row = page.get_by_test_id(re.compile("^plan-editor-row-")).first
     departs = row.get_by_label(re.compile("^Depart of"))
@@ -108,7 +108,7 @@ def test_what_was_changed_by_hand_is_undone(page: Page) -> None:
 
 
 def test_several_layers_are_changed_at_once_and_every_refusal_is_at_its_row(page: Page) -> None:
-    fill_form(page, "several", strategy="p3", workers=2)
+    open_form(page, "several", strategy="p3")
     open_editor(page)
     editor = page.get_by_test_id("plan-editor")
     bar = editor.get_by_test_id("several-layers")
@@ -145,7 +145,7 @@ def test_several_layers_are_changed_at_once_and_every_refusal_is_at_its_row(page
 
 
 def test_the_editor_needs_no_mouse(page: Page) -> None:
-    fill_form(page, "keys", strategy="p3", workers=2)
+    open_form(page, "keys", strategy="p3")
     expect_the_plan(page)
     page.get_by_test_id("edit-plan").focus()
     page.keyboard.press("Enter")
