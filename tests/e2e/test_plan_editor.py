@@ -59,7 +59,7 @@ def test_a_layer_is_changed_by_hand_and_the_job_says_so(page: Page, client: Clie
 
 
 def test_options_of_a_codec_are_changed_by_hand(page: Page, client: Client) -> None:
-    fill_form(page, "options", strategy="p3", workers=2)
+    open_form(page, "options", strategy="p3")
     open_editor(page)
     editor = page.get_by_test_id("plan-editor")
     row = editor.get_by_test_id(re.compile("^plan-editor-row-")).last
