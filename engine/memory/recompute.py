@@ -5,46 +5,46 @@ input each, and one block's activations are there at a time: O(√n) of the memo
 √n (rounded) neighbours in an nn.Sequential form a block unless the option `neighbours` says how many are one; any other
 block is the largest module all of whose layers ask for it.
 
-In the first run, hooks on what autograd saves put a number in place of each tensor. The first of these that backward
-wants starts the second run: on the same inputs, under the same autocast, with the same random numbers
-(`randomness.py`), on the attributes that the first run found (`rewind.py`). Hooks on what that saves take the tensors
-by their numbers, and it ends with the last; a tensor lives until autograd has taken it. No gate, span or clock takes
-the second run for a forward pass. Hooks of a user's own on modules of the block are called in both runs. Under
-torch.no_grad, in an evaluation and inside a transform of torch.func a block runs as ever.
+In the first run, hooks on what autograd saves put a number in place of each tensor, which is there until that run has
+ended: it may go backward itself (`torch.autograd.grad`). The first of these that backward wants starts the second run:
+on the same arguments (`given.py`), under the same autocast and context variables, with the same random numbers
+(`randomness.py`), in the state that the first run found (`rewind.py`). Hooks on what that saves take the tensors by
+their numbers; a tensor lives until autograd has taken it. Both runs run as they do without us: the first one on its
+caller's own arguments, each to its end. No gate, span or clock takes the second run for a forward pass. Hooks of a
+user's own on modules of the block are called in both runs. Under torch.no_grad, in an evaluation and inside a transform
+of torch.func a block runs as ever.
 
-In a block's first two passes inputs are copied, in case the block writes to them (later, those that it wrote to are
-copied); the second run goes to its end, and its outputs must be bitwise those of the first one, on a device that
-repeats itself: what depends on anything that is not restored (a generator of one's own, a counter in a file) ends the
-job there, with the layer's name.
+In every pass the outputs of the second run must be bitwise those of the first one, by their checksums, on a device that
+repeats itself: what depends on anything that is not put back ends the job there, with the layer's name. In a block's
+first two passes its inputs are copied, in case it writes to them; later, those that it wrote to are.
 
-Costs a forward pass of the block; no bytes move. It loses where time is shorter than memory, and on layers alone that
-save little beside their input: a convolution's input is kept in any case.
+Costs a forward pass of the block, two checksums of its outputs and what `rewind.py` says; no bytes move. It loses where
+time is shorter than memory, and on layers alone that save little beside their input: a convolution's input is kept in
+any case.
 """
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Callable
-from contextlib import ExitStack, nullcontext, suppress
+import contextvars
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any
 from weakref import ref
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 from torch.autograd.graph import saved_tensors_hooks
-from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 from engine.axes.memory_options import RecomputeOptions
 from engine.errors import TrainingError
 from engine.instrumentation.module_calls import Around
+from engine.memory.given import Given
 from engine.memory.mechanism import Block, Place
+from engine.memory.outputs import digest, leaves, tensors_in
 from engine.memory.randomness import Randomness
-from engine.memory.rewind import REMEDY, State
-from engine.tensor_bytes import as_bytes
-
-_CHECKED = 2
-"""Passes of a block in which the outputs of both runs are compared."""
+from engine.memory.rewind import LEARNING, State
+from engine.memory.saving import Stays, is_plain, laid_out_copy, saves, stays, unmoved, version_of
+from engine.user_code import what
 
 
 class Recompute:
@@ -77,35 +77,30 @@ class _Calls:
         """That have been computed again."""
         self.writes: set[int] = set()
         """Which of the tensors among its arguments it has been seen to write to."""
+        self._inside = False
+        """The block is being called."""
 
     def __call__(self, run: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if not (
-            self.place.passes.forward
-            and torch.is_grad_enabled()
-            and not torch._C._are_functorch_transforms_active()
-            and forward_ad._current_level < 0
-        ):
+        if self._inside or not saves(self.place.passes):
             return run(*args, **kwargs)
-        return _Call(self, run, args, kwargs).first()
-
-    def refuse(self, rule: str) -> TrainingError:
-        """What the block does that cannot be had."""
-        return TrainingError(f"{self.block.name} {rule}. {REMEDY}")
+        self._inside = True
+        try:
+            return _Call(self, run, args, kwargs).first(args, kwargs)
+        finally:
+            self._inside = False
 
 
 class _Saved:
     """In place of a tensor that autograd has saved, which lives as long as autograd has this."""
 
-    __slots__ = ("__weakref__", "number", "tensors")
+    __slots__ = ("__weakref__", "first", "number", "tensors")
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, tensor: Tensor) -> None:
         self.number = number
-        self.tensors: dict[int, Tensor] = {}
+        self.first: Stays | None = stays(tensor)
+        """Until the first run has ended."""
+        self.tensors: dict[int, Stays] = {}
         """What the second run has saved under this number, by the backward pass that wanted it."""
-
-
-class _Enough(BaseException):
-    """The second run has saved all that is wanted. No model means to catch this."""
 
 
 class _Call:
@@ -116,160 +111,158 @@ class _Call:
     ) -> None:
         self._calls = calls
         self._run = run
-        self._leaves, self._spec = tree_flatten((args, kwargs))
-        self._places = [i for i, leaf in enumerate(self._leaves) if isinstance(leaf, Tensor)]
         self._saved: list[ref[_Saved]] = []
         self._shapes: list[tuple[torch.Size, torch.dtype]] = []
-        self._checked = calls.passes < _CHECKED
-        self._digest: tuple[Any, ...] = ()
+        self._learning = calls.passes < LEARNING
+        self._digest: list[Any] = []
         self._autocast = _autocast_now(calls.place.device)
+        self._context = contextvars.copy_context()
         self._randomness = Randomness(calls.place.device)
-        self._before = calls.state.begin()
         self._versions: dict[int, int] = {}
-        """Of the inputs that are held themselves, by their place."""
+        """Of the inputs that are held themselves, by number."""
+        calls.state.look()
+        self._given = Given(args, kwargs, calls.state.known, self._held)
+        self._before = calls.state.begin(self._given.objects)
 
-    def first(self) -> Any:
+    def first(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the block."""
-        leaves = list(self._leaves)
-        given: dict[int, Tensor] = {place: leaves[place] for place in self._places}
-        held: dict[int, Tensor] = {}
-        for place, tensor in given.items():
-            if id(tensor) not in held:
-                held[id(tensor)] = self._held(place, tensor)
-            self._leaves[place] = held[id(tensor)]
-        versions = {place: _version(tensor) for place, tensor in given.items()}
-        with saved_tensors_hooks(self._pack, self._unpack):
-            result = self._called(leaves)
+        tensors, self._given.tensors = self._given.tensors, []
+        found = [self._found(tensor) for tensor in tensors]
+        result = self._refusing(args, kwargs)
+        for saved in self._saved:
+            if (place := saved()) is not None:
+                place.first = None
         self._before.end()
-        written = {place for place, tensor in given.items() if _version(tensor) != versions[place]}
-        if unheard := written & self._versions.keys():
-            for place in unheard:
-                self._calls.writes.add(place)
-            raise self._calls.refuse(
+        written = {number for number, tensor in enumerate(tensors) if self._found(tensor) != found[number]}
+        self._calls.writes |= written
+        if written & self._versions.keys():
+            raise self._calls.state.refuse(
                 "wrote to its input, which it had not done in its first passes: it cannot be computed again"
             )
-        self._calls.writes |= written
-        if self._checked:
-            self._digest = self._digested(result)
+        self._digest = self._digested(result, args, kwargs, tensors)
         return result
 
-    def _held(self, place: int, tensor: Tensor) -> Tensor:
+    def _refusing(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        try:
+            with saved_tensors_hooks(self._pack, self._unpack):
+                return self._run(*args, **kwargs)
+        except RuntimeError as error:
+            if "saved tensor hooks" not in str(error):
+                raise
+            raise self._calls.state.refuse(
+                "uses a transform of torch.func in its forward pass, which permits nobody to have what is saved for"
+                " backward there"
+            ) from error
+
+    def _held(self, number: int, tensor: Tensor) -> Tensor:
         """An input for the second run: itself, or a copy where the block writes to it, or may write to it."""
         held = tensor.detach()
-        written = place in self._calls.writes
-        if written or self._checked:
-            copy = held.clone()
-            # Of a part of a tensor a copy is laid out otherwise, which may change the last bits of a product.
-            held = copy if written or copy.stride() == held.stride() else held
-        if held.untyped_storage()._cdata == tensor.untyped_storage()._cdata:
-            self._versions[place] = _version(tensor)
+        if is_plain(tensor) and (self._learning or number in self._calls.writes):
+            held = laid_out_copy(held)
+        else:
+            self._versions[number] = version_of(tensor)
         return held.requires_grad_(tensor.requires_grad)
 
+    def _found(self, tensor: Tensor) -> Any:
+        """What changes when an input is written to."""
+        return version_of(tensor), digest([tensor]) if self._learning else None
+
     def _pack(self, tensor: Tensor) -> _Saved:
-        saved = _Saved(len(self._saved))
+        saved = _Saved(len(self._saved), tensor)
         self._saved.append(ref(saved))
         self._shapes.append((tensor.shape, tensor.dtype))
         return saved
 
     def _unpack(self, saved: _Saved) -> Tensor:
+        if saved.first is not None:
+            return unmoved(saved.first)
         task = torch._C._current_graph_task_id()
         if task not in saved.tensors:
             self._again(task)
-        return saved.tensors.pop(task)
+        return unmoved(saved.tensors.pop(task))
 
     def _again(self, task: int) -> None:
         """The second run, for a backward pass."""
         calls, place = self._calls, self._calls.place
-        for number, version in self._versions.items():
-            if _version(self._leaves[number]) != version:
-                raise calls.refuse(
-                    "cannot be computed again in backward: its input was written to after its forward"
-                )
-        again = _Again(self, task, stops=not self._checked)
+        again = _Again(self, task)
         recording = place.recording.recomputing(calls.block.index) if place.passes.backward else nullcontext()
-        result: Any = None
         with recording, torch.enable_grad(), ExitStack() as surroundings:
-            leaves = self._given()
+            args, kwargs = self._given.again(self._for_second)
+            given = list(tensors_in((args, kwargs)))
             for autocast in self._autocast:
                 surroundings.enter_context(torch.autocast(**autocast))
             surroundings.enter_context(self._randomness.again())
             surroundings.enter_context(self._before.again())
-            surroundings.enter_context(saved_tensors_hooks(again.pack, _itself))
-            with suppress(_Enough):
-                result = self._called(leaves)
+            with saved_tensors_hooks(again.pack, unmoved), self._failing():
+                result = self._context.copy().run(self._run, *args, **kwargs)
+            digest = self._digested(result, args, kwargs, given)
         calls.passes += 1
         again.check()
-        if self._checked and self._digest != self._digested(result):
-            raise calls.refuse(
+        if self._digest != digest:
+            raise calls.state.refuse(
                 "computed something else when it was computed again in backward: its forward pass depends on more than"
-                " its inputs, its modules' attributes and the default random numbers of torch, NumPy and Python"
+                " its arguments, what its modules and its code come at, and the default random numbers of torch, NumPy"
+                " and Python"
             )
 
-    def _given(self) -> list[Any]:
-        """The arguments of the second run. Those that were one tensor are one again: attention asks for that."""
-        leaves = list(self._leaves)
-        copies: dict[int, Tensor] = {}
-        for place in self._calls.writes.intersection(self._places):
-            held = leaves[place]
-            if id(held) not in copies:
-                copies[id(held)] = held.clone()
-            leaves[place] = copies[id(held)]
-        return leaves
+    def _for_second(self, number: int, held: Tensor) -> Tensor:
+        """An argument of the second run."""
+        version = self._versions.get(number)
+        if version is not None and version_of(held) != version:
+            raise self._calls.state.refuse(
+                "cannot be computed again in backward: its input was written to after its forward"
+            )
+        return laid_out_copy(held) if number in self._calls.writes else held
 
-    def _called(self, leaves: list[Any]) -> Any:
-        args, kwargs = tree_unflatten(leaves, self._spec)
-        leaves.clear()
-        return self._run(*args, **kwargs)
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        try:
+            yield
+        except TrainingError:
+            raise
+        except Exception as error:
+            raise self._calls.state.refuse(
+                f"failed when it was computed again in backward ({what(error)})"
+            ) from error
 
-    def _digested(self, result: Any) -> tuple[Any, ...]:
+    def _digested(
+        self, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], given: list[Tensor]
+    ) -> list[Any]:
+        """What was computed: what the block answers with, and tensors that it left where there were others, or none."""
         if not self._calls.place.repeats:
-            return ()
-        return tuple(
-            (leaf.shape, leaf.dtype, zlib.crc32(as_bytes(leaf.detach().cpu().contiguous().view(-1))))
-            for leaf in tree_leaves(result)
-            if isinstance(leaf, Tensor) and leaf.layout == torch.strided and not leaf.is_meta
-        )
+            return []
+        known = set(map(id, given))
+        left = (*tensors_in((args, kwargs)), *self._before.made())
+        return digest((*leaves(result), *(tensor for tensor in left if id(tensor) not in known)))
 
 
 class _Again:
     """What a second run saves."""
 
-    def __init__(self, call: _Call, task: int, *, stops: bool) -> None:
+    def __init__(self, call: _Call, task: int) -> None:
         self._call = call
         self._task = task
-        self._stops = stops
         self._count = 0
         self._others = False
         """It saves other tensors than the first run."""
 
-    def pack(self, tensor: Tensor) -> Tensor:
-        """Hand a tensor to autograd's place for it. Raises _Enough after the last one."""
+    def pack(self, tensor: Tensor) -> Stays:
+        """Hand a tensor to autograd's place for it."""
         number, saved = self._count, self._call._saved
         self._count += 1
-        held = tensor.detach()
+        held = stays(tensor)
         if number >= len(saved) or self._call._shapes[number] != (tensor.shape, tensor.dtype):
             self._others = True
         elif (place := saved[number]()) is not None:
             place.tensors[self._task] = held
-        if self._stops and self._count == len(saved):
-            raise _Enough
         return held
 
     def check(self) -> None:
         """Raises TrainingError where the two runs do not agree."""
         if self._others or self._count != len(self._call._saved):
-            raise self._call._calls.refuse(
+            raise self._call._calls.state.refuse(
                 "saved other tensors for backward when it was computed again: its forward pass went another way"
             )
-
-
-def _itself(tensor: Tensor) -> Tensor:
-    return tensor
-
-
-def _version(tensor: Tensor) -> int:
-    """How often it has been written to; of an inference tensor nobody counts."""
-    return 0 if tensor.is_inference() else tensor._version
 
 
 def _autocast_now(device: torch.device) -> list[dict[str, Any]]:

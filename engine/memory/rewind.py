@@ -1,207 +1,243 @@
-"""Rewind: a block's forward pass runs a second time on what its first run found in the attributes of its modules.
+"""Rewind: a block's forward pass runs a second time on what its first run found, whoever has changed that since.
 
-Before the first run the attributes are noted, their containers and tensors as they are; after it, what has changed is
-kept. Around the second run each changed attribute has its old value: another object, a shallow copy of what a list, a
-dictionary or a set held, a copy of a buffer or another tensor that was written to (a batch normalization's running
-statistics, a spectral norm's vectors). What the second run changes goes into these copies; afterwards every attribute
-is again what it was. So the model's state is that of one run.
+Before the first run is noted what the block can come at (`walk.py`): the attributes, buffers, submodules and hooks of
+its modules, containers in containers, objects, arrays, generators of random numbers, what its code names in files and
+closures (`places.py`), and the values of tensors (`values.py`). Around the second run all of that is again what it was
+found to be; afterwards it is what it was before the second run, so that this leaves no trace.
 
-Not rewound: parameters, generators of random numbers, and what lies deeper (an object's own attributes, a container
-in a container) or outside of the model. A parameter, a tensor or a container of an attribute that the second run
-changes all the same, as under another name, ends the job.
+What is noted is compared, not walked through again, until something else than a number or a text has changed.
 
-Cost: some microseconds for each module and run, and copies of the tensors that the block writes to.
+Not put back: parameters that are trained, and how far an iterator, a Python generator or a file is. A run that changes
+one of these ends the job with the layer's name. Nobody sees what goes past this: a file that forward opens, another
+process, a library's globals.
+
+Cost: a third of a microsecond for each place, four times a pass, and a copy of small tensors and of those that the
+block writes to.
 """
 
 from __future__ import annotations
 
-import operator
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
-import torch
 from torch import Tensor, nn
+from torch.nn import Parameter
 
 from engine.errors import TrainingError
 from engine.instrumentation.gate import past_gates
+from engine.instrumentation.reached import PLAIN
+from engine.instrumentation.undisturbed import undisturbed
+from engine.memory.places import Place
+from engine.memory.values import SMALL_BYTES, Note, is_as, note, put_back, version_of
+from engine.memory.walk import Walk
 
-_INTERNAL = frozenset(vars(nn.Module())) - {"training"}
-_CONTAINERS = (list, dict, set, deque)
-_NOTHING: Any = object()
-_LEARNING = 2
+LEARNING = 2
 REMEDY = (
     "Keep the activations of this layer, or swap them, or let the model change nothing but its own attributes"
 )
 
 
-class _Entry(NamedTuple):
-    """An attribute or a buffer."""
-
-    mapping: dict[str, Any]
-    """Of a module, in which it is."""
-    name: str
-    path: str
-    """For people."""
-
-
 class State:
-    """The attributes of a block's modules."""
+    """What a block comes at."""
 
     def __init__(self, block: str, modules: Sequence[nn.Module]) -> None:
         """`block`: its name, for people."""
         self.block = block
-        self.modules = list(dict.fromkeys(below for module in modules for below in module.modules()))
+        self._modules = modules
         self.written: set[str] = set()
-        """Tensors, by path, that forward has been seen to write to."""
+        """Tensors, by name, that forward has been seen to write to."""
+        self._below = list(dict.fromkeys(below for module in modules for below in module.modules()))
         self._passes: Counter[tuple[bool, ...]] = Counter()
         """In which it was looked what forward writes to, by the modules' modes."""
+        self._walk()
 
-    def begin(self) -> Before:
-        """The block is about to run. In its first passes in these modes, all tensors are compared with copies."""
-        modes = tuple(module.training for module in self.modules)
+    def begin(self, arguments: Sequence[Any]) -> Before:
+        """The block is about to run. `arguments`: those that may change by themselves. In its first passes in these
+        modes, all tensors are compared with copies."""
+        modes = tuple(module.training for module in self._below)
         self._passes[modes] += 1
-        return Before(self, learning=self._passes[modes] <= _LEARNING)
+        given = Walk([("its argument", value) for value in arguments], self.known) if arguments else None
+        return Before(self, given, learning=self._passes[modes] <= LEARNING)
 
-    def mappings(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Where attributes and buffers are, with the beginning of their paths."""
-        for number, module in enumerate(self.modules):
-            where = f"{type(module).__name__}({number})."
-            yield where, vars(module)
-            yield where, module._buffers
+    def look(self) -> None:
+        """See what has changed since, and what that leads to."""
+        entered = True
+        for number, place in enumerate(self.places):
+            held = self.held[number]
+            if not place.same(held):
+                self.held[number] = place.read()
+                entered = entered and _entered(place, held) == _entered(place, self.held[number])
+        if not entered:
+            self._walk()
 
-    def parameters(self) -> Iterator[tuple[str, Tensor]]:
-        """Those of the modules."""
-        for module in self.modules:
-            for name, parameter in module._parameters.items():
-                if parameter is not None:
-                    yield f"{type(module).__name__}.{name}", parameter
+    def refuse(self, rule: str) -> TrainingError:
+        """What the block does that cannot be had."""
+        return TrainingError(f"{self.block} {rule}. {REMEDY}")
+
+    @past_gates
+    def _walk(self) -> None:
+        names = [f"{type(module).__name__}" for module in self._modules]
+        walk = Walk(zip(names, self._modules, strict=True))
+        self.places, self.held, self.known = walk.places, walk.held, walk.seen
+        found = walk.tensors.values()
+        self.parameters = [(name, each) for name, each in found if isinstance(each, Parameter)]
+        self.tensors = [(name, each) for name, each in found if not isinstance(each, Parameter)]
+        self.copies: dict[int, Tensor] = {}
+        """Of tensors, by id, as they were last noted."""
 
 
 class Before:
-    """What the first run found, and, after `end`, what of it has changed."""
+    """What the first run found."""
 
+    @undisturbed
     @past_gates
-    def __init__(self, state: State, learning: bool) -> None:
+    def __init__(self, state: State, given: Walk | None, *, learning: bool) -> None:
         self._state = state
-        self._found = [(where, mapping, mapping.copy()) for where, mapping in state.mappings()]
-        self._tensors: list[tuple[_Entry, Tensor, int]] = []
-        self._contents: list[tuple[_Entry, Any, Any]] = []
-        self._copies: dict[str, Tensor] = {}
-        for entry, value in self._entries():
-            if isinstance(value, Tensor):
-                if value.is_inference():
-                    continue
-                self._tensors.append((entry, value, value._version))
-                if learning or entry.path in state.written:
-                    self._copies[entry.path] = value.detach().clone()
-            else:
-                self._contents.append((entry, value, value.copy()))
-        self._old: list[tuple[_Entry, Any]] = []
-        """What has changed, with its old value or a copy of its old contents."""
+        self._learning = learning
+        self._places: Sequence[Place] = [*state.places, *given.places] if given else state.places
+        self._held = [*state.held, *given.held] if given else [*state.held]
+        self._modes = [(parameter, parameter.requires_grad) for _, parameter in state.parameters]
+        self._notes = [self._noted(name, each) for name, each in state.tensors]
+        fixed = [each for each in state.parameters if not each[1].requires_grad]
+        self._notes += [self._noted(name, each, small=0) for name, each in fixed]
+        if given is not None:
+            self._notes += [self._noted(name, each) for name, each in given.tensors.values()]
 
-    def _entries(self) -> Iterator[tuple[_Entry, Any]]:
-        for where, mapping, held in self._found:
-            for name, value in held.items():
-                if isinstance(value, (Tensor, *_CONTAINERS)) and name not in _INTERNAL:
-                    yield _Entry(mapping, name, where + name), value
+    def _noted(self, name: str, tensor: Tensor, small: int = SMALL_BYTES) -> Note:
+        copies, state = self._state.copies, self._state
+        is_small = tensor.numel() * tensor.element_size() <= small
+        wanted = self._learning or is_small or name in state.written
+        noted = note(name, tensor, copies.get(id(tensor)), copies=wanted)
+        if noted.copy is not None and is_small:
+            copies[id(tensor)] = noted.copy
+        return noted
 
+    @undisturbed
     @past_gates
     def end(self) -> None:
-        """The first run has ended. Raises TrainingError where it wrote to a tensor of which there is no copy."""
-        for where, mapping, held in self._found:
-            same = held.keys() == mapping.keys() and all(map(operator.is_, held.values(), mapping.values()))
-            if not same:
-                for name in held.keys() | mapping.keys():
-                    old = held.get(name, _NOTHING)
-                    if old is not mapping.get(name, _NOTHING) and name not in _INTERNAL:
-                        self._old.append((_Entry(mapping, name, where + name), old))
-        for entry, tensor, version in self._tensors:
-            copy = self._copies.get(entry.path)
-            # Nobody counts that batch normalization writes its running statistics.
-            same = tensor._version == version and (copy is None or torch.equal(copy, tensor))
-            if not same:
-                self._state.written.add(entry.path)
-                if copy is None:
-                    raise TrainingError(
-                        f"the forward pass of {self._state.block} wrote to {entry.path}, which it had not done in its"
-                        f" first passes: as it was before, it cannot be computed again. {REMEDY}"
+        """The first run has ended. Raises TrainingError for what it has changed and nobody can put back."""
+        self._refuse_moved(self._held)
+        for number, noted in enumerate(self._notes):
+            large = noted.copy is None or noted.copy.nbytes > SMALL_BYTES
+            if not large:
+                continue
+            if not is_as(noted):
+                self._state.written.add(noted.name)
+                if noted.copy is None and version_of(noted.alias) != noted.version:
+                    raise self._state.refuse(
+                        f"wrote to {noted.name} in its forward pass, which it had not done in its first passes: as that"
+                        " was before, it cannot be computed again"
                     )
-                self._changed(entry, copy)
-        for entry, container, content in self._contents:
-            if not _same(container, content):
-                self._changed(entry, content)
-        self._found, self._tensors, self._contents, self._copies = [], [], [], {}
+            elif noted.copy is not None:
+                self._notes[number] = noted._replace(copy=None)
+        self._state.look()
 
-    def _changed(self, entry: _Entry, old: Any) -> None:
-        """Itself, whatever stands in its place now."""
-        self._old = [each for each in self._old if each[0].path != entry.path]
-        self._old.append((entry, old))
+    def made(self) -> Iterator[Tensor]:
+        """Tensors that are where there were other ones, or none, in what the block comes at."""
+        for place, held in zip(self._places, self._held, strict=True):
+            if not place.same(held):
+                old = {id(value) for _, value in place.parts(held)}
+                for _, value in place.parts(place.read()):
+                    if isinstance(value, Tensor) and id(value) not in old:
+                        yield value
 
     @contextmanager
     def again(self) -> Iterator[None]:
-        """Around the second run. Raises TrainingError where that has changed what is not rewound."""
-        now = [(entry, entry.mapping.get(entry.name, _NOTHING)) for entry, _ in self._old]
-        fixed = self._fixed()
-        for entry, old in self._old:
-            _put(entry, _own(old))
+        """Around the second run. Raises TrainingError where that changes what is not put back."""
+        now = self._rewind()
         try:
             yield
-        finally:
-            for entry, value in now:
-                _put(entry, value)
-        self._check(fixed)
+        except BaseException:
+            self._forward(now)
+            raise
+        if changed := self._forward(now):
+            raise self._state.refuse(
+                f"cannot be computed again in backward: its forward pass changes {changed}, which a second pass has"
+                " changed again"
+            )
 
+    @undisturbed
     @past_gates
-    def _fixed(self) -> list[tuple[str, Any, Any]]:
-        """What a second run must not change, as it is: with a tensor's version, or what a container holds."""
-        fixed: list[tuple[str, Any, Any]] = [
-            (name, tensor, tensor._version)
-            for name, tensor in self._state.parameters()
-            if not tensor.is_inference()
-        ]
-        for where, mapping in self._state.mappings():
-            for name, value in mapping.items():
-                if isinstance(value, Tensor):
-                    if not value.is_inference():
-                        fixed.append((where + name, value, value._version))
-                elif isinstance(value, _CONTAINERS) and name not in _INTERNAL:
-                    fixed.append((where + name, value, value.copy()))
-        return fixed
+    def _rewind(self) -> _Now:
+        """Let everything be what the first run found. Answers with what it was before."""
+        now = _Now(self)
+        for place, held, found in zip(self._places, now.held, self._held, strict=True):
+            if held is not found and place.settable:
+                place.put(found)
+        for number in now.tensors:
+            if not put_back(self._notes[number]):
+                self._forward(now)
+                raise self._state.refuse(
+                    f"cannot be computed again in backward: {self._notes[number].name} was written to after its forward"
+                )
+        for parameter, wanted in self._modes:
+            if parameter.requires_grad != wanted:
+                parameter.requires_grad_(wanted)
+        return now
 
+    @undisturbed
     @past_gates
-    def _check(self, fixed: list[tuple[str, Any, Any]]) -> None:
-        for name, value, before in fixed:
-            same = value._version == before if isinstance(value, Tensor) else _same(value, before)
-            if not same:
-                raise TrainingError(
-                    f"{self._state.block} cannot be computed again in backward: its forward pass changes {name}, which"
-                    f" a second pass has changed again. {REMEDY}"
+    def _forward(self, now: _Now) -> str:
+        """Let everything be what it was before the second run. Answers with the name of what cannot be."""
+        changed = ""
+        for place, held in zip(self._places, now.held, strict=True):
+            if not place.same(held):
+                if place.settable:
+                    place.put(held)
+                else:
+                    changed = place.name
+        for number, noted in enumerate(self._notes):
+            then = now.tensors.get(number)
+            if then is not None:
+                put_back(then)
+            elif not is_as(noted) and not put_back(noted):
+                changed = noted.name
+        for noted in now.fixed:
+            if not is_as(noted):
+                same = noted.copy is not None and noted.copy.equal(noted.tensor)
+                self._state.written.add(noted.name)
+                put_back(noted)
+                changed = changed if same else noted.name
+        for parameter, wanted in now.modes:
+            if parameter.requires_grad != wanted:
+                parameter.requires_grad_(wanted)
+        return changed
+
+    def _refuse_moved(self, held: list[Any]) -> None:
+        for place, before in zip(self._places, held, strict=True):
+            if not place.settable and not place.same(before):
+                raise self._state.refuse(
+                    f"takes from {place.name} in its forward pass, which cannot be put back to where it was, so that it"
+                    " cannot be computed again"
                 )
 
 
-def _same(container: Any, content: Any) -> bool:
-    """Whether a container holds the very objects that its copy does."""
-    if isinstance(container, dict):
-        return container.keys() == content.keys() and all(
-            map(operator.is_, container.values(), content.values())
-        )
-    if isinstance(container, set):
-        return bool(container == content)
-    return len(container) == len(content) and all(map(operator.is_, container, content))
+class _Now:
+    """What everything is before a second run."""
+
+    def __init__(self, before: Before) -> None:
+        self.held = [
+            held if place.settable and place.same(held) else place.read()
+            for place, held in zip(before._places, before._held, strict=True)
+        ]
+        """What places hold; the very same where it is what was found."""
+        self.tensors = {
+            number: note(noted.name, noted.tensor, copies=noted.copy is not None)
+            for number, noted in enumerate(before._notes)
+            if not is_as(noted)
+        }
+        """Those that are not what was found, by number."""
+        self.modes = [(parameter, parameter.requires_grad) for parameter, _ in before._modes]
+        self.fixed = [
+            note(name, parameter, copies=before._learning or name in before._state.written)
+            for (name, parameter), (_, trained) in zip(before._state.parameters, before._modes, strict=True)
+            if trained
+        ]
+        """Parameters that are trained."""
 
 
-def _own(old: Any) -> Any:
-    """An object that a second run may change."""
-    if isinstance(old, Tensor) and not old.requires_grad and old.grad_fn is None:
-        with torch.no_grad():
-            return old.clone()
-    return old.copy() if isinstance(old, _CONTAINERS) else old
-
-
-def _put(entry: _Entry, value: Any) -> None:
-    if value is _NOTHING:
-        entry.mapping.pop(entry.name, None)
-    else:
-        entry.mapping[entry.name] = value
+def _entered(place: Place, held: Any) -> set[int]:
+    """What a place leads to."""
+    return {id(value) for _, value in place.parts(held) if not isinstance(value, PLAIN)}

@@ -30,7 +30,6 @@ from weakref import ref
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 from torch.autograd.graph import saved_tensors_hooks
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nn import Parameter
@@ -42,6 +41,7 @@ from engine.instrumentation.module_calls import Around
 from engine.memory.disk import Disk
 from engine.memory.mechanism import Block, Place
 from engine.memory.pinned import Pinned
+from engine.memory.saving import Stays, is_plain, saves, stays, unmoved
 
 _AHEAD = 2
 """How many memories are on their way in while one is used."""
@@ -99,13 +99,6 @@ class _Tensor(NamedTuple):
     stride: tuple[int, ...]
 
 
-class _Stays(NamedTuple):
-    """A tensor that has not moved, and how often it had been written to."""
-
-    tensor: Tensor
-    version: int
-
-
 class Swap:
     """On one part of a model."""
 
@@ -131,7 +124,7 @@ class Swap:
         """See Mechanism."""
         part = self._place.part
         held = [*part.parameters(), *part.buffers(), *tree_leaves(inputs)]
-        self._held = {_address(tensor) for tensor in held if isinstance(tensor, Tensor) and _is_plain(tensor)}
+        self._held = {_address(tensor) for tensor in held if isinstance(tensor, Tensor) and is_plain(tensor)}
         self._moved = {key: found for key, found in self._moved.items() if not found[0].expired()}
 
     def close(self) -> None:
@@ -141,24 +134,19 @@ class Swap:
     def _call(
         self, least: int, run: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        if not (
-            self._place.passes.forward
-            and torch.is_grad_enabled()
-            and not torch._C._are_functorch_transforms_active()
-            and forward_ad._current_level < 0
-        ):
+        if not saves(self._place.passes):
             return run(*args, **kwargs)
         with saved_tensors_hooks(partial(self._pack, least), _unpack):
             return run(*args, **kwargs)
 
     @past_gates
-    def _pack(self, least: int, tensor: Tensor) -> _Tensor | _Stays:
+    def _pack(self, least: int, tensor: Tensor) -> _Tensor | Stays:
         if self._stays(tensor, least):
-            return _Stays(tensor.detach(), 0 if tensor.is_inference() else tensor._version)
+            return stays(tensor)
         return _Tensor(self._away(tensor), tensor.dtype, tensor.size(), tensor.stride())
 
     def _stays(self, tensor: Tensor, least: int) -> bool:
-        if not _is_plain(tensor) or tensor.nbytes < max(least, 1) or tensor.is_inference():
+        if not is_plain(tensor) or tensor.nbytes < max(least, 1) or tensor.is_inference():
             return True
         of_parameter = isinstance(tensor, Parameter) or isinstance(tensor._base, Parameter)
         return of_parameter or tensor.device != self._place.device or _address(tensor) in self._held
@@ -181,27 +169,12 @@ class Swap:
         return moved
 
 
-def _unpack(saved: _Tensor | _Stays) -> Tensor:
-    if isinstance(saved, _Stays):
-        tensor, version = saved
-        if not tensor.is_inference() and tensor._version != version:
-            raise RuntimeError(
-                "one of the variables needed for gradient computation has been modified by an inplace operation:"
-                f" [{tensor.type()} {list(tensor.shape)}] is at version {tensor._version}; expected version {version}"
-            )
-        return tensor
+def _unpack(saved: _Tensor | Stays) -> Tensor:
+    if isinstance(saved, Stays):
+        return unmoved(saved)
     moved, dtype, size, stride = saved
     values = moved.bytes()
     return torch.empty(0, dtype=dtype, device=values.device).set_(values.untyped_storage(), 0, size, stride)
-
-
-def _is_plain(tensor: Tensor) -> bool:
-    """Whether it is what its storage holds, and nothing more."""
-    return (
-        type(tensor) in (Tensor, Parameter)
-        and tensor.layout == torch.strided
-        and not (tensor.is_conj() or tensor.is_neg() or tensor.is_quantized or tensor.is_meta)
-    )
 
 
 def _address(tensor: Tensor) -> int:

@@ -6,14 +6,14 @@ that it replaces, the last batch's mean) is then a constant of the traced pass, 
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
 from typing import Any
 
 from torch import Tensor, nn
 
+from engine.instrumentation.containers import CONTAINERS, contents, refill
+
 _DICTIONARIES = ("_parameters", "_buffers", "_modules")
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
-_CONTAINERS: tuple[type[Any], ...] = (OrderedDict, dict, list, set, deque)
 _CONSTANT = "_tensor_constant"
 """So torch.fx calls tensors that forward makes of nothing; it puts them on the root."""
 _NOTHING: Any = object()
@@ -26,10 +26,10 @@ class Held:
         self._root = model
         self._held = {module: _dictionaries(module) for module in model.modules()}
         self._contents = {
-            id(value): (value, _content(value))
+            id(value): (value, contents(value))
             for dictionaries in self._held.values()
             for value in dictionaries[""].values()
-            if isinstance(value, _CONTAINERS)
+            if isinstance(value, CONTAINERS)
         }
         """Of lists and the like, which forward may write to."""
 
@@ -48,8 +48,8 @@ class Held:
     def put_back(self) -> None:
         """Let every attribute be what it was."""
         for value, content in self._contents.values():
-            if _identities(content) != _identities(_content(value)):
-                _refill(value, content)
+            if _identities(content) != _identities(contents(value)):
+                refill(value, content)
         for module, dictionaries in self._held.items():
             now = _dictionaries(module)
             for kind, before in dictionaries.items():
@@ -61,7 +61,7 @@ class Held:
     def _same(self, before: Any, now: Any, key: str) -> bool:
         if before is now:
             content = self._contents.get(id(before))
-            return content is None or _identities(content[1]) == _identities(_content(now))
+            return content is None or _identities(content[1]) == _identities(contents(now))
         if key.startswith(_CONSTANT):
             return before is _NOTHING and isinstance(now, Tensor)
         return isinstance(now, _PLAIN) and type(before) is type(now) and before == now
@@ -77,31 +77,6 @@ def _dictionaries(module: nn.Module) -> dict[str, dict[str, Any]]:
     }
     # What was traced by TorchScript has them in C++, where Python keeps nothing else.
     return {"": own, **{name: dict(vars(module)[name]) for name in _DICTIONARIES if name in vars(module)}}
-
-
-def _base(container: Any) -> type[Any]:
-    """Whose methods read and write it: a subclass may refuse its own (a frozen dictionary), or mean something else."""
-    return next(kind for kind in _CONTAINERS if isinstance(container, kind))
-
-
-def _content(container: Any) -> list[Any]:
-    """What it holds, in order: of a dictionary first its keys, then their values."""
-    base = _base(container)
-    if issubclass(base, dict):
-        return [*base.keys(container), *base.values(container)]
-    return [*base.__iter__(container)]
-
-
-def _refill(container: Any, content: list[Any]) -> None:
-    base = _base(container)
-    base.clear(container)
-    if issubclass(base, dict):
-        half = len(content) // 2
-        for key, value in zip(content[:half], content[half:], strict=True):
-            base.__setitem__(container, key, value)
-    else:
-        for part in content:
-            (base.add if base is set else base.append)(container, part)
 
 
 def _identities(content: list[Any]) -> list[int]:

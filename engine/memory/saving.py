@@ -1,0 +1,71 @@
+"""Saving: what mechanisms that stand between autograd and what it saves have in common."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+from torch.nn import Parameter
+
+from engine.memory.mechanism import Passes
+
+
+class Stays(NamedTuple):
+    """A tensor that autograd has saved and that has not moved, and how often it had been written to."""
+
+    tensor: Tensor
+    version: int
+
+
+def stays(tensor: Tensor) -> Stays:
+    """What is to be kept of it: its memory, and not how it was computed."""
+    return Stays(tensor.detach(), version_of(tensor))
+
+
+def unmoved(saved: Stays) -> Tensor:
+    """The tensor. Raises RuntimeError, as PyTorch does, where it was written to since."""
+    tensor, version = saved
+    if version_of(tensor) != version:
+        raise RuntimeError(
+            "one of the variables needed for gradient computation has been modified by an inplace operation:"
+            f" [{tensor.type()} {list(tensor.shape)}] is at version {tensor._version}; expected version {version}"
+        )
+    return tensor
+
+
+def saves(passes: Passes) -> bool:
+    """Whether what autograd saves now is for the backward part of a training pass, and may be anything but what it is:
+    not without gradients, in an evaluation or inside a transform of torch.func."""
+    return (
+        passes.forward
+        and torch.is_grad_enabled()
+        and not torch._C._are_functorch_transforms_active()
+        and forward_ad._current_level < 0
+    )
+
+
+def is_plain(tensor: Tensor) -> bool:
+    """Whether it is what its storage holds, and nothing more."""
+    return (
+        type(tensor) in (Tensor, Parameter)
+        and tensor.layout == torch.strided
+        and not (tensor.is_conj() or tensor.is_neg() or tensor.is_quantized or tensor.is_meta)
+    )
+
+
+def version_of(tensor: Tensor) -> int:
+    """How often it has been written to; of an inference tensor nobody counts."""
+    return 0 if tensor.is_inference() else tensor._version
+
+
+def laid_out_copy(tensor: Tensor) -> Tensor:
+    """A copy that lies in its memory as the tensor does in its own: another layout may change the last bits of a
+    product."""
+    copy = tensor.clone()
+    if copy.stride() == tensor.stride() or not tensor.numel():
+        return copy
+    count = 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
+    flat = tensor.as_strided((count,), (1,)).clone()
+    return flat.as_strided(tensor.shape, tensor.stride())

@@ -1,0 +1,74 @@
+"""Values of tensors that a block comes at: noted before a run, compared after it, and put back where they lie.
+
+Who writes is not told by a version alone: batch normalization writes its statistics uncounted, and so does whoever
+writes through `.data`. Tensors of up to `SMALL_BYTES` are therefore copied before every run (once, while they stay the
+same). Larger ones, and parameters that are not trained, are copied in a block's first runs, and where they have been
+seen to be written to; of the others the version tells.
+
+Values are put back into the same memory, so that views, arrays and whoever else has it find them there, and the
+tensor's version is set back, too: nobody else's backward pass takes notice.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from engine.memory.saving import is_plain, version_of
+
+SMALL_BYTES = 2**18
+
+
+class Note(NamedTuple):
+    """A tensor as it was."""
+
+    name: str
+    """For people."""
+    tensor: Tensor
+    alias: Tensor
+    """The same memory, of the same shape."""
+    version: int
+    copy: Tensor | None
+
+
+def note(name: str, tensor: Tensor, known: Tensor | None = None, *, copies: bool) -> Note:
+    """How it is now. `copies`: its values, too. `known`: a copy of earlier, which will do where it is the same."""
+    alias = tensor.detach()
+    if not copies or not is_plain(tensor) or _overlaps(tensor):
+        return Note(name, tensor, alias, version_of(tensor), None)
+    same = known is not None and known.shape == alias.shape and torch.equal(known, alias)
+    return Note(name, tensor, alias, version_of(tensor), known if same else alias.clone())
+
+
+def is_as(noted: Note) -> bool:
+    """Whether it is as it was noted, as far as that shows."""
+    _, tensor, alias, version, copy = noted
+    if version_of(tensor) != version or tensor.shape != alias.shape:
+        return False
+    if copy is None:
+        return not is_plain(tensor) or tensor.is_set_to(alias)
+    return tensor.is_set_to(alias) and torch.equal(alias, copy)
+
+
+def put_back(noted: Note) -> bool:
+    """Let it be as it was noted. False where there is no copy of its values, and they are others now."""
+    _, tensor, alias, version, copy = noted
+    if copy is None and version_of(alias) != version:
+        return False
+    with torch.no_grad():
+        if is_plain(alias) and not tensor.is_set_to(alias):
+            tensor.data = alias
+        if copy is not None:
+            with torch.inference_mode(tensor.is_inference()):
+                alias.copy_(copy)
+    if not tensor.is_inference():
+        counted = (tensor, alias)
+        torch._C._autograd._unsafe_set_version_counter(counted, (version, version))
+    return True
+
+
+def _overlaps(tensor: Tensor) -> bool:
+    """Whether several of its elements are one."""
+    return any(step == 0 and size > 1 for size, step in zip(tensor.shape, tensor.stride(), strict=True))

@@ -1,0 +1,108 @@
+"""Walk: all places, and all tensors, that a block's modules, the code of their classes and an object can come at.
+
+It goes through containers, attributes of objects and classes, functions of a user's with what they name in their file
+and enclose, and what methods and partial functions are bound to (`engine/instrumentation/reached.py`). Libraries' code
+is not read, and it stops after `MOST_PLACES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+from types import FunctionType, ModuleType
+from typing import Any
+
+from torch import Tensor
+
+from engine.instrumentation.reached import PLAIN, behind, is_users, names_in
+from engine.memory.places import (
+    Attributes,
+    Cell,
+    ClassAttributes,
+    Place,
+    attributes_of,
+    has_own_attributes,
+    place_of,
+)
+
+MOST_PLACES = 10_000
+
+
+class Walk:
+    """What some roots come at, at the time when this is made."""
+
+    def __init__(self, roots: Iterable[tuple[str, Any]], known: Container[int] = ()) -> None:
+        """`roots`: with their names, for people. `known`: ids of what is not to be entered."""
+        self.places: list[Place] = []
+        self.held: list[Any] = []
+        """What each of them holds."""
+        self.tensors: dict[int, tuple[str, Tensor]] = {}
+        """By id, with a name for people."""
+        self.seen: dict[int, Any] = {}
+        """By id, whatever was entered, which is kept so that nothing else gets it."""
+        self._known = known
+        self._waiting = list(roots)
+        self._named: dict[int, tuple[dict[str, Any], set[str]]] = {}
+        """By id of a file's names, those that functions name."""
+        while self._waiting and len(self.places) < MOST_PLACES:
+            self._enter(*self._waiting.pop())
+        for where, names in self._named.values():
+            self._add(Attributes(str(where.get("__name__", "")), where, frozenset(names)), enter=False)
+
+    def _enter(self, name: str, value: Any) -> None:
+        if isinstance(value, PLAIN) and not isinstance(value, bytearray):
+            return
+        if id(value) in self.seen or id(value) in self._known:
+            return
+        self.seen[id(value)] = value
+        if isinstance(value, Tensor):
+            self.tensors[id(value)] = name, value
+        elif isinstance(value, FunctionType):
+            self._function(value)
+        elif isinstance(value, type):
+            for kind in filter(is_users, value.__mro__):
+                if kind is value or id(kind) not in self.seen:
+                    self.seen[id(kind)] = kind
+                    self._add(ClassAttributes(kind))
+        elif isinstance(value, (tuple, frozenset)):
+            self._waiting += [(f"{name}[{at}]", part) for at, part in enumerate(value)]
+        else:
+            if (place := place_of(name, value)) is not None:
+                self._add(place)
+            self._waiting += [(name, part) for part in behind(value)]
+        if has_own_attributes(value):
+            self._waiting.append((name, type(value)))
+            for place in attributes_of(name, value):
+                self._add(place)
+
+    def _add(self, place: Place, *, enter: bool = True) -> None:
+        held = place.read()
+        self.places.append(place)
+        self.held.append(held)
+        if enter:
+            self._waiting += place.parts(held)
+
+    def _function(self, function: FunctionType) -> None:
+        if not is_users(function):
+            return
+        names = names_in(function.__code__)
+        self._names(function.__globals__, names)
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+            if id(cell) not in self.seen:
+                self.seen[id(cell)] = cell
+                self._add(Cell(name, cell))
+        self._add(Attributes(function.__name__, vars(function)))
+        self._waiting += [
+            (function.__name__, part) for part in (function.__defaults__, function.__kwdefaults__)
+        ]
+
+    def _names(self, where: dict[str, Any], names: frozenset[str]) -> None:
+        """What a function names in a file, and in files that it names."""
+        _, found = self._named.setdefault(id(where), (where, set()))
+        for name in (names & where.keys()) - found:
+            found.add(name)
+            value = where[name]
+            if isinstance(value, ModuleType):
+                if is_users(value):
+                    self._names(vars(value), names)
+            else:
+                self._waiting.append((name, value))
