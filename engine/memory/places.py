@@ -21,7 +21,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from types import CellType, SimpleNamespace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -35,7 +35,6 @@ MOST = 10_000
 MOST_BYTES = 2**24
 NOTHING: Any = object()
 """In place of what is not there."""
-_EMPTY: dict[str, Any] = {}
 
 _HOOKS = (
     "_forward_hooks", "_forward_hooks_with_kwargs", "_forward_hooks_always_called", "_forward_pre_hooks",
@@ -131,6 +130,15 @@ class Attributes(_Settable):
             yield f"{self.name}.{name}".lstrip("."), value
 
 
+class _Module(NamedTuple):
+    """What a module held."""
+
+    own: dict[str, Any]
+    filled: list[tuple[str, dict[Any, Any], dict[Any, Any]]]
+    """Of its buffers, submodules, parameters and hooks those that there were: their name, where, and what."""
+    empty: list[dict[Any, Any]]
+
+
 class ModuleAttributes(_Settable):
     """A module's attributes, buffers, parameters, submodules and hooks."""
 
@@ -140,32 +148,30 @@ class ModuleAttributes(_Settable):
 
     def read(self) -> Any:
         own = self._own
-        inner = {name: dict(own[name]) for name in _INNER if own.get(name)}
-        return dict(own), inner
+        inner = [(name, own[name]) for name in _INNER if name in own]  # of TorchScript's they are elsewhere
+        filled = [(name, where, dict(where)) for name, where in inner if where]
+        return _Module(dict(own), filled, [where for _, where in inner if not where])
 
     def same(self, held: Any) -> bool:
-        own, (before, inner) = self._own, held
-        if not _alike(own, before):
+        own, filled, empty = held
+        if any(empty) or not _alike(self._own, own):
             return False
-        return all(_alike(own.get(name) or _EMPTY, inner.get(name, _EMPTY)) for name in _INNER)
+        return all(_alike(where, what) for _, where, what in filled)
 
     def put(self, held: Any) -> None:
-        before, inner = held
-        put_names(self._own, before, complete=True)
-        for name in _INNER:
-            where = self._own.get(name)
-            if where is not None:
-                put_names(where, inner.get(name, {}), complete=True)
+        put_names(self._own, held.own, complete=True)
+        for _, where, what in held.filled:
+            put_names(where, what, complete=True)
+        for where in held.empty:
+            where.clear()
 
     def parts(self, held: Any) -> Iterator[tuple[str, Any]]:
-        before, inner = held
-        for name, value in before.items():
+        for name, value in held.own.items():
             if name not in _OTHER:
                 yield f"{self.name}.{name}", value
-        for where, values in inner.items():
-            for name, value in values.items():
-                hook = where in _HOOKS
-                yield self.name if hook else f"{self.name}.{name}", value
+        for inner, _, what in held.filled:
+            for name, value in what.items():
+                yield self.name if inner in _HOOKS else f"{self.name}.{name}", value
 
 
 class ClassAttributes(_Settable):

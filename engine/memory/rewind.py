@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 from torch import Tensor, nn
 from torch.nn import Parameter
@@ -30,7 +30,7 @@ from engine.instrumentation.gate import past_gates
 from engine.instrumentation.reached import PLAIN
 from engine.instrumentation.undisturbed import undisturbed
 from engine.memory.places import Place
-from engine.memory.values import SMALL_BYTES, Note, is_as, note, put_back, version_of
+from engine.memory.values import SMALL_BYTES, Note, can_be_copied, is_as, note, put_back, version_of
 from engine.memory.walk import Walk
 
 LEARNING = 2
@@ -83,9 +83,23 @@ class State:
         self.places, self.held, self.known = walk.places, walk.held, walk.seen
         found = walk.tensors.values()
         self.parameters = [(name, each) for name, each in found if isinstance(each, Parameter)]
-        self.tensors = [(name, each) for name, each in found if not isinstance(each, Parameter)]
+        self.tensors = [_Tensor.of(name, each) for name, each in found if not isinstance(each, Parameter)]
         self.copies: dict[int, Tensor] = {}
         """Of tensors, by id, as they were last noted."""
+
+
+class _Tensor(NamedTuple):
+    """A tensor that a block comes at."""
+
+    name: str
+    tensor: Tensor
+    copied: bool
+    """Whether its values can be copied."""
+    small: bool
+
+    @classmethod
+    def of(cls, name: str, tensor: Tensor, most: int = SMALL_BYTES) -> Self:
+        return cls(name, tensor, can_be_copied(tensor), tensor.numel() * tensor.element_size() <= most)
 
 
 class Before:
@@ -98,19 +112,21 @@ class Before:
         self._learning = learning
         self._places: Sequence[Place] = [*state.places, *given.places] if given else state.places
         self._held = [*state.held, *given.held] if given else [*state.held]
+        self._changed: list[int] | None = None
+        """Places that are not what was found, by number; None while nobody has looked."""
         self._modes = [(parameter, parameter.requires_grad) for _, parameter in state.parameters]
-        self._notes = [self._noted(name, each) for name, each in state.tensors]
+        self._notes = [self._noted(each) for each in state.tensors]
         fixed = [each for each in state.parameters if not each[1].requires_grad]
-        self._notes += [self._noted(name, each, small=0) for name, each in fixed]
+        self._notes += [self._noted(_Tensor.of(name, each, most=0)) for name, each in fixed]
         if given is not None:
-            self._notes += [self._noted(name, each) for name, each in given.tensors.values()]
+            self._notes += [self._noted(_Tensor.of(name, each)) for name, each in given.tensors.values()]
 
-    def _noted(self, name: str, tensor: Tensor, small: int = SMALL_BYTES) -> Note:
+    def _noted(self, each: _Tensor) -> Note:
+        name, tensor, copied, small = each
         copies, state = self._state.copies, self._state
-        is_small = tensor.numel() * tensor.element_size() <= small
-        wanted = self._learning or is_small or name in state.written
+        wanted = copied and (small or self._learning or name in state.written)
         noted = note(name, tensor, copies.get(id(tensor)), copies=wanted)
-        if noted.copy is not None and is_small:
+        if small and noted.copy is not None:
             copies[id(tensor)] = noted.copy
         return noted
 
@@ -118,10 +134,16 @@ class Before:
     @past_gates
     def end(self) -> None:
         """The first run has ended. Raises TrainingError for what it has changed and nobody can put back."""
-        self._refuse_moved(self._held)
+        self._look()
+        for number in self._changed or ():
+            place = self._places[number]
+            if not place.settable:
+                raise self._state.refuse(
+                    f"takes from {place.name} in its forward pass, which cannot be put back to where it was, so that it"
+                    " cannot be computed again"
+                )
         for number, noted in enumerate(self._notes):
-            large = noted.copy is None or noted.copy.nbytes > SMALL_BYTES
-            if not large:
+            if noted.copy is not None and noted.copy.nbytes <= SMALL_BYTES:
                 continue
             if not is_as(noted):
                 self._state.written.add(noted.name)
@@ -132,16 +154,26 @@ class Before:
                     )
             elif noted.copy is not None:
                 self._notes[number] = noted._replace(copy=None)
-        self._state.look()
+        if self._changed:
+            self._state.look()
 
     def made(self) -> Iterator[Tensor]:
-        """Tensors that are where there were other ones, or none, in what the block comes at."""
-        for place, held in zip(self._places, self._held, strict=True):
-            if not place.same(held):
-                old = {id(value) for _, value in place.parts(held)}
-                for _, value in place.parts(place.read()):
-                    if isinstance(value, Tensor) and id(value) not in old:
-                        yield value
+        """Tensors that a run has put where there were other ones, or none, in what the block comes at."""
+        if self._changed is None:
+            self._look()
+        for number in self._changed or ():
+            place = self._places[number]
+            old = {id(value) for _, value in place.parts(self._held[number])}
+            for _, value in place.parts(place.read()):
+                if isinstance(value, Tensor) and id(value) not in old:
+                    yield value
+
+    def _look(self) -> None:
+        self._changed = [
+            number
+            for number, (place, held) in enumerate(zip(self._places, self._held, strict=True))
+            if not place.same(held)
+        ]
 
     @contextmanager
     def again(self) -> Iterator[None]:
@@ -163,9 +195,10 @@ class Before:
     def _rewind(self) -> _Now:
         """Let everything be what the first run found. Answers with what it was before."""
         now = _Now(self)
-        for place, held, found in zip(self._places, now.held, self._held, strict=True):
-            if held is not found and place.settable:
-                place.put(found)
+        for number in now.held:
+            if self._places[number].settable:
+                self._places[number].put(self._held[number])
+        self._changed = None
         for number in now.tensors:
             if not put_back(self._notes[number]):
                 self._forward(now)
@@ -182,12 +215,14 @@ class Before:
     def _forward(self, now: _Now) -> str:
         """Let everything be what it was before the second run. Answers with the name of what cannot be."""
         changed = ""
-        for place, held in zip(self._places, now.held, strict=True):
-            if not place.same(held):
-                if place.settable:
-                    place.put(held)
-                else:
-                    changed = place.name
+        if self._changed is None:
+            self._look()
+        for number in {*now.held, *(self._changed or ())}:
+            place, held = self._places[number], now.held.get(number, self._held[number])
+            if place.settable:
+                place.put(held)
+            elif not place.same(held):
+                changed = place.name
         for number, noted in enumerate(self._notes):
             then = now.tensors.get(number)
             if then is not None:
@@ -205,24 +240,17 @@ class Before:
                 parameter.requires_grad_(wanted)
         return changed
 
-    def _refuse_moved(self, held: list[Any]) -> None:
-        for place, before in zip(self._places, held, strict=True):
-            if not place.settable and not place.same(before):
-                raise self._state.refuse(
-                    f"takes from {place.name} in its forward pass, which cannot be put back to where it was, so that it"
-                    " cannot be computed again"
-                )
-
 
 class _Now:
     """What everything is before a second run."""
 
     def __init__(self, before: Before) -> None:
-        self.held = [
-            held if place.settable and place.same(held) else place.read()
-            for place, held in zip(before._places, before._held, strict=True)
-        ]
-        """What places hold; the very same where it is what was found."""
+        self.held = {
+            number: place.read()
+            for number, (place, held) in enumerate(zip(before._places, before._held, strict=True))
+            if not place.same(held)
+        }
+        """What places hold that are not what was found, by number."""
         self.tensors = {
             number: note(noted.name, noted.tensor, copies=noted.copy is not None)
             for number, noted in enumerate(before._notes)

@@ -36,16 +36,16 @@ class Note(NamedTuple):
 def note(name: str, tensor: Tensor, known: Tensor | None = None, *, copies: bool) -> Note:
     """How it is now. `copies`: its values, too. `known`: a copy of earlier, which will do where it is the same."""
     alias = tensor.detach()
-    if not copies or not is_plain(tensor) or _overlaps(tensor):
+    if not copies:
         return Note(name, tensor, alias, version_of(tensor), None)
-    same = known is not None and known.shape == alias.shape and torch.equal(known, alias)
+    same = known is not None and torch.equal(known, alias)
     return Note(name, tensor, alias, version_of(tensor), known if same else alias.clone())
 
 
 def is_as(noted: Note) -> bool:
     """Whether it is as it was noted, as far as that shows."""
     _, tensor, alias, version, copy = noted
-    if version_of(tensor) != version or tensor.shape != alias.shape:
+    if version_of(tensor) != version:
         return False
     if copy is None:
         return not is_plain(tensor) or tensor.is_set_to(alias)
@@ -69,6 +69,8 @@ def put_back(noted: Note) -> bool:
     return True
 
 
-def _overlaps(tensor: Tensor) -> bool:
-    """Whether several of its elements are one."""
-    return any(step == 0 and size > 1 for size, step in zip(tensor.shape, tensor.stride(), strict=True))
+def can_be_copied(tensor: Tensor) -> bool:
+    """Whether its values can be put back: there is one place for each."""
+    return is_plain(tensor) and all(
+        step or size < 2 for size, step in zip(tensor.shape, tensor.stride(), strict=True)
+    )

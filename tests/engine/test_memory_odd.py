@@ -14,6 +14,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from tests import odd_keeping, odd_tensors
 from tests import odd_models as odd
 from tests.memory import MOVED, install, summed, trained
 
@@ -38,22 +39,22 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
             odd._freezes,
         )
     },
-    **{f"kept: {where}": lambda where=where: odd.Model(odd.Keeps, where) for where in odd.KEEPS},  # type: ignore[misc]
-    "late writes through .data": lambda: odd.Model(odd.LateData, 4, True),
-    "late writes that do not show": lambda: odd.Model(odd.LateData, 4, False),
-    "a momentum encoder": lambda: odd.Model(odd.Momentum),
-    "made of the first batch": lambda: odd.Model(odd.FirstBatch),
-    "vmap": lambda: odd.Model(odd.Mapped),
-    "a sparse argument": lambda: odd.WithSparse(odd.SparseGiven),
-    "sparse attributes": lambda: odd.Model(odd.SparseHeld, False),
-    "sparse attributes that are replaced": lambda: odd.Model(odd.SparseHeld, True),
-    "a shared dictionary": lambda: odd.Model(odd.Shares),
-    "conjugate outputs": lambda: odd.WithConjugate(odd.Conjugate),
-    "autograd.grad": lambda: odd.Model(odd.Force),
-    "it calls itself": lambda: odd.Model(odd.Tree),
-    "an older checkpoint": lambda: odd.Model(odd.Older),
-    "context variables": lambda: odd.WithContext(odd.Contextual),
-    "answers in objects": lambda: odd.WithAnswers(odd.Answers),
+    **{f"kept: {where}": lambda where=where: odd.Model(odd_keeping.Keeps, where) for where in odd_keeping.KEEPS},  # type: ignore[misc]
+    "late writes through .data": lambda: odd.Model(odd_tensors.LateData, 4, True),
+    "late writes that do not show": lambda: odd.Model(odd_tensors.LateData, 4, False),
+    "a momentum encoder": lambda: odd.Model(odd_tensors.Momentum),
+    "made of the first batch": lambda: odd.Model(odd_tensors.FirstBatch),
+    "vmap": lambda: odd.Model(odd_tensors.Mapped),
+    "a sparse argument": lambda: odd_tensors.WithSparse(odd_tensors.SparseGiven),
+    "sparse attributes": lambda: odd.Model(odd_tensors.SparseHeld, False),
+    "sparse attributes that are replaced": lambda: odd.Model(odd_tensors.SparseHeld, True),
+    "a shared dictionary": lambda: odd.Model(odd_tensors.Shares),
+    "conjugate outputs": lambda: odd_tensors.WithConjugate(odd_tensors.Conjugate),
+    "autograd.grad": lambda: odd.Model(odd_tensors.Force),
+    "it calls itself": lambda: odd.Model(odd_tensors.Tree),
+    "an older checkpoint": lambda: odd.Model(odd_tensors.Older),
+    "context variables": lambda: odd_tensors.WithContext(odd_tensors.Contextual),
+    "answers in objects": lambda: odd_tensors.WithAnswers(odd_tensors.Answers),
 }  # fmt: skip
 
 
@@ -64,7 +65,7 @@ def seen(
     random.seed(5)
     np.random.seed(5)
     torch.manual_seed(0)
-    odd.fresh()
+    odd_keeping.fresh()
     model = build()
     options = {"least_bytes": 0} if activations == "swap" else {}
     memory = install(model, scratch, activations, **options) if activations else None
