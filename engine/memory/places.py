@@ -159,9 +159,11 @@ class ModuleAttributes(_Settable):
         return all(_alike(where, what) for _, where, what in filled)
 
     def put(self, held: Any) -> None:
-        put_names(self._own, held.own, complete=True)
+        put_names(self._own, held.own)
         for _, where, what in held.filled:
-            put_names(where, what, complete=True)
+            if not _alike(where, what):  # hooks have an order
+                where.clear()
+                where.update(what)
         for where in held.empty:
             where.clear()
 
@@ -356,8 +358,8 @@ def attributes_of(name: str, value: Any) -> Iterator[Place]:
         yield Slots(name, value)
 
 
-def put_names(where: dict[str, Any], held: dict[str, Any], *, complete: bool) -> None:
-    """Let `where` have the values of `held`, and nothing else, in that order, if that is `complete`."""
+def put_names(where: dict[str, Any], held: dict[str, Any], *, complete: bool = True) -> None:
+    """Let `where` have the values of `held`, and nothing else if that is `complete`."""
     if complete:
         for name in where.keys() - held.keys():
             del where[name]
@@ -366,9 +368,6 @@ def put_names(where: dict[str, Any], held: dict[str, Any], *, complete: bool) ->
             where.pop(name, None)
         elif where.get(name, NOTHING) is not value:
             where[name] = value
-    if complete and not _are(where.keys(), held.keys()):
-        where.clear()
-        where.update(held)
 
 
 def _are(some: Any, others: Any) -> bool:

@@ -38,12 +38,14 @@ from torch.autograd.graph import saved_tensors_hooks
 from engine.axes.memory_options import RecomputeOptions
 from engine.errors import TrainingError
 from engine.instrumentation.module_calls import Around
+from engine.instrumentation.raw_memory import listen
 from engine.memory.given import Given
 from engine.memory.mechanism import Block, Place
 from engine.memory.outputs import digest, leaves, tensors_in
 from engine.memory.randomness import Randomness
 from engine.memory.rewind import LEARNING, State
 from engine.memory.saving import Stays, is_plain, laid_out_copy, saves, stays, unmoved, version_of
+from engine.memory.values import GIVEN_AWAY
 from engine.user_code import what
 
 
@@ -54,6 +56,7 @@ class Recompute:
 
     def __init__(self, place: Place) -> None:
         self._place = place
+        listen(GIVEN_AWAY)
 
     def around(self, block: Block, options: RecomputeOptions) -> Around:
         """See Mechanism."""
@@ -75,6 +78,8 @@ class _Calls:
         self.state = State(block.name, block.modules)
         self.passes = 0
         """That have been computed again."""
+        self.again: ref[_Call] | None = None
+        """The call that was computed again last, in a graph that is not kept."""
         self.writes: set[int] = set()
         """Which of the tensors among its arguments it has been seen to write to."""
         self._inside = False
@@ -115,6 +120,8 @@ class _Call:
         self._shapes: list[tuple[torch.Size, torch.dtype]] = []
         self._learning = calls.passes < LEARNING
         self._digest: list[Any] = []
+        self._over = False
+        """A later call has been computed again, so that this one will not be."""
         self._autocast = _autocast_now(calls.place.device)
         self._context = contextvars.copy_context()
         self._randomness = Randomness(calls.place.device)
@@ -184,6 +191,11 @@ class _Call:
     def _again(self, task: int) -> None:
         """The second run, for a backward pass."""
         calls, place = self._calls, self._calls.place
+        if self._over:
+            raise calls.state.refuse(
+                "cannot be computed again in backward: its graph goes backward a second time, without retain_graph, and"
+                " after that of a later pass"
+            )
         again = _Again(self, task)
         recording = place.recording.recomputing(calls.block.index) if place.passes.backward else nullcontext()
         with recording, torch.enable_grad(), ExitStack() as surroundings:
@@ -197,6 +209,8 @@ class _Call:
                 result = self._context.copy().run(self._run, *args, **kwargs)
             digest = self._digested(result, args, kwargs, given)
         calls.passes += 1
+        if not torch._C._autograd._get_current_graph_task_keep_graph():
+            self._end_before()
         again.check()
         if self._digest != digest:
             raise calls.state.refuse(
@@ -204,6 +218,15 @@ class _Call:
                 " its arguments, what its modules and its code come at, and the default random numbers of torch, NumPy"
                 " and Python"
             )
+
+    def _end_before(self) -> None:
+        """Let go of the state that the call before this found. What is saved in a part of its graph that nobody goes
+        backward through would keep that, with the graph of the pass before in it, and so on."""
+        before = self._calls.again() if self._calls.again is not None else None
+        if before is not None and before is not self:
+            before._over = True
+            del before._given, before._before
+        self._calls.again = ref(self)
 
     def _for_second(self, number: int, held: Tensor) -> Tensor:
         """An argument of the second run."""

@@ -30,7 +30,17 @@ from engine.instrumentation.gate import past_gates
 from engine.instrumentation.reached import PLAIN
 from engine.instrumentation.undisturbed import undisturbed
 from engine.memory.places import Place
-from engine.memory.values import SMALL_BYTES, Note, can_be_copied, is_as, note, put_back, version_of
+from engine.memory.values import (
+    GIVEN_AWAY,
+    SMALL_BYTES,
+    Note,
+    can_be_copied,
+    is_as,
+    note,
+    put_back,
+    version_of,
+    was_given_away,
+)
 from engine.memory.walk import Walk
 
 LEARNING = 2
@@ -108,6 +118,7 @@ class Before:
     @undisturbed
     @past_gates
     def __init__(self, state: State, given: Walk | None, *, learning: bool) -> None:
+        GIVEN_AWAY.addresses.clear()
         self._state = state
         self._learning = learning
         self._places: Sequence[Place] = [*state.places, *given.places] if given else state.places
@@ -154,6 +165,8 @@ class Before:
                     )
             elif noted.copy is not None:
                 self._notes[number] = noted._replace(copy=None)
+            if was_given_away(noted):
+                self._state.written.add(noted.name)
         if self._changed:
             self._state.look()
 
@@ -252,11 +265,11 @@ class _Now:
         }
         """What places hold that are not what was found, by number."""
         self.tensors = {
-            number: note(noted.name, noted.tensor, copies=noted.copy is not None)
+            number: note(noted.name, noted.tensor, copies=can_be_copied(noted.tensor))
             for number, noted in enumerate(before._notes)
-            if not is_as(noted)
+            if not is_as(noted) or (noted.copy is None and noted.name in before._state.written)
         }
-        """Those that are not what was found, by number."""
+        """Those that are not what was found, or may be written to uncounted, by number."""
         self.modes = [(parameter, parameter.requires_grad) for parameter, _ in before._modes]
         self.fixed = [
             note(name, parameter, copies=before._learning or name in before._state.written)

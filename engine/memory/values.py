@@ -3,7 +3,7 @@
 Who writes is not told by a version alone: batch normalization writes its statistics uncounted, and so does whoever
 writes through `.data`. Tensors of up to `SMALL_BYTES` are therefore copied before every run (once, while they stay the
 same). Larger ones, and parameters that are not trained, are copied in a block's first runs, and where they have been
-seen to be written to; of the others the version tells.
+seen to be written to or to be given away (`raw_memory.py`); of the others the version tells.
 
 Values are put back into the same memory, so that views, arrays and whoever else has it find them there, and the
 tensor's version is set back, too: nobody else's backward pass takes notice.
@@ -16,9 +16,25 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from engine.instrumentation.raw_memory import memory_of
 from engine.memory.saving import is_plain, version_of
 
 SMALL_BYTES = 2**18
+
+
+class _GivenAway:
+    """Memory that somebody has been given past PyTorch."""
+
+    def __init__(self) -> None:
+        self.addresses: set[int] = set()
+
+    def given_away(self, memory: int) -> None:
+        """See Listener."""
+        self.addresses.add(memory)
+
+
+GIVEN_AWAY = _GivenAway()
+"""Since a block's run began."""
 
 
 class Note(NamedTuple):
@@ -50,6 +66,15 @@ def is_as(noted: Note) -> bool:
     if copy is None:
         return not is_plain(tensor) or tensor.is_set_to(alias)
     return tensor.is_set_to(alias) and torch.equal(alias, copy)
+
+
+def was_given_away(noted: Note) -> bool:
+    """Whether somebody may have written to it uncounted since a block's run began."""
+    return (
+        bool(GIVEN_AWAY.addresses)
+        and is_plain(noted.alias)
+        and memory_of(noted.alias) in GIVEN_AWAY.addresses
+    )
 
 
 def put_back(noted: Note) -> bool:

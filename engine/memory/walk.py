@@ -2,16 +2,18 @@
 
 It goes through containers, attributes of objects and classes, functions of a user's with what they name in their file
 and enclose, and what methods and partial functions are bound to (`engine/instrumentation/reached.py`). Libraries' code
-is not read, and it stops after `MOST_PLACES`.
+is not read. It goes on with what is nearest, and stops after `MOST_PLACES` or `MOST_TENSORS`.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Container, Iterable
 from types import FunctionType, ModuleType
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, fx
+from torch.nn.parameter import is_lazy
 
 from engine.instrumentation.reached import PLAIN, behind, is_users, names_in
 from engine.memory.places import (
@@ -24,7 +26,8 @@ from engine.memory.places import (
     place_of,
 )
 
-MOST_PLACES = 10_000
+MOST_PLACES = 2_000
+MOST_TENSORS = 2_000
 
 
 class Walk:
@@ -40,11 +43,11 @@ class Walk:
         self.seen: dict[int, Any] = {}
         """By id, whatever was entered, which is kept so that nothing else gets it."""
         self._known = known
-        self._waiting = list(roots)
+        self._waiting = deque(roots)
         self._named: dict[int, tuple[dict[str, Any], set[str]]] = {}
         """By id of a file's names, those that functions name."""
-        while self._waiting and len(self.places) < MOST_PLACES:
-            self._enter(*self._waiting.pop())
+        while self._waiting and len(self.places) < MOST_PLACES and len(self.tensors) < MOST_TENSORS:
+            self._enter(*self._waiting.popleft())
         for where, names in self._named.values():
             self._add(Attributes(str(where.get("__name__", "")), where, frozenset(names)), enter=False)
 
@@ -55,24 +58,34 @@ class Walk:
             return
         self.seen[id(value)] = value
         if isinstance(value, Tensor):
-            self.tensors[id(value)] = name, value
+            if not is_lazy(value):
+                self.tensors[id(value)] = name, value
         elif isinstance(value, FunctionType):
             self._function(value)
         elif isinstance(value, type):
-            for kind in filter(is_users, value.__mro__):
-                if kind is value or id(kind) not in self.seen:
-                    self.seen[id(kind)] = kind
-                    self._add(ClassAttributes(kind))
+            self._class(value)
         elif isinstance(value, (tuple, frozenset)):
             self._waiting += [(f"{name}[{at}]", part) for at, part in enumerate(value)]
         else:
-            if (place := place_of(name, value)) is not None:
-                self._add(place)
-            self._waiting += [(name, part) for part in behind(value)]
+            self._object(name, value)
         if has_own_attributes(value):
             self._waiting.append((name, type(value)))
             for place in attributes_of(name, value):
                 self._add(place)
+
+    def _class(self, kind: type) -> None:
+        for each in filter(is_users, kind.__mro__):
+            if each is kind or id(each) not in self.seen:
+                self.seen[id(each)] = each
+                self._add(ClassAttributes(each))
+
+    def _object(self, name: str, value: Any) -> None:
+        if (place := place_of(name, value)) is not None:
+            self._add(place)
+        parts = behind(value)
+        if isinstance(value, fx.GraphModule):
+            parts = tuple(node.target for node in value.graph.nodes if node.op == "call_function")
+        self._waiting += [(name, part) for part in parts]
 
     def _add(self, place: Place, *, enter: bool = True) -> None:
         held = place.read()

@@ -42,6 +42,7 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
     **{f"kept: {where}": lambda where=where: odd.Model(odd_keeping.Keeps, where) for where in odd_keeping.KEEPS},  # type: ignore[misc]
     "late writes through .data": lambda: odd.Model(odd_tensors.LateData, 4, True),
     "late writes that do not show": lambda: odd.Model(odd_tensors.LateData, 4, False),
+    "late writes to what is large": lambda: odd.Model(odd_tensors.LateData, 2**16, False),
     "a momentum encoder": lambda: odd.Model(odd_tensors.Momentum),
     "made of the first batch": lambda: odd.Model(odd_tensors.FirstBatch),
     "vmap": lambda: odd.Model(odd_tensors.Mapped),
