@@ -18,6 +18,7 @@ import operator
 import random
 import sys
 import threading
+from collections import UserDict, UserList
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from types import CellType, SimpleNamespace
@@ -264,7 +265,7 @@ class Cell(_Settable):
 
 
 class Values(_Settable):
-    """A bytearray, an array of Python's, or one of NumPy's: numbers, that are copied."""
+    """A bytearray, an array of Python's, or one of NumPy's: their values are copied."""
 
     def __init__(self, name: str, values: Any) -> None:
         super().__init__(name)
@@ -287,7 +288,9 @@ class Values(_Settable):
             self._values[:] = held
 
     def parts(self, held: Any) -> Iterator[tuple[str, Any]]:
-        yield from ()
+        if isinstance(held, np.ndarray) and held.dtype == object and held.size <= MOST:
+            for at, value in enumerate(held.flat):
+                yield f"{self.name}[{at}]", value
 
 
 class Dice(_Settable):
@@ -339,7 +342,7 @@ def place_of(name: str, value: Any) -> Place | None:
 def has_own_attributes(value: Any) -> bool:
     """Whether it is an object whose attributes are looked at: one of any class but Python's, PyTorch's and the
     engine's, or a module."""
-    if isinstance(value, (nn.Module, SimpleNamespace, threading.local)):
+    if isinstance(value, (nn.Module, SimpleNamespace, UserDict, UserList, threading.local)):
         return True
     return not isinstance(value, (torch.Tensor, *CODE)) and is_foreign(type(value))
 

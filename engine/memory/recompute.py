@@ -16,7 +16,8 @@ of torch.func a block runs as ever.
 
 In every pass the outputs of the second run must be bitwise those of the first one, by their checksums, on a device that
 repeats itself: what depends on anything that is not put back ends the job there, with the layer's name. In a block's
-first two passes its inputs are copied, in case it writes to them; later, those that it wrote to are.
+first two passes what it saves is compared, too, and its inputs are copied, in case it writes to them; later, those that
+it wrote to are.
 
 Costs a forward pass of the block, two checksums of its outputs and what `rewind.py` says; no bytes move. It loses where
 time is shorter than memory, and on layers alone that save little beside their input: a convolution's input is kept in
@@ -117,7 +118,9 @@ class _Call:
         self._calls = calls
         self._run = run
         self._saved: list[ref[_Saved]] = []
-        self._shapes: list[tuple[torch.Size, torch.dtype]] = []
+        self.shapes: list[tuple[torch.Size, torch.dtype]] = []
+        self.values: list[Any] = []
+        """Checksums of what was saved, while it is learnt what the block does."""
         self._learning = calls.passes < LEARNING
         self._digest: list[Any] = []
         self._over = False
@@ -177,8 +180,14 @@ class _Call:
     def _pack(self, tensor: Tensor) -> _Saved:
         saved = _Saved(len(self._saved), tensor)
         self._saved.append(ref(saved))
-        self._shapes.append((tensor.shape, tensor.dtype))
+        self.shapes.append((tensor.shape, tensor.dtype))
+        self.values.append(self.value_of(tensor))
         return saved
+
+    def value_of(self, tensor: Tensor) -> Any:
+        """The checksum of a saved tensor. One of whole numbers may be a workspace, which nobody has filled."""
+        told = tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool
+        return digest([tensor]) if told and self._learning and self._calls.place.repeats else None
 
     def _unpack(self, saved: _Saved) -> Tensor:
         if saved.first is not None:
@@ -207,17 +216,11 @@ class _Call:
             surroundings.enter_context(self._before.again())
             with saved_tensors_hooks(again.pack, unmoved), self._failing():
                 result = self._context.copy().run(self._run, *args, **kwargs)
-            digest = self._digested(result, args, kwargs, given)
+            made = self._digested(result, args, kwargs, given)
         calls.passes += 1
         if not torch._C._autograd._get_current_graph_task_keep_graph():
             self._end_before()
-        again.check()
-        if self._digest != digest:
-            raise calls.state.refuse(
-                "computed something else when it was computed again in backward: its forward pass depends on more than"
-                " its arguments, what its modules and its code come at, and the default random numbers of torch, NumPy"
-                " and Python"
-            )
+        again.check(same=self._digest == made)
 
     def _end_before(self) -> None:
         """Let go of the state that the call before this found. What is saved in a part of its graph that nobody goes
@@ -268,23 +271,33 @@ class _Again:
         self._count = 0
         self._others = False
         """It saves other tensors than the first run."""
+        self._same = True
+        """They have the same values."""
 
     def pack(self, tensor: Tensor) -> Stays:
         """Hand a tensor to autograd's place for it."""
         number, saved = self._count, self._call._saved
         self._count += 1
         held = stays(tensor)
-        if number >= len(saved) or self._call._shapes[number] != (tensor.shape, tensor.dtype):
+        if number >= len(saved) or self._call.shapes[number] != (tensor.shape, tensor.dtype):
             self._others = True
-        elif (place := saved[number]()) is not None:
+            return held
+        self._same = self._same and self._call.values[number] == self._call.value_of(tensor)
+        if (place := saved[number]()) is not None:
             place.tensors[self._task] = held
         return held
 
-    def check(self) -> None:
-        """Raises TrainingError where the two runs do not agree."""
+    def check(self, *, same: bool) -> None:
+        """Raises TrainingError where the two runs do not agree. `same`: in what they have computed."""
         if self._others or self._count != len(self._call._saved):
             raise self._call._calls.state.refuse(
                 "saved other tensors for backward when it was computed again: its forward pass went another way"
+            )
+        if not (same and self._same):
+            raise self._call._calls.state.refuse(
+                "computed something else when it was computed again in backward: its forward pass depends on more than"
+                " its arguments, what its modules and its code come at, and the default random numbers of torch, NumPy"
+                " and Python"
             )
 
 

@@ -160,8 +160,8 @@ class Before:
                 self._state.written.add(noted.name)
                 if noted.copy is None and version_of(noted.alias) != noted.version:
                     raise self._state.refuse(
-                        f"wrote to {noted.name} in its forward pass, which it had not done in its first passes: as that"
-                        " was before, it cannot be computed again"
+                        f"wrote to {noted.name} in its forward pass, of which there is no copy: as that was before, it"
+                        " cannot be computed again"
                     )
             elif noted.copy is not None:
                 self._notes[number] = noted._replace(copy=None)

@@ -5,15 +5,19 @@ What a user may look at after each pass is the same, too: a second run leaves no
 
 from __future__ import annotations
 
+import gc
 import random
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
+from engine.memory.recompute import _Call
+from engine.state.computation import Computation
 from tests import odd_keeping, odd_tensors
 from tests import odd_models as odd
 from tests.memory import MOVED, install, summed, trained
@@ -94,3 +98,66 @@ def test_an_odd_model_trains_as_without(name: str, activations: str, tmp_path: P
     assert before == after
     assert len(plain) == len(moved)
     assert all(torch.equal(a, b) for a, b in zip(plain, moved, strict=True))
+
+
+class Unused(odd.Odd):
+    """It keeps results with their graph, of which nobody asks for gradients."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+        self.norm = nn.BatchNorm1d(odd.WIDTH)
+
+    def forward(self, x: Tensor, *given: Any) -> Any:
+        self.calls += 1
+        self.spread = x.exp().sum()
+        self.found: list[Tensor] = []
+        self.found.append(self.linear(x).exp())
+        return torch.tanh(self.norm(self.linear(x))) * self.calls
+
+    def trace(self) -> Any:
+        return [self.calls, float(self.spread.detach()) if self.calls else 0]
+
+
+ORDERS = {"in their order": [0, 1, 2], "the last one first": [2, 1, 0]}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_several_forward_passes_may_come_before_their_backward_passes(order: str, tmp_path: Path) -> None:
+    found = []
+    for activations in ("keep", "recompute"):
+        torch.manual_seed(0)
+        model = odd.Model(Unused)
+        memory = install(model, tmp_path, activations)
+        computation = Computation(memory=memory)
+        made: list[Any] = []
+        for _ in range(3):
+            losses = []
+            for _ in ORDERS[order]:
+                inputs = torch.randn(4, odd.WIDTH)
+                with computation.training(inputs):
+                    losses.append(model(inputs).square().sum())
+            for number in ORDERS[order]:
+                with computation.backward():
+                    losses[number].backward()
+            made += [p.grad.clone() for p in model.parameters() if p.grad is not None]
+            made += [*(buffer.clone() for buffer in model.buffers()), repr(model.trace())]
+            made += [buffer._version for buffer in model.buffers()]
+        memory.close()
+        found.append(made)
+    assert len(found[0]) == len(found[1])
+    for one, other in zip(*found, strict=True):
+        assert torch.equal(one, other) if isinstance(one, Tensor) else one == other
+
+
+def test_what_a_pass_found_is_let_go_of_when_a_later_one_is_over(tmp_path: Path) -> None:
+    """Though parts of their graphs, through which nobody goes backward, are in the next one's state."""
+    gc.collect()
+    before = {id(each) for each in gc.get_objects() if isinstance(each, _Call)}
+    model = odd.Model(Unused)
+    memory = install(model, tmp_path, "recompute")
+    trained(model, lambda: torch.randn(4, odd.WIDTH), memory, steps=8)
+    gc.collect()
+    calls = [each for each in gc.get_objects() if isinstance(each, _Call) and id(each) not in before]
+    assert 0 < len(calls) <= 2 * len(model.blocks)
+    memory.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,20 @@ def forever() -> Iterator[float]:
 
 GLOBAL = counting()
 CALLS = itertools.count()
+
+
+class Masked(torch.autograd.Function):
+    """What it saves for backward does not show in what it answers."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(torch.tensor(list(os.urandom(x.numel()))).view_as(x).float())
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        (mask,) = ctx.saved_tensors
+        return gradient * mask
 
 
 class Takes(Odd):
@@ -133,6 +148,17 @@ SAYS = {
     "a_parameter_through_data": r"changes Takes\.linear\.weight|computed something else",
     "a_transform": r"uses a transform of torch\.func in its forward pass",
 }
+
+
+def test_what_shows_in_gradients_only_is_refused_in_the_first_passes(tmp_path: Path) -> None:
+    class Block(Odd):
+        def forward(self, x: Tensor, *given: Any) -> Any:
+            return Masked.apply(self.linear(x))
+
+    memory = install(model := nn.ModuleDict({"block": Block()}), tmp_path, "recompute")
+    with pytest.raises(TrainingError, match=rf"^block\.linear computed something else.*{REMEDY}"):
+        trained(model, numbers, memory, loss=lambda m, x: m["block"](x).sum(), steps=1)
+    memory.close()
 
 
 @pytest.mark.parametrize("since", [0, 4])
