@@ -3,7 +3,7 @@
 Who writes is not told by a version alone: batch normalization writes its statistics uncounted, and so does whoever
 writes through `.data`. Tensors of up to `SMALL_BYTES` are therefore copied before every run (once, while they stay the
 same). Larger ones, and parameters that are not trained, are copied in a block's first runs, and where they have been
-seen to be written to or to be given away (`raw_memory.py`); of the others the version tells.
+seen to be written to, or given away past PyTorch; of the others the version tells.
 
 Values are put back into the same memory, so that views, arrays and whoever else has it find them there, and the
 tensor's version is set back, too: nobody else's backward pass takes notice.
