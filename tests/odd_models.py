@@ -225,6 +225,34 @@ class WithTwice(Model):
         return x
 
 
+class Calls(Odd):
+    """It calls what it is given: a function with a count, a method of its caller's, a module with statistics."""
+
+    def forward(self, x: Tensor, function: Any, method: Any, *, module: Any) -> Any:
+        hidden = function(module(self.linear(x)))
+        method(float(hidden.detach().sum()))
+        return torch.tanh(hidden)
+
+
+class WithCalls(Model):
+    def __init__(self, kind: type[Odd]) -> None:
+        super().__init__(kind)
+        self.norm = nn.BatchNorm1d(WIDTH)
+
+    def forward(self, x: Tensor) -> Any:
+        count = 0
+
+        def counted(value: Tensor) -> Tensor:
+            nonlocal count
+            count += 1
+            return value * count
+
+        for block in self.blocks:
+            x = block(x, counted, self.said.append, module=self.norm)
+        self.said.append(count)
+        return x
+
+
 # --- code behind the last tensor that is saved ---
 
 FLAG = [False]

@@ -36,7 +36,7 @@ class Passes:
     """What is going on in this part of the model."""
 
     forward: bool = False
-    """The forward part of a training pass."""
+    """The forward part of a training pass, outside of a block that cares for all that is saved in it."""
     backward: bool = False
     """Its backward part."""
 

@@ -15,6 +15,7 @@ from engine.instrumentation.gate import past_gates
 from engine.instrumentation.reached import PLAIN
 from engine.instrumentation.undisturbed import undisturbed
 from engine.memory.places import has_own_attributes
+from engine.memory.saving import lies_in_memory
 
 _DEPTH = 8
 
@@ -61,10 +62,11 @@ def _told(tensor: Tensor) -> tuple[Any, ...]:
     values: tuple[Tensor, ...] = ()
     if tensor.layout == torch.sparse_coo:
         values = tensor._indices(), tensor._values()
-    elif tensor.layout == torch.strided and not (tensor.is_meta or tensor.is_quantized):
-        values = (tensor,)
-    return tensor.shape, tensor.dtype, [int(checksum(_flat(each))) for each in values]
+    else:
+        values = (tensor.detach().resolve_conj().resolve_neg(),)
+    told = [int(checksum(_flat(each))) for each in values if lies_in_memory(each)]
+    return tensor.shape, tensor.dtype, told
 
 
 def _flat(tensor: Tensor) -> Tensor:
-    return tensor.detach().resolve_conj().resolve_neg().contiguous().view(-1)
+    return tensor.detach().contiguous().view(-1)

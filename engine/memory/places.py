@@ -149,7 +149,9 @@ class ModuleAttributes(_Settable):
 
     def read(self) -> Any:
         own = self._own
-        inner = [(name, own[name]) for name in _INNER if name in own]  # of TorchScript's they are elsewhere
+        inner = [
+            (name, own[name]) for name in _INNER if isinstance(own.get(name), dict)
+        ]  # TorchScript's are none
         filled = [(name, where, dict(where)) for name, where in inner if where]
         return _Module(dict(own), filled, [where for _, where in inner if not where])
 

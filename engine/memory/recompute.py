@@ -19,6 +19,8 @@ repeats itself: what depends on anything that is not put back ends the job there
 first two passes what it saves is compared, too, and its inputs are copied, in case it writes to them; later, those that
 it wrote to are.
 
+Who writes to what a block has saved uncounted, through `.data`, changes no gradient, as he would without us.
+
 Costs a forward pass of the block, two checksums of its outputs and what `rewind.py` says; no bytes move. It loses where
 time is shorter than memory, and on layers alone that save little beside their input: a convolution's input is kept in
 any case.
@@ -83,17 +85,16 @@ class _Calls:
         """The call that was computed again last, in a graph that is not kept."""
         self.writes: set[int] = set()
         """Which of the tensors among its arguments it has been seen to write to."""
-        self._inside = False
-        """The block is being called."""
 
     def __call__(self, run: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if self._inside or not saves(self.place.passes):
+        passes = self.place.passes
+        if not saves(passes):
             return run(*args, **kwargs)
-        self._inside = True
+        passes.forward = False  # a block that is called within this one, itself perhaps, is a part of it
         try:
             return _Call(self, run, args, kwargs).first(args, kwargs)
         finally:
-            self._inside = False
+            passes.forward = True
 
 
 class _Saved:

@@ -91,9 +91,7 @@ class State:
         names = [f"{type(module).__name__}" for module in self._modules]
         walk = Walk(zip(names, self._modules, strict=True))
         self.places, self.held, self.known = walk.places, walk.held, walk.seen
-        found = walk.tensors.values()
-        self.parameters = [(name, each) for name, each in found if isinstance(each, Parameter)]
-        self.tensors = [_Tensor.of(name, each) for name, each in found if not isinstance(each, Parameter)]
+        self.parameters, self.tensors = _parted(walk)
         self.copies: dict[int, Tensor] = {}
         """Of tensors, by id, as they were last noted."""
 
@@ -112,6 +110,13 @@ class _Tensor(NamedTuple):
         return cls(name, tensor, can_be_copied(tensor), tensor.numel() * tensor.element_size() <= most)
 
 
+def _parted(walk: Walk) -> tuple[list[tuple[str, Parameter]], list[_Tensor]]:
+    """Parameters, with their names, and other tensors."""
+    found = walk.tensors.values()
+    parameters = [(name, each) for name, each in found if isinstance(each, Parameter)]
+    return parameters, [_Tensor.of(name, each) for name, each in found if not isinstance(each, Parameter)]
+
+
 class Before:
     """What the first run found."""
 
@@ -125,12 +130,10 @@ class Before:
         self._held = [*state.held, *given.held] if given else [*state.held]
         self._changed: list[int] | None = None
         """Places that are not what was found, by number; None while nobody has looked."""
-        self._modes = [(parameter, parameter.requires_grad) for _, parameter in state.parameters]
-        self._notes = [self._noted(each) for each in state.tensors]
-        fixed = [each for each in state.parameters if not each[1].requires_grad]
-        self._notes += [self._noted(_Tensor.of(name, each, most=0)) for name, each in fixed]
-        if given is not None:
-            self._notes += [self._noted(_Tensor.of(name, each)) for name, each in given.tensors.values()]
+        parameters, tensors = _parted(given) if given else ([], [])
+        self._modes = [(name, each, each.requires_grad) for name, each in (*state.parameters, *parameters)]
+        fixed = [_Tensor.of(name, each, most=0) for name, each, trained in self._modes if not trained]
+        self._notes = [self._noted(each) for each in (*state.tensors, *tensors, *fixed)]
 
     def _noted(self, each: _Tensor) -> Note:
         name, tensor, copied, small = each
@@ -218,7 +221,7 @@ class Before:
                 raise self._state.refuse(
                     f"cannot be computed again in backward: {self._notes[number].name} was written to after its forward"
                 )
-        for parameter, wanted in self._modes:
+        for _, parameter, wanted in self._modes:
             if parameter.requires_grad != wanted:
                 parameter.requires_grad_(wanted)
         return now
@@ -270,10 +273,10 @@ class _Now:
             if not is_as(noted) or (noted.copy is None and noted.name in before._state.written)
         }
         """Those that are not what was found, or may be written to uncounted, by number."""
-        self.modes = [(parameter, parameter.requires_grad) for parameter, _ in before._modes]
+        self.modes = [(parameter, parameter.requires_grad) for _, parameter, _ in before._modes]
         self.fixed = [
             note(name, parameter, copies=before._learning or name in before._state.written)
-            for (name, parameter), (_, trained) in zip(before._state.parameters, before._modes, strict=True)
+            for name, parameter, trained in before._modes
             if trained
         ]
         """Parameters that are trained."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -48,8 +48,14 @@ def saves(passes: Passes) -> bool:
 
 def is_plain(tensor: Tensor) -> bool:
     """Whether it is what its storage holds, and nothing more."""
+    return type(tensor) in (Tensor, Parameter) and lies_in_memory(tensor)
+
+
+def lies_in_memory(tensor: Tensor) -> bool:
+    """Whether its values are what its storage holds, whatever functions of PyTorch mean for its class."""
+    own: Any = type(tensor).__torch_dispatch__
     return (
-        type(tensor) in (Tensor, Parameter)
+        own is Tensor.__torch_dispatch__
         and tensor.layout == torch.strided
         and not (tensor.is_conj() or tensor.is_neg() or tensor.is_quantized or tensor.is_meta)
     )

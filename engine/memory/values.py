@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from engine.instrumentation.raw_memory import memory_of
-from engine.memory.saving import is_plain, version_of
+from engine.memory.saving import lies_in_memory, version_of
 
 SMALL_BYTES = 2**18
 
@@ -64,7 +64,7 @@ def is_as(noted: Note) -> bool:
     if version_of(tensor) != version:
         return False
     if copy is None:
-        return not is_plain(tensor) or tensor.is_set_to(alias)
+        return not lies_in_memory(tensor) or tensor.is_set_to(alias)
     return tensor.is_set_to(alias) and torch.equal(alias, copy)
 
 
@@ -72,7 +72,7 @@ def was_given_away(noted: Note) -> bool:
     """Whether somebody may have written to it uncounted since a block's run began."""
     return (
         bool(GIVEN_AWAY.addresses)
-        and is_plain(noted.alias)
+        and lies_in_memory(noted.alias)
         and memory_of(noted.alias) in GIVEN_AWAY.addresses
     )
 
@@ -83,7 +83,7 @@ def put_back(noted: Note) -> bool:
     if copy is None and version_of(alias) != version:
         return False
     with torch.no_grad():
-        if is_plain(alias) and not tensor.is_set_to(alias):
+        if lies_in_memory(alias) and not tensor.is_set_to(alias):
             tensor.data = alias
         if copy is not None:
             with torch.inference_mode(tensor.is_inference()):
@@ -96,6 +96,6 @@ def put_back(noted: Note) -> bool:
 
 def can_be_copied(tensor: Tensor) -> bool:
     """Whether its values can be put back: there is one place for each."""
-    return is_plain(tensor) and all(
+    return lies_in_memory(tensor) and all(
         step or size < 2 for size, step in zip(tensor.shape, tensor.stride(), strict=True)
     )

@@ -12,6 +12,7 @@ from collections.abc import Container, Iterable
 from types import FunctionType, ModuleType
 from typing import Any
 
+import torch
 from torch import Tensor, fx
 from torch.nn.parameter import is_lazy
 
@@ -85,6 +86,8 @@ class Walk:
         parts = behind(value)
         if isinstance(value, fx.GraphModule):
             parts = tuple(node.target for node in value.graph.nodes if node.op == "call_function")
+        elif isinstance(value, torch.jit.ScriptModule):
+            parts = (*value.parameters(recurse=False), *value.buffers(recurse=False))
         self._waiting += [(name, part) for part in parts]
 
     def _add(self, place: Place, *, enter: bool = True) -> None:

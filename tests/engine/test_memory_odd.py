@@ -33,6 +33,8 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
     "an array": lambda: odd.WithArray(odd.WritesArray),
     "tensors in containers": lambda: odd.WithParts(odd.WritesParts),
     "one list by several ways": lambda: odd.WithTwice(odd.TwiceGiven),
+    "what it calls": lambda: odd.WithCalls(odd.Calls),
+    "a tensor of an own class": lambda: odd.Model(odd_tensors.OfOwnClass),
     "a hook for a while": lambda: odd.Model(odd.TemporaryHook),
     "a flag for a while": lambda: odd.Model(odd.GlobalFlag),
     "a context manager": lambda: odd.Model(odd.InContext),
