@@ -25,7 +25,7 @@ from engine.axes.codec_options import (
     TernGradOptions,
     ThresholdOptions,
 )
-from engine.axes.codec_sizes import NUMBER, signed_bytes, signed_extent
+from engine.axes.codec_sizes import NUMBER, number_at, signed_bytes, signed_extent
 from engine.catalogue import Axis, Mechanism, NoOptions
 
 
@@ -82,8 +82,7 @@ def _momentum(options: DgcOptions, count: int, item: int) -> int:
 
 
 def _momentum_there(options: DgcOptions, count: int, item: int, message: memoryview) -> int:
-    chosen = int.from_bytes(message[:NUMBER], "little")
-    return NUMBER + options.bytes(count, item, chosen) if count else 0
+    return NUMBER + options.bytes(count, item, number_at(message)) if count else 0
 
 
 CODEC = Axis(

@@ -8,6 +8,11 @@ BLOCK = 2**16
 """Elements within which a place takes two bytes."""
 
 
+def number_at(message: memoryview) -> int:
+    """How many elements a message has, where it begins with that."""
+    return int.from_bytes(message[:NUMBER], "little")
+
+
 def listed_bytes(count: int, chosen: int) -> int:
     """Of a list of `chosen` places among `count` elements: two bytes each, and four for each block where there are
     several: how many places lie in it."""
@@ -42,5 +47,5 @@ def signed_bytes(count: int) -> int:
 
 def signed_extent(count: int, message: memoryview) -> int:
     """Of the message of signs about `count` elements that `message` begins with."""
-    chosen = int.from_bytes(message[:NUMBER], "little")
+    chosen = number_at(message)
     return SIGNED_HEAD + place_bytes(count, chosen) + -(-chosen // 8) if count else 0

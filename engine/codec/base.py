@@ -7,7 +7,7 @@ its row (`engine/axes/codec.py`), so that plans are sized without torch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Protocol
@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from engine.errors import TrainingError
+from engine.tensor_bytes import as_bytes, joined
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +98,15 @@ def magnitudes_of(flat: Tensor, name: str) -> Tensor:
 def end_to_end(parts: Sequence[Tensor]) -> Tensor:
     """The parts as one 1-D tensor; a single one is not copied."""
     return parts[0] if len(parts) == 1 else torch.cat(list(parts)) if parts else torch.empty(0)
+
+
+def arriving(
+    payload: Sequence[Tensor], decode: Callable[[memoryview, Sequence[Tensor]], None], parts: Sequence[Tensor]
+) -> list[Tensor]:
+    """What a receiver that decodes by `decode` makes of a message for parts like these."""
+    found = [torch.empty_like(part) for part in parts]
+    decode(joined([as_bytes(tensor) for tensor in payload]), found)
+    return found
 
 
 def pieces(payload: Tensor, parts: Sequence[Tensor]) -> Iterable[tuple[Tensor, Tensor]]:

@@ -31,12 +31,11 @@ import torch
 from torch import Tensor
 
 from engine.axes.codec_options import DgcOptions
-from engine.axes.codec_sizes import NUMBER
-from engine.codec.base import Piece
+from engine.axes.codec_sizes import NUMBER, number_at
+from engine.codec.base import Piece, arriving
 from engine.codec.memory import Memory
 from engine.codec.places import Places, add_at, by_part, write_at
 from engine.codec.top_k import TopK
-from engine.tensor_bytes import as_bytes, joined
 
 _MOMENTUM, _WAITING, _MESSAGES = "momentum", "waiting", "messages"
 
@@ -66,9 +65,9 @@ class Dgc:
                 moved.append(options.momentum * momentum + part)
                 wanted.append(waits + moved[-1])
         chosen = options.chosen_in(self._messages, count, self._item)
-        payload, places = self._largest.pack(wanted, chosen)
-        sent = [torch.empty_like(part) for part in parts]
-        write_at(*self._largest.unpack(joined([as_bytes(piece) for piece in payload]), sent, chosen), sent)
+        packed, places = self._largest.pack(wanted, chosen)
+        payload = [torch.from_numpy(np.array([chosen], "<u4").view(np.uint8)), *packed]
+        sent = arriving(payload, self.decode, parts)
         for waits, momentum, all_of_it, part, moves in zip(
             waiting, momenta, wanted, sent, moved, strict=True
         ):
@@ -78,8 +77,7 @@ class Dgc:
             for part, where, _ in by_part(np.arange(count) if places is None else places, momenta):
                 part[where] = 0
         self._messages += 1
-        number = np.array([chosen], "<u4").view(np.uint8)
-        return [torch.from_numpy(number), *payload]
+        return payload
 
     def decode(self, payload: memoryview, parts: Sequence[Tensor]) -> None:
         write_at(*self._read(payload, parts), parts)
@@ -105,7 +103,7 @@ class Dgc:
         return [part * factor.to(part.dtype) for part in parts]
 
     def _read(self, payload: memoryview, parts: Sequence[Tensor]) -> tuple[Places | None, Tensor]:
-        chosen, count = int.from_bytes(payload[:NUMBER], "little"), sum(part.numel() for part in parts)
+        chosen, count = number_at(payload), sum(part.numel() for part in parts)
         if not min(1, count) <= chosen <= count:
             raise RuntimeError(
                 f"{len(payload)} bytes came for {count} elements, which say that {chosen} are sent"

@@ -17,9 +17,8 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from engine.codec.base import Piece, UnitCodec
+from engine.codec.base import Piece, UnitCodec, arriving
 from engine.codec.memory import Memory
-from engine.tensor_bytes import as_bytes, joined
 
 _REST = "rest"
 
@@ -50,8 +49,7 @@ class Feedback:
             payload = self._apart.encode_apart(wanted, rests, at)
         else:
             payload = self._codec.encode(wanted, at)
-        sent = [torch.empty_like(part) for part in parts]
-        self._codec.decode(joined([as_bytes(tensor) for tensor in payload]), sent)
+        sent = arriving(payload, self._codec.decode, parts)
         for rest, all_of_it, part in zip(rests, wanted, sent, strict=True):
             torch.sub(all_of_it, part, out=rest)
         return payload
