@@ -37,7 +37,7 @@ class Row:
     placement: str
     exchange: str
     codec: str
-    """With those of its options that are not its defaults."""
+    """With those of its options that are not its defaults; and of a server's answers, where these have another one."""
     activations: str
     """What happens to them, with those of its options that are not its defaults; empty where they stay."""
     order: str
@@ -74,7 +74,7 @@ def rows(plan: Plan | Wrapper, model: ModelDescription, job: JobSpec) -> list[Ro
                 parameters=layer.trainable_count,
                 placement=entry.placement,
                 exchange=entry.exchange,
-                codec=entry.encoding.text,
+                codec=_codec(entry),
                 activations=_activations(entry),
                 order=_order(entry),
                 units=units[entry.layer],
@@ -83,11 +83,16 @@ def rows(plan: Plan | Wrapper, model: ModelDescription, job: JobSpec) -> list[Ro
                 update=flow.update,
                 barrier=flow.barrier,
                 waits=layer.waits if entry.exchanges else "",
-                wire_exact=not entry.exchanges or entry.encoding.exact,
+                wire_exact=not entry.exchanges or entry.exact,
                 wire_bytes=wire[entry.layer],
             )
         )
     return sorted(found, key=lambda row: row.position)
+
+
+def _codec(layer: LayerPlan) -> str:
+    back = f"; answers {layer.answer_encoding.text}" if layer.answers_differences else ""
+    return layer.encoding.text + back
 
 
 def _activations(layer: LayerPlan) -> str:
@@ -182,7 +187,7 @@ def notes(
         layers = [titles[entry.layer] for entry in plan.layers if number in entry.overrides]
         which = named(layers, _NAMED) or "none left"
         said.append(f"overrides.{number}: {override.which} [{which}]: {override.what}")
-    if varying := [titles[e.layer] for e in plan.layers if e.exchanges and not e.encoding.exact]:
+    if varying := [titles[e.layer] for e in plan.layers if e.exchanges and not e.exact]:
         said.append(
             f"{named(varying, _NAMED)}: messages differ in length, and bytes are the most that they have"
         )

@@ -51,7 +51,7 @@ def assert_declared(run: Run, layers: set[int] | None = None) -> None:
     assert isinstance(plan, Plan)
     counted = counted_bytes(run)
     expected = {key: size for key, size in declared_bytes(run).items() if layers is None or key[2] in layers}
-    varying = {index[layer.layer] for layer in plan.layers if not layer.encoding.exact}
+    varying = {index[layer.layer] for layer in plan.layers if not layer.exact}
     assert counted.keys() == expected.keys()
     assert {key: size for key, size in counted.items() if key[2] not in varying} == {
         key: size for key, size in expected.items() if key[2] not in varying

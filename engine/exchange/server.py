@@ -1,9 +1,9 @@
 """The worker's side of the server exchanges, `central-reducer` (one shard) and `parameter-server` (N shards), with
 tensors: it carries out what `protocol/served.py` says.
 
-A unit's gradient is pushed to its shard; the answer is the updated parameters (update on the server) or the
-summed gradient (update on the worker). Where the server updates, and the model has written to the parameters itself,
-what it wrote goes ahead of the gradient. The other side is `shard.py`.
+A unit's gradient is pushed to its shard; the answer is the updated parameters, or what they have moved by (update on
+the server), or the summed gradient (update on the worker). Where the server updates, and the model has written to the
+parameters itself, what it wrote goes ahead of the gradient. The other side is `shard.py`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
+import torch
 from torch import Tensor
 
+from engine.codec.difference import moved_by
 from engine.errors import TrainingError
 from engine.exchange.base import Surroundings
 from engine.instrumentation.checksum import packed
@@ -23,6 +25,7 @@ from engine.protocol.messages import Lane, Message, Payload
 from engine.protocol.served import Served, ServedUnit
 from engine.state.choice import Choice
 from engine.state.host_memory import places, present
+from engine.telemetry.events import Kind
 from engine.tensor_bytes import as_bytes
 from engine.transport.message import Header
 
@@ -42,6 +45,11 @@ class ServerExchange:
         """Gradients are pushed within `start`; elsewhere once they have been copied, perhaps after backward."""
         sender = f"worker {context.rank}"
         self._codecs = {index: choice.codec(sender) for index, choice in context.choices.items()}
+        self._answers = {
+            index: choice.answer_codec(sender)
+            for index, choice in context.choices.items()
+            if choice.answers_differences
+        }
         self._machine = Served({index: _served(context, choice) for index, choice in context.choices.items()})
 
     def begin_step(self, step: int) -> None:
@@ -92,7 +100,7 @@ class ServerExchange:
 
     def place(self, header: Header) -> list[memoryview] | None:
         choice = self._context.choices[header.unit]
-        if header.kind != Message.ANSWER or header.payload_bytes == 0:
+        if header.kind != Message.ANSWER or header.payload_bytes == 0 or choice.answers_differences:
             return None
         memory, unit = self._context.memory, choice.unit
         if choice.flow.answer == "parameters":
@@ -123,9 +131,15 @@ class ServerExchange:
         """Nothing is held."""
 
     def _put(self, choice: Choice, header: Header, payload: Payload) -> None:
-        """The answer is there: parameters, or the sum of the step."""
+        """The answer is there: parameters, what they have moved by, or the sum of the step."""
         memory, unit = self._context.memory, choice.unit
         installed = partial(self._machine.installed, unit.index, header.version)
+        if choice.answers_differences:
+            with self._context.recording.coding(Kind.DECODE, choice, header.step):
+                codec, dtype = self._answers[unit.index], getattr(torch, unit.dtype)
+                moved = moved_by(codec, payload, unit.count, dtype)
+            memory.land_difference(unit, moved, installed)
+            return
         if choice.flow.answer == "parameters":
             memory.land(unit, payload, installed)
             return

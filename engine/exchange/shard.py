@@ -1,9 +1,9 @@
 """A server shard: it carries out what the homes of its units say (`protocol/home.py`), with tensors.
 
 Sums are in the parameters' own precision, in the order of arrival; in rank order where `deterministic`, so that
-they repeat bitwise. Memory: one copy of its parameters and optimizer state (update on the server), or of the last
-sums (update on the workers), one accumulator per unit, used again every step, and n gradients per unit where sums
-wait for rank order or for a later update.
+they repeat bitwise. Memory: one copy of its parameters and optimizer state (update on the server; one more where
+answers are differences), or of the last sums (update on the workers), one accumulator per unit, used again every step,
+and n gradients per unit where sums wait for rank order or for a later update.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from engine.codec.base import UnitCodec
+from engine.codec.difference import Difference
 from engine.consistency.policy import Policy
 from engine.errors import UserError
+from engine.exchange.room import Room, present
 from engine.instrumentation.writes import unequal
 from engine.protocol.assembly import returns_of
 from engine.protocol.errors import OutOfStepError
@@ -30,44 +30,10 @@ from engine.state.host_memory import has, places, union
 from engine.state.recording import Recording
 from engine.state.update_record import UpdateRecord
 from engine.state.updates import Hyper, PieceUpdater
+from engine.telemetry.events import Kind
 from engine.tensor_bytes import as_bytes, as_tensor, kept
 from engine.transport.endpoint import Endpoint
 from engine.transport.message import Header
-
-
-@dataclass(kw_only=True)
-class _Room:
-    """One unit's tensors on its shard."""
-
-    choice: Choice
-    codec: UnitCodec
-    home: Home
-    updater: PieceUpdater | None
-    """Of its parameters, one 1-D tensor per segment, where this shard updates them."""
-    dtype: torch.dtype
-    kept: dict[tuple[int, int], tuple[memoryview | None, bytes]] = field(default_factory=dict)
-    """By rank and step: contributions whose turn comes later, with the segments that they have; None: with none."""
-    sums: list[Tensor] = field(default_factory=list)
-    """The accumulator of the update that is next."""
-    spare: list[Tensor] = field(default_factory=list)
-    """Memory for the next accumulator. Where workers update, it is the answer before the last one: whoever pushes a
-    step has the answer of the step before, so nothing of an older one is still on its way out."""
-    mask: bytes | None = None
-    """Segments present anywhere in the sum; None before its first contribution is in."""
-    answer: list[Tensor] = field(default_factory=list)
-    """What workers get: the parameters, or the last complete step's sums. Kept apart from `sums`: a fast worker
-    may push the next step before a slow one has pulled this one's."""
-    views: list[memoryview] = field(default_factory=list)
-    """The answer's bytes. Where this shard updates, its memory stays the same; elsewhere the sum is encoded once,
-    however many ask for it and whenever: encoded again it would be another message, with what the first one lost."""
-    answer_mask: bytes = b""
-    """Segments present anywhere in the last update."""
-    first_arrival_s: float = 0.0
-    """When something came after which others are waited for."""
-    assigned: dict[int, bytes] = field(default_factory=dict)
-    """By rank: checksums of what its model has written to the parameters in the step under way."""
-    values: list[Tensor] = field(default_factory=list)
-    """What worker 0's has."""
 
 
 class Shard:
@@ -163,7 +129,7 @@ class Shard:
         for instruction in found:
             self._carry_out(room, instruction, header, payload)
 
-    def _waits_from_now(self, room: _Room) -> None:
+    def _waits_from_now(self, room: Room) -> None:
         if not room.home.waits:
             room.first_arrival_s = time.monotonic()
 
@@ -180,7 +146,7 @@ class Shard:
                 )
         return None
 
-    def _carry_out(self, room: _Room, instruction: Instruction, header: Header, payload: Payload) -> None:
+    def _carry_out(self, room: Room, instruction: Instruction, header: Header, payload: Payload) -> None:
         match instruction:
             case Add():
                 self._add(room, instruction, header, payload)
@@ -244,14 +210,14 @@ class Shard:
                 f"Use fewer {setting} or more workers, or find out from its log why the worker was lost",
             )
 
-    def _on_assign(self, room: _Room, header: Header, payload: Payload) -> None:
+    def _on_assign(self, room: Room, header: Header, payload: Payload) -> None:
         """A worker's model has written to the parameters. It says so ahead of its gradient."""
         room.assigned[header.origin] = header.meta
         if header.origin == 0:
             received = as_tensor(payload, room.dtype).clone()
             room.values = list(received.split([s.count for s in room.choice.unit.segments]))
 
-    def _assign(self, room: _Room) -> None:
+    def _assign(self, room: Room) -> None:
         """Let what all workers have written be what is updated. Raises TrainingError where they wrote differently."""
         if not room.assigned:
             return
@@ -261,6 +227,8 @@ class Shard:
         with torch.no_grad():
             for part, value in zip(room.answer, room.values, strict=True):
                 part.copy_(value)
+        if room.difference is not None:
+            room.difference.assign(room.values)
         room.assigned, room.values = {}, []
 
     def _room(
@@ -268,7 +236,7 @@ class Shard:
         choice: Choice,
         initial: Mapping[str, Tensor],
         make_updater: Callable[[Choice, list[Tensor]], PieceUpdater],
-    ) -> _Room:
+    ) -> Room:
         unit = choice.unit
         home = Home(
             unit.index,
@@ -278,21 +246,25 @@ class Shard:
             returns=returns_of(choice.layer),
             rank_order=self._deterministic,
         )
-        codec = choice.codec(f"shard {self.index}")
+        sender = f"shard {self.index}"
+        codec = choice.codec(sender)
         dtype: torch.dtype = getattr(torch, unit.dtype)
         if choice.flow.answer != "parameters":
-            return _Room(choice=choice, codec=codec, home=home, updater=None, dtype=dtype)
+            return Room(choice=choice, codec=codec, home=home, updater=None, dtype=dtype)
         pieces = [initial[s.parameter].detach().reshape(-1)[s.start : s.stop].clone() for s in unit.segments]
-        return _Room(
+        return Room(
             choice=choice,
             codec=codec,
             home=home,
             updater=make_updater(choice, pieces),
             dtype=dtype,
             answer=pieces,
+            difference=Difference(choice.answer_codec(sender), pieces)
+            if choice.answers_differences
+            else None,
         )
 
-    def _add(self, room: _Room, add: Add, header: Header, payload: Payload) -> None:
+    def _add(self, room: Room, add: Add, header: Header, payload: Payload) -> None:
         """Add a contribution to the sums; the first one overwrites what an older step left there."""
         unit = room.choice.unit
         start_ns = self._recording.now_ns()
@@ -307,9 +279,9 @@ class Shard:
             self._sum(room, received, mask, add.scale)
         self._recording.reduced(room.choice, add.step, add.origin, start_ns)
 
-    def _sum(self, room: _Room, received: memoryview, mask: bytes, scale: float) -> None:
+    def _sum(self, room: Room, received: memoryview, mask: bytes, scale: float) -> None:
         if room.mask is None:
-            parts = _present(room.sums, mask)
+            parts = present(room.sums, mask)
             room.codec.decode(received, parts)
             if scale != 1.0:
                 for part in parts:
@@ -321,7 +293,7 @@ class Shard:
                 if has(mask, index) and not has(room.mask, index):
                     part.zero_()
             room.mask = union(room.mask, mask)
-        parts = _present(room.sums, mask)
+        parts = present(room.sums, mask)
         if scale == 1.0:
             room.codec.decode_add(received, parts)
             return
@@ -330,7 +302,7 @@ class Shard:
         for part, more in zip(parts, decoded, strict=True):
             part.add_(more, alpha=scale)
 
-    def _update(self, room: _Room, update: Update) -> None:
+    def _update(self, room: Room, update: Update) -> None:
         """All contributions are there."""
         choice, mask = room.choice, room.mask
         if mask is None:  # no worker had a gradient of it
@@ -343,6 +315,8 @@ class Shard:
             )
             self._recording.updated(choice, update.step, start_ns)
             room.spare = room.sums
+            if room.difference is not None:
+                room.views = []
         else:
             room.spare, room.answer, room.views = room.answer, room.sums, []
         if update.parts:
@@ -351,13 +325,13 @@ class Shard:
                 self._record.add(update)
         room.sums, room.answer_mask = [], mask
 
-    def _send(self, room: _Room, send: Send) -> None:
+    def _send(self, room: Room, send: Send) -> None:
         """Notify workers, or send them what they wait for: the parameters, or the sum of the step; encoded once for
         all."""
         choice, mask = room.choice, b""
         payload: Sequence[memoryview] = ()
         if send.content is Content.PARAMETERS:
-            payload, mask = self._encoded(room, snapshot=send.snapshot), room.answer_mask
+            payload, mask = self._encoded(room, send), room.answer_mask
         header = Header(
             kind=send.kind,
             lane=Lane.WORKER,
@@ -374,19 +348,20 @@ class Shard:
         for rank in send.peers:
             self._endpoint.send(rank, header, payload)
 
-    def _encoded(self, room: _Room, *, snapshot: bool) -> list[memoryview]:
-        if room.updater is None:
-            if not room.views:
-                mask = room.answer_mask
-                encoded = room.codec.encode(_present(room.answer, mask), places(room.choice.unit, mask))
-                room.views = [as_bytes(part) for part in encoded]
-            return room.views
-        if snapshot:
+    def _encoded(self, room: Room, send: Send) -> list[memoryview]:
+        if room.updater is not None and send.snapshot:
             return [as_bytes(part.clone()) for part in room.answer]
-        room.views = room.views or [as_bytes(part) for part in room.answer]
+        if not room.views:
+            room.views = [as_bytes(part) for part in self._answer(room, send.step)]
         return room.views
 
-
-def _present(parts: list[Tensor], mask: bytes) -> list[Tensor]:
-    """The pieces whose presence bit is set."""
-    return [part for index, part in enumerate(parts) if has(mask, index)] if mask else parts
+    def _answer(self, room: Room, step: int) -> list[Tensor]:
+        """What travels to workers after an update."""
+        choice, mask = room.choice, room.answer_mask
+        if room.difference is not None:
+            with self._recording.coding(Kind.ENCODE, choice, step):
+                return room.difference.encode(room.answer)
+        if room.updater is not None:
+            return room.answer
+        with self._recording.encoding(choice, step):
+            return room.codec.encode(present(room.answer, mask), places(choice.unit, mask))

@@ -179,18 +179,24 @@ def _changed(
     if override.exchange is not None:
         traits = EXCHANGE[override.exchange].traits
         order = _following(order, traits)
-        update = "auto" if update == "server" and "server" not in traits else update
+        if "server" not in traits:
+            update = "auto" if update == "server" else update
+            entry = replace(
+                entry, answers=LayerPlan.answers, answer_options={}
+            )  # the default: nobody answers
     try:
         return replace(
             entry,
             exchange=given.get("exchange", entry.exchange),
             update=given.get("update", update),
             codec=given.get("codec", entry.codec),
-            codec_options=_codec_options(entry, override),
+            codec_options=_options(entry, override, "codec", "codec_options"),
+            answers=given.get("answers", entry.answers),
+            answer_options=_options(entry, override, "answers", "answer_options"),
             entropy_coding=given.get("entropy_coding", entry.entropy_coding),
             order=_order(order, override),
             activations=given.get("activations", entry.activations),
-            activation_options=_activation_options(entry, override),
+            activation_options=_options(entry, override, "activations", "activation_options"),
             fragment=given.get("fragment", entry.fragment),
             overrides=(*entry.overrides, number),
         )
@@ -198,16 +204,10 @@ def _changed(
         raise error.within(where) from None
 
 
-def _codec_options(entry: LayerPlan, override: Override) -> dict[str, Any]:
-    """After an override: another codec begins with its own defaults."""
-    kept = entry.codec_options if override.codec in (None, entry.codec) else {}
-    return {**kept, **(override.codec_options or {})}
-
-
-def _activation_options(entry: LayerPlan, override: Override) -> dict[str, Any]:
-    """After an override: another mechanism begins with its own defaults."""
-    kept = entry.activation_options if override.activations in (None, entry.activations) else {}
-    return {**kept, **(override.activation_options or {})}
+def _options(entry: LayerPlan, override: Override, of: str, field: str) -> dict[str, Any]:
+    """The `field` of the mechanism `of` after an override: another mechanism begins with its own defaults."""
+    kept = getattr(entry, field) if getattr(override, of) in (None, getattr(entry, of)) else {}
+    return {**kept, **(getattr(override, field) or {})}
 
 
 def _following(order: Order, traits: frozenset[str]) -> Order:

@@ -13,7 +13,7 @@ from engine.axes.memory import ACTIVATIONS
 from engine.errors import UserError, refusals
 from engine.plan.averaging import check_layer_averages
 from engine.plan.cluster import Cluster
-from engine.plan.consistency import trains_alone
+from engine.plan.consistency import drifts, trains_alone
 from engine.plan.description import LayerDescription, ModelDescription
 from engine.plan.drift_rules import check_layer_drifts
 from engine.plan.job import JobSpec
@@ -41,6 +41,9 @@ def layer_refusals(
     yield from refusals(_what_is_rounded_is_real, layer, described, field)
     yield from refusals(_momentum_is_of_own_gradients, layer, plan, job, field)
     yield from refusals(_momentum_is_applied_once, layer, described, job, field)
+    yield from refusals(_answers_are_parameters, layer, plan, job, field)
+    yield from refusals(_receivers_hold_the_same, layer, plan, field)
+    yield from refusals(_answers_come_nearer, layer, field)
     yield from refusals(_factors_have_a_product, layer, described, field)
     yield from refusals(_factors_are_sent_once, layer, field)
     yield from refusals(_factors_travel_whole, layer, field)
@@ -160,15 +163,13 @@ def _sums_of_what_travels_are_exact(layer: LayerPlan, field: str) -> None:
 
 
 def _what_is_rounded_is_real(layer: LayerPlan, described: LayerDescription, field: str) -> None:
-    if "lossless" not in CODEC[layer.codec].traits and any(
-        p.trainable and p.dtype.startswith("complex") for p in described.parameters
-    ):
-        raise UserError(
-            f"{field}.codec",
-            layer.codec,
-            "it would drop the imaginary parts of this layer",
-            "Use fp32",
-        )
+    if not any(p.trainable and p.dtype.startswith("complex") for p in described.parameters):
+        return
+    for what, codec in (("codec", layer.codec), ("answers", layer.answers)):
+        if "lossless" not in CODEC[codec].traits:
+            raise UserError(
+                f"{field}.{what}", codec, "it would drop the imaginary parts of this layer", "Use fp32"
+            )
 
 
 def _momentum_is_of_own_gradients(layer: LayerPlan, plan: Plan, job: JobSpec, field: str) -> None:
@@ -212,6 +213,51 @@ def _momentum_is_applied_once(
         "Use the optimizer sgd with momentum 0, for this layer at least (optimizer.groups), and the codec's own option"
         " momentum",
     )
+
+
+def _answers_are_parameters(layer: LayerPlan, plan: Plan, job: JobSpec, field: str) -> None:
+    if not layer.answers_differences:
+        return
+    if trains_alone(plan.consistency):
+        comes = "workers that average get an average, which travels as gradients do"
+    elif not is_served(layer):
+        comes = f"{layer.exchange} has no server to answer"
+    elif layer.update == "worker" or why_only_workers_update(job)[0]:
+        comes = "a server that does not update answers with sums, which travel as gradients do"
+    else:
+        return
+    raise UserError(
+        f"{field}.answers",
+        layer.answers,
+        f"it is about updated parameters, and {comes}",
+        "Leave it out (the codec encodes what returns here), or use a server that updates",
+    )
+
+
+def _receivers_hold_the_same(layer: LayerPlan, plan: Plan, field: str) -> None:
+    if layer.answers_differences and drifts(plan.consistency):
+        raise UserError(
+            f"{field}.answers",
+            layer.answers,
+            "a server sends what parameters have moved by from what all workers hold, and under"
+            f" {plan.consistency.mode} each holds another version",
+            "Use fp32, or a strategy whose workers wait for one another, such as p3",
+        )
+
+
+def _answers_come_nearer(layer: LayerPlan, field: str) -> None:
+    traits = CODEC[layer.answers].traits
+    if "own" in traits:
+        why = "it has a momentum of a worker's own gradients, and parameters have theirs already"
+    elif "random" in traits:
+        why = (
+            "what it draws at random may be farther from a difference than nothing is, so that what workers hold would"
+            " move away from the server's parameters"
+        )
+    else:
+        return
+    near = ", ".join(m.name for m in CODEC if m.available and not m.traits & {"own", "random"})
+    raise UserError(f"{field}.answers", layer.answers, why, f"Use one of {near}")
 
 
 def _factors_have_a_product(layer: LayerPlan, described: LayerDescription, field: str) -> None:
@@ -269,11 +315,12 @@ def _rehearsals_have_no_activations(layer: LayerPlan, job: JobSpec, field: str) 
 
 
 def _rehearsals_have_no_gradients(layer: LayerPlan, job: JobSpec, field: str) -> None:
-    if job.fidelity == "rehearse" and "by-value" in CODEC[layer.codec].traits:
-        raise UserError(
-            f"{field}.codec",
-            layer.codec,
-            "how many bytes it sends depends on values, and a rehearsal's gradients are made up, so its time would be,"
-            " too",
-            "Train the job, or rehearse a codec whose messages have one size",
-        )
+    for what, codec in (("codec", layer.codec), ("answers", layer.answers)):
+        if job.fidelity == "rehearse" and "by-value" in CODEC[codec].traits:
+            raise UserError(
+                f"{field}.{what}",
+                codec,
+                "how many bytes it sends depends on values, and a rehearsal's gradients are made up, so its time would"
+                " be, too",
+                "Train the job, or rehearse a codec whose messages have one size",
+            )

@@ -26,14 +26,16 @@ KINDS: dict[str, tuple[str, ...]] = {
 }
 """The kinds that overrides know, by patterns of their modules' classes; any other kind is such a pattern itself."""
 _AXES = {
-    "exchange": EXCHANGE, "codec": CODEC, "unit": UNIT, "depart": DEPART, "rank": RANK, "returns": RETURNS,
-    "activations": ACTIVATIONS,
+    "exchange": EXCHANGE, "codec": CODEC, "answers": CODEC, "unit": UNIT, "depart": DEPART, "rank": RANK,
+    "returns": RETURNS, "activations": ACTIVATIONS,
 }  # fmt: skip
 VALUES = (
     "exchange",
     "update",
     "codec",
     "codec_options",
+    "answers",
+    "answer_options",
     "entropy_coding",
     "unit",
     "size",
@@ -71,14 +73,19 @@ class Override:
     """That strategy's own options; those left out keep its defaults."""
     exchange: str | None = None
     """How the workers' contributions meet. What the order cannot mean for another exchange follows it: a server's
-    answer is pushed, buckets become layers on a server, factors travel as layers, and native collectives are first
-    come, first served."""
+    answer is pushed, buckets become layers on a server, factors travel as layers, native collectives are first come,
+    first served, and without a server there are no answers to encode."""
     update: Literal["auto", "worker", "server"] | None = None
     """Where the optimizer runs."""
     codec: str | None = None
     """What travels."""
     codec_options: dict[str, Any] | None = None
     """The codec's own options. Those left out stay as they were; where the codec changes, they get its defaults."""
+    answers: str | None = None
+    """As what updated parameters return from a server: what a codec that rounds makes of what they have moved by."""
+    answer_options: dict[str, Any] | None = None
+    """The own options of that codec. Those left out stay as they were; where the codec changes, they get its
+    defaults."""
     entropy_coding: bool | None = None
     """Whether what the codec selects is entropy-coded as well."""
     unit: str | None = None
@@ -106,6 +113,8 @@ class Override:
                 axis.require(value, name)
         if self.codec is not None:
             encoding(self.codec, self.codec_options)
+        if self.answers is not None:
+            encoding(self.answers, self.answer_options, field="answer_options")
         if self.activations is not None:
             options_of(ACTIVATIONS[self.activations], self.activation_options, "activation_options")
         if self.strategy is None and self.options:

@@ -78,6 +78,10 @@ class LayerPlan:
     """What travels."""
     codec_options: dict[str, Any] = field(default_factory=dict)
     """The codec's own options. Those left out have its defaults, and stand here, too."""
+    answers: str = "fp32"
+    """As what updated parameters return, where a server updates: by a codec that rounds, what they have moved by."""
+    answer_options: dict[str, Any] = field(default_factory=dict)
+    """The own options of that codec. Those left out have its defaults, and stand here, too."""
     entropy_coding: bool = False
     """Whether what the codec selects is entropy-coded as well (sparse codecs only)."""
     order: Order = Order()
@@ -98,6 +102,21 @@ class LayerPlan:
         return encoding(self.codec, self.codec_options)
 
     @cached_property
+    def answer_encoding(self) -> Encoding:
+        """The codec of updated parameters with its options."""
+        return encoding(self.answers, self.answer_options, field="answer_options")
+
+    @property
+    def answers_differences(self) -> bool:
+        """Whether a server sends what parameters have moved by in place of the parameters."""
+        return "lossless" not in CODEC[self.answers].traits
+
+    @property
+    def exact(self) -> bool:
+        """Whether all messages of so many elements have as many bytes, both ways."""
+        return self.encoding.exact and self.answer_encoding.exact
+
+    @cached_property
     def memory(self) -> Any:
         """The own options of what happens to its activations, of the class that the row names."""
         return options_of(ACTIVATIONS[self.activations], self.activation_options, "activation_options")
@@ -110,7 +129,9 @@ class LayerPlan:
     def __post_init__(self) -> None:
         for axis in (PLACEMENT, EXCHANGE, CODEC, ACTIVATIONS):
             axis.require(getattr(self, axis.name), axis.name)
+        CODEC.require(self.answers, "answers")
         object.__setattr__(self, "codec_options", to_plain(self.encoding.options))
+        object.__setattr__(self, "answer_options", to_plain(self.answer_encoding.options))
         object.__setattr__(self, "activation_options", to_plain(self.memory))
         if self.update not in ("auto", "worker", "server"):
             raise UserError("update", self.update, "no such update site", "Use auto, worker or server")

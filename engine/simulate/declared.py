@@ -121,8 +121,8 @@ def _alike(layer: LayerPlan, unit: Unit, workers: int) -> Hashable:
     """What a unit's bytes depend on."""
     factors = layer.layer if "factored" in EXCHANGE[layer.exchange].traits else None
     return (
-        layer.exchange, layer.encoding, layer.update, layer.order.returns, factors, unit.count, unit.dtype, unit.shard,
-        workers,
+        layer.exchange, layer.encoding, layer.answer_encoding, layer.update, layer.order.returns, factors,
+        unit.count, unit.dtype, unit.shard, workers,
     )  # fmt: skip
 
 

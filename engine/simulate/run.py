@@ -15,7 +15,7 @@ from typing import NamedTuple
 from engine.consistency.policy import Policy
 from engine.order.ranks import ranks_of
 from engine.plan.cluster import parties, shard_party
-from engine.plan.description import DTYPE_BYTES, ModelDescription
+from engine.plan.description import ModelDescription
 from engine.plan.plan import Plan
 from engine.plan.traffic import factor_bytes
 from engine.plan.units import Unit, cut
@@ -293,7 +293,7 @@ class _Run:
             samples = workload.share(party, self.workers)
             return factor_bytes(self._described[layer.layer], workload, layer.encoding, samples)
         if send.content is Content.PARAMETERS and layer.update == "server":
-            return (send.stop - send.start) * DTYPE_BYTES[unit.dtype]
+            return layer.answer_encoding.bytes(unit.dtype, send.stop - send.start)
         apart = send.apart or ((send.start, send.stop),)
         return sum(layer.encoding.bytes(unit.dtype, stop - start) for start, stop in apart)
 

@@ -37,10 +37,20 @@ class Choice:
         """Whether what travels is the tensor itself, so that it can be received in place."""
         return "lossless" in CODEC[self.layer.codec].traits
 
+    @property
+    def answers_differences(self) -> bool:
+        """Whether its server answers with what its parameters have moved by."""
+        return self.flow.answer == "parameters" and self.layer.answers_differences
+
     def codec(self, sender: str) -> UnitCodec:
         """Opened for the unit on this party, with nothing remembered yet. `sender`: who encodes with it, "worker 1" or
         "shard 0"."""
         return opened(self.layer.encoding, self._piece(getattr(torch, self.unit.dtype), sender))
+
+    def answer_codec(self, sender: str) -> UnitCodec:
+        """Of such answers: nothing is remembered beside what receivers hold (`engine/codec/difference.py`)."""
+        piece = self._piece(getattr(torch, self.unit.dtype), sender)
+        return opened(self.layer.answer_encoding, piece, remembers=False)
 
     def codec_of(self, dtype: torch.dtype, sender: str) -> UnitCodec:
         """Opened for what is not the unit's elements, and travels in `dtype`: nothing is remembered of it."""

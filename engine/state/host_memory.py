@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from engine.codec.base import write
+from engine.codec.base import add, write
 from engine.errors import TrainingError
 from engine.instrumentation.gate import past_gates
 from engine.instrumentation.sharing import Sharing
@@ -154,6 +154,15 @@ class HostMemory:
             self._write(unit, received)
         then()
 
+    def land_difference(self, unit: Unit, moved: Tensor, then: Callable[[], None]) -> None:
+        """The unit's parameters have moved by `moved` (1-D, in memory of its own). `then` as for `land`. Only in
+        lockstep, where each is in its place before the next one comes."""
+        if not self.landing.may_land(unit):
+            self.landing.keep_beside(unit, Beside(moved, then, adds=True))
+            return
+        self._write(unit, moved, adds=True)
+        then()
+
     def sums_written(self, unit: Unit, segments: Sequence[Segment]) -> None:
         """The sums of the unit's `segments` have been received. On the CPU they are in place."""
 
@@ -163,7 +172,7 @@ class HostMemory:
             beside = self.landing.take(unit)
             if beside is not None:
                 assert beside.received is not None
-                self._write(unit, beside.received)
+                self._write(unit, beside.received, adds=beside.adds)
                 beside.then()
 
     @past_gates
@@ -187,9 +196,10 @@ class HostMemory:
         for segment in segments:
             torch.autograd.graph.increment_version(self._parameters[segment.parameter])
 
-    def _write(self, unit: Unit, received: Tensor) -> None:
+    def _write(self, unit: Unit, received: Tensor, *, adds: bool = False) -> None:
         self._about_to_write(unit.segments)
-        write(received, self.parameters(unit.segments))
+        put = add if adds else write
+        put(received, self.parameters(unit.segments))
 
     def _flat_gradient(self, segment: Segment) -> Tensor:
         gradient = self._carriers[segment.parameter].grad

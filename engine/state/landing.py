@@ -25,6 +25,8 @@ class Beside(NamedTuple):
     """None where it is the caller's to remember."""
     then: Callable[[], None]
     """To be called once it is in its place."""
+    adds: bool = False
+    """It is what the parameters have moved by."""
 
 
 class Landing:

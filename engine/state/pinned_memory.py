@@ -101,6 +101,15 @@ class PinnedMemory(HostMemory):
         else:
             self.landing.keep_beside(unit, Beside(None, then))
 
+    def land_difference(self, unit: Unit, moved: Tensor, then: Callable[[], None]) -> None:
+        """As HostMemory.land_difference; the mirror brings it up, and it is added there."""
+        write(moved, self.parameters(unit.segments))
+        if self.landing.may_land(unit):
+            self._copy_up(unit, adds=True)
+            then()
+        else:
+            self.landing.keep_beside(unit, Beside(None, then, adds=True))
+
     def sums_written(self, unit: Unit, segments: Sequence[Segment]) -> None:
         """Copy the received sums up into the gradients."""
         targets = super().device_gradients(segments)
@@ -116,22 +125,24 @@ class PinnedMemory(HostMemory):
         for unit in units:
             if (beside := self.landing.take(unit)) is not None:
                 self._up.wait_stream(stream)  # someone may still look at what was held
-                self._copy_up(unit)
+                self._copy_up(unit, adds=beside.adds)
                 beside.then()
             arrival = self._arrivals.pop(unit.index, None)
             if arrival is not None:
                 stream.wait_event(arrival)
 
     @past_gates
-    def _copy_up(self, unit: Unit) -> None:
-        """Copy the received parameters up."""
+    def _copy_up(self, unit: Unit, *, adds: bool = False) -> None:
+        """Copy the received parameters up, or what they have moved by."""
         self._about_to_write(unit.segments)
         with torch.no_grad(), torch.cuda.stream(self._up):
             self._up.wait_stream(self._down)
             for segment, value in zip(unit.segments, self.parameters(unit.segments), strict=True):
-                self._parameters[segment.parameter].detach().view(-1)[segment.start : segment.stop].copy_(
-                    value, non_blocking=True
-                )
+                there = self._parameters[segment.parameter].detach().view(-1)[segment.start : segment.stop]
+                if adds:
+                    there.add_(value.to(self._device, non_blocking=True))
+                else:
+                    there.copy_(value, non_blocking=True)
             self._arrivals[unit.index] = self._up.record_event()
 
     def _mirror_of(self, segment: Segment) -> Tensor:

@@ -246,14 +246,15 @@ class Recording:
 
     def encoding(self, choice: Choice, step: int) -> AbstractContextManager[None]:
         """Around a codec's encode; the identity is not worth an event."""
-        return _UNSAID if choice.lossless else self._coding(Kind.ENCODE, choice, step)
+        return _UNSAID if choice.lossless else self.coding(Kind.ENCODE, choice, step)
 
     def decoding(self, choice: Choice, step: int) -> AbstractContextManager[None]:
         """Around a codec's decode."""
-        return _UNSAID if choice.lossless else self._coding(Kind.DECODE, choice, step)
+        return _UNSAID if choice.lossless else self.coding(Kind.DECODE, choice, step)
 
     @contextmanager
-    def _coding(self, kind: Kind, choice: Choice, step: int) -> Iterator[None]:
+    def coding(self, kind: Kind, choice: Choice, step: int) -> Iterator[None]:
+        """Around a codec's work of that kind, whichever codec of the unit's it is."""
         start_ns = self.now_ns()
         yield
         self._server(kind, choice, step, NONE, start_ns)

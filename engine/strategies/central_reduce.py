@@ -18,17 +18,15 @@ from engine.plan.cluster import Cluster
 from engine.plan.description import ModelDescription
 from engine.plan.plan import Order, Plan, Servers
 from engine.strategies.base import Strategy, uniform
-from engine.strategies.options import CodecOptions
+from engine.strategies.options import AnswerOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(CodecOptions):
+class Options(AnswerOptions):
     """Options of central-reduce."""
 
     where: Literal["beside", "dedicated"] = "beside"
     """`beside`: the reducer lives in worker 0's process; `dedicated`: in a process of its own."""
-    update: Literal["auto", "worker", "server"] = "auto"
-    """Where the optimizer runs. `auto`: on the reducer unless something needs all gradients at once."""
 
 
 def build(model: ModelDescription, cluster: Cluster, options: Options) -> Plan:

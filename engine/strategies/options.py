@@ -45,7 +45,7 @@ class CodecOptions:
     `two-bit` (a 16th), `threshold` and `adacomp` (a 16th at most), `top-k` (a 67th: the largest elements); rounded at
     random, and right in the mean: `qsgd` (an eighth with its 4 bits), `terngrad` (a 19th). `dgc` (a 660th) has the
     optimizer's momentum, and goes with servers that update.
-    Where servers update, parameters return as they are, whatever codec gradients have."""
+    Where servers update, parameters return as the option `answers` says, whatever codec gradients have."""
     codec_options: dict[str, Any] = field(default_factory=dict)
     """The codec's own options, e.g. `block` of `int8`. Those left out have its defaults."""
 
@@ -62,6 +62,30 @@ class CodecOptions:
     def travels(self) -> dict[str, Any]:
         """What a layer's plan says of it."""
         return {"codec": self.codec, "codec_options": self.codec_options}
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerOptions(CodecOptions):
+    """What servers do that every worker waits for."""
+
+    update: Literal["auto", "worker", "server"] = "auto"
+    """Where the optimizer runs. `auto`: on the servers unless something needs all gradients at once."""
+    answers: str = "fp32"
+    """As what updated parameters return, where servers update: `fp32`, as they are, or what another codec makes of what
+    they have moved by since the last answer: `fp16` or `bf16` (half the bytes), `int8`, `fp8`, `int4`, `one-bit`,
+    `top-k` and the others that are not drawn at random. Workers then compute on parameters that are near the
+    servers'."""
+    answer_options: dict[str, Any] = field(default_factory=dict)
+    """That codec's own options. Those left out have its defaults."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        CODEC.require(self.answers, "answers")
+        encoding(self.answers, self.answer_options, field="answer_options")
+
+    @property
+    def travels(self) -> dict[str, Any]:
+        return {**super().travels, "answers": self.answers, "answer_options": self.answer_options}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,11 +113,8 @@ class ShardOptions(CodecOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServerOptions(ShardOptions):
+class ServerOptions(ShardOptions, AnswerOptions):
     """And what they do."""
-
-    update: Literal["auto", "worker", "server"] = "auto"
-    """Where the optimizer runs. `auto`: on the servers unless something needs all gradients at once."""
 
 
 @dataclass(frozen=True, kw_only=True)

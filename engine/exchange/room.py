@@ -1,0 +1,57 @@
+"""A room: what a shard (`shard.py`) keeps of one unit, as tensors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from engine.codec.base import UnitCodec
+from engine.codec.difference import Difference
+from engine.protocol.home import Home
+from engine.state.choice import Choice
+from engine.state.host_memory import has
+from engine.state.updates import PieceUpdater
+
+
+@dataclass(kw_only=True)
+class Room:
+    """One unit's tensors on its shard."""
+
+    choice: Choice
+    codec: UnitCodec
+    home: Home
+    updater: PieceUpdater | None
+    """Of its parameters, one 1-D tensor per segment, where this shard updates them."""
+    dtype: torch.dtype
+    kept: dict[tuple[int, int], tuple[memoryview | None, bytes]] = field(default_factory=dict)
+    """By rank and step: contributions whose turn comes later, with the segments that they have; None: with none."""
+    sums: list[Tensor] = field(default_factory=list)
+    """The accumulator of the update that is next."""
+    spare: list[Tensor] = field(default_factory=list)
+    """Memory for the next accumulator. Where workers update, it is the answer before the last one: whoever pushes a
+    step has the answer of the step before, so nothing of an older one is still on its way out."""
+    mask: bytes | None = None
+    """Segments present anywhere in the sum; None before its first contribution is in."""
+    answer: list[Tensor] = field(default_factory=list)
+    """What workers get: the parameters, or the last complete step's sums. Kept apart from `sums`: a fast worker
+    may push the next step before a slow one has pulled this one's."""
+    difference: Difference | None = None
+    """What workers hold, where they are told what the parameters have moved by."""
+    views: list[memoryview] = field(default_factory=list)
+    """The answer's bytes. Parameters' memory stays the same; a sum, or a difference, is encoded once, however many ask
+    for it and whenever: encoded again it would be another message, with what the first one lost."""
+    answer_mask: bytes = b""
+    """Segments present anywhere in the last update."""
+    first_arrival_s: float = 0.0
+    """When something came after which others are waited for."""
+    assigned: dict[int, bytes] = field(default_factory=dict)
+    """By rank: checksums of what its model has written to the parameters in the step under way."""
+    values: list[Tensor] = field(default_factory=list)
+    """What worker 0's has."""
+
+
+def present(parts: list[Tensor], mask: bytes) -> list[Tensor]:
+    """The pieces whose presence bit is set."""
+    return [part for index, part in enumerate(parts) if has(mask, index)] if mask else parts
