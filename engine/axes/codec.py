@@ -38,6 +38,8 @@ class Codec(Mechanism):
     where it `varies`."""
     varies: Callable[[Any], bool] = lambda options: False
     """(its options) -> whether messages of so many elements differ in length."""
+    kept: int = 0
+    """How many numbers it keeps of each element from one message to the next, on every party that encodes."""
     extent: Callable[[Any, int, int, memoryview], int] | None = None
     """(its options, elements of a message, bytes of one in its own type, what has come) -> bytes of the message that
     this begins with. None: no message says so, as each of so many elements is as long."""
@@ -118,6 +120,7 @@ CODEC = Axis(
             implementation="engine.codec.int8:Int8",
             options=BlockOptions,
             size=_blocks(8),
+            kept=1,
             traits=frozenset({"close", "feedback"}),
         ),
         Codec(
@@ -127,6 +130,7 @@ CODEC = Axis(
             implementation="engine.codec.fp8:Fp8",
             options=BlockOptions,
             size=_blocks(8),
+            kept=1,
             traits=frozenset({"close", "feedback"}),
         ),
         Codec(
@@ -136,6 +140,7 @@ CODEC = Axis(
             implementation="engine.codec.int4:Int4",
             options=BlockOptions,
             size=_blocks(4),
+            kept=1,
             traits=frozenset({"feedback"}),
         ),
         Codec(
@@ -145,6 +150,7 @@ CODEC = Axis(
             implementation="engine.codec.one_bit:OneBit",
             options=OneBitOptions,
             size=_blocks(1, numbers=2),
+            kept=1,
             traits=frozenset({"feedback"}),
         ),
         Codec(
@@ -172,6 +178,7 @@ CODEC = Axis(
             implementation="engine.codec.top_k:TopK",
             options=RatioOptions,
             size=_chosen,
+            kept=1,
             traits=frozenset({"feedback", "selects"}),
         ),
         Codec(
@@ -181,6 +188,7 @@ CODEC = Axis(
             implementation="engine.codec.two_bit:TwoBit",
             options=ThresholdOptions,
             size=_two_bits,
+            kept=1,
             traits=frozenset({"feedback", "selects"}),
         ),
         Codec(
@@ -192,6 +200,7 @@ CODEC = Axis(
             size=_signs,
             varies=lambda options: True,
             extent=_signs_there,
+            kept=1,
             traits=frozenset({"by-value", "feedback", "selects"}),
         ),
         Codec(
@@ -203,6 +212,7 @@ CODEC = Axis(
             size=_signs,
             varies=lambda options: True,
             extent=_signs_there,
+            kept=1,
             traits=frozenset({"by-value", "feedback", "selects"}),
         ),
         Codec(
@@ -214,6 +224,7 @@ CODEC = Axis(
             size=_momentum,
             varies=lambda options: options.warmup > 0,
             extent=_momentum_there,
+            kept=2,
             traits=frozenset({"own", "selects"}),
         ),
     ),

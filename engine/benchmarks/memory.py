@@ -29,6 +29,8 @@ from torch import Tensor, nn
 from engine.benchmarks.harness.hosts import Host, Hosts, tasks
 from engine.benchmarks.harness.jobs import bench_job, prepare
 from engine.benchmarks.harness.report import Report, arguments
+from engine.codec.difference import Difference
+from engine.codec.memory import Memory
 from engine.launch import Launch
 from engine.plan.cluster import Party
 from engine.plan.job import JobSpec
@@ -49,6 +51,7 @@ def tensor_bytes() -> dict[str, int]:
     # Their own only, and without a word of theirs: the back of a cut model refuses to be asked for all of them.
     parameters = [p for module in modules for p in module._parameters.values() if p is not None]
     updated = [p for one in optimizers for group in one.param_groups for p in group["params"]]
+    kept = [held for kind in (Memory, Difference) for one in _alive(kind) for held in one.tensors]
     state = [v for one in optimizers for values in list(one.state.values()) for v in values.values()]
     seen: dict[int, int] = {}
     return {
@@ -56,6 +59,7 @@ def tensor_bytes() -> dict[str, int]:
         "gradients": _storages((p.grad for p in parameters), seen),
         "optimizer state": _storages(state, seen),
         "server copies": _storages(updated, seen),
+        "residuals": _storages(kept, seen),
         "sums and other tensors": _storages(tensors, seen),
     }
 
@@ -170,7 +174,7 @@ def run(spec: JobSpec) -> list[tuple[dict[str, int], dict[str, int]]]:
         with Hosts(_main, workers, lab=False, argument=directory) as hosts:
             measured: list[dict[str, int]] = hosts.ask(["train"] * workers)
         return [
-            (dict(one), held(launch.plan, launch.model, party))
+            (dict(one), held(launch.plan, launch.model, party, workers))
             for one, party in zip(measured, launch.parties, strict=True)
         ]
 

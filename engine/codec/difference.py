@@ -34,6 +34,11 @@ class Difference:
         self._codec = codec
         self._held = torch.cat(list(parts))
 
+    @property
+    def tensors(self) -> list[Tensor]:
+        """What it keeps, for who counts it."""
+        return [self._held]
+
     def encode(self, parts: Sequence[Tensor]) -> list[Tensor]:
         """A message after which the receivers hold nearly `parts`. Raises TrainingError, with nothing changed, where
         the codec cannot express by how much they have moved."""

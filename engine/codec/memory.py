@@ -31,6 +31,11 @@ class Memory:
         held = self._held[name]
         return [held[start : start + part.numel()] for start, part in zip(at, parts, strict=True)]
 
+    @property
+    def tensors(self) -> list[Tensor]:
+        """All that there are, for who counts them."""
+        return list(self._held.values())
+
     def state(self) -> dict[str, Tensor]:
         """Copies of all, or nothing."""
         return {name: held.clone() for name, held in self._held.items()}

@@ -6,38 +6,60 @@ memory are not declared.
 
 from __future__ import annotations
 
-from engine.plan.cluster import Party
+from engine.axes.codec import CODEC
+from engine.axes.exchange import EXCHANGE
+from engine.plan.cluster import Party, team_of
 from engine.plan.description import DTYPE_BYTES, ModelDescription
-from engine.plan.plan import Plan, Wrapper
-from engine.plan.units import cut
+from engine.plan.plan import LayerPlan, Plan, Wrapper
+from engine.plan.units import Unit, cut
 
-PARTS = ("parameters", "gradients", "optimizer state", "server copies", "sums and other tensors")
+PARTS = ("parameters", "gradients", "optimizer state", "server copies", "residuals", "sums and other tensors")
+"""Residuals: what codecs keep from one message to the next, and what a shard that sends differences knows that workers
+hold."""
 
 
-def held(plan: Plan | Wrapper, model: ModelDescription, party: Party) -> dict[str, int]:
-    """Bytes of each of PARTS in `party`'s process under a resolved plan: its part of the model, all of it where layers
-    are replicated, and its server shard's units. One slot of optimizer state (momentum) for whatever is updated there;
-    fsdp, which shards all of it, is declared as ddp, and what averages keep beside the parameters is not declared."""
+def held(plan: Plan | Wrapper, model: ModelDescription, party: Party, workers: int) -> dict[str, int]:
+    """Bytes of each of PARTS in `party`'s process under a resolved plan for so many workers: its part of the model, all
+    of it where layers are replicated, and its server shard's units. One slot of optimizer state (momentum) for whatever
+    is updated there; fsdp, which shards all of it, is declared as ddp, and what averages keep beside the parameters is
+    not declared."""
     found = dict.fromkeys(PARTS, 0)
     chosen = {layer.layer: layer for layer in plan.layers} if isinstance(plan, Plan) else {}
+    here: set[str] = set()
     behind = [model.layers_from(edge.destination) for edge in plan.edges] if isinstance(plan, Plan) else []
     for layer in model.layers:
         if not _is_here(plan, party, sum(layer.name in back for back in behind)):
             continue
+        here.add(layer.name)
         trained = sum(p.nbytes for p in layer.parameters if p.trainable)
         found["parameters"] += layer.parameter_bytes
         found["gradients"] += trained
         if layer.name not in chosen or chosen[layer.name].update == "worker":
             found["optimizer state"] += trained
-    if isinstance(plan, Plan) and party.shard is not None:
-        for unit in cut(plan, model):
-            if unit.shard == party.shard:
-                size = unit.count * DTYPE_BYTES[unit.dtype]
-                found["sums and other tensors"] += size
-                if chosen[unit.layers[0]].update == "server":
-                    found["server copies"] += size
-                    found["optimizer state"] += size
+    if not isinstance(plan, Plan):
+        return found
+    for unit in cut(plan, model):
+        layer_plan, size = chosen[unit.layers[0]], unit.count * DTYPE_BYTES[unit.dtype]
+        served = unit.shard is not None
+        in_rounds = EXCHANGE[layer_plan.exchange].rounds and len(team_of(plan, layer_plan, workers)) > 1
+        if party.rank is not None and unit.layers[0] in here and (served or in_rounds):
+            found["residuals"] += _kept(layer_plan, unit)
+        if not served or unit.shard != party.shard:
+            continue
+        found["sums and other tensors"] += size
+        if layer_plan.update != "server":
+            found["residuals"] += _kept(layer_plan, unit)
+            continue
+        found["server copies"] += size
+        found["optimizer state"] += size
+        if layer_plan.answers_differences:
+            found["residuals"] += size
     return found
+
+
+def _kept(layer: LayerPlan, unit: Unit) -> int:
+    """Bytes that a party which encodes the unit keeps: in its own type, or float32 where that is less."""
+    return CODEC[layer.codec].kept * unit.count * max(4, DTYPE_BYTES[unit.dtype])
 
 
 def _is_here(plan: Plan | Wrapper, party: Party, part: int) -> bool:

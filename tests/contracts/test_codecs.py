@@ -55,6 +55,17 @@ def same(left: Tensor, right: Tensor) -> bool:
     return torch.equal(left.view(torch.uint8), right.view(torch.uint8))
 
 
+@pytest.mark.parametrize("name", [m.name for m in CODEC if m.available])
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_it_keeps_as_much_of_each_element_as_its_row_says(name: str, dtype: torch.dtype) -> None:
+    parts = [normal(700, dtype=dtype)]
+    made = codec(name, parts)
+    encode(made, parts)
+    held = [tensor for tensor in made.state().values() if tensor.numel() > 1]
+    assert sum(map(len, held)) == CODEC[name].kept * 700
+    assert all(tensor.dtype == (dtype if dtype.itemsize >= 4 else torch.float32) for tensor in held)
+
+
 def test_every_lossy_codec_has_a_bound() -> None:
     assert set(RELATIVE) == set(NAMES) - set(LOSSLESS)
 

@@ -19,7 +19,7 @@ WORKERS = 4
 def declared(strategy: str, model: str, **options: Any) -> tuple[Plan, list[dict[str, int]]]:
     """The plan, and what each of its parties holds."""
     plan = planned(strategy, model, WORKERS, **options)
-    return plan, [held(plan, described(model), party) for party in parties(plan, WORKERS)]
+    return plan, [held(plan, described(model), party, WORKERS) for party in parties(plan, WORKERS)]
 
 
 def test_replicas_are_whole_and_shards_add_up() -> None:
@@ -32,11 +32,11 @@ def test_replicas_are_whole_and_shards_add_up() -> None:
     assert found == [
         {
             "parameters": whole, "gradients": whole, "optimizer state": whole,
-            "server copies": 0, "sums and other tensors": 0,
+            "server copies": 0, "residuals": 0, "sums and other tensors": 0,
         }
     ] * WORKERS  # fmt: skip
     peer = built("ddp", "vgg19", WORKERS)
-    assert held(peer, described("vgg19"), parties(peer, WORKERS)[1]) == found[0]
+    assert held(peer, described("vgg19"), parties(peer, WORKERS)[1], WORKERS) == found[0]
 
 
 def test_of_a_cut_model_each_process_holds_its_part() -> None:
@@ -64,6 +64,29 @@ def test_stages_share_the_model_out() -> None:
     assert found[0]["parameters"] == sum(x.parameter_bytes for x in model.layers if x.name in first)
 
 
+def test_who_encodes_keeps_what_that_loses() -> None:
+    """A worker of all that it sends; a shard of sums that it answers with, or what workers hold of its parameters."""
+    whole = trainable_bytes(described("vgg19"))
+
+    def residuals(strategy: str, **options: Any) -> list[int]:
+        return [one["residuals"] for one in declared(strategy, "vgg19", **options)[1]]
+
+    assert residuals("ring-allreduce-overlap", codec="int8") == [whole] * WORKERS
+    assert residuals("ring-allreduce-overlap", codec="fp16") == [0] * WORKERS
+    assert (
+        residuals("parameter-server", codec="dgc", where="dedicated") == [2 * whole] * WORKERS + [0] * WORKERS
+    )
+    summed = residuals("parameter-server", codec="int8", update="worker", where="dedicated")
+    assert summed[:WORKERS] == [whole] * WORKERS
+    assert sum(summed[WORKERS:]) == whole
+    moved = residuals("parameter-server", codec="fp16", answers="fp16", where="dedicated")
+    assert moved[:WORKERS] == [0] * WORKERS
+    assert sum(moved[WORKERS:]) == whole
+    convolutions = sum(x.parameter_bytes for x in described("vgg19").layers if x.kind == "Conv2d")
+    factored = residuals("late-multiply", codec="int8", layers="all")
+    assert factored == [convolutions] * WORKERS, "factors leave nothing behind"
+
+
 @pytest.mark.usefixtures("gang_lane")
 @pytest.mark.parametrize("strategy", ["hybrid", "model-parallel"])
 def test_real_workers_hold_what_is_declared(strategy: str) -> None:
@@ -73,3 +96,19 @@ def test_real_workers_hold_what_is_declared(strategy: str) -> None:
     for measured, plan in found:
         for part in ("parameters", "optimizer state"):
             assert measured[part] == plan[part], part
+
+
+@pytest.mark.usefixtures("gang_lane")
+@pytest.mark.parametrize(
+    ("strategy", "options"),
+    [
+        ("parameter-server", {"codec": "int8", "answers": "fp16"}),
+        ("parameter-server", {"codec": "int8", "update": "worker"}),
+        ("p3", {"answers": "top-k"}),
+        ("ring-allreduce-overlap", {"codec": "one-bit"}),
+    ],
+)
+def test_real_codecs_keep_what_is_declared(strategy: str, options: dict[str, Any]) -> None:
+    found = run(bench_job("mlp", strategy, workers=2, batch=4, steps=3, options=options))
+    assert all(plan["residuals"] for _, plan in found)
+    assert [measured["residuals"] for measured, _ in found] == [plan["residuals"] for _, plan in found]

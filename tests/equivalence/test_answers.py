@@ -1,0 +1,143 @@
+"""Answers that say what a server's parameters have moved by, trained against a plain loop that keeps both: the server's
+parameters and what workers hold. That all workers hold the same, to the bit, is compared before a state is saved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from engine.axes.codec import CODEC
+from engine.codec.base import Piece
+from engine.codec.opening import opened
+from engine.inputs.build import find_task, load_dataset
+from engine.inputs.sharding import global_batch_at, shard
+from engine.models.build import build_model
+from engine.plan.encoding import Encoding, encoding
+from engine.plan.job import JobSpec
+from engine.plan.overrides import Override
+from engine.plan.serde import to_plain
+from engine.plan.units import Unit
+from engine.runtime.worker import seed_everything
+from engine.state.updates import build_optimizer
+from engine.tensor_bytes import as_bytes, joined
+from tests.equivalence import against_plain
+from tests.equivalence.test_error_feedback import STEPS, ranks, spec_of
+from tests.jobs import Run, distance, succeed
+from tests.traffic import assert_declared
+
+pytestmark = pytest.mark.usefixtures("gang_lane")
+
+WAYS = {
+    m.name: encoding(m.name) for m in CODEC if m.available and not m.traits & {"lossless", "own", "random"}
+} | {name: encoding(name, {"threshold": 0.002}) for name in ("two-bit", "threshold")}
+
+
+def answered(name: str, workers: int, strategy: str, **options: Any) -> JobSpec:
+    way = WAYS[name]
+    return spec_of(workers, strategy, answers=way.codec, answer_options=to_plain(way.options), **options)
+
+
+def of_unit(model: nn.Module, unit: Unit) -> list[Tensor]:
+    """Views of a unit's parts."""
+    named = dict(model.named_parameters())
+    return [named[s.parameter].detach().view(-1)[s.start : s.stop] for s in unit.segments]
+
+
+def brought_nearer(model: nn.Module, to: nn.Module, units: Sequence[Unit], way: Encoding) -> None:
+    """Each unit is encoded by itself, and what a message loses is in no other memory than in the two models."""
+    for unit in units:
+        moved = torch.cat(of_unit(to, unit)) - torch.cat(of_unit(model, unit))
+        codec = opened(way, Piece(name="", count=unit.count, dtype=moved.dtype), remembers=False)
+        sent = torch.empty_like(moved)
+        codec.decode(joined([as_bytes(tensor) for tensor in codec.encode([moved], [0])]), [sent])
+        for part, by in zip(of_unit(model, unit), sent.split([s.count for s in unit.segments]), strict=True):
+            part.add_(by)
+
+
+def expected(run: Run, workers: int, gradients: Encoding, answers: Encoding) -> Mapping[str, Tensor]:
+    """What workers hold in the end."""
+    spec = run.launch.job
+    training = spec.training
+    data, task = load_dataset(spec.data), find_task(spec.model, spec.data)
+    seed_everything(training.seed, False)
+    model = build_model(spec.model, training.precision)
+    server = build_model(spec.model, training.precision)
+    server.load_state_dict(model.state_dict())
+    named, there = dict(model.named_parameters()), dict(server.named_parameters())
+    optimizer = build_optimizer(spec.optimizer, list(there.items()))
+    senders = {unit.index: ranks(gradients, unit, workers) for unit in run.units}
+    for step in range(STEPS):
+        indices = global_batch_at(step, len(data.train), training.global_batch, training.seed)
+        for name, parameter in there.items():
+            parameter.grad = torch.zeros_like(named[name])
+        for rank in range(workers):
+            inputs, targets = data.train.batch(shard(indices, rank, workers))
+            model.zero_grad()
+            (task(model, inputs.double(), targets).total / len(indices)).backward()
+            for unit in run.units:
+                parts = [(s, there[s.parameter].grad, named[s.parameter].grad) for s in unit.segments]
+                mine = torch.cat([g.view(-1)[s.start : s.stop] for s, _, g in parts if g is not None])
+                arrived = senders[unit.index][rank].send(mine).split([s.count for s in unit.segments])
+                for (segment, total, _), value in zip(parts, arrived, strict=True):
+                    assert total is not None
+                    total.view(-1)[segment.start : segment.stop] += value
+        optimizer.step()
+        with torch.no_grad():
+            brought_nearer(model, server, run.units, answers)
+    return {name: value.detach() for name, value in model.state_dict().items()}
+
+
+SERVED: list[tuple[str, int, dict[str, Any]]] = [
+    ("p3", 3, {"slice_size": 1024}),
+    ("parameter-server", 2, {"codec": "int8"}),
+    ("p3", 2, {"slice_size": 300, "where": "dedicated", "servers": 2, "codec": "top-k"}),
+    ("central-reduce", 2, {"where": "dedicated"}),
+    ("parameter-server-deferred", 3, {"codec": "qsgd"}),
+]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "workers", "options", "name"),
+    [(*case, name) for name in WAYS for case in (SERVED if name == "int8" else SERVED[:2])],
+    ids=lambda value: str(len(value)) if isinstance(value, dict) else str(value),
+)
+def test_workers_hold_what_messages_have_said(
+    name: str, strategy: str, workers: int, options: dict[str, Any], tmp_path: Path
+) -> None:
+    run = succeed(answered(name, workers, strategy, **options), tmp_path)
+    assert_declared(run)
+    wanted = expected(run, workers, encoding(options.get("codec", "fp32")), WAYS[name])
+    assert distance(run.state, wanted) <= 1e-12
+
+
+def test_it_is_chosen_layer_by_layer(tmp_path: Path) -> None:
+    """Beside layers whose parameters return as they are, and layers that no server has."""
+    spec = spec_of(2, "parameter-server", codec="int8", answers="int8", answer_options={"block": 64})
+    overrides = (
+        Override(layers="0", answers="fp32"),
+        Override(layers="6", exchange="ring-allreduce"),
+    )
+    run = succeed(replace(spec, overrides=overrides), tmp_path)
+    assert_declared(run)
+    assert [layer.answers for layer in run.plan.layers] == ["fp32", "int8", "fp32"]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "workers", "how"),
+    [("p3", 2, "clamp"), ("parameter-server", 3, "hook"), ("parameter-server-deferred", 2, "replaced")],
+)
+def test_what_all_workers_write_alike_is_held_by_the_server_as_well(
+    strategy: str, workers: int, how: str, tmp_path: Path
+) -> None:
+    """It is not encoded: all hold it already. What fp16 loses of a step is far less than what is written."""
+    spec = against_plain.spec_of("writes:model", strategy, workers, how=how, when=3)
+    answers = {**spec.strategy.options, "answers": "fp16"}
+    run = succeed(replace(spec, strategy=replace(spec.strategy, options=answers)), tmp_path)
+    wanted = against_plain.expected("writes:model", workers, how=how, when=3)
+    assert distance(run.state, wanted) <= 1e-4
