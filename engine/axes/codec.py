@@ -100,7 +100,7 @@ CODEC = Axis(
         Codec(
             name="fp16",
             summary="Half precision on the wire, summed in full precision. Half the bytes; three quarters where a"
-            " server updates, because updated parameters return in their own precision.",
+            " server updates, unless its answers have this codec, too.",
             implementation="engine.codec.fp16:HalfPrecision",
             size=_two_bytes,
             traits=frozenset({"close"}),

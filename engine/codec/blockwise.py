@@ -8,8 +8,8 @@ layer would have as a whole.
 Work goes in runs of whole blocks, so that what is made of a run stays in a core's own cache from one step to the next.
 NumPy does it: its steps on so many elements cost less than PyTorch's (`engine/benchmarks/codecs.py`).
 
-Where a server updates, parameters return as they are, so that more than half of the bytes remain; where workers
-update, what returns is encoded, too.
+Where a server updates, more than half of the bytes remain unless its answers have a codec, too (`difference.py`); where
+workers update, what returns is encoded in any case.
 """
 
 from __future__ import annotations

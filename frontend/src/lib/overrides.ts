@@ -17,7 +17,14 @@ export const CHOICES = [
   "activations",
 ] as const;
 /** What else an override may say, which is not chosen in the table. */
-const WRITTEN = ["codec_options", "entropy_coding", "activation_options", "fragment"] as const;
+const WRITTEN = [
+  "codec_options",
+  "answers",
+  "answer_options",
+  "entropy_coding",
+  "activation_options",
+  "fragment",
+] as const;
 /** Choices whose values have options of their own, and where an override says them. */
 export const OPTIONS_OF = { codec: "codec_options", activations: "activation_options" } as const;
 export type Choice = (typeof CHOICES)[number];
