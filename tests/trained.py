@@ -58,6 +58,7 @@ def of_layers(launch: Launch) -> Iterator[dict[str, str]]:
             "exchange": layer.exchange,
             "update": layer.update,
             "codec": layer.codec,
+            "answers": layer.answers,
             "unit": order.unit,
             "depart": order.depart,
             "rank": order.rank,

@@ -24,19 +24,22 @@ pytestmark = [
 
 
 @pytest.mark.parametrize(
-    ("strategy", "options"),
+    ("strategy", "options", "bound"),
     [
-        ("single", {}),
-        ("parameter-server", {}),
-        ("p3", {}),
-        ("ring-allreduce-overlap", {}),
-        ("late-multiply", {"layers": "all"}),
-        ("parameter-averaging", {"period": 1, "optimizer_state": True}),
+        ("single", {}, 1e-9),
+        ("parameter-server", {}, 1e-9),
+        ("p3", {}, 1e-9),
+        ("p3", {"answers": "fp16"}, 1e-3),
+        ("ring-allreduce-overlap", {}, 1e-9),
+        ("late-multiply", {"layers": "all"}, 1e-9),
+        ("parameter-averaging", {"period": 1, "optimizer_state": True}, 1e-9),
     ],
 )
-def test_equals_one_process_on_the_cpu(strategy: str, options: dict[str, Any], tmp_path: Path) -> None:
+def test_equals_one_process_on_the_cpu(
+    strategy: str, options: dict[str, Any], bound: float, tmp_path: Path
+) -> None:
     """Workers may share one device: the transport never leaves the host. SGD is linear in its momentum, so to average
-    both in every step is synchronous, too."""
+    both in every step is synchronous, too. What answers in half precision say is added on the device."""
     workers = 1 if strategy == "single" else 2
     spec = job(
         strategy={"name": strategy, "options": options},
@@ -52,7 +55,7 @@ def test_equals_one_process_on_the_cpu(strategy: str, options: dict[str, Any], t
     assert end is not None
     assert end.status == "succeeded", end.reason
     run = Run(launch=launch, end=end)
-    assert distance(run.state, reference(spec, workers)) <= 1e-9
+    assert distance(run.state, reference(spec, workers)) <= bound
     for party in spool.parties(launch.spool):
         batches = [decode(body) for s in party.sequences() if (body := party.read(s)) is not None]
         events, steps = (np.concatenate([b.table(name) for b in batches]) for name in ("events", "steps"))

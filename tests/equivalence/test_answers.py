@@ -3,7 +3,7 @@ parameters and what workers hold. That all workers hold the same, to the bit, is
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from engine.axes.codec import CODEC
+from engine.axes.exchange import EXCHANGE
 from engine.codec.base import Piece
 from engine.codec.opening import opened
 from engine.inputs.build import find_task, load_dataset
@@ -26,16 +27,20 @@ from engine.plan.units import Unit
 from engine.runtime.worker import seed_everything
 from engine.state.updates import build_optimizer
 from engine.tensor_bytes import as_bytes, joined
+from tests.arrays import covering_rows
 from tests.equivalence import against_plain
+from tests.equivalence.test_composition import assert_close, trained
 from tests.equivalence.test_error_feedback import STEPS, ranks, spec_of
 from tests.jobs import Run, distance, succeed
+from tests.pairs import AXES, SIZES, Choices
 from tests.traffic import assert_declared
 
 pytestmark = pytest.mark.usefixtures("gang_lane")
 
-WAYS = {
-    m.name: encoding(m.name) for m in CODEC if m.available and not m.traits & {"lossless", "own", "random"}
-} | {name: encoding(name, {"threshold": 0.002}) for name in ("two-bit", "threshold")}
+NEAR = [m.name for m in CODEC if m.available and not m.traits & {"lossless", "own", "random"}]
+WAYS = {name: encoding(name) for name in NEAR} | {
+    name: encoding(name, {"threshold": 0.002}) for name in ("two-bit", "threshold")
+}
 
 
 def answered(name: str, workers: int, strategy: str, **options: Any) -> JobSpec:
@@ -141,3 +146,28 @@ def test_what_all_workers_write_alike_is_held_by_the_server_as_well(
     run = succeed(replace(spec, strategy=replace(spec.strategy, options=answers)), tmp_path)
     wanted = against_plain.expected("writes:model", workers, how=how, when=3)
     assert distance(run.state, wanted) <= 1e-4
+
+
+def rows_that_answer() -> Iterator[Choices]:
+    """Every codec of answers beside every one of gradients, and beside whatever else a server's layer may choose."""
+    axes = {axis: AXES[axis] for axis in ("unit", "depart", "rank", "returns", "exchange")}
+    axes["unit"] = tuple(unit for unit in axes["unit"] if unit != "bucket")
+    axes["returns"] = tuple(returns for returns in axes["returns"] if returns != "none")
+    axes["exchange"] = tuple(name for name in axes["exchange"] if "server" in EXCHANGE[name].traits)
+    codecs = [codec for codec in AXES["codec"] if "own" not in CODEC[codec].traits]
+    rows = covering_rows(NEAR, *axes.values())
+    for answers in NEAR:
+        mine = [row[1:] for row in rows if row[0] == answers]
+        for number in range(max(len(mine), len(codecs))):
+            others = dict(zip(axes, mine[number % len(mine)], strict=True))
+            yield {"answers": answers, "codec": codecs[number % len(codecs)], **others}
+
+
+def test_every_pair_with_an_encoded_answer_stays_close(tmp_path: Path) -> None:
+    overrides = [
+        {"layers": f"layers.{index}", "size": SIZES[row["unit"]], "update": "server", **row}
+        for index, row in enumerate(rows_that_answer())
+    ]
+    run, far = trained(overrides, 2, tmp_path, name="p3", options={"servers": 1})
+    assert_close(far, bound=0.0, kind="random")
+    assert {layer.answers for layer in run.launch.plan.layers} == set(NEAR)
