@@ -21,6 +21,7 @@ from engine.axes.codec_options import (
     DgcOptions,
     OneBitOptions,
     QsgdOptions,
+    RandomOptions,
     RatioOptions,
     TernGradOptions,
     ThresholdOptions,
@@ -39,7 +40,9 @@ class Codec(Mechanism):
     varies: Callable[[Any], bool] = lambda options: False
     """(its options) -> whether messages of so many elements differ in length."""
     kept: int = 0
-    """How many numbers it keeps of each element from one message to the next, on every party that encodes."""
+    """How many numbers it keeps of each element from one message to the next, beside a residual."""
+    by_options: Callable[[Any], frozenset[str]] | None = None
+    """(its options) -> its traits, where they depend on these; `traits` has those of the defaults."""
     extent: Callable[[Any, int, int, memoryview], int] | None = None
     """(its options, elements of a message, bytes of one in its own type, what has come) -> bytes of the message that
     this begins with. None: no message says so, as each of so many elements is as long."""
@@ -65,6 +68,10 @@ def _terngrad(options: TernGradOptions, count: int, item: int) -> int:
 
 def _chosen(options: RatioOptions, count: int, item: int) -> int:
     return options.bytes(count, item, options.chosen(count, item))
+
+
+def _random_traits(options: RandomOptions) -> frozenset[str]:
+    return frozenset({"random" if options.unbiased else "feedback", "selects"})
 
 
 def _two_bits(options: ThresholdOptions, count: int, item: int) -> int:
@@ -120,7 +127,6 @@ CODEC = Axis(
             implementation="engine.codec.int8:Int8",
             options=BlockOptions,
             size=_blocks(8),
-            kept=1,
             traits=frozenset({"close", "feedback"}),
         ),
         Codec(
@@ -130,7 +136,6 @@ CODEC = Axis(
             implementation="engine.codec.fp8:Fp8",
             options=BlockOptions,
             size=_blocks(8),
-            kept=1,
             traits=frozenset({"close", "feedback"}),
         ),
         Codec(
@@ -140,7 +145,6 @@ CODEC = Axis(
             implementation="engine.codec.int4:Int4",
             options=BlockOptions,
             size=_blocks(4),
-            kept=1,
             traits=frozenset({"feedback"}),
         ),
         Codec(
@@ -150,7 +154,6 @@ CODEC = Axis(
             implementation="engine.codec.one_bit:OneBit",
             options=OneBitOptions,
             size=_blocks(1, numbers=2),
-            kept=1,
             traits=frozenset({"feedback"}),
         ),
         Codec(
@@ -178,8 +181,17 @@ CODEC = Axis(
             implementation="engine.codec.top_k:TopK",
             options=RatioOptions,
             size=_chosen,
-            kept=1,
             traits=frozenset({"feedback", "selects"}),
+        ),
+        Codec(
+            name="random-k",
+            summary="Elements that are drawn at random (1 % of them), of which nothing but the draw's seed says which"
+            " they are, and a residual. A 100th of a gradient's bytes.",
+            implementation="engine.codec.random_k:RandomK",
+            options=RandomOptions,
+            size=_chosen,
+            by_options=_random_traits,
+            traits=_random_traits(RandomOptions()),
         ),
         Codec(
             name="two-bit",
@@ -188,7 +200,6 @@ CODEC = Axis(
             implementation="engine.codec.two_bit:TwoBit",
             options=ThresholdOptions,
             size=_two_bits,
-            kept=1,
             traits=frozenset({"feedback", "selects"}),
         ),
         Codec(
@@ -200,7 +211,6 @@ CODEC = Axis(
             size=_signs,
             varies=lambda options: True,
             extent=_signs_there,
-            kept=1,
             traits=frozenset({"by-value", "feedback", "selects"}),
         ),
         Codec(
@@ -212,7 +222,6 @@ CODEC = Axis(
             size=_signs,
             varies=lambda options: True,
             extent=_signs_there,
-            kept=1,
             traits=frozenset({"by-value", "feedback", "selects"}),
         ),
         Codec(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from engine.axes.codec_sizes import chosen_of, place_bytes
+from engine.axes.codec_sizes import SEED, chosen_of, place_bytes
 from engine.catalogue import STRICT
 from engine.errors import UserError, require_positive, require_within
 
@@ -97,6 +97,29 @@ class RatioOptions:
         """Of `chosen` values of `count` elements, their scale, and which elements they are."""
         scale = 4 if self.scaled(item) and count else 0
         return scale + chosen * self.value_bytes(item) + place_bytes(count, chosen)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomOptions(RatioOptions):
+    """Of a codec that sends elements which are drawn at random."""
+
+    ratio: float = 0.01
+    """The share of a message's elements that is sent, at least one of them; 1: all."""
+    value_bits: Literal[32, 16] = 32
+    """Of each element that is sent, as for top-k."""
+    unbiased: bool = False
+    """Whether what is sent is multiplied by how many elements there are for each that is sent, so that it is the
+    gradient in the mean, and nothing is kept. Else as it is, and the others are kept for later messages."""
+
+    def chosen(self, count: int, item: int) -> int:
+        found = min(count, max(1, round(self.ratio * count)))
+        value = self.value_bytes(item)
+        return found if SEED + found * value < count * value else count
+
+    def bytes(self, count: int, item: int, chosen: int) -> int:
+        """Of `chosen` values of `count` elements, their scale, and what they were drawn from."""
+        scale = 4 if self.scaled(item) and count else 0
+        return scale + chosen * self.value_bytes(item) + (SEED if chosen < count else 0)
 
 
 @dataclass(frozen=True, kw_only=True)

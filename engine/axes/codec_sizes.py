@@ -4,6 +4,8 @@ from __future__ import annotations
 
 NUMBER = 4
 """Bytes of how many elements a message has, where it says that."""
+SEED = 8
+"""Bytes of what the elements of a message are drawn from, where it says that."""
 BLOCK = 2**16
 """Elements within which a place takes two bytes."""
 

@@ -42,7 +42,7 @@ class Draws:
         found = state.get("messages", torch.tensor(0))
         if set(state) - {"messages"} or found.shape or found.dtype != torch.int64 or found < 0:
             raise ValueError(
-                f"{self._name} remembers how many messages it has sent, and was given {dict(state)}"
+                f"{self._name} remembers how many messages it has sent, and was given {', '.join(state)}"
             )
         self._messages = int(found)
 

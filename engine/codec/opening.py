@@ -12,4 +12,4 @@ def opened(encoding: Encoding, piece: Piece, *, remembers: bool = True) -> UnitC
     """The codec of `piece`, with nothing remembered yet. `remembers`: whether the same elements come again, so that
     what a message loses can be kept for the next one."""
     codec: UnitCodec = CODEC[encoding.codec].load()(piece, encoding.options)
-    return Feedback(codec, piece) if remembers and "feedback" in CODEC[encoding.codec].traits else codec
+    return Feedback(codec, piece) if remembers and "feedback" in encoding.traits else codec

@@ -1,8 +1,8 @@
 """What codecs share that send a fixed share of a message's elements.
 
 The parts of a message are laid end to end. Its payload is the scale of the values, where they are divided by one
-(float32), the values, and which elements they are (`places.py`). Values are float32, or half precision after division
-by the scale; of a unit that is held in 16 bits its own type.
+(float32), the values, and which elements they are, as `places.py` says it unless the codec knows better. Values are
+float32, or half precision after division by the scale; of a unit that is held in 16 bits its own type.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from engine.axes.codec_options import RatioOptions
 from engine.codec.base import Piece, Stateless, end_to_end, magnitudes_of
+from engine.codec.packed import Bytes
 from engine.codec.places import Places, add_at, packed, unpacked, write_at
 from engine.tensor_bytes import as_tensor
 
@@ -35,6 +36,18 @@ class Sparse(Stateless):
         """Where `chosen` of the elements are that have these magnitudes (float32, finite, 1-D, more than `chosen`)."""
         raise NotImplementedError
 
+    def said(self, places: Places, count: int) -> Bytes:
+        """What tells a receiver which of `count` elements they are."""
+        return packed(places, count)
+
+    def heard(self, code: Bytes, count: int, chosen: int) -> Places:
+        """The places that `said` made `code` of. Raises RuntimeError where it cannot have."""
+        return unpacked(code, count, chosen)
+
+    def weighted(self, values: Tensor, count: int) -> Tensor:
+        """As what the values of some of `count` elements are sent."""
+        return values
+
     def encode(self, parts: Sequence[Tensor], at: Sequence[int]) -> list[Tensor]:
         return self.pack(parts, self._chosen(parts))[0]
 
@@ -53,8 +66,8 @@ class Sparse(Stateless):
             return self._valued(flat), None
         places = self.choose(magnitudes, chosen)
         return [
-            *self._valued(flat[torch.from_numpy(places)]),
-            torch.from_numpy(packed(places, count)),
+            *self._valued(self.weighted(flat[torch.from_numpy(places)], count)),
+            torch.from_numpy(self.said(places, count)),
         ], places
 
     def unpack(
@@ -73,7 +86,7 @@ class Sparse(Stateless):
         values = received[begin:end].clone().view(self._wire)  # a message may begin at any address
         if begin:
             values = values.float() * received[:begin].clone().view(torch.float32)
-        return None if chosen == count else unpacked(received[end:].numpy(), count, chosen), values
+        return None if chosen == count else self.heard(received[end:].numpy(), count, chosen), values
 
     def _chosen(self, parts: Sequence[Tensor]) -> int:
         return self._options.chosen(sum(part.numel() for part in parts), self._item)

@@ -11,8 +11,8 @@ Memory: what error feedback takes.
 Loses where gradients are dense (most of the step is late then, by about 1 / ratio steps, or more), at the start of
 training, with momentum on top (late elements are applied with momentum that has moved on), and with layers of few
 elements, of which as large a share is dropped: leave such layers at fp32 (`overrides` with `most_parameters`). Where a
-server updates, answers have a codec of their own (`difference.py`). In rounds each hop selects of what it passes on; where workers update,
-the server selects of the sum. Both keep what they do not send.
+server updates, answers have a codec of their own (`difference.py`). In rounds each hop selects of what it passes on;
+where workers update, the server selects of the sum. Both keep what they do not send.
 Source: Aji and Heafield 2017 (sparse communication for distributed gradient descent: R = 99 %), with each matrix's own
 threshold as in their section 3. Deviation: they send what exceeds the R-th percentile of a sample of 0.1 %, so that the
 number varies with the sample; here the sample only finds candidates, and the number, so the size, is exact.

@@ -21,6 +21,17 @@ class Encoding:
     """Of the class that its row names: all of them, those left out with their defaults."""
 
     @property
+    def traits(self) -> frozenset[str]:
+        """The codec's, with these options."""
+        row = CODEC[self.codec]
+        return row.traits if row.by_options is None else row.by_options(self.options)
+
+    @property
+    def kept(self) -> int:
+        """How many numbers of each element every party that encodes keeps from one message to the next."""
+        return CODEC[self.codec].kept + ("feedback" in self.traits)
+
+    @property
     def exact(self) -> bool:
         """Whether all messages of so many elements have as many bytes."""
         return not CODEC[self.codec].varies(self.options)

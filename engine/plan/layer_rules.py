@@ -246,7 +246,7 @@ def _receivers_hold_the_same(layer: LayerPlan, plan: Plan, field: str) -> None:
 
 
 def _answers_come_nearer(layer: LayerPlan, field: str) -> None:
-    traits = CODEC[layer.answers].traits
+    traits = layer.answer_encoding.traits
     if "own" in traits:
         why = "it has a momentum of a worker's own gradients, and parameters have theirs already"
     elif "random" in traits:

@@ -6,7 +6,6 @@ memory are not declared.
 
 from __future__ import annotations
 
-from engine.axes.codec import CODEC
 from engine.axes.exchange import EXCHANGE
 from engine.plan.cluster import Party, team_of
 from engine.plan.description import DTYPE_BYTES, ModelDescription
@@ -59,7 +58,7 @@ def held(plan: Plan | Wrapper, model: ModelDescription, party: Party, workers: i
 
 def _kept(layer: LayerPlan, unit: Unit) -> int:
     """Bytes that a party which encodes the unit keeps: in its own type, or float32 where that is less."""
-    return CODEC[layer.codec].kept * unit.count * max(4, DTYPE_BYTES[unit.dtype])
+    return layer.encoding.kept * unit.count * max(4, DTYPE_BYTES[unit.dtype])
 
 
 def _is_here(plan: Plan | Wrapper, party: Party, part: int) -> bool:

@@ -62,7 +62,7 @@ def test_it_keeps_as_much_of_each_element_as_its_row_says(name: str, dtype: torc
     made = codec(name, parts)
     encode(made, parts)
     held = [tensor for tensor in made.state().values() if tensor.numel() > 1]
-    assert sum(map(len, held)) == CODEC[name].kept * 700
+    assert sum(map(len, held)) == encoding(name).kept * 700
     assert all(tensor.dtype == (dtype if dtype.itemsize >= 4 else torch.float32) for tensor in held)
 
 

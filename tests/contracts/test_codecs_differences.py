@@ -21,10 +21,11 @@ WAYS = {
 } | {
     "int8, block 64": encoding("int8", {"block": 64}),
     "top-k, a tenth": encoding("top-k", {"ratio": 0.1, "value_bits": 16}),
+    "random-k": encoding("random-k", {"ratio": 0.05}),
     "two-bit": encoding("two-bit", {"threshold": 0.02}),
     "threshold": encoding("threshold", {"threshold": 0.02}),
 }
-"""Thresholds suit the steps below."""
+"""Options suit the steps below."""
 COUNT = 1000
 STEP = 0.01
 """By how much an element moves, about."""

@@ -102,7 +102,8 @@ def test_what_is_sent_and_what_is_kept_is_what_was_given(name: str, count: int) 
     codec, given = remembering(name, count), normal(count)
     (sent,) = travel(codec, [given])
     assert torch.allclose(sent + rest(codec), given, rtol=0, atol=1e-6)
-    assert count < 2 or not torch.equal(sent, given), "nothing was rounded"
+    all_of_it = WAYS[name].bytes("float32", count) == 4 * count
+    assert count < 2 or all_of_it or not torch.equal(sent, given), "nothing was rounded"
 
 
 @each
@@ -289,7 +290,7 @@ def test_its_state_can_be_saved_and_loaded(name: str) -> None:
     assert fresh.state() == {}
     with pytest.raises(ValueError, match="does not belong to 3"):
         remembering(name, 3).load(saved)
-    with pytest.raises(ValueError, match="remembers nothing"):
+    with pytest.raises(ValueError, match=r"remembers (nothing|how many messages)"):
         fresh.load({"momentum": given[0]})
 
 

@@ -104,6 +104,12 @@ def test_what_may_be_far_from_a_difference_is_no_answer(codec: str) -> None:
         plan(answers=codec)
 
 
+def test_whether_it_may_be_far_depends_on_its_options() -> None:
+    assert chosen(plan(answers="random-k"))[0][0] == "random-k"
+    with pytest.raises(UserError, match=r"answers = 'random-k': what it draws at random may be farther"):
+        plan(answers="random-k", answer_options={"unbiased": True})
+
+
 @pytest.mark.parametrize("codec", [m.name for m in CODEC if "by-value" in m.traits])
 def test_what_depends_on_values_cannot_be_rehearsed(codec: str) -> None:
     spec = job("p3", 2, {"answers": codec}, fidelity="rehearse", rehearsal={"device": "p100"})
