@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from engine.axes.memory import ACTIVATIONS
 from engine.plan.consistency import trains_alone
 from engine.plan.description import ModelDescription
+from engine.plan.edges import edge_bytes
 from engine.plan.flow import derive
 from engine.plan.job import JobSpec
 from engine.plan.mechanism_options import changed
@@ -169,9 +170,11 @@ def text(
         lines += [f"stage {k} begins with {titles[first]}" for k, first in enumerate(firsts)]
     for edge in plan.edges:
         if (place := model.cut(edge.destination)) is not None:
-            size = format_bytes(place.activation_bytes)
+            size, rounds = format_bytes(edge_bytes(edge, place, [1])), "lossless" not in edge.encoding.traits
             ends = f"{titles[edge.source]} -> {titles[edge.destination]}"
-            lines.append(f"{ends}: {size} per sample, and as many back")
+            lines.append(
+                f"{ends}: {size} per sample{f' as {edge.encoding.text}' if rounds else ''}, and as many back"
+            )
     said = [*label, *notes(plan, model, job, table), *(f"warning: {warning}" for warning in plan.warnings)]
     return "\n".join(lines + said)
 

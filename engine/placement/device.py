@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -31,13 +32,13 @@ from engine.instrumentation.module_calls import before_forward
 from engine.models.cut import ELSEWHERE, Rest
 from engine.models.modes import evaluating
 from engine.placement.buffers import BuffersByRank
+from engine.placement.edge_codec import EdgeCodec
 from engine.placement.pieces import Piece, Room, edge_header, unpack
 from engine.protocol.messages import Lane, Message, Payload
 from engine.state.choice import Choice
 from engine.state.computation import Computation
 from engine.state.recording import Recording
 from engine.state.updates import Hyper, Updater
-from engine.tensor_bytes import as_bytes
 from engine.transport.endpoint import Endpoint
 from engine.transport.message import Header
 
@@ -98,6 +99,7 @@ class Back:
         self._turn = 0
         self._step = -1
         self._room = Room()
+        self._codec = EdgeCodec(choice, f"party {endpoint.index}", recording)
         self._pieces: dict[tuple[int, int], Piece] = {}
         """By turn and rank: what waits."""
         self._ended = False
@@ -112,11 +114,13 @@ class Back:
         return self._room.place(header)
 
     def handle(self, header: Header, payload: Payload) -> None:
+        piece = None
+        if header.kind != Message.END:
+            piece = unpack(header, self._room.take(header, payload), self._codec)
         with self._changed:
-            if header.kind == Message.END:
+            if piece is None:
                 self._ended = True
             else:
-                piece = unpack(header, self._room.take(header, payload))
                 self._pieces[header.part, piece.rank] = piece
             self._changed.notify_all()
 
@@ -212,11 +216,12 @@ class Back:
 
     def _answer(self, piece: Piece) -> None:
         payload: list[memoryview] = []
-        about: dict[str, float | int | None] = {"loss": 0.0, "correct": None}
+        about: dict[str, Any] = {"loss": 0.0, "correct": None}
         if piece.activation is not None:
             gradient = self._compute(piece, about)
             if gradient is not None:
-                payload = [as_bytes(gradient.view(-1))]
+                payload = self._codec.encode(gradient, piece.step)
+                about["shape"] = list(gradient.shape)
         header = edge_header(
             self._choice,
             Message.ACTIVATION_GRADIENT,
@@ -230,7 +235,7 @@ class Back:
         )
         self._endpoint.send(piece.rank, header, payload)
 
-    def _compute(self, piece: Piece, about: dict[str, float | int | None]) -> Tensor | None:
+    def _compute(self, piece: Piece, about: dict[str, Any]) -> Tensor | None:
         """Forward, and in training backward; fills in what is to be said `about` it."""
         assert piece.activation is not None
         assert piece.targets is not None
@@ -259,7 +264,7 @@ class Back:
         self._rest.activation = None
         if activation.grad is None:  # nothing of it reached the loss
             return torch.zeros_like(piece.activation)
-        return activation.grad.cpu().contiguous()
+        return activation.grad
 
     def _update(self, hyper: Hyper) -> None:
         for layer in self._layers:

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from engine.coordination.arrivals import Arrivals
 from engine.inputs.loader import MicroBatch
 from engine.inputs.task import BatchLoss
+from engine.placement.edge_codec import EdgeCodec
 from engine.placement.pieces import Room, edge_header, pack
 from engine.placement.schedule import actions
 from engine.protocol.messages import Lane, Message, Payload
@@ -26,7 +27,6 @@ from engine.state.choice import Choice
 from engine.state.computation import Computation
 from engine.state.recording import Recording
 from engine.state.updates import Hyper
-from engine.tensor_bytes import as_bytes
 from engine.transport.endpoint import Endpoint
 from engine.transport.message import Header
 
@@ -73,7 +73,7 @@ class EdgePasses:
         self._computation = computation
         self._endpoint = endpoint
         self._recording = recording
-        self._dtype: torch.dtype = getattr(torch, choice.unit.dtype)
+        self._codec = EdgeCodec(choice, f"party {endpoint.index}", recording)
         self._passes = 0
         """Training passes that have left."""
         self._left = 0
@@ -125,9 +125,8 @@ class EdgePasses:
         self._replica.begin_backward(last)
         if activation is not None and activation.requires_grad:
             assert gradient is not None
-            back = gradient.view(self._dtype).view(activation.shape).to(activation)
             with self._computation.backward():
-                activation.backward(back)
+                activation.backward(gradient.to(activation))
         self._replica.end_backward()
         return loss
 
@@ -150,7 +149,9 @@ class EdgePasses:
         return self._room.place(header)
 
     def handle(self, header: Header, payload: Payload) -> None:
-        self._answers.put(header.part, (json.loads(header.meta), self._room.take(header, payload)))
+        about, received = json.loads(header.meta), self._room.take(header, payload)
+        gradient = None if received is None else self._codec.decode(header, received, about["shape"])
+        self._answers.put(header.part, (about, gradient))
 
     def _send(self, activation: Tensor | None, targets: Tensor, scale: float, *, training: bool) -> None:
         step, micro = divmod(self._passes, self._micro_batches)
@@ -158,14 +159,13 @@ class EdgePasses:
         payload: list[memoryview] = []
         shape: tuple[int, ...] = (0,)
         if activation is not None:
-            host = activation.detach().to(device="cpu", dtype=self._dtype).contiguous()
-            payload, shape = [as_bytes(host.view(-1))], tuple(host.shape)
+            payload = self._codec.encode(activation, step if training else -1)
+            shape = tuple(activation.shape)
         meta = pack(
             scale=scale,
             last=last,
             hyper=self._hyper(step) if last and self._hyper is not None else None,
             shape=shape,
-            dtype=self._choice.unit.dtype,
             targets=targets,
         )
         header = edge_header(

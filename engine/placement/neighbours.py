@@ -7,16 +7,15 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-import torch
 from torch import Tensor
 
 from engine.coordination.arrivals import Arrivals
 from engine.launch import PATIENCE_S
+from engine.placement.edge_codec import EdgeCodec
 from engine.placement.pieces import Room, edge_header
 from engine.protocol.messages import Lane, Message, Payload
 from engine.state.choice import Choice
 from engine.state.recording import Recording
-from engine.tensor_bytes import as_bytes
 from engine.transport.endpoint import Endpoint
 from engine.transport.message import Header
 
@@ -48,6 +47,11 @@ class Neighbours:
     ) -> None:
         """`before`, `behind`: the edges to the party before this one and to the one after it, where there are.
         `patience_s`: see `patience`."""
+        self._codecs = {
+            choice.unit.index: EdgeCodec(choice, f"party {endpoint.index}", recording)
+            for choice in (before, behind)
+            if choice is not None
+        }
         self._before = before
         self._behind = behind
         self._patience_s = patience_s
@@ -66,8 +70,7 @@ class Neighbours:
     def handle(self, header: Header, payload: Payload) -> None:
         received = self._room.take(header, payload)
         if received is not None:
-            about = json.loads(header.meta)
-            received = received.view(getattr(torch, about["dtype"])).view(about["shape"])
+            received = self._codecs[header.unit].decode(header, received, json.loads(header.meta)["shape"])
         self._arrived.put((Message(header.kind), header.part), received)
 
     def send_on(self, activation: Tensor | None, *, training: bool) -> None:
@@ -96,18 +99,16 @@ class Neighbours:
         self, kind: Message, choice: Choice, where: int, tensor: Tensor | None, *, training: bool
     ) -> None:
         payload: list[memoryview] = []
-        meta = b""
+        meta, step = b"", self._recording.step if training else -1
         if tensor is not None:
-            dtype = choice.unit.dtype
-            host = tensor.detach().to(device="cpu", dtype=getattr(torch, dtype)).contiguous()
-            payload = [as_bytes(host.view(-1))]
-            meta = json.dumps({"shape": list(host.shape), "dtype": dtype}).encode()
+            payload = self._codecs[choice.unit.index].encode(tensor, step)
+            meta = json.dumps({"shape": list(tensor.shape)}).encode()
         header = edge_header(
             choice,
             kind,
             Lane.WORKER,
             origin=self._endpoint.index,
-            step=self._recording.step if training else -1,
+            step=step,
             turn=self._sent[kind],
             now_ns=self._recording.now_ns(),
             payload=payload,

@@ -4,7 +4,8 @@ A pass of a worker is one *piece*: the activation of its samples where the model
 loss is to be multiplied by. Every worker sends one piece in every pass, an empty one where it has no samples, so that
 the device knows what to wait for. The answer is the loss and, in training, the gradient of the activation.
 
-Activations travel in the type that the model's description says; under autocast they may have been computed in less.
+Activations travel in the type that the model's description says, or as the edge's codec makes them (`edge_codec.py`);
+under autocast they may have been computed in less.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from engine.placement.edge_codec import EdgeCodec
 from engine.protocol.messages import Lane, Message, Payload
 from engine.state.choice import Choice
 from engine.state.updates import Hyper
@@ -40,9 +42,7 @@ class Piece:
     targets: Tensor | None
 
 
-def pack(
-    *, scale: float, last: bool, hyper: Hyper | None, shape: tuple[int, ...], dtype: str, targets: Tensor
-) -> bytes:
+def pack(*, scale: float, last: bool, hyper: Hyper | None, shape: tuple[int, ...], targets: Tensor) -> bytes:
     """What a piece's message says beside its activation: a line of JSON, then the targets as they lie in memory. They
     are a few bytes per sample, and count as overhead."""
     plain = targets.detach().cpu().contiguous()
@@ -51,20 +51,19 @@ def pack(
         "last": last,
         "hyper": hyper,
         "shape": shape,
-        "dtype": dtype,
         "targets": [list(plain.shape), str(plain.dtype).removeprefix("torch.")],
     }
     return json.dumps(about).encode() + b"\n" + (bytes(as_bytes(plain.view(-1))) if plain.numel() else b"")
 
 
-def unpack(header: Header, received: Tensor | None) -> Piece:
+def unpack(header: Header, received: Tensor | None, codec: EdgeCodec) -> Piece:
     """The inverse. `received`: the payload's bytes, in memory that stays."""
     line, _, rest = header.meta.partition(b"\n")
     about = json.loads(line)
     shape, kind = about["targets"]
     activation = targets = None
     if received is not None:
-        activation = received.view(getattr(torch, about["dtype"])).view(about["shape"])
+        activation = codec.decode(header, received, about["shape"])
         targets = as_tensor(memoryview(bytearray(rest)), getattr(torch, kind)).view(shape)
     return Piece(
         rank=header.origin,

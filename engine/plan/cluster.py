@@ -49,7 +49,12 @@ def cluster_of(job: JobSpec) -> Cluster:
 
 def workload_of(job: JobSpec) -> Workload:
     """What a job computes in a step."""
-    return Workload(samples=job.training.global_batch, autocast=job.training.precision == "bf16")
+    training = job.training
+    return Workload(
+        samples=training.global_batch,
+        autocast=training.precision == "bf16",
+        micro_batches=training.micro_batches,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

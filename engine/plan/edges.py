@@ -1,17 +1,17 @@
 """Edges: the activations, and their gradients on the way back, that travel between layers placed differently.
 
-Every worker sends the activation of each of its samples once and gets its gradient once; an edge is one unit, behind
-the units of the exchanges.
+Every worker sends the activation of each of its samples once and gets its gradient once, in a message for each
+micro-batch; an edge is one unit, behind the units of the exchanges.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from engine.plan.cluster import device_party
-from engine.plan.description import DTYPE_BYTES, CutDescription, ModelDescription
-from engine.plan.plan import Plan
+from engine.plan.description import CutDescription, ModelDescription
+from engine.plan.plan import Edge, Plan
 from engine.plan.units import Unit, cut
 
 
@@ -42,26 +42,28 @@ def crossings(plan: Plan, model: ModelDescription, workers: int) -> Iterator[tup
         stages = plan.pipeline.stages
         for k, unit in enumerate(edge_units(plan, model)):
             for replica in range(workers // stages):
-                size = plan.workload.share(replica, workers // stages) * _sample_bytes(model, unit)
+                passes = plan.workload.shares(replica, workers // stages)
+                size = edge_bytes(plan.edges[k], _cut(model, unit.layers[0]), passes)
                 before = replica * stages + k
                 if size:
                     yield unit, before, before + 1, size
                     yield unit, before + 1, before, size
         return
     places = {layer.layer: layer.place for layer in plan.layers if layer.placement == "device"}
-    for unit in edge_units(plan, model):
+    for edge, unit in zip(plan.edges, edge_units(plan, model), strict=True):
         where = places[unit.layers[0]]
         assert where is not None
         home = device_party(plan, workers, where)
         for worker in range(workers):
-            size = plan.workload.share(worker, workers) * _sample_bytes(model, unit)
+            size = edge_bytes(edge, _cut(model, unit.layers[0]), plan.workload.shares(worker, workers))
             if size:
                 yield unit, worker, home, size
                 yield unit, home, worker, size
 
 
-def _sample_bytes(model: ModelDescription, unit: Unit) -> int:
-    return math.prod(_cut(model, unit.layers[0]).shape) * DTYPE_BYTES[unit.dtype]
+def edge_bytes(edge: Edge, place: CutDescription, passes: Iterable[int]) -> int:
+    """Bytes that cross in one direction, in passes of so many samples."""
+    return sum(edge.encoding.bytes(place.dtype, samples * math.prod(place.shape)) for samples in passes)
 
 
 def _cut(model: ModelDescription, layer: str) -> CutDescription:

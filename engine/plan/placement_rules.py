@@ -35,6 +35,7 @@ def check_placement(plan: Plan, model: ModelDescription, cluster: Cluster, job: 
     _sides_are_whole(plan, placed, model)
     check_divided(
         plan,
+        model,
         job,
         homes="here the device has some, the workers the others",
         common="a layer that is computed in one place is the same for all workers in every step",
@@ -150,12 +151,11 @@ def _sides_are_whole(plan: Plan, placed: list[LayerPlan], model: ModelDescriptio
             )
 
 
-def check_divided(plan: Plan, job: JobSpec, *, homes: str, common: str) -> None:
+def check_divided(plan: Plan, model: ModelDescription, job: JobSpec, *, homes: str, common: str) -> None:
     """What holds wherever a model is divided among processes. Raises UserError; `homes` says where gradients are,
     `common` why every step is everybody's."""
     for number, edge in enumerate(plan.edges):
-        if "as-is" not in CODEC[edge.codec].traits:
-            raise UserError(f"edges.{number}.codec", edge.codec, "edges have no codec yet", "Use fp32")
+        _edges_are_sent_once(edge, model, f"edges.{number}.codec")
     if job.training.clip_norm is not None:
         raise UserError(
             "training.clip_norm",
@@ -166,4 +166,22 @@ def check_divided(plan: Plan, job: JobSpec, *, homes: str, common: str) -> None:
     if drifts(plan.consistency) or trains_alone(plan.consistency):
         raise UserError(
             "consistency.mode", plan.consistency.mode, common, "Use every-step, or replicate every layer"
+        )
+
+
+def _edges_are_sent_once(edge: Edge, model: ModelDescription, field: str) -> None:
+    """What a message loses of an activation, or of its gradient, no later one makes up for."""
+    near = {"lossless", "close"}
+    if not edge.encoding.traits & near:
+        raise UserError(
+            field,
+            edge.codec,
+            "it is near what it encodes only in the sum of many messages, and one micro-batch's activations have no"
+            " successor",
+            f"Use {', '.join(m.name for m in CODEC if m.available and m.traits & near)}",
+        )
+    place = model.cut(edge.destination)
+    if "lossless" not in edge.encoding.traits and place is not None and place.dtype.startswith("complex"):
+        raise UserError(
+            field, edge.codec, "it would drop the imaginary parts of what crosses there", "Use fp32"
         )

@@ -158,11 +158,19 @@ class Edge:
     """The layer in front of which the model is cut."""
     codec: str = "fp32"
     """What travels."""
+    codec_options: dict[str, Any] = field(default_factory=dict)
+    """The codec's own options. Those left out have its defaults, and stand here, too."""
     order: Order = Order()
     """Units, departure and rank of this edge."""
 
+    @cached_property
+    def encoding(self) -> Encoding:
+        """The codec with its options."""
+        return encoding(self.codec, self.codec_options)
+
     def __post_init__(self) -> None:
         CODEC.require(self.codec, "codec")
+        object.__setattr__(self, "codec_options", to_plain(self.encoding.options))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,6 +270,13 @@ class Workload:
     """Samples of one step over all workers; the last step of an epoch may have fewer."""
     autocast: bool = False
     """Whether layers compute in bfloat16, so that factors travel in it, too."""
+    micro_batches: int = 1
+    """In how many parts a worker's samples pass, each of which sends its activations by itself."""
+
+    def shares(self, rank: int, ranks: int) -> list[int]:
+        """How many of `rank`'s samples are in each of its micro-batches."""
+        share, rest = divmod(self.share(rank, ranks), self.micro_batches)
+        return [share + (part < rest) for part in range(self.micro_batches)]
 
     def share(self, rank: int, ranks: int) -> int:
         """How many of the samples `rank` gets, as `engine/inputs/sharding.py` deals them."""

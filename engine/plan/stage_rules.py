@@ -41,7 +41,7 @@ def check_stages(plan: Plan, model: ModelDescription, cluster: Cluster, job: Job
         )
     _stages_are_in_a_row(plan, model)
     check_divided(
-        plan, job, homes="each stage has its own", common="a replica's stages take every step together"
+        plan, model, job, homes="each stage has its own", common="a replica's stages take every step together"
     )
 
 

@@ -187,7 +187,9 @@ def edge_choice(launch: Launch, number: int = 0) -> Choice:
     edge, unit = launch.plan.edges[number], edge_units(launch.plan, launch.model)[number]
     return Choice(
         unit=unit,
-        layer=LayerPlan(layer=edge.destination, codec=edge.codec, order=edge.order),
+        layer=LayerPlan(
+            layer=edge.destination, codec=edge.codec, codec_options=edge.codec_options, order=edge.order
+        ),
         flow=CROSSING,
         rank=RANK[edge.order.rank].load(),
         layer_index=launch.model.layer(edge.destination).index,

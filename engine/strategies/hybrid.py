@@ -10,8 +10,9 @@ Update rule: w <- update(w, sum_i g_i) on either side. Gradients of a step are s
 global batch, so nothing is averaged anywhere, and weight decay is applied once, where the layer is updated; the
 paper's factor 1/m for the decay of the replicated part is the same statement for a decay that is added before the sum.
 Bytes per step on the wire: 2 N |W_front| + 2 B |a| with a dedicated reducer and a dedicated device, where B is the
-global batch and |a| the bytes of one sample's activation. Beside workers, the reducer saves its worker's share of the
-first term and the device its worker's samples of the second. A ring moves 2 (N-1) |W_front|.
+global batch and |a| the bytes of one sample's activation, or what `edge_codec` makes of them. Beside workers, the
+reducer saves its worker's share of the first term and the device its worker's samples of the second. A ring moves 2
+(N-1) |W_front|.
 Each worker's samples pass the device as they would pass that worker: batch statistics behind the cut are kept apart for
 each worker, and averaged for evaluations and in the saved model. Random numbers behind the cut (dropout) come from the
 process that computes there, from one stream for all workers: they are others than a replica would draw. A dedicated
@@ -23,21 +24,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from engine.catalogue import STRICT
 from engine.errors import UserError
 from engine.plan.cluster import Cluster
 from engine.plan.description import ModelDescription
+from engine.plan.edges import edge_bytes
 from engine.plan.placement_rules import cut_refusal, possible_cuts
 from engine.plan.plan import DeviceParty, Edge, LayerPlan, Order, Plan, Servers
 from engine.strategies.base import Strategy, uniform
-from engine.strategies.options import RoundsOptions
+from engine.strategies.options import EdgeOptions, RoundsOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(EdgeOptions):
     """Options of hybrid."""
-
-    __pydantic_config__ = STRICT
 
     cut: str = "auto"
     """The first layer that the device computes. `auto`: of those behind which no more operations are left than one
@@ -51,7 +50,7 @@ class Options:
 
 def build(model: ModelDescription, cluster: Cluster, options: Options) -> Plan:
     """Cut, place the back on the device, and exchange the front."""
-    cut = _cut(model, cluster, options.cut)
+    cut = _cut(model, cluster, options)
     order = [place.layer for place in model.cuts]
     back = model.layers_from(cut)
     plan = _exchange(model, cluster, options)
@@ -66,7 +65,12 @@ def build(model: ModelDescription, cluster: Cluster, options: Options) -> Plan:
         layers=layers,
         devices=(DeviceParty(beside=cluster.workers - 1 if options.where == "beside" else None),),
         edges=(
-            Edge(source=order[order.index(cut) - 1], destination=cut, order=Order(rank=layers[0].order.rank)),
+            Edge(
+                source=order[order.index(cut) - 1],
+                destination=cut,
+                order=Order(rank=layers[0].order.rank),
+                **options.crosses,
+            ),
         ),
     )
 
@@ -84,8 +88,8 @@ def _exchange(model: ModelDescription, cluster: Cluster, options: Options) -> Pl
     )
 
 
-def _cut(model: ModelDescription, cluster: Cluster, wanted: str) -> str:
-    field, possible = "strategy.options.cut", possible_cuts(model)
+def _cut(model: ModelDescription, cluster: Cluster, options: Options) -> str:
+    wanted, field, possible = options.cut, "strategy.options.cut", possible_cuts(model)
     if wanted != "auto":
         if refused := cut_refusal(model, wanted, field):
             remedy = f"auto, or one of: {', '.join(possible)}" if possible else "another strategy"
@@ -106,10 +110,10 @@ def _cut(model: ModelDescription, cluster: Cluster, wanted: str) -> str:
         return sum(layer.forward_flops for layer in model.layers if layer.name in back)
 
     keeps_up = [cut for cut in possible if behind(cut) * cluster.workers <= whole - behind(cut)]
-    return min(keeps_up or [min(possible, key=behind)], key=lambda cut: _bytes(model, cluster, cut))
+    return min(keeps_up or [min(possible, key=behind)], key=lambda cut: _bytes(model, cluster, cut, options))
 
 
-def _bytes(model: ModelDescription, cluster: Cluster, cut: str) -> int:
+def _bytes(model: ModelDescription, cluster: Cluster, cut: str, options: Options) -> int:
     """What a step moves with a dedicated reducer and a dedicated device."""
     back, place = model.layers_from(cut), model.cut(cut)
     assert place is not None
@@ -117,7 +121,8 @@ def _bytes(model: ModelDescription, cluster: Cluster, cut: str) -> int:
         p.nbytes for layer in model.layers if layer.name not in back for p in layer.parameters if p.trainable
     )
     samples = cluster.workload.samples if cluster.workload is not None else cluster.workers
-    return 2 * cluster.workers * front + 2 * samples * place.activation_bytes
+    edge = Edge(source="", destination=cut, **options.crosses)
+    return 2 * cluster.workers * front + 2 * edge_bytes(edge, place, [samples])
 
 
 STRATEGY = Strategy(

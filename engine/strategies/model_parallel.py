@@ -11,8 +11,9 @@ profile; of those, the one whose activations are smallest.
 Schedules: `gpipe` (Huang et al. 2019), all forward and then all backward, keeps the activations of every micro-batch;
 `1f1b` (PipeDream-flush, Narayanan et al. 2021) goes backward as soon as it can and keeps those of as many as there are
 stages from this one on. Of S stages and M micro-batches, a share (S-1) / (M+S-1) of the time is idle in both.
-Bytes per step on the wire: 2 B |a| for each cut, where B is the global batch and |a| one sample's activation, and with
-N replicas 2 (N-1) |W|. Deviation: every stage prepares the batch's inputs, though only the first one uses them.
+Bytes per step on the wire: 2 B |a| for each cut, where B is the global batch and |a| one sample's activation (or what
+`edge_codec` makes of each micro-batch), and with N replicas 2 (N-1) |W|. Deviation: every stage prepares the batch's
+inputs, though only the first one uses them.
 Random numbers (dropout) come from the process that computes the stage: they are others than a replica would draw.
 """
 
@@ -23,7 +24,6 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from engine.catalogue import STRICT
 from engine.errors import UserError
 from engine.plan.cluster import Cluster
 from engine.plan.description import ModelDescription
@@ -32,14 +32,12 @@ from engine.plan.plan import Edge, LayerPlan, Pipeline, Plan
 from engine.plan.stage_rules import check_row
 from engine.profile.profile import read
 from engine.strategies.base import Strategy, uniform
-from engine.strategies.options import RoundsOptions, at_least_one
+from engine.strategies.options import EdgeOptions, RoundsOptions, at_least_one
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(EdgeOptions):
     """Options of model-parallel."""
-
-    __pydantic_config__ = STRICT
 
     stages: int | None = None
     """Workers that share one model. Null: as many as `cuts` say, else as many as the model can be cut for, of those
@@ -52,6 +50,7 @@ class Options:
     """A measured profile's file, as `trainyard profile` writes it, to balance by. Null: by operations."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.stages is not None:
             at_least_one("stages", self.stages, "workers")
 
@@ -85,7 +84,9 @@ def build(model: ModelDescription, cluster: Cluster, options: Options) -> Plan:
         plan,
         layers=tuple(placed(layer) for layer in plan.layers),
         pipeline=Pipeline(stages=stages, schedule=options.schedule),
-        edges=tuple(Edge(source=order[order.index(cut) - 1], destination=cut) for cut in cuts),
+        edges=tuple(
+            Edge(source=order[order.index(cut) - 1], destination=cut, **options.crosses) for cut in cuts
+        ),
     )
 
 

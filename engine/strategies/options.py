@@ -171,6 +171,28 @@ class GradientRoundsOptions(RoundsOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class EdgeOptions:
+    """What travels where a model is cut."""
+
+    __pydantic_config__ = STRICT
+
+    edge_codec: str = "fp32"
+    """As what activations, and their gradients on the way back, travel: `fp32` (exact), `fp16` or `bf16` (half the
+    bytes), `int8` or `fp8` (a quarter). What a message loses is lost."""
+    edge_codec_options: dict[str, Any] = field(default_factory=dict)
+    """That codec's own options. Those left out have its defaults."""
+
+    def __post_init__(self) -> None:
+        CODEC.require(self.edge_codec, "edge_codec")
+        encoding(self.edge_codec, self.edge_codec_options, field="edge_codec_options")
+
+    @property
+    def crosses(self) -> dict[str, Any]:
+        """What the plan says of an edge."""
+        return {"codec": self.edge_codec, "codec_options": self.edge_codec_options}
+
+
+@dataclass(frozen=True, kw_only=True)
 class BucketOptions:
     """How PyTorch's own collectives group what they sum."""
 

@@ -3,7 +3,7 @@ parameters and what workers hold. That all workers hold the same, to the bit, is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from engine.axes.codec import CODEC
 from engine.axes.exchange import EXCHANGE
 from engine.codec.base import Piece
+from engine.codec.draws import seed_of
 from engine.codec.opening import opened
 from engine.inputs.build import find_task, load_dataset
 from engine.inputs.sharding import global_batch_at, shard
@@ -30,7 +31,7 @@ from engine.tensor_bytes import as_bytes, joined
 from tests.arrays import covering_rows
 from tests.equivalence import against_plain
 from tests.equivalence.test_composition import assert_close, trained
-from tests.equivalence.test_error_feedback import STEPS, ranks, spec_of
+from tests.equivalence.test_error_feedback import SEED, STEPS, ranks, spec_of
 from tests.jobs import Run, distance, succeed
 from tests.pairs import AXES, SIZES, Choices
 from tests.traffic import assert_declared
@@ -54,14 +55,21 @@ def of_unit(model: nn.Module, unit: Unit) -> list[Tensor]:
     return [named[s.parameter].detach().view(-1)[s.start : s.stop] for s in unit.segments]
 
 
-def brought_nearer(model: nn.Module, to: nn.Module, units: Sequence[Unit], way: Encoding) -> None:
-    """Each unit is encoded by itself, and what a message loses is in no other memory than in the two models."""
-    for unit in units:
-        moved = torch.cat(of_unit(to, unit)) - torch.cat(of_unit(model, unit))
-        codec = opened(way, Piece(name="", count=unit.count, dtype=moved.dtype), remembers=False)
+class Server:
+    """One unit's: what brings `model` nearer to `to`. What a message loses is in no other memory than in these two."""
+
+    def __init__(self, unit: Unit, way: Encoding) -> None:
+        self._unit = unit
+        seed = seed_of(SEED, unit.index, f"shard {unit.shard}")
+        piece = Piece(name="", count=unit.count, dtype=torch.float64, seed=seed)
+        self._codec = opened(way, piece, remembers=False)
+
+    def answers(self, model: nn.Module, to: nn.Module) -> None:
+        here = of_unit(model, self._unit)
+        moved = torch.cat(of_unit(to, self._unit)) - torch.cat(here)
         sent = torch.empty_like(moved)
-        codec.decode(joined([as_bytes(tensor) for tensor in codec.encode([moved], [0])]), [sent])
-        for part, by in zip(of_unit(model, unit), sent.split([s.count for s in unit.segments]), strict=True):
+        self._codec.decode(joined([as_bytes(t) for t in self._codec.encode([moved], [0])]), [sent])
+        for part, by in zip(here, sent.split([s.count for s in self._unit.segments]), strict=True):
             part.add_(by)
 
 
@@ -76,6 +84,7 @@ def expected(run: Run, workers: int, gradients: Encoding, answers: Encoding) -> 
     server.load_state_dict(model.state_dict())
     named, there = dict(model.named_parameters()), dict(server.named_parameters())
     optimizer = build_optimizer(spec.optimizer, list(there.items()))
+    servers = [Server(unit, answers) for unit in run.units]
     senders = {unit.index: ranks(gradients, unit, workers) for unit in run.units}
     for step in range(STEPS):
         indices = global_batch_at(step, len(data.train), training.global_batch, training.seed)
@@ -94,7 +103,8 @@ def expected(run: Run, workers: int, gradients: Encoding, answers: Encoding) -> 
                     total.view(-1)[segment.start : segment.stop] += value
         optimizer.step()
         with torch.no_grad():
-            brought_nearer(model, server, run.units, answers)
+            for one in servers:
+                one.answers(model, server)
     return {name: value.detach() for name, value in model.state_dict().items()}
 
 
