@@ -98,6 +98,18 @@ test("options are said beside the value that they belong to", () => {
   expect(choose(twice, rows, only("fc"), "codec", null)).toEqual([]);
 });
 
+test("answers are chosen among codecs, apart from what gradients travel as", () => {
+  expect(axisOf("answers")).toBe("codec");
+  const plan = { codec: "top-k", answers: "int8", answer_options: { block: 64 } } as unknown as LayerPlan;
+  expect(chosen(plan, "answers")).toBe("int8");
+  expect(chosenOptions(plan, "answers", undefined)).toEqual({ block: 64 });
+  const both = chooseOptions(one([], "fc", "codec", "top-k"), rows, only("fc"), "answers", "int8", {
+    block: 64,
+  });
+  expect(both).toEqual([{ layers: "fc", codec: "top-k", answers: "int8", answer_options: { block: 64 } }]);
+  expect(one(both, "fc", "answers", "fp16")).toEqual([{ layers: "fc", codec: "top-k", answers: "fp16" }]);
+});
+
 test("a refusal of an option says which", () => {
   expect(refusedOption(problem("overrides.0.codec_options.ratio"))).toBe("ratio");
   expect(refusedOption(problem("layers.fc.activation_options.neighbours"))).toBe("neighbours");

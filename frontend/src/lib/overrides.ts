@@ -8,6 +8,7 @@ import { isObject } from "../form/schema";
 export const CHOICES = [
   "exchange",
   "codec",
+  "answers",
   "unit",
   "size",
   "depart",
@@ -19,14 +20,17 @@ export const CHOICES = [
 /** What else an override may say, which is not chosen in the table. */
 const WRITTEN = [
   "codec_options",
-  "answers",
   "answer_options",
   "entropy_coding",
   "activation_options",
   "fragment",
 ] as const;
 /** Choices whose values have options of their own, and where an override says them. */
-export const OPTIONS_OF = { codec: "codec_options", activations: "activation_options" } as const;
+export const OPTIONS_OF = {
+  codec: "codec_options",
+  answers: "answer_options",
+  activations: "activation_options",
+} as const;
 export type Choice = (typeof CHOICES)[number];
 export type WithOptions = keyof typeof OPTIONS_OF;
 export type Value = string | number | null;
@@ -34,6 +38,7 @@ export type Value = string | number | null;
 /** The axis of the service's catalogue that a choice is about; undefined: it is none of them. */
 export function axisOf(choice: Choice): string | undefined {
   if (choice === "size" || choice === "update") return undefined;
+  if (choice === "answers") return "codec";
   return ["unit", "depart", "rank", "returns"].includes(choice) ? `order.${choice}` : choice;
 }
 
@@ -47,6 +52,7 @@ export function chosen(plan: LayerPlan, choice: Choice): Value {
   const found: Record<Choice, Value | undefined> = {
     exchange: plan.exchange,
     codec: plan.codec,
+    answers: plan.answers,
     unit: order.unit,
     size: order.size,
     depart: order.depart,
