@@ -1,15 +1,17 @@
-"""Differences: in place of updated parameters, a server sends what they have moved by from what every receiver holds.
+"""Differences: in place of updated parameters, a server sends what they have moved by from what the receiver holds.
 
-Update rule, with p the server's parameters and h what all receivers hold (p at first): sent = decode(encode(p - h)),
-h <- h + sent on the server and on every receiver, in the parameters' own type. Both add the same numbers to the same
+Update rule, with p the server's parameters and h what a receiver holds (p at first): sent = decode(encode(p - h)),
+h <- h + sent on the server and on the receiver, in the parameters' own type. Both add the same numbers to the same
 numbers, so the server knows h to the bit. What a message loses stays in p - h and is in the next one: p - h is the
 residual, so the codec keeps none of its own, and what has been sent in any number of steps adds up to h - h_0.
-Bytes: the codec's, of a message of the unit's elements. Memory: one element for each of the unit's, in its own type, on
-the shard; nothing on receivers.
-Loses: workers compute on h, which is behind p by what messages have lost so far, and h is what they evaluate and save:
-what the last messages lost is never seen. Where the codec selects (1 %), most of h is late by many steps.
+In lockstep all receivers hold the same, and one message is for all of them. Where they drift, each has an h of its own;
+one that joins again gets p as it is, and in the end all of them do.
+Bytes: the codec's, of a message of the unit's elements. Memory, on the shard: one element for each of the unit's, in
+its own type; where receivers drift, one for each receiver. Nothing on receivers.
+Loses: workers compute on h, which is behind p by what messages have lost so far; in lockstep h is what they evaluate
+and save, too: what the last messages lost is never seen. Where the codec selects (1 %), most of h is late by many
+steps. Where receivers drift, the server encodes once for each.
 The codec must send what is nearer to p - h than nothing is, or errors grow: not what is drawn at random around it.
-All receivers have to hold the same, so they may not drift; one that joins later must begin with h, not with p.
 Source: Tang et al. 2019 (DoubleSqueeze), which compresses what a server sends, with a residual there; as the difference
 from a copy that receivers share: Liu et al. 2020 (DORE), algorithm 1, with their eta and beta 1.
 """
@@ -27,7 +29,7 @@ _HELD = "held"
 
 
 class Difference:
-    """What the receivers of one unit hold, and the codec that brings it nearer to the sender's parameters."""
+    """What receivers of one unit hold, and the codec that brings it nearer to the sender's parameters."""
 
     def __init__(self, codec: UnitCodec, parts: Sequence[Tensor]) -> None:
         """`codec`: the unit's, with no residual. `parts`: what the receivers begin with, 1-D, of the unit's type."""
@@ -49,7 +51,7 @@ class Difference:
         return payload
 
     def assign(self, parts: Sequence[Tensor]) -> None:
-        """The receivers have written `parts` over what they held, all of them the same."""
+        """The receivers have `parts` in place of what they held: they got them, or have all written the same."""
         torch.cat(list(parts), out=self._held)
 
     def state(self) -> dict[str, Tensor]:

@@ -37,8 +37,11 @@ class Room:
     answer: list[Tensor] = field(default_factory=list)
     """What workers get: the parameters, or the last complete step's sums. Kept apart from `sums`: a fast worker
     may push the next step before a slow one has pulled this one's."""
-    difference: Difference | None = None
-    """What workers hold, where they are told what the parameters have moved by."""
+    differences: dict[int, Difference] = field(default_factory=dict)
+    """By rank: what the worker holds, where workers are told what the parameters have moved by; in lockstep one and the
+    same for all."""
+    joined: set[int] = field(default_factory=set)
+    """Workers that have joined again, and hold nothing of it yet."""
     views: list[memoryview] = field(default_factory=list)
     """The answer's bytes. Parameters' memory stays the same; a sum, or a difference, is encoded once, however many ask
     for it and whenever: encoded again it would be another message, with what the first one lost."""

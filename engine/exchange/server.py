@@ -100,7 +100,7 @@ class ServerExchange:
 
     def place(self, header: Header) -> list[memoryview] | None:
         choice = self._context.choices[header.unit]
-        if header.kind != Message.ANSWER or header.payload_bytes == 0 or choice.answers_differences:
+        if header.kind != Message.ANSWER or header.payload_bytes == 0 or _says_difference(choice, header):
             return None
         memory, unit = self._context.memory, choice.unit
         if choice.flow.answer == "parameters":
@@ -134,7 +134,7 @@ class ServerExchange:
         """The answer is there: parameters, what they have moved by, or the sum of the step."""
         memory, unit = self._context.memory, choice.unit
         installed = partial(self._machine.installed, unit.index, header.version)
-        if choice.answers_differences:
+        if _says_difference(choice, header):
             with self._context.recording.coding(Kind.DECODE, choice, header.step):
                 codec, dtype = self._answers[unit.index], getattr(torch, unit.dtype)
                 moved = moved_by(codec, payload, unit.count, dtype)
@@ -177,6 +177,11 @@ class ServerExchange:
         )
         for peer in send.peers:
             context.endpoint.send(peer, header, payload, hurry=hurry)
+
+
+def _says_difference(choice: Choice, header: Header) -> bool:
+    """Whether an answer says what the parameters have moved by, and not (`part` 1) the parameters."""
+    return choice.answers_differences and not header.part
 
 
 def _served(context: Surroundings, choice: Choice) -> ServedUnit:

@@ -119,6 +119,7 @@ class Shard:
         elif header.kind == Message.JOIN:
             self._first[header.origin] = header.step
             self._waits_from_now(room)
+            room.joined.add(header.origin)
             found = room.home.joined(header.origin, header.step, incarnation)
         else:
             self._waits_from_now(room)
@@ -227,8 +228,8 @@ class Shard:
         with torch.no_grad():
             for part, value in zip(room.answer, room.values, strict=True):
                 part.copy_(value)
-        if room.difference is not None:
-            room.difference.assign(room.values)
+        if room.differences:
+            room.differences[0].assign(room.values)
         room.assigned, room.values = {}, []
 
     def _room(
@@ -259,10 +260,15 @@ class Shard:
             updater=make_updater(choice, pieces),
             dtype=dtype,
             answer=pieces,
-            difference=Difference(choice.answer_codec(sender), pieces)
-            if choice.answers_differences
-            else None,
+            differences=self._differences(choice, pieces) if choice.answers_differences else {},
         )
+
+    def _differences(self, choice: Choice, parts: list[Tensor]) -> dict[int, Difference]:
+        """By rank: what the worker begins with."""
+        sender, ranks = f"shard {self.index}", range(self._workers)
+        if self._policy().lockstep:
+            return dict.fromkeys(ranks, Difference(choice.answer_codec(sender), parts))
+        return {rank: Difference(choice.answer_codec(f"{sender} to worker {rank}"), parts) for rank in ranks}
 
     def _add(self, room: Room, add: Add, header: Header, payload: Payload) -> None:
         """Add a contribution to the sums; the first one overwrites what an older step left there."""
@@ -315,7 +321,7 @@ class Shard:
             )
             self._recording.updated(choice, update.step, start_ns)
             room.spare = room.sums
-            if room.difference is not None:
+            if room.differences:
                 room.views = []
         else:
             room.spare, room.answer, room.views = room.answer, room.sums, []
@@ -326,18 +332,28 @@ class Shard:
         room.sums, room.answer_mask = [], mask
 
     def _send(self, room: Room, send: Send) -> None:
-        """Notify workers, or send them what they wait for: the parameters, or the sum of the step; encoded once for
-        all."""
-        choice, mask = room.choice, b""
-        payload: Sequence[memoryview] = ()
-        if send.content is Content.PARAMETERS:
-            payload, mask = self._encoded(room, send), room.answer_mask
+        """Notify workers, or send them what they wait for: the parameters, what these have moved by, or the sum of the
+        step. It is encoded once for all, but for who hold different parameters."""
+        if send.content is Content.NOTHING:
+            self._hand_out(room, send, (), b"")
+        elif send.snapshot and room.differences:
+            for rank in send.peers:
+                payload, whole = self._encoded_for(room, rank, send.step)
+                self._hand_out(room, send._replace(peers=(rank,)), payload, room.answer_mask, whole=whole)
+        else:
+            self._hand_out(room, send, self._encoded(room, send), room.answer_mask)
+
+    def _hand_out(
+        self, room: Room, send: Send, payload: Sequence[memoryview], mask: bytes, *, whole: bool = False
+    ) -> None:
+        choice = room.choice
         header = Header(
             kind=send.kind,
             lane=Lane.WORKER,
             origin=self._endpoint.index,
             step=send.step,
             unit=choice.unit.index,
+            part=int(whole),
             layer=choice.layer_index,
             priority=choice.priority(send.step),
             queued_ns=self._recording.now_ns(),
@@ -355,12 +371,22 @@ class Shard:
             room.views = [as_bytes(part) for part in self._answer(room, send.step)]
         return room.views
 
+    def _encoded_for(self, room: Room, rank: int, step: int) -> tuple[list[memoryview], bool]:
+        """(what travels to one worker, whether it is the parameters as they are): these are for who has joined again,
+        and in the end for everybody, so that all hold the same."""
+        if room.home.over or rank in room.joined:
+            room.joined.discard(rank)
+            room.differences[rank].assign(room.answer)
+            return [as_bytes(part.clone()) for part in room.answer], True
+        with self._recording.coding(Kind.ENCODE, room.choice, step):
+            return [as_bytes(part) for part in room.differences[rank].encode(room.answer)], False
+
     def _answer(self, room: Room, step: int) -> list[Tensor]:
-        """What travels to workers after an update."""
+        """What travels to all workers after an update."""
         choice, mask = room.choice, room.answer_mask
-        if room.difference is not None:
+        if room.differences:
             with self._recording.coding(Kind.ENCODE, choice, step):
-                return room.difference.encode(room.answer)
+                return room.differences[0].encode(room.answer)
         if room.updater is not None:
             return room.answer
         with self._recording.encoding(choice, step):

@@ -13,9 +13,9 @@ from engine.axes.memory import ACTIVATIONS
 from engine.errors import UserError, refusals
 from engine.plan.averaging import check_layer_averages
 from engine.plan.cluster import Cluster
-from engine.plan.consistency import drifts, trains_alone
+from engine.plan.consistency import trains_alone
 from engine.plan.description import LayerDescription, ModelDescription
-from engine.plan.drift_rules import check_layer_drifts
+from engine.plan.drift_rules import check_layer_drifts, policy_where_right
 from engine.plan.job import JobSpec
 from engine.plan.plan import LayerPlan, Plan, Servers
 from engine.plan.stage_rules import check_layer_in_stage
@@ -42,7 +42,7 @@ def layer_refusals(
     yield from refusals(_momentum_is_of_own_gradients, layer, plan, job, field)
     yield from refusals(_momentum_is_applied_once, layer, described, job, field)
     yield from refusals(_answers_are_parameters, layer, plan, job, field)
-    yield from refusals(_receivers_hold_the_same, layer, plan, field)
+    yield from refusals(_answers_come_one_by_one, layer, plan, job, field)
     yield from refusals(_answers_come_nearer, layer, field)
     yield from refusals(_factors_have_a_product, layer, described, field)
     yield from refusals(_factors_are_sent_once, layer, field)
@@ -234,14 +234,15 @@ def _answers_are_parameters(layer: LayerPlan, plan: Plan, job: JobSpec, field: s
     )
 
 
-def _receivers_hold_the_same(layer: LayerPlan, plan: Plan, field: str) -> None:
-    if layer.answers_differences and drifts(plan.consistency):
+def _answers_come_one_by_one(layer: LayerPlan, plan: Plan, job: JobSpec, field: str) -> None:
+    policy = policy_where_right(plan, job)
+    if layer.answers_differences and policy is not None and not policy.in_place:
         raise UserError(
             f"{field}.answers",
             layer.answers,
-            "a server sends what parameters have moved by from what all workers hold, and under"
-            f" {plan.consistency.mode} each holds another version",
-            "Use fp32, or a strategy whose workers wait for one another, such as p3",
+            "a worker that goes on without its own writes keeps only the last answer that has come, and differences"
+            " are to be added one by one",
+            "Use fp32, or leave own_writes out",
         )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from engine.axes.exchange import EXCHANGE
 from engine.plan.cluster import Party, team_of
+from engine.plan.consistency import drifts
 from engine.plan.description import DTYPE_BYTES, ModelDescription
 from engine.plan.plan import LayerPlan, Plan, Wrapper
 from engine.plan.units import Unit, cut
@@ -52,7 +53,7 @@ def held(plan: Plan | Wrapper, model: ModelDescription, party: Party, workers: i
         found["server copies"] += size
         found["optimizer state"] += size
         if layer_plan.answers_differences:
-            found["residuals"] += size
+            found["residuals"] += size * (workers if drifts(plan.consistency) else 1)
     return found
 
 

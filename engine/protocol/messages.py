@@ -33,7 +33,8 @@ class Message(IntEnum):
     PULL = 5
     """A worker asks for a unit of at least a version [none; `step` is the version's step]."""
     ANSWER = 6
-    """A unit from its server: parameters, or summed gradients where workers update [pieces; mask in meta]."""
+    """A unit from its server: parameters, what these have moved by (`part` is 1 where it is the parameters all the
+    same), or summed gradients where workers update [pieces; mask in meta]."""
     ROUND = 7
     """A part of a unit in an allreduce in rounds; part = round [the part; mask in meta]."""
     ROUND_START = 8

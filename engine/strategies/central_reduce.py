@@ -27,6 +27,8 @@ class Options(AnswerOptions):
 
     where: Literal["beside", "dedicated"] = "beside"
     """`beside`: the reducer lives in worker 0's process; `dedicated`: in a process of its own."""
+    update: Literal["auto", "worker", "server"] = "auto"
+    """Where the optimizer runs. `auto`: on the reducer unless something needs all gradients at once."""
 
 
 def build(model: ModelDescription, cluster: Cluster, options: Options) -> Plan:

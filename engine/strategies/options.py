@@ -66,10 +66,8 @@ class CodecOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerOptions(CodecOptions):
-    """What servers do that every worker waits for."""
+    """What servers answer."""
 
-    update: Literal["auto", "worker", "server"] = "auto"
-    """Where the optimizer runs. `auto`: on the servers unless something needs all gradients at once."""
     answers: str = "fp32"
     """As what updated parameters return, where servers update: `fp32`, as they are, or what another codec makes of what
     they have moved by since the last answer: `fp16` or `bf16` (half the bytes), `int8`, `fp8`, `int4`, `one-bit`,
@@ -89,7 +87,7 @@ class AnswerOptions(CodecOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShardOptions(CodecOptions):
+class ShardOptions(AnswerOptions):
     """Where the server shards are, and how much each serves."""
 
     servers: int | None = None
@@ -113,8 +111,11 @@ class ShardOptions(CodecOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServerOptions(ShardOptions, AnswerOptions):
+class ServerOptions(ShardOptions):
     """And what they do."""
+
+    update: Literal["auto", "worker", "server"] = "auto"
+    """Where the optimizer runs. `auto`: on the servers unless something needs all gradients at once."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,7 @@ from engine.strategies import build_plan
 from tests.plans import job, made_up
 
 MODEL = made_up((1000,), (600,))
+DRIFTING = ["async-sgd", "staleness-aware", "softsync", "bounded-staleness"]
 SERVED = ["parameter-server", "parameter-server-deferred", "parameter-slicing", "p3"]
 
 
@@ -32,7 +33,7 @@ def chosen(found: Plan) -> list[tuple[str, dict[str, Any]]]:
     return [(layer.answers, layer.answer_options) for layer in found.layers]
 
 
-@pytest.mark.parametrize("strategy", [*SERVED, "central-reduce"])
+@pytest.mark.parametrize("strategy", [*SERVED, "central-reduce", *DRIFTING])
 def test_a_strategy_hands_them_on(strategy: str) -> None:
     assert chosen(plan(strategy=strategy, codec="int8")) == [("fp32", {})] * 2
     found = plan(strategy=strategy, answers="int8", answer_options={"block": 64})
@@ -92,10 +93,11 @@ def test_a_ring_has_no_server_to_answer() -> None:
         plan({"answers": "int8"}, strategy="ring-allreduce")
 
 
-@pytest.mark.parametrize("strategy", ["async-sgd", "softsync", "bounded-staleness"])
-def test_workers_that_drift_hold_what_the_server_does_not_know(strategy: str) -> None:
-    with pytest.raises(UserError, match=r"answers = 'fp16': .*each holds another version.*Use fp32"):
-        plan({"answers": "fp16"}, strategy=strategy)
+def test_who_goes_on_without_its_own_writes_keeps_only_the_last_answer() -> None:
+    with pytest.raises(
+        UserError, match=r"answers = 'fp16': .*differences are to be added one by one.*own_writes out"
+    ):
+        plan(strategy="async-sgd", answers="fp16", own_writes=False)
 
 
 @pytest.mark.parametrize("codec", [m.name for m in CODEC if m.traits & {"own", "random"}])

@@ -82,6 +82,8 @@ def test_who_encodes_keeps_what_that_loses() -> None:
     moved = residuals("parameter-server", codec="fp16", answers="fp16", where="dedicated")
     assert moved[:WORKERS] == [0] * WORKERS
     assert sum(moved[WORKERS:]) == whole
+    drifting = residuals("async-sgd", answers="fp16", where="dedicated")
+    assert sum(drifting[WORKERS:]) == WORKERS * whole, "each worker holds something else"
     convolutions = sum(x.parameter_bytes for x in described("vgg19").layers if x.kind == "Conv2d")
     factored = residuals("late-multiply", codec="int8", layers="all")
     assert factored == [convolutions] * WORKERS, "factors leave nothing behind"
@@ -105,6 +107,7 @@ def test_real_workers_hold_what_is_declared(strategy: str) -> None:
         ("parameter-server", {"codec": "int8", "answers": "fp16"}),
         ("parameter-server", {"codec": "int8", "update": "worker"}),
         ("p3", {"answers": "top-k"}),
+        ("async-sgd", {"answers": "int8"}),
         ("ring-allreduce-overlap", {"codec": "one-bit"}),
     ],
 )

@@ -32,9 +32,9 @@ from tests.arrays import covering_rows
 from tests.equivalence import against_plain
 from tests.equivalence.test_composition import assert_close, trained
 from tests.equivalence.test_error_feedback import SEED, STEPS, ranks, spec_of
-from tests.jobs import Run, distance, succeed
+from tests.jobs import Run, distance, job, succeed
 from tests.pairs import AXES, SIZES, Choices
-from tests.traffic import assert_declared
+from tests.traffic import assert_declared, counted_bytes, declared_bytes
 
 pytestmark = pytest.mark.usefixtures("gang_lane")
 
@@ -73,8 +73,10 @@ class Server:
             part.add_(by)
 
 
-def expected(run: Run, workers: int, gradients: Encoding, answers: Encoding) -> Mapping[str, Tensor]:
-    """What workers hold in the end."""
+def expected(
+    run: Run, workers: int, gradients: Encoding, answers: Encoding
+) -> tuple[Mapping[str, Tensor], Mapping[str, Tensor]]:
+    """(what workers hold in the end, what the server does)."""
     spec = run.launch.job
     training = spec.training
     data, task = load_dataset(spec.data), find_task(spec.model, spec.data)
@@ -105,7 +107,7 @@ def expected(run: Run, workers: int, gradients: Encoding, answers: Encoding) -> 
         with torch.no_grad():
             for one in servers:
                 one.answers(model, server)
-    return {name: value.detach() for name, value in model.state_dict().items()}
+    return model.state_dict(), server.state_dict()
 
 
 SERVED: list[tuple[str, int, dict[str, Any]]] = [
@@ -131,8 +133,55 @@ def test_workers_hold_what_messages_have_said(
 ) -> None:
     run = succeed(answered(name, workers, strategy, **options), tmp_path)
     assert_declared(run)
-    wanted = expected(run, workers, encoding(options.get("codec", "fp32")), WAYS[name])
+    wanted, _ = expected(run, workers, encoding(options.get("codec", "fp32")), WAYS[name])
     assert distance(run.state, wanted) <= 1e-12
+
+
+DRIFTING: list[tuple[str, int, dict[str, Any]]] = [
+    ("async-sgd", 1, {"where": "dedicated"}),
+    ("softsync", 3, {"contributions": 3}),
+    ("bounded-staleness", 2, {"bound": 0, "apply": "clock", "where": "dedicated", "servers": 1}),
+]
+"""At their trivial settings, in which updates are those of lockstep."""
+
+
+@pytest.mark.parametrize("name", ["fp16", "int8", "top-k"])
+@pytest.mark.parametrize(("strategy", "workers", "options"), DRIFTING)
+def test_workers_that_may_drift_are_told_apart_and_hold_the_servers_parameters_in_the_end(
+    strategy: str, workers: int, options: dict[str, Any], name: str, tmp_path: Path
+) -> None:
+    """Each has an answer of its own after each step, and one more, in which the parameters are as they are."""
+    spec = answered(name, workers, strategy, slice_size=1024, **options)
+    spec = replace(spec, training=replace(spec.training, deterministic=False))
+    run = succeed(spec, tmp_path)
+    _, wanted = expected(run, workers, encoding("fp32"), WAYS[name])
+    assert distance(run.state, wanted) <= 1e-12
+    last = sum(unit.count * 8 for unit in run.units)
+    received = workers if options.get("where") == "dedicated" else workers - 1
+    declared = sum(declared_bytes(run).values())
+    assert sum(counted_bytes(run).values()) == declared + received * last
+
+
+@pytest.mark.parametrize(
+    ("strategy", "options"),
+    [
+        ("async-sgd", {"codec": "top-k"}),
+        ("softsync", {"contributions": 2}),
+        ("bounded-staleness", {"bound": 2}),
+    ],
+)
+def test_workers_that_drift_train_on_what_they_hold(
+    strategy: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    """The network learns the digits, of which it knows a tenth by chance."""
+    spec = job(
+        strategy={"name": strategy, "options": {"answers": "int8", **options}},
+        cluster={"workers": 3},
+        training={"steps": 300},
+        evaluation={"every_epochs": None, "at_end": True},
+    )
+    run = succeed(spec, tmp_path)
+    assert run.summary()["test_accuracy"] > 0.85
 
 
 def test_it_is_chosen_layer_by_layer(tmp_path: Path) -> None:
