@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -191,10 +190,9 @@ def test_requests_are_answered_while_pages_listen(live: LiveServer, client: Clie
 def test_open_feeds_end_with_the_server(tmp_path: Path) -> None:
     with LiveServer(tmp_path, scheduler=False) as server, Feed(server) as feed:
         feed.until("ready")
-        began = time.monotonic()
         assert server.stop() == 0
         assert list(feed.events()) == []
-        assert time.monotonic() - began < 20  # seconds; without an end, uvicorn waits for the stream
+    # Without an end, uvicorn waits for the stream, and cancels it, which it says.
     assert not [line for line in server.output if "Traceback" in line or "Cancel" in line]
 
 
