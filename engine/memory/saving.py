@@ -58,6 +58,7 @@ def lies_in_memory(tensor: Tensor) -> bool:
         own is Tensor.__torch_dispatch__
         and tensor.layout == torch.strided
         and not (tensor.is_conj() or tensor.is_neg() or tensor.is_quantized or tensor.is_meta)
+        and not tensor._is_zerotensor()
     )
 
 

@@ -52,6 +52,7 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
     "a momentum encoder": lambda: odd.Model(odd_tensors.Momentum),
     "made of the first batch": lambda: odd.Model(odd_tensors.FirstBatch),
     "vmap": lambda: odd.Model(odd_tensors.Mapped),
+    "jvp": lambda: odd.Model(odd_tensors.Forward),
     "a sparse argument": lambda: odd_tensors.WithSparse(odd_tensors.SparseGiven),
     "sparse attributes": lambda: odd.Model(odd_tensors.SparseHeld, False),
     "sparse attributes that are replaced": lambda: odd.Model(odd_tensors.SparseHeld, True),
