@@ -11,8 +11,8 @@ Not put back: parameters that are trained, and how far an iterator, a Python gen
 one of these ends the job with the layer's name. Nobody sees what goes past this: a file that forward opens, another
 process, a library's globals.
 
-Cost: a third of a microsecond for each place, four times a pass, and a copy of small tensors and of those that the
-block writes to.
+Cost: half a microsecond for each place, five times a pass, and a copy of small tensors and of those that the block
+writes to.
 """
 
 from __future__ import annotations
