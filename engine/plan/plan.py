@@ -79,7 +79,7 @@ class LayerPlan:
     codec_options: dict[str, Any] = field(default_factory=dict)
     """The codec's own options. Those left out have its defaults, and stand here, too."""
     answers: str = "fp32"
-    """As what updated parameters return, where a server updates: by a codec that rounds, what they have moved by."""
+    """As what updated parameters return, where a server updates. A codec that rounds encodes what they moved by."""
     answer_options: dict[str, Any] = field(default_factory=dict)
     """The own options of that codec. Those left out have its defaults, and stand here, too."""
     entropy_coding: bool = False

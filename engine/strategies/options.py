@@ -71,8 +71,8 @@ class AnswerOptions(CodecOptions):
     answers: str = "fp32"
     """As what updated parameters return, where servers update: `fp32`, as they are, or what another codec makes of what
     they have moved by since the last answer: `fp16` or `bf16` (half the bytes), `int8`, `fp8`, `int4`, `one-bit`,
-    `top-k` and the others that are not drawn at random. Workers then compute on parameters that are near the
-    servers'."""
+    `top-k` and the others, but for `dgc` and what is right in the mean only. Workers then compute on parameters that
+    are near the servers'."""
     answer_options: dict[str, Any] = field(default_factory=dict)
     """That codec's own options. Those left out have its defaults."""
 
