@@ -7,9 +7,11 @@ arrives is x, and its variance (n / k - 1) times the sum of the squares.
 Bytes: 8 for the seed, from which sender and receiver draw the same places, and 4 k (2 k + 4 with `value_bits: 16`), or
 all elements where that is not less: 0.01 of float32's at 1 %. Time: that of looking for what is not finite; few numbers
 are drawn. Memory: what error feedback takes, and a count of messages; with `unbiased` the count alone.
-Loses against top-k at as many bytes, since it sends small elements as readily as large ones; with `unbiased` its noise
-is n / k times as large as the gradient, so that the learning rate has to be as much smaller. In rounds each hop draws
-anew, of what it passes on; where workers update, so does the server, of the sum.
+Loses against top-k at as many bytes, since it sends small elements as readily as large ones. What comes together in
+n / k messages comes at once, and momentum goes on with it: with a residual leave the optimizer's momentum out, or send
+more. With `unbiased` its noise is n / k times as large as the gradient, so that the learning rate has to be as much
+smaller, or the ratio larger. In rounds each hop draws anew, of what it passes on; where workers update, so does the
+server, of the sum.
 Source: Stich, Cordonnier and Jaggi 2018 (sparsified SGD with memory: rand_k); Konecny et al. 2016 (federated learning,
 random masks: only a seed travels). Deviation: k elements of a message, which may be a slice of a layer; workers draw
 by themselves, where BytePS has all of them draw the same places, so that sums need no places at all.
