@@ -165,7 +165,7 @@ class RaceView(RaceSummary):
     notes: list[str]
     """What else to know of its figures: that all jobs failed, that some were deleted."""
     left_s: float | None
-    """About how long it takes until its end, by the jobs that have ended. Null: none has."""
+    """About how long it takes until its end, by what jobs took from their starts. Null: none has succeeded yet."""
 
 
 class RacePage(Page):

@@ -178,12 +178,7 @@ class Races:
         active = next(((key, job.id) for key, job in jobs.items() if job.state not in ENDED), None)
         newest = max(jobs, key=lambda key: (jobs[key].created_unix_ns, jobs[key].id), default=None)
         at = active[0] if active else newest
-        took = [
-            (job.ended_unix_ns - job.created_unix_ns) / 1e9
-            for job in jobs.values()
-            if job.ended_unix_ns is not None
-        ]
-        left = summary.jobs - summary.jobs_ended
+        left = stored_races.left_ns(course) if row.state == stored_races.RUNNING else None
         met = crossings(spec, rankings)
         return schema.RaceView(
             **dict(summary),
@@ -194,9 +189,7 @@ class Races:
             notes=stored_races.notes(course, summary),
             round=1 if at is None else 1 + at[1],
             running_job=active[1] if active else None,
-            left_s=left * sorted(took)[len(took) // 2]
-            if took and row.state == stored_races.RUNNING
-            else None,
+            left_s=None if left is None else left / 1e9,
         )
 
     def report(self, race_id: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from typing import cast
 
 from sqlalchemy import func, select
@@ -10,6 +12,7 @@ from sqlalchemy.orm import Session
 from backend.db import models
 from backend.figures.facts import known
 from backend.lifecycle import ENDED, State
+from backend.races import left
 from backend.races.field import Cell, cells
 from backend.races.order import Run
 from backend.races.spec import FEWEST_ROUNDS, RaceSpec, labels
@@ -73,6 +76,23 @@ def course_of(session: Session, row: models.Race) -> Course:
         outs=outs_of(session, row.id),
         deleted=[(Cell(one.member, one.condition), one.round) for one in runs if one.job_id is None],
     )
+
+
+def left_ns(course: Course) -> int | None:
+    """How long the race still takes; None where no job of it has succeeded: how long others took says nothing."""
+    begun = {
+        key: job for key, job in course.jobs.items() if job.started_unix_ns is not None or job.state in ENDED
+    }
+    done = Counter(cell for cell, _ in (*begun, *course.deleted))
+    to_start = {
+        cell: course.spec.rounds - done[cell] for cell in cells(course.spec) if cell not in course.outs
+    }
+    started = [
+        left.Started(cell=cell, started_ns=job.started_unix_ns, ended_ns=job.ended_unix_ns)
+        for (cell, _), job in begun.items()
+        if job.started_unix_ns is not None and (job.state == State.SUCCEEDED or job.state not in ENDED)
+    ]
+    return left.left_ns(started, to_start, time.time_ns())
 
 
 def notes(course: Course, summary: schema.RaceSummary) -> list[str]:
