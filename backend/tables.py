@@ -14,6 +14,7 @@ from backend.rounding import SPEED_UP, STEP_TIME, THROUGHPUT, TIMES_FASTEST
 from backend.schemas.jobs import Job
 from backend.schemas.races import RaceView, Ranking, Standing
 from backend.schemas.telemetry import Summary
+from backend.speed_ups import sentences
 from engine.errors import UserError
 from engine.plan.characters import visible
 
@@ -157,14 +158,10 @@ def _wrapped(text: str, indent: str = "") -> list[str]:
 
 
 def jobs_table(jobs: Sequence[tuple[Job, Summary]]) -> Table:
-    """Jobs side by side; all but the first with their speed-up over it."""
+    """Jobs side by side; all but the first, the baseline, with their speed-up over it."""
     names = apart([job.name for job, _ in jobs], [job.id for job, _ in jobs])
-    notes = [
-        f"{name}: {faster.why_not}"
-        for name, (_, summary) in zip(names[1:], jobs[1:], strict=True)
-        if (faster := summary.speed_up) is not None and faster.why_not
-    ]
-    return Table([_job(job, summary, first=place == 0) for place, (job, summary) in enumerate(jobs)], notes)
+    rows = [_job(job, summary, names[0], first=place == 0) for place, (job, summary) in enumerate(jobs)]
+    return Table(rows, list(sentences(names, [summary.speed_up for _, summary in jobs[1:]])))
 
 
 def _member(ranking: Ranking, standing: Standing) -> Row:
@@ -186,7 +183,7 @@ def _member(ranking: Ranking, standing: Standing) -> Row:
     }
 
 
-def _job(job: Job, summary: Summary, *, first: bool) -> Row:
+def _job(job: Job, summary: Summary, baseline: str, *, first: bool) -> Row:
     faster = None if first else summary.speed_up
     return {
         "id": job.id,
@@ -205,6 +202,7 @@ def _job(job: Job, summary: Summary, *, first: bool) -> Row:
         "wire_bytes_per_step": summary.wire_bytes_per_step,
         "test_accuracy": summary.test_accuracy,
         "time_to_target_s": summary.time_to_target_s,
+        "baseline": baseline,
         "speed_up": 1.0 if first else faster.value if faster else None,
         "low": faster.low if faster else None,
         "high": faster.high if faster else None,

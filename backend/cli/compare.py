@@ -16,11 +16,9 @@ from backend.client import Client
 from backend.lifecycle import said
 from backend.rounding import PROCESSORS_UNKNOWN, SPEED_UP, STEP_TIME, THROUGHPUT, number
 from backend.schemas.telemetry import SpeedUp, Summary
+from backend.speed_ups import sentences
 from engine.plan.units_of_measure import format_bytes
 from engine.telemetry.definitions import SPEED_WORDS
-
-EQUAL = {"strong": "global batch (strong scaling)", "weak": "batch per worker (weak scaling)"}
-"""What two jobs have in common whose throughputs are compared."""
 
 
 def compare(
@@ -71,11 +69,8 @@ def compare(
         out(f"{SPEED_WORDS}.")
     if any(summary.iteration_ms and summary.processors is None for summary in figures):
         out(f"{PROCESSORS_UNKNOWN}.")
-    for name, compared in zip(names[1:], faster[1:], strict=True):
-        if compared is not None and compared.kind is not None and compared.comparable:
-            out(f"The speed-up of {name} is over {names[0]}; both have the same {EQUAL[compared.kind]}.")
-        if compared is not None and compared.why_not:
-            out(f"{name}: {compared.why_not}")
+    for sentence in sentences(names, faster[1:]):
+        out(sentence)
 
 
 def _interval(found: SpeedUp | None) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,8 +14,6 @@ from backend.tables import Table
 from tests.backend.job_specs import job_spec
 from tests.backend.live_server import LiveServer
 from trainyard import ApiError, Client, RaceTable, UserError
-
-HAS_PANDAS = importlib.util.find_spec("pandas") is not None
 
 
 @pytest.fixture
@@ -66,8 +63,13 @@ def test_jobs_are_compared_in_a_table(client: Client) -> None:
     first, second = (client.submit(job_spec(name)).id for name in ("first", "<b>second</b>"))
     table = client.compare([first, second])
     assert [row["job"] for row in table] == ["first", "<b>second</b>"]
-    assert [row["speed_up"] for row in table.rows] == [1.0, None]
-    assert "throughput: this job has none after the warm-up yet" in table.sentences[0]
+    assert [(row["baseline"], row["speed_up"]) for row in table] == [("first", 1.0), ("first", None)]
+    over, why_not = table.sentences
+    equal = "both have the same global batch (strong scaling)."
+    assert over == f"The speed-up of <b>second</b> is over first; {equal}"
+    assert "throughput: this job has none after the warm-up yet" in why_not
+    twins = client.compare([first, client.submit(job_spec("first")).id])
+    assert twins[1]["baseline"].startswith("first (01"), "which of the two it is"
     assert "&lt;b&gt;second&lt;/b&gt;" in table._repr_html_()
     assert "<b>" not in table._repr_html_()
     with pytest.raises(UserError, match="nothing to compare"):
@@ -94,14 +96,18 @@ def test_a_table_is_rows_and_text_and_html() -> None:
     assert repr(Table([])) == ""
 
 
-@pytest.mark.skipif(HAS_PANDAS, reason="pandas is installed")
-def test_without_pandas_the_remedy_is_named() -> None:
-    with pytest.raises(UserError, match="rows"):
+def test_without_pandas_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(UserError, match="`rows`, which holds the same"):
         Table([{"a": 1}]).to_pandas()
 
 
-@pytest.mark.skipif(not HAS_PANDAS, reason="pandas is not installed")
 def test_with_pandas_it_is_a_frame() -> None:
-    frame = Table([{"a": 1, "b": "x"}, {"a": 2, "b": None}]).to_pandas()
-    assert list(frame.columns) == ["a", "b"]
-    assert frame["a"].tolist() == [1, 2]
+    """Of which what is not known is no number, so that means and sums leave it out."""
+    rows = [{"a": 1.5, "b": "x", "c": True}, {"a": None, "b": "y", "c": False}]
+    table = Table(rows)
+    frame = table.to_pandas()
+    assert list(frame.columns) == ["a", "b", "c"]
+    assert (frame["a"].mean(), frame["b"].tolist(), frame["c"].sum()) == (1.5, ["x", "y"], 1)
+    assert frame.equals(type(frame)(table)), "pandas reads a table itself"
+    assert Table([]).to_pandas().empty
